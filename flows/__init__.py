@@ -1,0 +1,1 @@
+"""The data plane: what runs inside Spark. Started by the node as ``python -m flows.engine``."""

@@ -1,0 +1,1 @@
+"""MirrorMaker 2 in Python: replicates topics between Kafka clusters, its data pipeline on Spark."""

@@ -1,0 +1,153 @@
+"""What node and lane say to each other: orders down, progress up (design: leases).
+
+Declarative: orders are the whole of what a lane should run, and the lane brings itself there. A lost or repeated
+message therefore does no harm; only the newest version counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from mm2.core.client_settings import ClientSettings, FetchSettings, ProduceSettings
+from mm2.core.names import Flow
+
+
+class TaskState(StrEnum):
+    """States as the REST interface shows them (contract: REST)."""
+
+    WAITING = "WAITING"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    DRAINING = "DRAINING"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLease:
+    """One source partition to copy. ``start_offset`` is the next source offset wanted; None: nothing is stored,
+    auto.offset.reset decides."""
+
+    topic: str
+    partition: int
+    remote_topic: str
+    start_offset: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsLease:
+    """Where source offsets are stored: topic mm2-offsets.<source>.internal on the target, ``partitions`` wide.
+    Offsets of partitions that moved are written every ``flush_interval_ms`` and at drain."""
+
+    client: ClientSettings
+    topic: str
+    partitions: int
+    flush_interval_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetSyncsLease:
+    """Where offset syncs go (partition 0 of ``topic``), and offset.lag.max in records."""
+
+    client: ClientSettings
+    topic: str
+    lag_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotLease:
+    """The right of one lane to run one slot, until revoked or expired. A lower ``epoch`` is void."""
+
+    flow: Flow
+    slot: int
+    epoch: int
+    source: ClientSettings
+    fetch: FetchSettings
+    target: ClientSettings
+    produce: ProduceSettings
+    offsets: OffsetsLease
+    offset_syncs: OffsetSyncsLease | None
+    partitions: tuple[PartitionLease, ...]
+    drain: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneOrders:
+    """Everything a lane should be running. ``buffer_bytes`` bounds what it holds between fetch and acknowledgement."""
+
+    version: int
+    slots: tuple[SlotLease, ...] = ()
+    buffer_bytes: int = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionProgress:
+    """How far one source partition is. Offsets are the source's; totals count from the start of this lane run.
+
+    ``position``: next offset to copy, everything before it is acknowledged by the target or carries no data (-1: not
+    known yet). ``stored``: the next offset a restart would begin at. ``end_offset``: high watermark, or last stable
+    offset under read_committed (-1: not known yet). ``latency_*`` and ``age_*`` are seconds, one observation a batch.
+    """
+
+    topic: str
+    partition: int
+    remote_topic: str
+    state: TaskState
+    position: int = -1
+    stored: int | None = None
+    end_offset: int = -1
+    lag_seconds: float = 0.0
+    records_total: int = 0
+    bytes_total: int = 0
+    latency_sum: float = 0.0
+    latency_count: int = 0
+    age_sum: float = 0.0
+    age_count: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Source offsets ``first`` up to, not including, ``until`` that can no longer be copied, and why."""
+
+    topic: str
+    partition: int
+    first: int
+    until: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchCount:
+    """Batches sent by one path: ``pass-through`` with reason "", or ``rebatch`` with its reason."""
+
+    path: str
+    reason: str
+    batches: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotProgress:
+    """One slot's report. ``drained``: nothing in flight and all offsets stored, the slot may be given away."""
+
+    flow: Flow
+    slot: int
+    epoch: int
+    state: TaskState
+    drained: bool = False
+    error: str | None = None
+    partitions: tuple[PartitionProgress, ...] = ()
+    batches: tuple[BatchCount, ...] = ()
+    losses: tuple[Loss, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneProgress:
+    """What a lane reports about once a second. ``version`` is that of the orders it carries out."""
+
+    version: int
+    pid: int
+    slots: tuple[SlotProgress, ...] = ()
+    buffered_bytes: int = 0
+    warnings: tuple[str, ...] = field(default=())

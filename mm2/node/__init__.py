@@ -1,0 +1,1 @@
+"""One running node: what it runs, and what it shows."""
