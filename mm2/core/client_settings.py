@@ -11,6 +11,8 @@ from enum import StrEnum
 
 
 class SecurityProtocol(StrEnum):
+    """security.protocol."""
+
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
     SASL_PLAINTEXT = "SASL_PLAINTEXT"
@@ -18,12 +20,16 @@ class SecurityProtocol(StrEnum):
 
 
 class SaslMechanism(StrEnum):
+    """sasl.mechanism: those our client speaks without further libraries."""
+
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
     SCRAM_SHA_512 = "SCRAM-SHA-512"
 
 
 class IsolationLevel(StrEnum):
+    """isolation.level of the source consumer."""
+
     READ_UNCOMMITTED = "read_uncommitted"
     READ_COMMITTED = "read_committed"
 
@@ -52,6 +58,8 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslSettings:
+    """Mechanism and credentials, read from sasl.jaas.config."""
+
     mechanism: SaslMechanism
     username: str
     password: str = field(repr=False)

@@ -33,6 +33,8 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStatus:
+    """One replicated topic; ``state`` is the worst of its partitions and of the remote topic's own trouble."""
+
     topic: str
     remote_topic: str
     state: TaskState
