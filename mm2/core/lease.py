@@ -13,6 +13,10 @@ from mm2.core.client_settings import ClientSettings, FetchSettings, ProduceSetti
 from mm2.core.names import Flow
 
 
+class LeaseRefusedError(Exception):
+    """The caller has no right to run (any more): another run has the lease. It must stop at once."""
+
+
 class TaskState(StrEnum):
     """States as the REST interface shows them (contract: REST)."""
 
@@ -74,10 +78,12 @@ class SlotLease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneOrders:
-    """Everything a lane should be running. ``buffer_bytes`` bounds what it holds between fetch and acknowledgement."""
+    """Everything a lane should be running. ``buffer_bytes`` bounds what it holds between fetch and acknowledgement;
+    ``end`` asks the lane to stop what it still runs and leave."""
 
     version: int
     slots: tuple[SlotLease, ...] = ()
+    end: bool = False
     buffer_bytes: int = 64 * 1024 * 1024
 
 
@@ -151,3 +157,59 @@ class LaneProgress:
     slots: tuple[SlotProgress, ...] = ()
     buffered_bytes: int = 0
     warnings: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRequest:
+    """What a lane shows to get its lease: the token Spark was handed, and which attempt of the task it is."""
+
+    token: str = field(repr=False)
+    attempt: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseGrant:
+    """The node's answer: a ``session`` secret to sign progress with, and the seconds without contact after which the
+    lane has lost its right and stops itself."""
+
+    session: str = field(repr=False)
+    lease_seconds: float
+    orders: LaneOrders
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneStart:
+    """One lane the engine should be running; a new ``token`` for the same lane means: run it again."""
+
+    lane: int
+    token: str = field(repr=False)
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOrders:
+    """All lanes the engine should be running."""
+
+    version: int
+    lanes: tuple[LaneStart, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneEnd:
+    """A lane's Spark job that is over: by itself (``error`` None) or with the last line of what went wrong."""
+
+    lane: int
+    token: str = field(repr=False)
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineReport:
+    """What the engine tells the node with every call."""
+
+    version: int
+    pid: int
+    jvm_pid: int | None
+    spark_ui: str | None
+    ended: tuple[LaneEnd, ...] = ()

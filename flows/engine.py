@@ -1,0 +1,191 @@
+"""The engine: the driver process that keeps a node's lanes running as Spark jobs, ``python -m flows.engine``.
+
+Reads one line of JSON from its standard input (`EngineStart`) and ends when that input closes, so it never outlives its
+node. Spark lives in threads of its own: a SparkContext made in a main thread would take over SIGINT.
+
+Non-obvious: PySpark cannot replace a dead JVM within one process, so when the JVM dies this process ends too
+(exit code 3) and the node starts a new one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+
+import httpx
+from pydantic import TypeAdapter
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from flows.lane import LaneTask, end_with_parent
+from mm2.core.lease import EngineOrders, EngineReport, LaneEnd, LaneStart
+
+log = logging.getLogger("mm2.engine")
+
+EXIT_NODE_LOST = 0
+EXIT_JVM_LOST = 3
+
+POLL_S = 1.0
+"""How long the node may hold a report without news."""
+
+NODE_SILENCE_S = 15.0
+"""The lease time: without its node for this long, the engine has nothing left to run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineStart:
+    """First line on standard input. ``spark`` are the settings of the session, ``token`` signs calls to the node."""
+
+    node_url: str
+    token: str = field(repr=False)
+    app_name: str
+    spark: dict[str, str]
+
+
+_START = TypeAdapter(EngineStart)
+_ORDERS = TypeAdapter(EngineOrders)
+_REPORT = TypeAdapter(EngineReport)
+
+
+class LaneJob(threading.Thread):
+    """One run of one lane: a Spark job of one partition, submitted from its own thread under its own job group."""
+
+    def __init__(self, spark: SparkSession, node_url: str, start: LaneStart) -> None:
+        super().__init__(name=f"lane-{start.lane}", daemon=True)
+        self.start_order = start
+        self.error: str | None = None
+        self._spark = spark
+        self._task = LaneTask(lane=start.lane, node_url=node_url, token=start.token)
+        self._group = f"mm2-lane-{start.lane}-{start.token[:8]}"
+
+    def run(self) -> None:
+        """Run the job to its end; Spark's reason for a failed one is kept as ``error``."""
+        context = self._spark.sparkContext
+        context.setJobGroup(self._group, f"mm2 lane {self.start_order.lane}: {self.start_order.description}", True)
+        try:
+            self._spark.range(1, numPartitions=1).mapInArrow(self._task, "ended boolean").collect()
+        except PySparkException as error:
+            self.error = last_line(str(error))
+        except Exception as error:  # noqa: BLE001 py4j raises plain Exceptions of many kinds when the JVM is gone
+            self.error = last_line(f"{type(error).__name__}: {error}")
+
+    def cancel(self) -> None:
+        """Ask Spark to end the job."""
+        self._spark.sparkContext.cancelJobGroup(self._group)
+
+
+def last_line(text: str) -> str:
+    """The line of a Spark error that says why: the last one naming an exception, of at most 500 characters."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if "Error" in line or "Exception" in line]
+    return (telling or lines or ["unknown error"])[-1][:500]
+
+
+class Engine:
+    """Keeps the running lane jobs equal to the node's orders."""
+
+    def __init__(self, start: EngineStart) -> None:
+        self._start = start
+        self._client = httpx.Client(
+            base_url=start.node_url,
+            timeout=POLL_S + 5.0,  # the long poll, and time for a busy node
+            headers={"Authorization": f"Bearer {start.token}"},
+            trust_env=False,
+        )
+        self._jobs: dict[int, LaneJob] = {}
+        self._ended: list[LaneEnd] = []
+        self._version = -1
+
+    def run(self) -> int:
+        """Start Spark and serve until the node goes silent or the JVM dies; returns the exit code."""
+        spark = open_session(self._start)
+        gateway = spark.sparkContext._gateway  # type: ignore[attr-defined]  # the only holder of the JVM's process
+        jvm = gateway.proc
+        log.info("Spark %s is up, its UI at %s", spark.version, spark.sparkContext.uiWebUrl)
+        heard_at = time.monotonic()
+        while True:
+            if jvm.poll() is not None:
+                log.error("the JVM ended with code %s", jvm.returncode)
+                return EXIT_JVM_LOST
+            report = EngineReport(
+                version=self._version,
+                pid=os.getpid(),
+                jvm_pid=jvm.pid,
+                spark_ui=spark.sparkContext.uiWebUrl,
+                ended=tuple(self._collect_ended()),
+            )
+            try:
+                response = self._client.post(
+                    "/internal/engine",
+                    content=_REPORT.dump_json(report),
+                    params={"wait": POLL_S},
+                    headers={"Content-Type": "application/json"},
+                )
+                response.raise_for_status()
+            except httpx.HTTPError as error:
+                if time.monotonic() - heard_at > NODE_SILENCE_S:
+                    log.error("the node does not answer: %s", error)  # noqa: TRY400 the reason is in the sentence
+                    return EXIT_NODE_LOST
+                time.sleep(0.2)  # a node that is busy for a moment; the limit above ends it
+                continue
+            heard_at = time.monotonic()
+            self._ended.clear()
+            orders = _ORDERS.validate_json(response.content)
+            self._carry_out(spark, orders)
+
+    def _collect_ended(self) -> list[LaneEnd]:
+        for lane, job in list(self._jobs.items()):
+            if not job.is_alive():
+                del self._jobs[lane]
+                self._ended.append(LaneEnd(lane=lane, token=job.start_order.token, error=job.error))
+        return self._ended
+
+    def _carry_out(self, spark: SparkSession, orders: EngineOrders) -> None:
+        self._version = orders.version
+        wanted = {start.lane: start for start in orders.lanes}
+        for lane, job in self._jobs.items():
+            if lane not in wanted or wanted[lane].token != job.start_order.token:
+                job.cancel()
+        for lane, start in wanted.items():
+            if lane not in self._jobs:
+                job = self._jobs[lane] = LaneJob(spark, self._start.node_url, start)
+                job.start()
+
+
+def open_session(start: EngineStart) -> SparkSession:
+    """The Spark session of this node, with the settings of the file over ours."""
+    builder = SparkSession.builder.appName(start.app_name)
+    for key, value in start.spark.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def serve(start: EngineStart) -> None:
+    """Run the engine in this thread and end the process with its exit code, whatever other threads do."""
+    code = 1
+    try:
+        code = Engine(start).run()
+    except Exception:
+        log.exception("the engine stops")
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def main() -> None:
+    """Entry point of the engine process."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    end_with_parent()
+    start = _START.validate_json(sys.stdin.readline())
+    threading.Thread(target=serve, args=(start,), name="engine", daemon=True).start()
+    sys.stdin.read()  # returns when the node closes the pipe or dies
+    os._exit(EXIT_NODE_LOST)
+
+
+if __name__ == "__main__":
+    main()

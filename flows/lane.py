@@ -1,0 +1,140 @@
+"""One lane: the endless Spark task that runs slots (design: engine, lanes, leases).
+
+Spark is handed a `LaneTask`: a lane id, the node's URL and a token, nothing secret beyond that. Everything else comes
+with the lease. The task's Python process runs one asyncio loop; slots come and go with the orders.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from flows.copy import ByteBudget
+from flows.lease import Lease, LeaseLostError
+from flows.slot import SlotRunner
+from mm2.core.lease import LaneOrders, LaneProgress, SlotLease
+from mm2.core.names import Flow
+
+if TYPE_CHECKING:
+    import pyarrow
+
+log = logging.getLogger("mm2.lane")
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+STOP_WITHIN_S = 2.0
+"""After a lost lease nothing may be written any more; open requests get this long to fall, then the process ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneTask:
+    """What travels inside the Spark plan."""
+
+    lane: int
+    node_url: str
+    token: str = field(repr=False)
+
+    def __call__(self, rows: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        """Run the lane until it is told to end; takes and gives no rows (`DataFrame.mapInArrow`)."""
+        from pyspark import TaskContext  # noqa: PLC0415 Spark imports it anyway, but only in its worker
+
+        for _ in rows:
+            continue
+        context = TaskContext.get()
+        end_with_parent()
+        asyncio.run(run_lane(self, attempt=context.attemptNumber() if context else 0))
+        yield from ()
+
+
+def end_with_parent() -> None:
+    """Ask the kernel to end this process when the one that forked it dies, so that no worker outlives a killed JVM."""
+    if sys.platform == "linux":
+        parent = os.getppid()
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before the call
+            os._exit(1)
+
+
+async def run_lane(task: LaneTask, *, attempt: int) -> None:
+    """Hold the lease and carry out its orders until they say end. Raises LeaseLostError when the lease is gone."""
+    async with Lease(node_url=task.node_url, lane=task.lane, token=task.token, attempt=attempt) as lease:
+        orders = await lease.acquire()
+        lane = Lane(orders.buffer_bytes)
+        try:
+            await lane.carry_out(orders)
+            while not orders.end or lane.busy:
+                await lane.carry_out(await lease.report(lane.progress()))
+                orders = lease.orders
+            await lease.report(lane.progress())
+        except LeaseLostError:
+            log.exception("lane %d stops at once", task.lane)
+            raise
+        finally:
+            async with asyncio.timeout(STOP_WITHIN_S):
+                await lane.close()
+
+
+class Lane:
+    """The slots of one lane, brought to what the orders say.
+
+    Invariants: (A) at most one runner per slot. (B) a slot that leaves the orders is closed before a runner for the
+    same slot with a newer epoch starts.
+    """
+
+    def __init__(self, buffer_bytes: int) -> None:
+        self._budget = ByteBudget(buffer_bytes)
+        self._slots: dict[tuple[Flow, int], SlotRunner] = {}
+        self._version = -1
+
+    @property
+    def busy(self) -> bool:
+        """Whether a slot is still running."""
+        return bool(self._slots)
+
+    async def carry_out(self, orders: LaneOrders) -> None:
+        """Start, change and close slots so that the lane runs what is ordered."""
+        if orders.version == self._version:
+            return
+        wanted = {} if orders.end else {(slot.flow, slot.slot): slot for slot in orders.slots}
+        for key, runner in list(self._slots.items()):
+            lease = wanted.get(key)
+            if lease is None or lease.epoch != runner.epoch:
+                del self._slots[key]
+                await runner.close()
+        for key, lease in wanted.items():
+            await self._bring(key, lease)
+        self._version = orders.version
+
+    async def _bring(self, key: tuple[Flow, int], lease: SlotLease) -> None:
+        runner = self._slots.get(key)
+        if runner is None:
+            if lease.drain:
+                return
+            runner = self._slots[key] = SlotRunner(lease, self._budget)
+            await runner.start()
+        else:
+            await runner.apply(lease)
+            if lease.drain:
+                runner.drain()
+
+    def progress(self) -> LaneProgress:
+        """What the node should know now."""
+        return LaneProgress(
+            version=self._version,
+            pid=os.getpid(),
+            slots=tuple(runner.progress() for runner in self._slots.values()),
+            buffered_bytes=self._budget.used,
+        )
+
+    async def close(self) -> None:
+        """Stop all slots where they are; what was not acknowledged is copied again by the next run."""
+        for runner in self._slots.values():
+            await runner.close()
+        self._slots.clear()

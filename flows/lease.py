@@ -1,0 +1,100 @@
+"""The lane's side of a lease: asks the node for the right to run, reports until it is taken away (design: leases)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from types import TracebackType
+
+import httpx
+from pydantic import TypeAdapter
+
+from mm2.core.lease import LaneOrders, LaneProgress, LeaseGrant, LeaseRequest
+
+_GRANT = TypeAdapter(LeaseGrant)
+_ORDERS = TypeAdapter(LaneOrders)
+_PROGRESS = TypeAdapter(LaneProgress)
+_REQUEST = TypeAdapter(LeaseRequest)
+
+REPORT_EVERY_S = 1.0
+"""The node holds a report this long unless it has news: once a second is what dashboards and `mm2 lag` refresh at."""
+
+CALL_TIMEOUT_S = 5.0
+"""One call's limit beyond the long poll; three of them fit into the lease time, so one slow answer costs no lease."""
+
+_RETRY_S = 0.2
+
+
+class LeaseLostError(Exception):
+    """The lane must stop at once: the node gave the lease to another run, or was not heard of for the lease time."""
+
+
+class Lease:
+    """One lane's conversation with its node.
+
+    Invariants: (A) no call is made after LeaseLostError was raised. (B) `orders` only ever moves to a newer version.
+    """
+
+    def __init__(self, *, node_url: str, lane: int, token: str, attempt: int) -> None:
+        self._lane = lane
+        self._request = LeaseRequest(token=token, attempt=attempt, pid=os.getpid())
+        self._client = httpx.AsyncClient(base_url=node_url, timeout=CALL_TIMEOUT_S + REPORT_EVERY_S, trust_env=False)
+        self._lease_seconds = CALL_TIMEOUT_S * 3
+        self._heard_at = time.monotonic()
+        self.orders = LaneOrders(version=-1)
+
+    async def __aenter__(self) -> Lease:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.aclose()
+
+    async def acquire(self) -> LaneOrders:
+        """Ask for the lease and return the first orders. Raises LeaseLostError when a newer attempt has it."""
+        response = await self._call("PUT", "lease", _REQUEST.dump_json(self._request))
+        grant = _GRANT.validate_json(response.content)
+        self._lease_seconds = grant.lease_seconds
+        self._client.headers["Authorization"] = f"Bearer {grant.session}"
+        self.orders = grant.orders
+        return self.orders
+
+    async def report(self, progress: LaneProgress) -> LaneOrders:
+        """Send progress and return the newest orders, at once when they are new, else after REPORT_EVERY_S.
+
+        Raises LeaseLostError when the lease is gone.
+        """
+        response = await self._call("POST", "progress", _PROGRESS.dump_json(progress))
+        if response.status_code == httpx.codes.OK:
+            orders = _ORDERS.validate_json(response.content)
+            if orders.version > self.orders.version:
+                self.orders = orders
+        return self.orders
+
+    async def _call(self, method: str, what: str, body: bytes) -> httpx.Response:
+        """One call, repeated until it is answered or the lease time has passed without an answer."""
+        while True:
+            try:
+                response = await self._client.request(
+                    method,
+                    f"/internal/lanes/{self._lane}/{what}",
+                    content=body,
+                    params={"wait": REPORT_EVERY_S},
+                    headers={"Content-Type": "application/json"},
+                )
+            except httpx.TransportError as error:
+                trouble = f"{type(error).__name__} {error}".strip()
+            else:
+                if response.is_success:
+                    self._heard_at = time.monotonic()
+                    return response
+                if response.status_code in (httpx.codes.GONE, httpx.codes.FORBIDDEN, httpx.codes.NOT_FOUND):
+                    raise LeaseLostError(f"lane {self._lane}: the node gave its lease away: {response.text}")
+                trouble = f"HTTP {response.status_code}"
+            silent = time.monotonic() - self._heard_at
+            if silent >= self._lease_seconds:
+                raise LeaseLostError(f"lane {self._lane}: no answer from the node for {silent:.0f} s ({trouble})")
+            await asyncio.sleep(_RETRY_S * random.uniform(0.5, 1.5))  # noqa: S311 jitter, not a secret

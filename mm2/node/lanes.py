@@ -1,0 +1,262 @@
+"""Which slot runs in which lane, who holds a lane's lease, and what the lanes reported last.
+
+A state machine over values: events in (`put`, `grant`, `lane_report`, `engine_report`, …), orders out. No clock and no
+I/O inside; times are seconds of a monotonic clock, handed in, so that an incident replays as a unit test.
+
+Invariants:
+(A) A slot is in at most one lane's orders.
+(B) At most one session per lane is valid; granting a newer (token, attempt) voids the older one.
+(C) A lane is ordered from the engine only while it has slots, or has not yet reported that it left them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from mm2.core.lease import (
+    EngineOrders,
+    EngineReport,
+    LaneOrders,
+    LaneProgress,
+    LaneStart,
+    LeaseRefusedError,
+    LeaseRequest,
+    SlotLease,
+    SlotProgress,
+)
+from mm2.core.names import Flow
+
+LEASE_SECONDS = 15.0
+"""Long enough for a stalled garbage collection or a busy node, short enough that a dead lane is replaced soon."""
+
+FIRST_RESTART_S = 0.5
+LONGEST_RESTART_S = 30.0
+"""A lane that fails at once is started again after 0.5 s, then twice as long each time: a broken set-up must not burn
+CPU, and a cured one should not wait minutes."""
+
+HEALTHY_AFTER_S = 60.0
+"""A lane that ran this long failed for a new reason: its waiting time starts from the first step again."""
+
+START_WITHIN_S = 120.0
+"""A lane that was ordered but never asked for its lease: Spark lost it, or the cluster has no room."""
+
+SlotKey = tuple[Flow, int]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Lane:
+    number: int
+    token: str
+    attempt: int = -1
+    session: str | None = None
+    version: int = 0
+    ordered_at: float | None = None
+    granted_at: float | None = None
+    heard_at: float | None = None
+    failures: int = 0
+    not_before: float = 0.0
+    progress: LaneProgress | None = None
+    slots: dict[SlotKey, SlotLease] = field(default_factory=dict)
+    error: str | None = None
+
+
+class LaneBoard:
+    """All lanes of one node. ``lanes`` is how many may run; they come into being when slots need them."""
+
+    def __init__(self, *, lanes: int, buffer_bytes: int, new_secret: Callable[[], str]) -> None:
+        self._lanes = [_Lane(number=number, token=new_secret()) for number in range(lanes)]
+        self._buffer_bytes = buffer_bytes
+        self._new_secret = new_secret
+        self._version = 0
+        self._ending = False
+        self.engine: EngineReport | None = None
+
+    # -- what should run
+
+    def put(self, lease: SlotLease) -> None:
+        """Run this slot, or change what it runs. A new slot goes to the lane with the fewest partitions."""
+        key = (lease.flow, lease.slot)
+        lane = self._lane_of(key) or min(self._lanes, key=lambda lane: (_weight(lane), lane.number))
+        if lane.slots.get(key) != lease:
+            lane.slots[key] = lease
+            self._bump(lane)
+
+    def remove(self, key: SlotKey) -> None:
+        """Stop this slot where it is. Drain it first if its offsets should be stored."""
+        lane = self._lane_of(key)
+        if lane is not None:
+            del lane.slots[key]
+            self._bump(lane)
+
+    def drain(self) -> None:
+        """Let every slot finish what is in flight and store its offsets."""
+        for lane in self._lanes:
+            for key, lease in lane.slots.items():
+                lane.slots[key] = replace(lease, drain=True)
+            self._bump(lane)
+
+    def end(self) -> None:
+        """Let every lane leave."""
+        self._ending = True
+        for lane in self._lanes:
+            self._bump(lane)
+
+    # -- what lanes say
+
+    def slots_of(self, lane_number: int) -> tuple[SlotKey, ...]:
+        """The slots a lane should run."""
+        return tuple(self._lane(lane_number).slots)
+
+    def grant(self, lane_number: int, request: LeaseRequest, now: float) -> str:
+        """Give the lane to this attempt; returns the session secret. Raises LeaseRefusedError."""
+        lane = self._lane(lane_number)
+        if request.token != lane.token or request.attempt <= lane.attempt:
+            raise LeaseRefusedError(f"lane {lane_number}: another run has the lease")
+        lane.attempt = request.attempt
+        lane.session = self._new_secret()
+        lane.granted_at = lane.heard_at = now
+        lane.progress = None
+        return lane.session
+
+    def lane_report(self, lane_number: int, session: str, progress: LaneProgress, now: float) -> None:
+        """Take a lane's progress. Raises LeaseRefusedError when its session is void."""
+        lane = self._lane(lane_number)
+        if session != lane.session:
+            raise LeaseRefusedError(f"lane {lane_number}: another run has the lease")
+        lane.heard_at = now
+        lane.progress = progress
+        lane.error = None
+
+    def lane_orders(self, lane_number: int) -> LaneOrders:
+        """Everything this lane should be running."""
+        lane = self._lane(lane_number)
+        return LaneOrders(
+            version=lane.version,
+            slots=tuple(lane.slots.values()),
+            end=self._ending or not lane.slots,
+            buffer_bytes=self._buffer_bytes,
+        )
+
+    # -- what the engine says
+
+    def engine_report(self, report: EngineReport, now: float) -> None:
+        """Take the engine's report: jobs that ended get a new token after their waiting time."""
+        self.engine = report
+        for end in report.ended:
+            lane = self._lane(end.lane)
+            if end.token == lane.token:
+                self._restart(lane, end.error, now)
+
+    def engine_lost(self, now: float) -> None:
+        """The engine process is gone and all its lanes with it."""
+        self.engine = None
+        for lane in self._lanes:
+            if lane.session is not None or lane.ordered_at is not None:
+                self._restart(lane, None, now)
+                lane.not_before = now  # the engine's own restart waits already
+
+    def expire(self, now: float) -> list[str]:
+        """Take the lease from lanes not heard of for too long; returns a sentence for each."""
+        said = []
+        for lane in self._lanes:
+            if lane.session is not None and lane.heard_at is not None and now - lane.heard_at > LEASE_SECONDS:
+                sentence = f"lane {lane.number} was not heard of for {LEASE_SECONDS:.0f} s: it is started again"
+            elif lane.session is None and lane.ordered_at is not None and now - lane.ordered_at > START_WITHIN_S:
+                sentence = (
+                    f"lane {lane.number} did not start within {START_WITHIN_S:.0f} s: does the Spark master have a free"
+                    " core? It is started again"
+                )
+            else:
+                continue
+            said.append(sentence)
+            self._restart(lane, sentence, now)
+        return said
+
+    def engine_orders(self, now: float) -> EngineOrders:
+        """The lanes the engine should be running now."""
+        starts = []
+        for lane in self._lanes:
+            if self._ending and lane.session is None:
+                continue
+            if not lane.slots and lane.session is None:
+                continue
+            if now < lane.not_before:
+                continue
+            if lane.ordered_at is None:
+                lane.ordered_at = now
+            starts.append(LaneStart(lane=lane.number, token=lane.token, description=_describe(lane)))
+        return EngineOrders(version=self._version, lanes=tuple(starts))
+
+    # -- what is known
+
+    def progress(self, key: SlotKey) -> tuple[str, SlotProgress] | None:
+        """The last report about a slot and the session it belongs to; None when its lane has not said anything yet."""
+        lane = self._lane_of(key)
+        if lane is None or lane.progress is None or lane.session is None:
+            return None
+        for slot in lane.progress.slots:
+            if (slot.flow, slot.slot) == key:
+                return lane.session, slot
+        return None
+
+    def trouble(self, key: SlotKey) -> str | None:
+        """Why the lane of a slot does not run, if it is known."""
+        lane = self._lane_of(key)
+        return None if lane is None else lane.error
+
+    @property
+    def drained(self) -> bool:
+        """Whether every slot that runs somewhere has reported that it is drained."""
+        for lane in self._lanes:
+            if lane.session is None or not lane.slots:
+                continue
+            reported = {(s.flow, s.slot): s.drained for s in lane.progress.slots} if lane.progress else {}
+            if not all(reported.get(key, False) for key in lane.slots):
+                return False
+        return True
+
+    @property
+    def running(self) -> int:
+        """Lanes that hold a lease."""
+        return sum(lane.session is not None for lane in self._lanes)
+
+    def _lane(self, number: int) -> _Lane:
+        if not 0 <= number < len(self._lanes):
+            raise LeaseRefusedError(f"there is no lane {number}")
+        return self._lanes[number]
+
+    def _lane_of(self, key: SlotKey) -> _Lane | None:
+        return next((lane for lane in self._lanes if key in lane.slots), None)
+
+    def _bump(self, lane: _Lane) -> None:
+        lane.version += 1
+        self._version += 1
+
+    def _restart(self, lane: _Lane, error: str | None, now: float) -> None:
+        ran = now - lane.granted_at if lane.granted_at is not None else 0.0
+        if not lane.slots:  # it left because it had nothing to do
+            lane.failures, lane.not_before = 0, now
+        else:
+            lane.failures = 1 if ran > HEALTHY_AFTER_S else lane.failures + 1
+            lane.not_before = now + min(FIRST_RESTART_S * 2 ** (lane.failures - 1), LONGEST_RESTART_S)
+        lane.token = self._new_secret()
+        lane.attempt = -1
+        lane.session = lane.ordered_at = lane.granted_at = lane.heard_at = lane.progress = None
+        lane.error = error
+        self._bump(lane)
+
+
+def _weight(lane: _Lane) -> int:
+    return sum(len(lease.partitions) + 1 for lease in lane.slots.values())
+
+
+def _describe(lane: _Lane) -> str:
+    """``A->B slots 1, 3; A->C slot 0`` for the Spark UI."""
+    by_flow: dict[Flow, list[int]] = {}
+    for flow, slot in lane.slots:
+        by_flow.setdefault(flow, []).append(slot)
+    return "; ".join(
+        f"{flow} slot{'s' if len(slots) > 1 else ''} {', '.join(map(str, sorted(slots)))}"
+        for flow, slots in sorted(by_flow.items())
+    )

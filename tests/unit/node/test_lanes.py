@@ -1,0 +1,187 @@
+"""Incidents replayed on the lane board: no clock, no process."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from mm2.core.client_settings import ClientSettings, FetchSettings, ProduceSettings
+from mm2.core.lease import (
+    EngineReport,
+    LaneEnd,
+    LaneProgress,
+    LeaseRefusedError,
+    LeaseRequest,
+    OffsetsLease,
+    PartitionLease,
+    SlotLease,
+    SlotProgress,
+    TaskState,
+)
+from mm2.core.names import Flow
+from mm2.node.lanes import FIRST_RESTART_S, LEASE_SECONDS, LONGEST_RESTART_S, START_WITHIN_S, LaneBoard
+
+FLOW = Flow("A", "B")
+CLIENT = ClientSettings(bootstrap_servers=("localhost:9092",))
+
+
+def a_slot(number: int, partitions: int = 1) -> SlotLease:
+    return SlotLease(
+        flow=FLOW,
+        slot=number,
+        epoch=1,
+        source=CLIENT,
+        fetch=FetchSettings(),
+        target=CLIENT,
+        produce=ProduceSettings(),
+        offsets=OffsetsLease(client=CLIENT, topic="mm2-offsets.A.internal", partitions=25, flush_interval_ms=5000),
+        offset_syncs=None,
+        partitions=tuple(
+            PartitionLease(topic=f"t{number}", partition=p, remote_topic=f"A.t{number}", start_offset=0)
+            for p in range(partitions)
+        ),
+    )
+
+
+def a_board(lanes: int = 2) -> LaneBoard:
+    counter = itertools.count()
+    return LaneBoard(lanes=lanes, buffer_bytes=1 << 20, new_secret=lambda: f"secret-{next(counter)}")
+
+
+def token(board: LaneBoard, lane: int, now: float = 0.0) -> str:
+    return next(start.token for start in board.engine_orders(now).lanes if start.lane == lane)
+
+
+def grant(board: LaneBoard, lane: int, now: float = 0.0, attempt: int = 0) -> str:
+    return board.grant(lane, LeaseRequest(token=token(board, lane, now), attempt=attempt, pid=1), now)
+
+
+def report(board: LaneBoard, lane: int, session: str, now: float, *, drained: bool = False) -> None:
+    slots = tuple(
+        SlotProgress(flow=s.flow, slot=s.slot, epoch=s.epoch, state=TaskState.RUNNING, drained=drained)
+        for s in board.lane_orders(lane).slots
+    )
+    board.lane_report(lane, session, LaneProgress(version=1, pid=1, slots=slots), now)
+
+
+def test_no_lane_without_slots() -> None:
+    assert a_board().engine_orders(0.0).lanes == ()
+
+
+def test_slots_spread_over_lanes_by_weight() -> None:
+    board = a_board()
+    for number, partitions in enumerate([10, 1, 1, 1]):
+        board.put(a_slot(number, partitions))
+    assert board.slots_of(0) == ((FLOW, 0),)
+    assert board.slots_of(1) == ((FLOW, 1), (FLOW, 2), (FLOW, 3))
+    assert board.engine_orders(0.0).lanes[1].description == "A->B slots 1, 2, 3"
+
+
+def test_a_newer_attempt_voids_the_older_session() -> None:
+    board = a_board()
+    board.put(a_slot(0))
+    first = grant(board, 0)
+    second = grant(board, 0, attempt=1)
+    with pytest.raises(LeaseRefusedError):
+        report(board, 0, first, 1.0)
+    report(board, 0, second, 1.0)
+
+
+def test_the_same_attempt_gets_no_second_lease() -> None:
+    board = a_board()
+    board.put(a_slot(0))
+    grant(board, 0)
+    with pytest.raises(LeaseRefusedError):
+        grant(board, 0)
+
+
+def test_an_unknown_lane_is_refused() -> None:
+    with pytest.raises(LeaseRefusedError):
+        a_board().lane_orders(7)
+
+
+def test_a_silent_lane_loses_its_lease_and_starts_with_a_new_token() -> None:
+    board = a_board()
+    board.put(a_slot(0))
+    session = grant(board, 0)
+    old = token(board, 0)
+    assert board.expire(LEASE_SECONDS) == []
+    (sentence,) = board.expire(LEASE_SECONDS + 1)
+    assert "lane 0 was not heard of" in sentence
+    with pytest.raises(LeaseRefusedError):
+        report(board, 0, session, LEASE_SECONDS + 1)
+    assert token(board, 0, LEASE_SECONDS + 60) != old
+    assert board.trouble((FLOW, 0)) == sentence
+
+
+def test_a_lane_spark_never_started_is_said() -> None:
+    board = a_board()
+    board.put(a_slot(0))
+    board.engine_orders(0.0)
+    (sentence,) = board.expire(START_WITHIN_S + 1)
+    assert "does the Spark master have a free core?" in sentence
+
+
+def test_a_failing_lane_waits_longer_each_time() -> None:
+    board = a_board()
+    board.put(a_slot(0))
+    now, waits = 0.0, []
+    for _ in range(10):
+        grant(board, 0, now)
+        end = LaneEnd(lane=0, token=token(board, 0, now), error="boom")
+        board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), now)
+        assert board.engine_orders(now).lanes == ()
+        wait = next(w / 10 for w in itertools.count(1) if board.engine_orders(now + w / 10).lanes)
+        waits.append(wait)
+        now += wait
+    assert waits[0] == FIRST_RESTART_S
+    assert waits == sorted(waits)
+    assert waits[-1] == LONGEST_RESTART_S
+    assert board.trouble((FLOW, 0)) == "boom"
+
+
+def test_a_lost_engine_takes_all_leases_with_it() -> None:
+    board = a_board()
+    board.put(a_slot(0))
+    session = grant(board, 0)
+    board.engine_lost(5.0)
+    with pytest.raises(LeaseRefusedError):
+        report(board, 0, session, 5.0)
+    assert [start.lane for start in board.engine_orders(5.0).lanes] == [0]
+
+
+def test_a_lane_with_no_slot_left_is_told_to_end_and_then_not_ordered() -> None:
+    board = a_board()
+    board.put(a_slot(0))
+    grant(board, 0)
+    board.remove((FLOW, 0))
+    assert board.lane_orders(0).end
+    ended = LaneEnd(lane=0, token=token(board, 0), error=None)
+    board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(ended,)), 1.0)
+    assert board.engine_orders(1.0).lanes == ()
+
+
+def test_drained_means_every_running_slot_said_so() -> None:
+    board = a_board()
+    board.put(a_slot(0))
+    board.put(a_slot(1))
+    sessions = [grant(board, 0), grant(board, 1)]
+    board.drain()
+    assert all(slot.drain for lane in (0, 1) for slot in board.lane_orders(lane).slots)
+    report(board, 0, sessions[0], 1.0, drained=True)
+    assert not board.drained
+    report(board, 1, sessions[1], 1.0, drained=True)
+    assert board.drained
+
+
+def test_changed_slots_change_the_version_and_equal_ones_do_not() -> None:
+    board = a_board()
+    slot = a_slot(0)
+    board.put(slot)
+    version = board.lane_orders(0).version
+    board.put(a_slot(0))
+    assert board.lane_orders(0).version == version
+    board.put(replace(slot, epoch=2))
+    assert board.lane_orders(0).version == version + 1
