@@ -26,11 +26,18 @@ from mm2.core.lease import EngineOrders, EngineReport, LaneEnd, LaneStart
 
 log = logging.getLogger("mm2.engine")
 
-EXIT_NODE_LOST = 0
+EXIT_STOPPED = 0
+EXIT_NODE_LOST = 4
 EXIT_JVM_LOST = 3
 
 POLL_S = 1.0
 """How long the node may hold a report without news."""
+
+STOP_WITHIN_S = 3.0
+"""Closing the Spark session takes about a second; the node waits a little longer than this before it kills."""
+
+LANES_END_WITHIN_S = 1.0
+"""The node closes our input after the lanes have reported their end; their jobs need only to come back."""
 
 NODE_SILENCE_S = 15.0
 """The lease time: without its node for this long, the engine has nothing left to run."""
@@ -99,15 +106,20 @@ class Engine:
         self._jobs: dict[int, LaneJob] = {}
         self._ended: list[LaneEnd] = []
         self._version = -1
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """Let `run` come to its end (from another thread)."""
+        self._stopping.set()
 
     def run(self) -> int:
-        """Start Spark and serve until the node goes silent or the JVM dies; returns the exit code."""
+        """Start Spark and serve until told to stop, the node goes silent or the JVM dies; returns the exit code."""
         spark = open_session(self._start)
         gateway = spark.sparkContext._gateway  # type: ignore[attr-defined]  # the only holder of the JVM's process
         jvm = gateway.proc
         log.info("Spark %s is up, its UI at %s", spark.version, spark.sparkContext.uiWebUrl)
         heard_at = time.monotonic()
-        while True:
+        while not self._stopping.is_set():
             if jvm.poll() is not None:
                 log.error("the JVM ended with code %s", jvm.returncode)
                 return EXIT_JVM_LOST
@@ -136,6 +148,11 @@ class Engine:
             self._ended.clear()
             orders = _ORDERS.validate_json(response.content)
             self._carry_out(spark, orders)
+        deadline = time.monotonic() + LANES_END_WITHIN_S
+        for job in self._jobs.values():
+            job.join(max(0.0, deadline - time.monotonic()))
+        spark.stop()
+        return EXIT_STOPPED
 
     def _collect_ended(self) -> list[LaneEnd]:
         for lane, job in list(self._jobs.items()):
@@ -164,11 +181,11 @@ def open_session(start: EngineStart) -> SparkSession:
     return builder.getOrCreate()
 
 
-def serve(start: EngineStart) -> None:
+def serve(engine: Engine) -> None:
     """Run the engine in this thread and end the process with its exit code, whatever other threads do."""
     code = 1
     try:
-        code = Engine(start).run()
+        code = engine.run()
     except Exception:
         log.exception("the engine stops")
     finally:
@@ -178,13 +195,16 @@ def serve(start: EngineStart) -> None:
 
 def main() -> None:
     """Entry point of the engine process."""
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+    logging.getLogger("mm2").setLevel(logging.INFO)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # a lost JVM is said once, by us
     end_with_parent()
-    start = _START.validate_json(sys.stdin.readline())
-    threading.Thread(target=serve, args=(start,), name="engine", daemon=True).start()
+    engine = Engine(_START.validate_json(sys.stdin.readline()))
+    threading.Thread(target=serve, args=(engine,), name="engine", daemon=True).start()
     sys.stdin.read()  # returns when the node closes the pipe or dies
-    os._exit(EXIT_NODE_LOST)
+    engine.stop()
+    time.sleep(STOP_WITHIN_S)  # `serve` ends the process before this does
+    os._exit(EXIT_STOPPED)
 
 
 if __name__ == "__main__":

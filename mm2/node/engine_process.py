@@ -40,10 +40,17 @@ class EngineProcess:
     """
 
     def __init__(
-        self, *, node_url: str, token: str, app_name: str, spark: Mapping[str, str], on_lost: Callable[[], None]
+        self,
+        *,
+        node_url: str,
+        token: str,
+        app_name: str,
+        spark: Mapping[str, str],
+        temp_dir: Path,
+        on_lost: Callable[[], None],
     ) -> None:
         self._start = {"node_url": node_url, "token": token, "app_name": app_name, "spark": dict(spark)}
-        self._environment = engine_environment(spark)
+        self._environment = engine_environment(spark, temp_dir)
         self._on_lost = on_lost
         self._process: asyncio.subprocess.Process | None = None
         self._closing = False
@@ -98,10 +105,10 @@ class EngineProcess:
         finally:
             kill_group(process.pid)  # a JVM or a worker that is left of it
             self._process = None
-        reason = next((line for line in reversed(last) if "ERROR" in line or "Exception" in line), None)
+        telling = [line for line in last if line.startswith("ERROR mm2")] or [s for s in last if "Exception" in s]
         for line in last:
             log.debug("engine said: %s", line)
-        return f"the Spark engine ended with code {code}" + (f": {reason}" if reason else "")
+        return f"the Spark engine ended with code {code}" + (f": {telling[-1]}" if telling else "")
 
     @property
     def pid(self) -> int | None:
@@ -128,7 +135,7 @@ def kill_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-def engine_environment(spark: Mapping[str, str]) -> dict[str, str]:
+def engine_environment(spark: Mapping[str, str], temp_dir: Path) -> dict[str, str]:
     """The engine's environment: a SPARK_HOME lying around is ignored unless ``spark.home`` asks for one, and a local
     master keeps its UI and block transfer on loopback."""
     environment = dict(os.environ)
@@ -138,6 +145,7 @@ def engine_environment(spark: Mapping[str, str]) -> dict[str, str]:
         environment["SPARK_HOME"] = spark["spark.home"]
     environment["PYSPARK_PYTHON"] = environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
     environment["PYTHONUNBUFFERED"] = "1"
+    environment["TMPDIR"] = str(temp_dir)
     if spark.get("spark.master", "local").startswith("local"):
         environment["SPARK_LOCAL_IP"] = "127.0.0.1"
     return environment
@@ -160,7 +168,7 @@ async def java_trouble(environment: Mapping[str, str]) -> str | None:
     return None
 
 
-def spark_settings(user: Mapping[str, str], *, lanes: int) -> dict[str, str]:
+def spark_settings(user: Mapping[str, str], *, lanes: int, temp_dir: Path) -> dict[str, str]:
     """Settings of the Spark session: ours, and every ``spark.*`` key of the file over them as it is."""
     ours = {
         # N counts lanes, not cores: a lane waits for the network most of the time. 4: Spark itself retries a lane
@@ -172,7 +180,9 @@ def spark_settings(user: Mapping[str, str], *, lanes: int) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.scheduler.mode": "FAIR",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.log.level": "WARN",
+        "spark.local.dir": str(temp_dir),  # removed with the node's temp dir, even after a kill of the JVM
+        "spark.driver.defaultJavaOptions": f"-Djava.io.tmpdir={temp_dir} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+        " -Xshare:auto",  # the JVM schedules a handful of jobs: start-up and memory matter, peak speed does not
     }
     if user.get("spark.master", "local").startswith("local"):
         ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

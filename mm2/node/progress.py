@@ -1,0 +1,124 @@
+"""From what lanes report to what the node shows: topics, partitions, totals that only grow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from mm2.core.lease import BatchCount, Loss, PartitionProgress, SlotProgress, TaskState
+from mm2.core.names import TopicPartition
+from mm2.node.published import PartitionStatus, TopicStatus
+from mm2.node.totals import Totals
+
+_WORST_FIRST = (
+    TaskState.FAILED,
+    TaskState.WAITING,
+    TaskState.DRAINING,
+    TaskState.PAUSED,
+    TaskState.RUNNING,
+    TaskState.STOPPED,
+)
+
+
+def worst(states: Iterable[TaskState], default: TaskState = TaskState.RUNNING) -> TaskState:
+    """The state that deserves attention most."""
+    found = set(states)
+    return next((state for state in _WORST_FIRST if state in found), default)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicatedTopic:
+    """A topic the flow replicates: its partitions, its name on the target, and what keeps it from being copied."""
+
+    topic: str
+    remote_topic: str
+    partitions: int
+    error: str | None = None
+
+
+class FlowProgress:
+    """What all lanes said about one flow, kept over restarts of lanes."""
+
+    def __init__(self) -> None:
+        self._totals: Totals[TopicPartition] = Totals()
+        self._batches: Totals[tuple[int, str, str]] = Totals()
+        self._partitions: dict[TopicPartition, PartitionProgress] = {}
+        self._losses: dict[tuple[str, int, int], Loss] = {}
+        self._paths: set[tuple[int, str, str]] = set()
+
+    def take(self, session: str, slot: SlotProgress) -> None:
+        """A slot's newest report, under its lane's session."""
+        run = f"{session}/{slot.epoch}"
+        for p in slot.partitions:
+            key = TopicPartition(p.topic, p.partition)
+            self._partitions[key] = p
+            self._totals.fold(
+                key,
+                run,
+                (p.records_total, p.bytes_total, p.latency_sum, p.latency_count, p.age_sum, p.age_count),
+            )
+        for count in slot.batches:
+            path = (slot.slot, count.path, count.reason)
+            self._paths.add(path)
+            self._batches.fold(path, run, (count.batches,))
+        for loss in slot.losses:
+            self._losses[(loss.topic, loss.partition, loss.first)] = loss
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """Every range of the source that could not be copied since the node started."""
+        return tuple(self._losses.values())
+
+    @property
+    def batches(self) -> tuple[BatchCount, ...]:
+        """Batches by path and reason since the node started."""
+        sums: dict[tuple[str, str], int] = {}
+        for slot, path, reason in self._paths:
+            (count,) = self._batches.get((slot, path, reason), 1)
+            sums[(path, reason)] = sums.get((path, reason), 0) + int(count)
+        return tuple(BatchCount(path=p, reason=r, batches=n) for (p, r), n in sorted(sums.items()))
+
+    def topics(
+        self, replicated: Iterable[ReplicatedTopic], states: Mapping[TopicPartition, tuple[TaskState, str | None]]
+    ) -> tuple[TopicStatus, ...]:
+        """All replicated topics. ``states`` says how it is with each partition that runs in a lane now; the others
+        wait."""
+        return tuple(self._topic(topic, states) for topic in replicated)
+
+    def _topic(
+        self, topic: ReplicatedTopic, states: Mapping[TopicPartition, tuple[TaskState, str | None]]
+    ) -> TopicStatus:
+        partitions = tuple(
+            self._partition(
+                TopicPartition(topic.topic, number),
+                *states.get(TopicPartition(topic.topic, number), (TaskState.WAITING, None)),
+            )
+            for number in range(topic.partitions)
+        )
+        return TopicStatus(
+            topic=topic.topic,
+            remote_topic=topic.remote_topic,
+            state=TaskState.FAILED if topic.error else worst(p.state for p in partitions),
+            error=topic.error,
+            partitions=partitions,
+        )
+
+    def _partition(self, key: TopicPartition, state: TaskState, error: str | None) -> PartitionStatus:
+        last = self._partitions.get(key)
+        records, size, latency_sum, latency_count, age_sum, age_count = self._totals.get(key, 6)
+        known = last is not None and last.position >= 0 and last.end_offset >= 0
+        return PartitionStatus(
+            partition=key.partition,
+            state=state,
+            position=last.position if last else -1,
+            end_offset=last.end_offset if last else -1,
+            lag_records=max(0, last.end_offset - last.position) if last and known else 0,
+            lag_seconds=last.lag_seconds if last else 0.0,
+            error=error,
+            records_total=int(records),
+            bytes_total=int(size),
+            latency_sum=latency_sum,
+            latency_count=int(latency_count),
+            age_sum=age_sum,
+            age_count=int(age_count),
+        )
