@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from flows.copy import ByteBudget
+from flows.budget import ByteBudget
 from flows.lease import Lease, LeaseLostError
 from flows.slot import SlotRunner
 from mm2.core.lease import LaneOrders, LaneProgress, SlotLease

@@ -29,10 +29,14 @@ class Desk:
 
     Invariant (A): a lane that starts (again) gets offsets that were read after its predecessor lost the lease, so that
     nothing its predecessor stored is copied twice.
+
+    ``capacity`` is how many lanes the node offers, ``url`` where lanes reach it once it serves.
     """
 
-    def __init__(self, board: LaneBoard) -> None:
+    def __init__(self, board: LaneBoard, *, capacity: int) -> None:
         self.board = board
+        self.capacity = capacity
+        self.url = ""
         self.engine_token = secrets.token_hex(16)
         self._flows: dict[Flow, FreshLease] = {}
         self._changed = asyncio.Event()

@@ -105,7 +105,7 @@ class EngineProcess:
         finally:
             kill_group(process.pid)  # a JVM or a worker that is left of it
             self._process = None
-        telling = [line for line in last if line.startswith("ERROR mm2")] or [s for s in last if "Exception" in s]
+        telling = [line for line in last if line.startswith("ERROR mm2")] or [s for s in last if "Exception" in s or "Error" in s]
         for line in last:
             log.debug("engine said: %s", line)
         return f"the Spark engine ended with code {code}" + (f": {telling[-1]}" if telling else "")
@@ -114,6 +114,12 @@ class EngineProcess:
     def pid(self) -> int | None:
         """Process id of the engine while it runs."""
         return None if self._process is None else self._process.pid
+
+    def kill(self) -> None:
+        """End the engine and its JVM without waiting."""
+        self._closing = True
+        if self._process is not None:
+            kill_group(self._process.pid)
 
     async def close(self) -> None:
         """End the engine: close its input, give Spark END_WITHIN_S, then kill what is left of its process group."""

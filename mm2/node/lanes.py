@@ -44,11 +44,21 @@ START_WITHIN_S = 120.0
 SlotKey = tuple[Flow, int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotReport:
+    """A slot's last word, under which session of its lane it was given, and whether under the newest orders."""
+
+    session: str
+    current: bool
+    slot: SlotProgress
+
+
 @dataclass(slots=True, kw_only=True)
 class _Lane:
     number: int
     token: str
     attempt: int = -1
+    pid: int = -1
     session: str | None = None
     version: int = 0
     ordered_at: float | None = None
@@ -109,11 +119,15 @@ class LaneBoard:
         return tuple(self._lane(lane_number).slots)
 
     def grant(self, lane_number: int, request: LeaseRequest, now: float) -> str:
-        """Give the lane to this attempt; returns the session secret. Raises LeaseRefusedError."""
+        """Give the lane to this attempt; returns the session secret. Raises LeaseRefusedError.
+
+        The same process may ask again while it has not reported anything: its first answer was lost.
+        """
         lane = self._lane(lane_number)
-        if request.token != lane.token or request.attempt <= lane.attempt:
+        again = request.attempt == lane.attempt and request.pid == lane.pid and lane.progress is None
+        if request.token != lane.token or not (request.attempt > lane.attempt or again):
             raise LeaseRefusedError(f"lane {lane_number}: another run has the lease")
-        lane.attempt = request.attempt
+        lane.attempt, lane.pid = request.attempt, request.pid
         lane.session = self._new_secret()
         lane.granted_at = lane.heard_at = now
         lane.progress = None
@@ -190,14 +204,14 @@ class LaneBoard:
 
     # -- what is known
 
-    def progress(self, key: SlotKey) -> tuple[str, SlotProgress] | None:
-        """The last report about a slot and the session it belongs to; None when its lane has not said anything yet."""
+    def progress(self, key: SlotKey) -> SlotReport | None:
+        """The last report about a slot; None when its lane has not said anything yet."""
         lane = self._lane_of(key)
         if lane is None or lane.progress is None or lane.session is None:
             return None
         for slot in lane.progress.slots:
             if (slot.flow, slot.slot) == key:
-                return lane.session, slot
+                return SlotReport(session=lane.session, current=lane.progress.version == lane.version, slot=slot)
         return None
 
     def trouble(self, key: SlotKey) -> str | None:

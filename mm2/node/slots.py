@@ -32,6 +32,10 @@ class SlotTable:
         """A slot's word, given under its newest orders, of what it runs; nothing when no lane runs it."""
         self._held[slot] = frozenset(running)
 
+    def holds(self, slot: int) -> bool:
+        """Whether the slot may still be running something."""
+        return bool(self._held.get(slot))
+
     def grants(self) -> dict[int, Partitions]:
         """The grants of now; slots with an empty set have (or soon will have) nothing to run."""
         slots = sorted(self._wanted.keys() | self._held.keys())

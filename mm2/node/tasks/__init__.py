@@ -1,0 +1,1 @@
+"""The tasks of a flow: source and heartbeat (checkpoints come later)."""

@@ -1,0 +1,47 @@
+"""How far each source partition is copied, read from ``mm2-offsets.<source>.internal`` on the target."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from mm2.core.connect_offsets import SourceKey, decode_key, decode_position
+from mm2.core.formats import FormatError
+from mm2.core.names import TopicPartition
+from mm2.kafka.cluster import Cluster
+from mm2.kafka.compacted_log import CompactedLog
+
+log = logging.getLogger(__name__)
+
+
+class SourceOffsets:
+    """The fold of the offsets topic for one source cluster; Java's records and ours alike (mm2-compat §2.3).
+    ``partitions`` is how many the topic really has.
+
+    Invariant (A): a position is never older than what was in the topic when `refresh` was last called.
+    """
+
+    def __init__(self, cluster: Cluster, topic: str, source_alias: str, *, partitions: int) -> None:
+        self.partitions = partitions
+        self._topic = topic
+        self._source_alias = source_alias
+        self._log = CompactedLog(cluster, topic, purpose="source offsets")
+        self._positions: dict[TopicPartition, int | None] = {}
+        self._skipped = 0
+        self._reading = asyncio.Lock()
+
+    async def refresh(self) -> None:
+        """Read what was written since the last time. Raises ClusterError."""
+        async with self._reading:
+            async for record in self._log.read_to_end():
+                try:
+                    key = decode_key(record.key)
+                    if isinstance(key, SourceKey) and key.cluster == self._source_alias:
+                        self._positions[TopicPartition(key.topic, key.partition)] = decode_position(record.value)
+                except FormatError as error:
+                    self._skipped += 1
+                    log.warning("%s: skipped record %d so far that is not ours: %s", self._topic, self._skipped, error)
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """The next source offset to copy; None: nothing is stored, auto.offset.reset decides."""
+        return self._positions.get(partition)

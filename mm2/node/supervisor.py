@@ -1,0 +1,166 @@
+"""One running node: its flows, its engine, its REST interface, from start to drained."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+
+from fastapi import FastAPI
+
+from mm2.config.settings import NodeSettings
+from mm2.core.lease import TaskState
+from mm2.node.desk import Desk
+from mm2.node.engine_process import EngineProcess, spark_settings
+from mm2.node.flow import FlowRunner
+from mm2.node.lanes import LaneBoard
+from mm2.node.published import FlowStatus, NodeStatus
+from mm2.rest.leases import lease_router
+from mm2.rest.server import RestServer
+
+log = logging.getLogger("mm2.node")
+
+PUBLISH_EVERY_S = 1.0
+"""How old what the node shows may be; lanes report as often."""
+
+WATCH_EVERY_S = 1.0
+"""How often leases are checked for expiry: a fifteenth of the lease time."""
+
+
+class Node:
+    """Runs every flow of the file until `drain`. ``published`` is the newest picture of it all, safe to read from any
+    thread.
+
+    What must survive lives in Kafka; a node leaves nothing behind but what it replicated.
+    """
+
+    def __init__(self, settings: NodeSettings, version: str) -> None:
+        self._settings = settings
+        self._version = version
+        self._started_at = time.time()
+        self.node_id = f"{socket.gethostname()}:{os.getpid()}"
+        lanes = settings.own.lanes or os.cpu_count() or 1
+        self._temp_dir = Path(tempfile.mkdtemp(prefix="mm2-node-"))
+        buffer_bytes = settings.own.lane_buffer_bytes
+        board = LaneBoard(lanes=lanes, buffer_bytes=buffer_bytes, new_secret=lambda: secrets.token_hex(16))
+        self.desk = Desk(board, capacity=lanes)
+        self._engine: EngineProcess | None = None
+        self.flows = [FlowRunner(flow, self.node_id, self.desk) for flow in settings.flows]
+        self._tasks: list[asyncio.Task[None]] = []
+        app = FastAPI(openapi_url=None)
+        app.include_router(lease_router(self.desk))
+        self._lease_server = RestServer(app)
+        self.published = self._status()
+
+    async def start(self) -> None:
+        """Start everything and return; it goes on in tasks of its own."""
+        await self._lease_server.start()
+        self.desk.url = self._lease_server.url
+        self._spawn(self._watch_leases(), "watch leases")
+        self._spawn(self._publish(), "publish")
+        for flow in self.flows:
+            self._spawn(flow.run(), f"flow {flow.settings.flow}")
+        if any(flow.settings.enabled for flow in self.flows):
+            self._engine = EngineProcess(
+                node_url=self._lease_server.url,
+                token=self.desk.engine_token,
+                app_name=f"mm2 {' '.join(str(f.settings.flow) for f in self.flows if f.settings.enabled)}",
+                spark=spark_settings(self._settings.spark, lanes=self.desk.capacity, temp_dir=self._temp_dir),
+                temp_dir=self._temp_dir,
+                on_lost=self._engine_lost,
+            )
+            self._spawn(self._engine.run(), "engine")
+
+    async def until(self, condition: Callable[[NodeStatus], bool], within: float) -> bool:
+        """Wait until the published state is as wanted; False when that took longer than ``within`` seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                while not condition(self.published):
+                    await self.desk.changed(PUBLISH_EVERY_S)
+                return True
+        return False
+
+    def kill(self) -> None:
+        """End the engine's processes at once, because the node is about to end without any ceremony."""
+        if self._engine is not None:
+            self._engine.kill()
+        shutil.rmtree(self._temp_dir, ignore_errors=True)
+
+    def _status(self) -> NodeStatus:
+        engine = self.desk.board.engine
+        trouble = self._engine.trouble if self._engine is not None else None
+        return NodeStatus(
+            node_id=self.node_id,
+            version=self._version,
+            started_at=self._started_at,
+            flows=tuple(self._with_trouble(flow.status(), trouble) for flow in self.flows),
+            spark_ui=engine.spark_ui if engine else None,
+        )
+
+    async def drain(self, within: float) -> bool:
+        """Stop fetching, wait until everything in flight is acknowledged and stored, leave the groups.
+
+        False when that took longer than ``within`` seconds: what was not stored is copied again by the next run.
+        """
+        for flow in self.flows:
+            flow.drain()
+        self.desk.board.drain()
+        self.desk.wake()
+        drained = True
+        try:
+            async with asyncio.timeout(within):
+                while not self.desk.board.drained:
+                    await self.desk.changed(WATCH_EVERY_S)
+        except TimeoutError:
+            drained = False
+        self.desk.board.end()
+        self.desk.wake()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2.0):  # lanes answer within their report interval, one second
+                while self.desk.board.running:
+                    await self.desk.changed(WATCH_EVERY_S)
+        return drained
+
+    async def close(self) -> None:
+        """End the engine and all tasks, remove the temp dir."""
+        if self._engine is not None:
+            await self._engine.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._lease_server.stop(within=1.0)
+        shutil.rmtree(self._temp_dir, ignore_errors=True)
+
+    def _with_trouble(self, status: FlowStatus, trouble: str | None) -> FlowStatus:
+        """An enabled flow cannot run while the engine does not; say so with it."""
+        if trouble is None or not status.enabled or not status.is_leader:
+            return status
+        return replace(status, state=TaskState.WAITING, reasons=(*status.reasons, trouble))
+
+    def _spawn(self, work: Coroutine[None, None, None], name: str) -> None:
+        self._tasks.append(asyncio.create_task(work, name=name))
+
+    def _engine_lost(self) -> None:
+        self.desk.board.engine_lost(time.monotonic())
+        self.desk.wake()
+
+    async def _publish(self) -> None:
+        while True:
+            self.published = self._status()
+            await asyncio.sleep(PUBLISH_EVERY_S)
+
+    async def _watch_leases(self) -> None:
+        while True:
+            for sentence in self.desk.board.expire(time.monotonic()):
+                log.warning("%s", sentence)
+                self.desk.wake()
+            await asyncio.sleep(WATCH_EVERY_S)

@@ -1,0 +1,142 @@
+"""A node as a program: reads its file, runs until a signal, drains, and says with which code it ended (contract)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from mm2.cli.log_lines import banner, flow_lines
+from mm2.cli.logs import set_up
+from mm2.config.load import load
+from mm2.config.settings import NodeSettings
+from mm2.core.lease import TaskState
+from mm2.node.published import NodeStatus
+from mm2.node.supervisor import Node
+from mm2.rest.listeners import JAVA_DEFAULT, Advertised, Listener, ListenerError, advertised_url
+from mm2.rest.public import public_app
+from mm2.rest.server import RestServer, close_listeners, open_listeners
+
+log = logging.getLogger("mm2.node")
+
+DRAINED, FATAL, MISTAKE, SECOND_SIGNAL = 0, 1, 2, 130
+
+BANNER_WITHIN_S = 30.0
+"""The banner waits until the flows have found their topics and Spark is up, but not for clusters that are away."""
+
+FLOW_LINE_EVERY_S = 60.0
+"""One line a flow and minute: enough to follow a night in the log, too little to fill a disk."""
+
+
+def run(file: Path, clusters: tuple[str, ...]) -> int:
+    """Run the node of ``file``; returns the exit code. Problems of the file go to standard error."""
+    loaded = load(file, clusters)
+    for problem in loaded.problems:
+        print(problem, file=sys.stderr)  # noqa: T201 problems are for the person at the terminal, not for the log
+    if loaded.settings is None:
+        return MISTAKE
+    set_up(level=loaded.settings.own.log_level, log_format=loaded.settings.own.log_format)
+    return asyncio.run(_Program(loaded.settings).run())
+
+
+class _Program:
+    """One life of the process."""
+
+    def __init__(self, settings: NodeSettings) -> None:
+        self._settings = settings
+        self._node = Node(settings, version("mm2"))
+        self._signalled = asyncio.Event()
+        self._listening: list[RestServer] = []
+        self._background: list[asyncio.Task[None]] = []
+
+    async def run(self) -> int:
+        self._take_signals()
+        try:
+            await self._node.start()
+            self._listening = await open_listeners(public_app(lambda: self._node.published), self._listeners())
+        except ListenerError as error:
+            print(f"{self._settings.path}: {error}", file=sys.stderr)  # noqa: T201 as above
+            await self._close()
+            return MISTAKE
+        self._background.append(asyncio.create_task(self._speak(), name="log lines"))
+        await self._signalled.wait()
+        return await self._drain()
+
+    async def _drain(self) -> int:
+        within = max((flow.worker.task_shutdown_graceful_timeout_ms for flow in self._settings.flows), default=10_000)
+        log.info("draining, for at most %.0f s", within / 1000)
+        drained = await self._node.drain(within / 1000)
+        await self._close()
+        if drained:
+            log.info("drained: everything that was fetched is acknowledged and stored")
+            return DRAINED
+        log.error(
+            "not everything was acknowledged within task.shutdown.graceful.timeout.ms = %d: the rest is copied again by"
+            " the next node, some records twice",
+            within,
+        )
+        return FATAL
+
+    async def _close(self) -> None:
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await close_listeners(self._listening, within=1.0)
+        await self._node.close()
+
+    # -- signals
+
+    def _take_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signal, number)
+
+    def _signal(self, number: int) -> None:
+        if not self._signalled.is_set():
+            log.info("%s: the node drains; a second signal ends it at once", signal.Signals(number).name)
+            self._signalled.set()
+            return
+        self._node.kill()
+        os._exit(SECOND_SIGNAL)
+
+    # -- what it says
+
+    def _listeners(self) -> list[Listener]:
+        rest = self._settings.rest
+        urls = rest.listeners if rest.listeners is not None else (JAVA_DEFAULT,) if rest.internal_rest else ()
+        return [Listener.parse(url) for url in urls if url.strip()]
+
+    def _urls(self) -> list[str]:
+        rest = self._settings.rest
+        if not self._listening:
+            return []
+        advertised = Advertised(
+            host=rest.advertised_host_name, port=rest.advertised_port, scheme=rest.advertised_listener
+        )
+        listeners = [server.listener for server in self._listening]
+        return [advertised_url(listeners, advertised, own_host=socket.gethostname())]
+
+    async def _speak(self) -> None:
+        """The banner once the node is up, then one line a flow and minute."""
+        await self._node.until(_is_up, BANNER_WITHIN_S)
+        for line in banner(self._node.published, file=str(self._settings.path), rest=self._urls()):
+            log.info("%s", line)
+        previous, at = self._node.published, time.monotonic()
+        while True:
+            await asyncio.sleep(FLOW_LINE_EVERY_S)
+            current, now = self._node.published, time.monotonic()
+            for line in flow_lines(previous, current, now - at):
+                log.info("%s", line)
+            previous, at = current, now
+
+
+def _is_up(status: NodeStatus) -> bool:
+    """Whether every enabled flow copies and Spark shows itself."""
+    enabled = [flow for flow in status.flows if flow.enabled]
+    return all(flow.state is TaskState.RUNNING for flow in enabled) and (status.spark_ui is not None or not enabled)
