@@ -67,9 +67,12 @@ class SaslSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """Connection and security of one client. Durations are milliseconds, as in Java's keys of the same name."""
+    """Connection and security of one client. Durations are milliseconds, as in Java's keys of the same name.
+
+    ``alias`` is the cluster's, for sentences that people read ("check sasl.jaas.config of A")."""
 
     bootstrap_servers: tuple[str, ...]
+    alias: str = ""
     client_id: str = "mm2"
     security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     tls: TlsSettings = TlsSettings()

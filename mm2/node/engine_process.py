@@ -105,7 +105,8 @@ class EngineProcess:
         finally:
             kill_group(process.pid)  # a JVM or a worker that is left of it
             self._process = None
-        telling = [line for line in last if line.startswith("ERROR mm2")] or [s for s in last if "Exception" in s or "Error" in s]
+        telling = [line for line in last if line.startswith("ERROR mm2")]
+        telling = telling or [line for line in last if "Exception" in line or "Error" in line]
         for line in last:
             log.debug("engine said: %s", line)
         return f"the Spark engine ended with code {code}" + (f": {telling[-1]}" if telling else "")

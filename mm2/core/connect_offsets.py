@@ -1,0 +1,140 @@
+r"""Keys and values of ``mm2-offsets.*``: how far a Connect source task has come (mm2-compat §2.3).
+
+    source       ["MirrorSourceConnector",{"cluster":"A","partition":0,"topic":"orders"}]             {"offset":41}
+    checkpoint   ["MirrorCheckpointConnector",{"partition":0,"topic":"A.orders","group":"g1"}]        {"offset":0}
+    heartbeat    ["MirrorHeartbeatConnector",{"sourceClusterAlias":"A","targetClusterAlias":"B"}]     {"offset":0}
+
+Java looks an offset up by the bytes of its key, so ours are the same to the byte: JSON without blanks, the entries in
+the order of Java's HashMap, texts escaped as Jackson does it (``"``, ``\`` and control characters, with upper-case
+hex digits; characters beyond U+FFFF as two ``\uXXXX``; all others as UTF-8). Reading is tolerant of another order,
+blanks, further entries and another connector name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from mm2.core.formats import FormatError
+
+_INT32_MAX = 2**31 - 1
+_INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceKey:
+    """One source partition of cluster ``cluster``."""
+
+    cluster: str
+    topic: str
+    partition: int
+    connector: str = "MirrorSourceConnector"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointKey:
+    """One partition (``topic`` by its name on the target) of one consumer group; its offset is always 0."""
+
+    group: str
+    topic: str
+    partition: int
+    connector: str = "MirrorCheckpointConnector"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatKey:
+    """The heartbeats of flow ``source``->``target``; its offset is always 0."""
+
+    source: str
+    target: str
+    connector: str = "MirrorHeartbeatConnector"
+
+
+OffsetKey = SourceKey | CheckpointKey | HeartbeatKey
+
+
+def encode_key(key: OffsetKey) -> bytes:
+    """The record key as Java writes it."""
+    if isinstance(key, SourceKey):
+        entries = f'"cluster":{_quoted(key.cluster)},"partition":{key.partition},"topic":{_quoted(key.topic)}'
+    elif isinstance(key, CheckpointKey):
+        entries = f'"partition":{key.partition},"topic":{_quoted(key.topic)},"group":{_quoted(key.group)}'
+    else:
+        entries = f'"sourceClusterAlias":{_quoted(key.source)},"targetClusterAlias":{_quoted(key.target)}'
+    return f"[{_quoted(key.connector)},{{{entries}}}]".encode()
+
+
+def decode_key(raw: bytes | None) -> OffsetKey:
+    """Read a record key. Raises FormatError where it is none of the three kinds."""
+    match _json("offset key", raw):
+        case [str(connector), {"cluster": str(cluster), "topic": str(topic), "partition": int(partition)}]:
+            return SourceKey(connector=connector, cluster=cluster, topic=topic, partition=_checked(partition))
+        case [str(connector), {"group": str(group), "topic": str(topic), "partition": int(partition)}]:
+            return CheckpointKey(connector=connector, group=group, topic=topic, partition=_checked(partition))
+        case [str(connector), {"sourceClusterAlias": str(source), "targetClusterAlias": str(target)}]:
+            return HeartbeatKey(connector=connector, source=source, target=target)
+    raise FormatError(f"read offset key: it is no source, checkpoint or heartbeat key: {raw!r:.200}")
+
+
+def encode_offset(offset: int) -> bytes:
+    """The record value for ``offset``, the last one done."""
+    return b'{"offset":%d}' % offset
+
+
+def decode_offset(raw: bytes | None) -> int | None:
+    """The last offset done; None where the record takes it back (null) or holds none. Raises FormatError."""
+    if raw is None:
+        return None
+    match _json("offset value", raw):
+        case {"offset": int(offset)} if not isinstance(offset, bool) and abs(offset) <= _INT64_MAX:
+            return offset
+        case None:
+            return None
+        case dict(entries) if entries.get("offset") is None:
+            return None
+    raise FormatError(f"read offset value: it holds no offset: {raw!r:.200}")
+
+
+def encode_position(position: int) -> bytes:
+    """The record value that makes a source partition go on at ``position``: Java stores the offset before it."""
+    return encode_offset(position - 1)
+
+
+def decode_position(raw: bytes | None) -> int | None:
+    """The offset a source partition goes on at, None when nothing is stored (also -1 in Java). Raises FormatError."""
+    offset = decode_offset(raw)
+    return None if offset is None or offset < 0 else offset + 1
+
+
+def _checked(partition: int) -> int:
+    if isinstance(partition, bool) or not 0 <= partition <= _INT32_MAX:
+        raise FormatError(f"read offset key: partition {partition} is no partition number")
+    return partition
+
+
+def _json(what: str, raw: bytes | None) -> object:
+    if raw is None:
+        raise FormatError(f"read {what}: it is null")
+    try:
+        parsed: object = json.loads(raw.decode())
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"read {what}: {error}: {raw!r:.200}") from None
+    return parsed
+
+
+_ESCAPED = re.compile(r'["\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
+_SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+
+
+def _quoted(text: str) -> str:
+    """``text`` as a JSON string in Jackson's spelling."""
+    return f'"{_ESCAPED.sub(_escape, text)}"'
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    if character in _SHORT_ESCAPES:
+        return _SHORT_ESCAPES[character]
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex().upper()}" for at in range(0, len(units), 2))

@@ -1,0 +1,167 @@
+"""The binary records of the internal topics, byte for byte as Java writes them (mm2-compat §2.2).
+
+    offset sync   key    topic:STRING  partition:INT32
+                  value  upstream:INT64  downstream:INT64
+    checkpoint    key    group:STRING  topic:STRING  partition:INT32
+                  value  version:INT16=0  upstream:INT64  downstream:INT64  metadata:STRING
+    heartbeat     key    source:STRING  target:STRING
+                  value  version:INT16=0  timestamp:INT64
+
+    STRING        length:INT16  UTF-8 bytes
+    numbers       signed, big-endian
+
+Bytes after the last field are ignored, as in Java. A version other than 0 is refused: Java reads it as if it were 0,
+but an offset misread there would send a consumer group to a wrong place.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from mm2.core.names import TopicPartition
+
+_STRING_MAX = 32_767  # bytes; the length is an INT16
+
+
+class FormatError(ValueError):
+    """A record of an internal topic is not what its grammar says, or a value does not fit into it. Not retriable: the
+    record stays as it is; skip and count it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetSync:
+    """Source record ``upstream_offset`` of ``topic_partition`` became ``downstream_offset`` in the remote topic."""
+
+    topic_partition: TopicPartition
+    upstream_offset: int
+    downstream_offset: int
+
+    def key(self) -> bytes:
+        return _string(self.topic_partition.topic) + _pack(">i", self.topic_partition.partition)
+
+    def value(self) -> bytes:
+        return _pack(">qq", self.upstream_offset, self.downstream_offset)
+
+    @classmethod
+    def decode(cls, key: bytes | None, value: bytes | None) -> OffsetSync:
+        """Raises FormatError."""
+        key_fields = _Fields("offset sync key", key)
+        topic_partition = TopicPartition(key_fields.string("topic"), key_fields.int32("partition"))
+        fields = _Fields("offset sync value", value)
+        return cls(
+            topic_partition=topic_partition,
+            upstream_offset=fields.int64("upstream offset"),
+            downstream_offset=fields.int64("downstream offset"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """Group ``group`` had committed ``upstream_offset`` on the source: on the target that is ``downstream_offset`` of
+    ``topic_partition``, named as on the target. ``metadata`` is the group's own, passed on as it is."""
+
+    group: str
+    topic_partition: TopicPartition
+    upstream_offset: int
+    downstream_offset: int
+    metadata: str = ""
+
+    def key(self) -> bytes:
+        partition = _pack(">i", self.topic_partition.partition)
+        return _string(self.group) + _string(self.topic_partition.topic) + partition
+
+    def value(self) -> bytes:
+        return _pack(">hqq", 0, self.upstream_offset, self.downstream_offset) + _string(self.metadata)
+
+    @classmethod
+    def decode(cls, key: bytes | None, value: bytes | None) -> Checkpoint:
+        """Raises FormatError."""
+        key_fields = _Fields("checkpoint key", key)
+        group = key_fields.string("group")
+        topic_partition = TopicPartition(key_fields.string("topic"), key_fields.int32("partition"))
+        fields = _Fields("checkpoint value", value)
+        fields.version()
+        return cls(
+            group=group,
+            topic_partition=topic_partition,
+            upstream_offset=fields.int64("upstream offset"),
+            downstream_offset=fields.int64("downstream offset"),
+            metadata=fields.string("metadata"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """A node of flow ``source``->``target`` could write to the target at ``timestamp_ms`` (epoch milliseconds)."""
+
+    source: str
+    target: str
+    timestamp_ms: int
+
+    def key(self) -> bytes:
+        return _string(self.source) + _string(self.target)
+
+    def value(self) -> bytes:
+        return _pack(">hq", 0, self.timestamp_ms)
+
+    @classmethod
+    def decode(cls, key: bytes | None, value: bytes | None) -> Heartbeat:
+        """Raises FormatError."""
+        key_fields = _Fields("heartbeat key", key)
+        source, target = key_fields.string("source alias"), key_fields.string("target alias")
+        fields = _Fields("heartbeat value", value)
+        fields.version()
+        return cls(source=source, target=target, timestamp_ms=fields.int64("timestamp"))
+
+
+def _pack(layout: str, *numbers: int) -> bytes:
+    try:
+        return struct.pack(layout, *numbers)
+    except struct.error as error:
+        raise FormatError(f"{numbers} does not fit: {error}") from None
+
+
+def _string(text: str) -> bytes:
+    encoded = text.encode(errors="replace")  # half a surrogate pair becomes "?", as in Java
+    if len(encoded) > _STRING_MAX:
+        raise FormatError(f"a text of {len(encoded)} bytes does not fit: {_STRING_MAX} is the most ({text[:40]!r}…)")
+    return struct.pack(">h", len(encoded)) + encoded
+
+
+class _Fields:
+    """Reads one key or value from its start, field after field."""
+
+    def __init__(self, what: str, data: bytes | None) -> None:
+        if data is None:
+            raise FormatError(f"read {what}: it is null")
+        self._what = what
+        self._data = data
+        self._at = 0
+
+    def _number(self, field: str, layout: str) -> int:
+        try:
+            (number,) = struct.unpack_from(layout, self._data, self._at)
+        except struct.error:
+            raise FormatError(f"read {self._what}: {field}: it ends after {len(self._data)} bytes") from None
+        self._at += struct.calcsize(layout)
+        return int(number)
+
+    def int32(self, field: str) -> int:
+        return self._number(field, ">i")
+
+    def int64(self, field: str) -> int:
+        return self._number(field, ">q")
+
+    def string(self, field: str) -> str:
+        length = self._number(field, ">h")
+        left = len(self._data) - self._at
+        if not 0 <= length <= left:
+            raise FormatError(f"read {self._what}: {field}: a text of {length} bytes is announced, {left} are left")
+        start, self._at = self._at, self._at + length
+        return self._data[start : self._at].decode(errors="replace")  # as Java reads what is no UTF-8
+
+    def version(self) -> None:
+        version = self._number("version", ">h")
+        if version != 0:
+            raise FormatError(f"read {self._what}: version {version} is not known, only 0")

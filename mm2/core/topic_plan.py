@@ -1,0 +1,80 @@
+"""Which remote topics to create and which to grow, so that every source partition has its place (mm2-compat §3.4)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mm2.core.policies import ReplicationPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopic:
+    """``remote_topic`` is missing. Its configs are asked for only now, as few topics are new (`topic_configs`)."""
+
+    topic: str
+    remote_topic: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowTopic:
+    """``remote_topic`` has ``present`` partitions and needs ``partitions``. It is never made smaller."""
+
+    topic: str
+    remote_topic: str
+    present: int
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameClash:
+    """``topics`` of the source would all become ``remote_topic``. None of them may be replicated: their records would
+    mix, and nothing says whose the remote topic is."""
+
+    remote_topic: str
+    topics: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.topics)} would all be replicated to {self.remote_topic}: rename or exclude all but one"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlan:
+    """``remote_topics`` has the remote name of every source topic that may be replicated; each list is sorted."""
+
+    remote_topics: Mapping[str, str]
+    create: tuple[CreateTopic, ...] = ()
+    grow: tuple[GrowTopic, ...] = ()
+    clashes: tuple[NameClash, ...] = ()
+
+
+def plan_topics(
+    source: Mapping[str, int], target: Mapping[str, int], *, policy: ReplicationPolicy, source_alias: str
+) -> TopicPlan:
+    """Compare the replicated topics of the source with all topics of the target; both map names to partition counts.
+
+    A remote topic with more partitions than its source is left as it is: the source may grow into it.
+    """
+    claims: dict[str, list[str]] = defaultdict(list)
+    for topic in sorted(source):
+        claims[policy.format_remote_topic(source_alias, topic)].append(topic)
+    create: list[CreateTopic] = []
+    grow: list[GrowTopic] = []
+    clashes: list[NameClash] = []
+    for remote_topic, topics in sorted(claims.items()):
+        topic, partitions = topics[0], source[topics[0]]
+        present = target.get(remote_topic)
+        if len(topics) > 1:
+            clashes.append(NameClash(remote_topic=remote_topic, topics=tuple(topics)))
+        elif present is None:
+            create.append(CreateTopic(topic=topic, remote_topic=remote_topic, partitions=partitions))
+        elif present < partitions:
+            grow.append(GrowTopic(topic=topic, remote_topic=remote_topic, present=present, partitions=partitions))
+    return TopicPlan(
+        remote_topics={topics[0]: remote for remote, topics in sorted(claims.items()) if len(topics) == 1},
+        create=tuple(create),
+        grow=tuple(grow),
+        clashes=tuple(clashes),
+    )

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from mm2.core.policies import DefaultReplicationPolicy, IdentityReplicationPolicy
+from mm2.core.topic_configs import ConfigEntry, ConfigSource, configs_to_create
+from mm2.core.topic_plan import CreateTopic, GrowTopic, NameClash, plan_topics
+
+
+class Merging(DefaultReplicationPolicy):
+    """A user's own that forgets what made two names different."""
+
+    def format_remote_topic(self, alias: str, topic: str) -> str:
+        return f"{alias}.{topic.lower()}"
+
+
+def test_missing_topics_are_created_and_narrow_ones_grown() -> None:
+    plan = plan_topics(
+        {"orders": 3, "invoices": 6, "payments": 2, "users": 4},
+        {"A.invoices": 4, "A.payments": 2, "A.users": 8, "orders": 3},
+        policy=DefaultReplicationPolicy(),
+        source_alias="A",
+    )
+    assert plan.create == (CreateTopic(topic="orders", remote_topic="A.orders", partitions=3),)
+    assert plan.grow == (GrowTopic(topic="invoices", remote_topic="A.invoices", present=4, partitions=6),)
+    assert plan.clashes == ()
+    assert plan.remote_topics == {
+        "invoices": "A.invoices",
+        "orders": "A.orders",
+        "payments": "A.payments",
+        "users": "A.users",
+    }
+
+
+def test_a_topic_that_keeps_its_name_meets_itself_on_the_target() -> None:
+    policy = IdentityReplicationPolicy(source_alias="A")
+    plan = plan_topics({"orders": 3}, {"orders": 3}, policy=policy, source_alias="A")
+    assert (plan.create, plan.grow) == ((), ())
+
+
+def test_topics_that_would_mix_are_left_out_and_named() -> None:
+    plan = plan_topics({"Orders": 3, "orders": 6, "users": 1}, {}, policy=Merging(), source_alias="A")
+    assert plan.clashes == (NameClash(remote_topic="A.orders", topics=("Orders", "orders")),)
+    assert str(plan.clashes[0]).startswith("Orders, orders would all be replicated to A.orders")
+    assert plan.remote_topics == {"users": "A.users"}
+    assert [action.topic for action in plan.create] == ["users"]
+
+
+def test_hidden_values_are_not_copied() -> None:
+    entry = ConfigEntry(name="retention.ms", value=None, source=ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    assert configs_to_create([entry], excluded=lambda _: False) == {}
+
+
+def test_sources_of_configs_to_come_are_unknown() -> None:
+    assert ConfigSource(99) is ConfigSource.UNKNOWN
