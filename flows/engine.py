@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 
 import httpx
 from pydantic import TypeAdapter
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from flows.lane import LaneTask, end_with_parent
 from mm2.core.lease import EngineOrders, EngineReport, LaneEnd, LaneStart
@@ -61,7 +61,7 @@ _REPORT = TypeAdapter(EngineReport)
 class LaneJob(threading.Thread):
     """One run of one lane: a Spark job of one partition, submitted from its own thread under its own job group."""
 
-    def __init__(self, spark: SparkSession, node_url: str, start: LaneStart) -> None:
+    def __init__(self, spark: SparkContext, node_url: str, start: LaneStart) -> None:
         super().__init__(name=f"lane-{start.lane}", daemon=True)
         self.start_order = start
         self.error: str | None = None
@@ -71,10 +71,10 @@ class LaneJob(threading.Thread):
 
     def run(self) -> None:
         """Run the job to its end; Spark's reason for a failed one is kept as ``error``."""
-        context = self._spark.sparkContext
-        context.setJobGroup(self._group, f"mm2 lane {self.start_order.lane}: {self.start_order.description}", True)
+        title = f"mm2 lane {self.start_order.lane}: {self.start_order.description}"
+        self._spark.setJobGroup(self._group, title, interruptOnCancel=True)
         try:
-            self._spark.range(1, numPartitions=1).mapInArrow(self._task, "ended boolean").collect()
+            self._spark.parallelize([None], numSlices=1).mapPartitions(self._task).collect()
         except PySparkException as error:
             self.error = last_line(str(error))
         except Exception as error:  # noqa: BLE001 py4j raises plain Exceptions of many kinds when the JVM is gone
@@ -82,7 +82,7 @@ class LaneJob(threading.Thread):
 
     def cancel(self) -> None:
         """Ask Spark to end the job."""
-        self._spark.sparkContext.cancelJobGroup(self._group)
+        self._spark.cancelJobGroup(self._group)
 
 
 def last_line(text: str) -> str:
@@ -114,10 +114,9 @@ class Engine:
 
     def run(self) -> int:
         """Start Spark and serve until told to stop, the node goes silent or the JVM dies; returns the exit code."""
-        spark = open_session(self._start)
-        gateway = spark.sparkContext._gateway  # type: ignore[attr-defined]  # the only holder of the JVM's process
-        jvm = gateway.proc
-        log.info("Spark %s is up, its UI at %s", spark.version, spark.sparkContext.uiWebUrl)
+        spark = open_context(self._start)
+        jvm = spark._gateway.proc  # type: ignore[union-attr]  # the only holder of the JVM's process
+        log.info("Spark %s is up, its UI at %s", spark.version, spark.uiWebUrl)
         heard_at = time.monotonic()
         while not self._stopping.is_set():
             if jvm.poll() is not None:
@@ -127,7 +126,7 @@ class Engine:
                 version=self._version,
                 pid=os.getpid(),
                 jvm_pid=jvm.pid,
-                spark_ui=spark.sparkContext.uiWebUrl,
+                spark_ui=spark.uiWebUrl,
                 ended=tuple(self._collect_ended()),
             )
             try:
@@ -161,7 +160,7 @@ class Engine:
                 self._ended.append(LaneEnd(lane=lane, token=job.start_order.token, error=job.error))
         return self._ended
 
-    def _carry_out(self, spark: SparkSession, orders: EngineOrders) -> None:
+    def _carry_out(self, spark: SparkContext, orders: EngineOrders) -> None:
         self._version = orders.version
         wanted = {start.lane: start for start in orders.lanes}
         for lane, job in self._jobs.items():
@@ -173,12 +172,14 @@ class Engine:
                 job.start()
 
 
-def open_session(start: EngineStart) -> SparkSession:
-    """The Spark session of this node, with the settings of the file over ours."""
-    builder = SparkSession.builder.appName(start.app_name)
-    for key, value in start.spark.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+def open_context(start: EngineStart) -> SparkContext:
+    """The Spark context of this node, with the settings of the file over ours.
+
+    A context without a SQL session: lanes move no rows through Spark, and without Catalyst the JVM needs half the CPU
+    to start and two thirds of the memory (docs/adr/0002-lanes-are-rdd-tasks.md).
+    """
+    conf = SparkConf().setAppName(start.app_name).setAll(list(start.spark.items()))
+    return SparkContext(conf=conf)
 
 
 def serve(engine: Engine) -> None:

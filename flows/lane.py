@@ -12,18 +12,16 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
 
 from flows.budget import ByteBudget
 from flows.lease import Lease, LeaseLostError
 from flows.slot import SlotRunner
 from mm2.core.lease import LaneOrders, LaneProgress, SlotLease
 from mm2.core.names import Flow
-
-if TYPE_CHECKING:
-    import pyarrow
 
 log = logging.getLogger("mm2.lane")
 
@@ -41,16 +39,14 @@ class LaneTask:
     node_url: str
     token: str = field(repr=False)
 
-    def __call__(self, rows: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-        """Run the lane until it is told to end; takes and gives no rows (`DataFrame.mapInArrow`)."""
-        from pyspark import TaskContext  # noqa: PLC0415 Spark imports it anyway, but only in its worker
-
+    def __call__(self, rows: Iterable[None]) -> Iterable[None]:
+        """Run the lane until it is told to end; takes and gives no rows (`RDD.mapPartitions`)."""
         for _ in rows:
             continue
         context = TaskContext.get()
         end_with_parent()
         asyncio.run(run_lane(self, attempt=context.attemptNumber() if context else 0))
-        yield from ()
+        return iter(())
 
 
 def end_with_parent() -> None:

@@ -186,7 +186,6 @@ def spark_settings(user: Mapping[str, str], *, lanes: int, temp_dir: Path) -> di
         "spark.speculation": "false",  # a second copy of a lane would only be refused its lease
         "spark.ui.showConsoleProgress": "false",
         "spark.scheduler.mode": "FAIR",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.local.dir": str(temp_dir),  # removed with the node's temp dir, even after a kill of the JVM
         "spark.driver.defaultJavaOptions": f"-Djava.io.tmpdir={temp_dir} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
         " -Xshare:auto",  # the JVM schedules a handful of jobs: start-up and memory matter, peak speed does not

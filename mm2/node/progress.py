@@ -43,14 +43,21 @@ class FlowProgress:
         self._totals: Totals[TopicPartition] = Totals()
         self._batches: Totals[tuple[int, str, str]] = Totals()
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
+        self._runs: dict[TopicPartition, str] = {}
         self._losses: dict[tuple[str, int, int], Loss] = {}
         self._paths: set[tuple[int, str, str]] = set()
 
     def take(self, session: str, slot: SlotProgress) -> None:
-        """A slot's newest report, under its lane's session."""
-        run = f"{session}/{slot.epoch}"
+        """A slot's newest report, under its lane's session.
+
+        A slot goes on showing a partition it stopped; once another slot runs that partition, the word is that slot's.
+        """
+        run = f"{session}/{slot.epoch}/{slot.slot}"
         for p in slot.partitions:
             key = TopicPartition(p.topic, p.partition)
+            if p.state is TaskState.STOPPED and self._runs.get(key, run) != run:
+                continue
+            self._runs[key] = run
             self._partitions[key] = p
             self._totals.fold(
                 key,

@@ -30,6 +30,11 @@ class PartitionStatus:
     age_sum: float
     age_count: int
 
+    @property
+    def lag_known(self) -> bool:
+        """Whether both ends of the lag are known; before that ``lag_records`` and ``lag_seconds`` say nothing."""
+        return self.position >= 0 and self.end_offset >= 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStatus:

@@ -172,7 +172,8 @@ class SourceTask:
                 continue
             self._progress.take(report.session, report.slot)
             if report.current:
-                self._table.heard(slot, [TopicPartition(p.topic, p.partition) for p in report.slot.partitions])
+                running = [p for p in report.slot.partitions if p.state is not TaskState.STOPPED]
+                self._table.heard(slot, [TopicPartition(p.topic, p.partition) for p in running])
 
     async def _grant(self) -> None:
         grants = self._table.grants()
@@ -250,8 +251,10 @@ class SourceTask:
         states: dict[TopicPartition, tuple[TaskState, str | None]] = {}
         for slot in self._granted:
             report = self._desk.board.progress((self._flow, slot))
-            if report is not None:
-                states |= {TopicPartition(p.topic, p.partition): (p.state, p.error) for p in report.slot.partitions}
+            for p in report.slot.partitions if report else ():
+                key = TopicPartition(p.topic, p.partition)
+                if p.state is not TaskState.STOPPED or key not in states:  # another slot may run it by now
+                    states[key] = (p.state, p.error)
         return self._progress.topics(self._discovery.topics, states)
 
     def tasks(self) -> tuple[TaskStatus, ...]:

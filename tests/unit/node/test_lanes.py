@@ -89,10 +89,20 @@ def test_a_newer_attempt_voids_the_older_session() -> None:
     report(board, 0, second, 1.0)
 
 
-def test_the_same_attempt_gets_no_second_lease() -> None:
+def test_another_process_gets_no_lease_for_the_same_attempt() -> None:
     board = a_board()
     board.put(a_slot(0))
     grant(board, 0)
+    with pytest.raises(LeaseRefusedError):
+        board.grant(0, LeaseRequest(token=token(board, 0), attempt=0, pid=2), 0.0)
+
+
+def test_a_process_whose_answer_was_lost_may_ask_again_until_it_reports() -> None:
+    board = a_board()
+    board.put(a_slot(0))
+    grant(board, 0)
+    session = grant(board, 0)
+    report(board, 0, session, 1.0)
     with pytest.raises(LeaseRefusedError):
         grant(board, 0)
 
