@@ -81,12 +81,13 @@ class Lane:
     """The slots of one lane, brought to what the orders say.
 
     Invariants: (A) at most one runner per slot. (B) a slot that leaves the orders is closed before a runner for the
-    same slot with a newer epoch starts.
+    same slot with a newer epoch or restart starts.
     """
 
     def __init__(self, buffer_bytes: int) -> None:
         self._budget = ByteBudget(buffer_bytes)
         self._slots: dict[tuple[Flow, int], SlotRunner] = {}
+        self._lives: dict[tuple[Flow, int], tuple[int, int]] = {}
         self._version = -1
 
     @property
@@ -101,7 +102,7 @@ class Lane:
         wanted = {} if orders.end else {(slot.flow, slot.slot): slot for slot in orders.slots}
         for key, runner in list(self._slots.items()):
             lease = wanted.get(key)
-            if lease is None or lease.epoch != runner.epoch:
+            if lease is None or (lease.epoch, lease.restart) != self._lives[key]:
                 del self._slots[key]
                 await runner.close()
         for key, lease in wanted.items():
@@ -114,6 +115,7 @@ class Lane:
             if lease.drain:
                 return
             runner = self._slots[key] = SlotRunner(lease, self._budget)
+            self._lives[key] = (lease.epoch, lease.restart)
             await runner.start()
         else:
             await runner.apply(lease)

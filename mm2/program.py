@@ -12,6 +12,8 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
+from fastapi import FastAPI
+
 from mm2.cli.log_lines import banner, flow_lines
 from mm2.cli.logs import set_up
 from mm2.config.load import load
@@ -19,6 +21,7 @@ from mm2.config.settings import NodeSettings
 from mm2.core.lease import TaskState
 from mm2.node.published import NodeStatus
 from mm2.node.supervisor import Node
+from mm2.rest.leases import lease_router
 from mm2.rest.listeners import JAVA_DEFAULT, Advertised, Listener, ListenerError, advertised_url
 from mm2.rest.public import public_app
 from mm2.rest.server import RestServer, close_listeners, open_listeners
@@ -52,13 +55,17 @@ class _Program:
         self._settings = settings
         self._node = Node(settings, version("mm2"))
         self._signalled = asyncio.Event()
+        leases = FastAPI(openapi_url=None)
+        leases.include_router(lease_router(self._node.desk))
+        self._lease_server = RestServer(leases)
         self._listening: list[RestServer] = []
         self._background: list[asyncio.Task[None]] = []
 
     async def run(self) -> int:
         self._take_signals()
         try:
-            await self._node.start()
+            await self._lease_server.start()
+            await self._node.start(self._lease_server.url)
             self._listening = await open_listeners(public_app(lambda: self._node.published), self._listeners())
         except ListenerError as error:
             print(f"{self._settings.path}: {error}", file=sys.stderr)  # noqa: T201 as above
@@ -89,6 +96,7 @@ class _Program:
         await asyncio.gather(*self._background, return_exceptions=True)
         await close_listeners(self._listening, within=1.0)
         await self._node.close()
+        await self._lease_server.stop(within=1.0)
 
     # -- signals
 

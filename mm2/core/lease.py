@@ -61,11 +61,13 @@ class OffsetSyncsLease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotLease:
-    """The right of one lane to run one slot, until revoked or expired. A lower ``epoch`` is void."""
+    """The right of one lane to run one slot, until revoked or expired. A lower ``epoch`` is void; a higher ``restart``
+    of the same epoch asks to begin anew from ``start_offset``s, after the slot had failed."""
 
     flow: Flow
     slot: int
     epoch: int
+    restart: int = 0
     source: ClientSettings
     fetch: FetchSettings
     target: ClientSettings

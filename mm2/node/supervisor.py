@@ -15,8 +15,6 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 
-from fastapi import FastAPI
-
 from mm2.config.settings import NodeSettings
 from mm2.core.lease import TaskState
 from mm2.node.desk import Desk
@@ -24,8 +22,6 @@ from mm2.node.engine_process import EngineProcess, spark_settings
 from mm2.node.flow import FlowRunner
 from mm2.node.lanes import LaneBoard
 from mm2.node.published import FlowStatus, NodeStatus
-from mm2.rest.leases import lease_router
-from mm2.rest.server import RestServer
 
 log = logging.getLogger("mm2.node")
 
@@ -56,22 +52,18 @@ class Node:
         self._engine: EngineProcess | None = None
         self.flows = [FlowRunner(flow, self.node_id, self.desk) for flow in settings.flows]
         self._tasks: list[asyncio.Task[None]] = []
-        app = FastAPI(openapi_url=None)
-        app.include_router(lease_router(self.desk))
-        self._lease_server = RestServer(app)
         self.published = self._status()
 
-    async def start(self) -> None:
-        """Start everything and return; it goes on in tasks of its own."""
-        await self._lease_server.start()
-        self.desk.url = self._lease_server.url
+    async def start(self, lease_url: str) -> None:
+        """Start everything and return; it goes on in tasks of its own. ``lease_url``: where ``desk`` is served."""
+        self.desk.url = lease_url
         self._spawn(self._watch_leases(), "watch leases")
         self._spawn(self._publish(), "publish")
         for flow in self.flows:
             self._spawn(flow.run(), f"flow {flow.settings.flow}")
         if any(flow.settings.enabled for flow in self.flows):
             self._engine = EngineProcess(
-                node_url=self._lease_server.url,
+                node_url=lease_url,
                 token=self.desk.engine_token,
                 app_name=f"mm2 {' '.join(str(f.settings.flow) for f in self.flows if f.settings.enabled)}",
                 spark=spark_settings(self._settings.spark, lanes=self.desk.capacity, temp_dir=self._temp_dir),
@@ -124,10 +116,6 @@ class Node:
             drained = False
         self.desk.board.end()
         self.desk.wake()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(2.0):  # lanes answer within their report interval, one second
-                while self.desk.board.running:
-                    await self.desk.changed(WATCH_EVERY_S)
         return drained
 
     async def close(self) -> None:
@@ -137,7 +125,6 @@ class Node:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._lease_server.stop(within=1.0)
         shutil.rmtree(self._temp_dir, ignore_errors=True)
 
     def _with_trouble(self, status: FlowStatus, trouble: str | None) -> FlowStatus:

@@ -31,6 +31,10 @@ SOON_S = 15.0
 """A topic that could not be created is tried again this often, whatever refresh.topics.interval.seconds says: its cause
 (too few brokers, a missing permission) is usually being repaired by somebody who is waiting."""
 
+RESTART_SLOT_S = 30.0
+"""A slot that failed as a whole shows why for this long and is tried again: long enough to be seen, and to not burn CPU
+on something that stays broken."""
+
 SETTLE_EVERY_S = 1.0
 """Lanes report once a second; their reports also wake this task at once."""
 
@@ -65,6 +69,8 @@ class SourceTask:
         self._assignment: dict[TopicPartition, int] = {}
         self._table = SlotTable()
         self._granted: dict[int, frozenset[TopicPartition]] = {}
+        self._restarts: dict[int, int] = {}
+        self._failed_at: dict[int, float] = {}
         self._draining = False
         self.trouble: str | None = "looking for topics"
 
@@ -157,6 +163,7 @@ class SourceTask:
             self._listen()
             if not self._draining:
                 try:
+                    await self._restart_failed(asyncio.get_running_loop().time())
                     await self._grant()
                 except ClusterError as error:
                     self.trouble = f"read source offsets: {error}"
@@ -174,6 +181,19 @@ class SourceTask:
             if report.current:
                 running = [p for p in report.slot.partitions if p.state is not TaskState.STOPPED]
                 self._table.heard(slot, [TopicPartition(p.topic, p.partition) for p in running])
+
+    async def _restart_failed(self, now: float) -> None:
+        """Give a slot that failed as a whole another life, from what is stored."""
+        for slot in self._granted:
+            report = self._desk.board.progress((self._flow, slot))
+            if report is None or not report.current or report.slot.state is not TaskState.FAILED:
+                continue
+            if now - self._failed_at.setdefault(slot, now) >= RESTART_SLOT_S:
+                del self._failed_at[slot]
+                self._restarts[slot] = self._restarts.get(slot, 0) + 1
+                log.warning("%s: slot %d is started again: it had failed: %s", self._flow, slot, report.slot.error)
+                await self._offsets.refresh()
+                self._desk.put(self._lease(slot))
 
     async def _grant(self) -> None:
         grants = self._table.grants()
@@ -201,6 +221,7 @@ class SourceTask:
             flow=self._flow,
             slot=slot,
             epoch=self._epoch,
+            restart=self._restarts.get(slot, 0),
             source=clients.of(ClientRole.REPLICATION_CONSUMER, slot),
             fetch=clients.fetch,
             target=clients.of(ClientRole.RECORDS, slot),

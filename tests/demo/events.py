@@ -1,0 +1,84 @@
+"""What a small shop writes into Kafka: orders, payments, clicks and stock levels."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tests.lab.records import Outgoing
+
+CUSTOMERS = 5_000
+ARTICLES = 800
+PAGES = ("/", "/search", "/cart", "/checkout", "/article/", "/help")
+MONEY = ("EUR", "USD", "GBP")
+DISCONTINUED = 0.02  # of the stock records are tombstones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """One topic and what is written into it: ``rate`` records a second, compressed by ``codec``."""
+
+    topic: str
+    partitions: int
+    codec: str
+    rate: int
+    event: Callable[[random.Random, int], Outgoing]
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+def order(rng: random.Random, number: int) -> Outgoing:
+    """An order of a known customer: keyed, so that a customer's orders keep their order."""
+    customer = rng.randrange(CUSTOMERS)
+    items = [
+        {"article": rng.randrange(ARTICLES), "quantity": rng.randint(1, 4), "cents": rng.randint(99, 19_900)}
+        for _ in range(rng.randint(1, 5))
+    ]
+    total = sum(item["quantity"] * item["cents"] for item in items)
+    body = {"order": number, "customer": customer, "currency": rng.choice(MONEY), "total": total, "items": items}
+    trace = rng.randbytes(8).hex().encode()
+    return _event(f"customer-{customer}", body, (("trace-id", trace), ("origin", rng.choice((b"web", b"app")))))
+
+
+def payment(rng: random.Random, number: int) -> Outgoing:
+    """A payment of an order; the signature is noise that no codec makes smaller."""
+    state = rng.choices(("authorized", "captured", "refused"), (70, 25, 5))[0]
+    body = {"payment": number, "order": number, "state": state, "signature": rng.randbytes(64).hex()}
+    return _event(f"order-{number}", body, (("schema", b"payment-2"),))
+
+
+def click(rng: random.Random, number: int) -> Outgoing:
+    """A page view; two of three visitors are not known, and have no key."""
+    visitor = f"customer-{rng.randrange(CUSTOMERS)}" if rng.random() < 1 / 3 else None
+    page = rng.choice(PAGES)
+    body = {"click": number, "page": page + str(rng.randrange(ARTICLES)) if page.endswith("e/") else page}
+    return _event(visitor, body)
+
+
+def stock(rng: random.Random, number: int) -> Outgoing:
+    """The stock level of an article; a tombstone when it is no longer sold."""
+    article = f"article-{rng.randrange(ARTICLES)}"
+    if rng.random() < DISCONTINUED:
+        return Outgoing(key=article.encode(), value=None)
+    return _event(article, {"article": article, "level": rng.randint(0, 500), "change": number})
+
+
+STREAMS = (
+    Stream(topic="orders", partitions=3, codec="lz4", rate=600, event=order),
+    Stream(topic="payments", partitions=3, codec="none", rate=400, event=payment),
+    Stream(topic="clicks", partitions=6, codec="zstd", rate=800, event=click),
+    Stream(
+        topic="inventory",
+        partitions=2,
+        codec="snappy",
+        rate=200,
+        event=stock,
+        config={"cleanup.policy": "compact"},
+    ),
+)
+
+
+def _event(key: str | None, body: object, headers: tuple[tuple[str, bytes | None], ...] = ()) -> Outgoing:
+    value = json.dumps(body, separators=(",", ":")).encode()
+    return Outgoing(key=None if key is None else key.encode(), value=value, headers=headers)

@@ -1,0 +1,142 @@
+"""What the table shows, worked out from two looks at a node's /flows and /metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from tests.lab.node import Node
+
+FLOW = "A->B"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTotals:
+    """One remote topic's counters at one moment. ``latency_seconds`` is the sum over ``latency_batches``."""
+
+    state: str = "WAITING"
+    records: float = 0
+    bytes: float = 0
+    lag: float = 0
+    latency_seconds: float = 0
+    latency_batches: float = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A node at one moment, ``at`` seconds of a monotonic clock; topics by their name on the source."""
+
+    at: float
+    state: str
+    reasons: tuple[str, ...]
+    topics: Mapping[str, TopicTotals]
+    heartbeats: float
+    passed_through: float
+    batches: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One topic in the table; ``latency_ms`` is the mean since the look before, None when no batch arrived."""
+
+    topic: str
+    state: str
+    written: int
+    replicated: int
+    lag: int
+    megabytes_per_second: float
+    latency_ms: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """The whole table. ``pass_through`` is a share of all batches, None before the first."""
+
+    state: str
+    reasons: tuple[str, ...]
+    rows: tuple[Row, ...]
+    total: Row
+    heartbeats: int
+    pass_through: float | None
+
+
+def look(node: Node, at: float) -> Look | None:
+    """What the node shows now; None when it does not answer."""
+    metrics, flow = node.get("/metrics"), node.flow(FLOW)
+    if metrics is None or not flow:
+        return None
+    samples = [one for family in text_string_to_metric_families(metrics.text) for one in family.samples]
+    batches = [one for one in samples if one.name == "mm2_source_batches_total"]
+    return Look(
+        at=at,
+        state=flow["state"],
+        reasons=tuple(flow["reasons"]),
+        topics={one["topic"]: _totals(samples, one["remote_topic"], one["state"]) for one in flow["topics"]},
+        heartbeats=_sum(one for one in samples if one.name == "mm2_heartbeats_total"),
+        passed_through=_sum(one for one in batches if one.labels["path"] == "pass-through"),
+        batches=_sum(batches),
+    )
+
+
+def picture(before: Look, now: Look, written: Mapping[str, int]) -> Picture:
+    """Totals as of ``now``, rates since ``before``."""
+    seconds = max(now.at - before.at, 1e-9)  # the first picture compares a look with itself
+    old = {topic: before.topics.get(topic, TopicTotals()) for topic in written}
+    new = {topic: now.topics.get(topic, TopicTotals()) for topic in written}
+    whole = (_together(old.values(), before.state), _together(new.values(), now.state))
+    return Picture(
+        state=now.state,
+        reasons=now.reasons,
+        rows=tuple(_row(topic, count, old[topic], new[topic], seconds) for topic, count in written.items()),
+        total=_row("all", sum(written.values()), *whole, seconds),
+        heartbeats=int(now.heartbeats),
+        pass_through=now.passed_through / now.batches if now.batches else None,
+    )
+
+
+def _totals(samples: Iterable[Sample], remote_topic: str, state: str) -> TopicTotals:
+    own = [one for one in samples if one.labels.get("topic") == remote_topic]
+
+    def total(name: str) -> float:
+        return _sum(one for one in own if one.name == name)
+
+    return TopicTotals(
+        state=state,
+        records=total("mm2_source_records_total"),
+        bytes=total("mm2_source_bytes_total"),
+        lag=total("mm2_source_lag_records"),
+        latency_seconds=total("mm2_source_replication_latency_seconds_sum"),
+        latency_batches=total("mm2_source_replication_latency_seconds_count"),
+    )
+
+
+def _row(topic: str, written: int, before: TopicTotals, now: TopicTotals, seconds: float) -> Row:
+    batches = now.latency_batches - before.latency_batches
+    return Row(
+        topic=topic,
+        state=now.state,
+        written=written,
+        replicated=int(now.records),
+        lag=int(now.lag),
+        megabytes_per_second=(now.bytes - before.bytes) / seconds / 1e6,
+        latency_ms=(now.latency_seconds - before.latency_seconds) / batches * 1e3 if batches > 0 else None,
+    )
+
+
+def _together(topics: Iterable[TopicTotals], state: str) -> TopicTotals:
+    found = list(topics)
+    return TopicTotals(
+        state=state,
+        records=sum(one.records for one in found),
+        bytes=sum(one.bytes for one in found),
+        lag=sum(one.lag for one in found),
+        latency_seconds=sum(one.latency_seconds for one in found),
+        latency_batches=sum(one.latency_batches for one in found),
+    )
+
+
+def _sum(samples: Iterable[Sample]) -> float:
+    return sum(one.value for one in samples)

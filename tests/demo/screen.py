@@ -1,0 +1,91 @@
+"""The demo's face: a live table at a terminal, a plain line every few seconds elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from tests.demo.picture import Picture, Row
+
+REFRESH = 0.5  # seconds between two looks at the node
+LINE_EVERY = 5.0  # seconds between two plain lines
+
+COLOURS = {"RUNNING": "green", "WAITING": "yellow", "PAUSED": "yellow", "DRAINING": "yellow"}
+
+
+class Screen:
+    """Shows pictures as long as a predicate says so."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def say(self, text: str) -> None:
+        """One line of progress."""
+        self._console.print(f"[bold]demo:[/] {text}", highlight=False, soft_wrap=True)
+
+    def show(self, links: Mapping[str, str], picture: Callable[[], Picture | None], go_on: Callable[[], bool]) -> None:
+        """Print ``links``, then show the newest picture again and again while ``go_on``; None leaves the one before."""
+        for name, place in links.items():
+            self.say(f"{name:<10}{place}")
+        if self._console.is_terminal:
+            self._show_table(picture, go_on)
+        else:
+            self._show_lines(picture, go_on)
+
+    def _show_table(self, picture: Callable[[], Picture | None], go_on: Callable[[], bool]) -> None:
+        with Live(console=self._console, auto_refresh=False, transient=False) as live:
+            while go_on():
+                newest = picture()
+                if newest is not None:
+                    live.update(_table(newest), refresh=True)
+                time.sleep(REFRESH)
+
+    def _show_lines(self, picture: Callable[[], Picture | None], go_on: Callable[[], bool]) -> None:
+        begun = last = time.monotonic()
+        while go_on():
+            newest = picture()
+            if newest is not None and time.monotonic() - last >= LINE_EVERY:
+                last = time.monotonic()
+                self.say(_line(newest, last - begun))
+            time.sleep(REFRESH)
+
+
+def _table(picture: Picture) -> RenderableType:
+    table = Table(title="A -> B", title_justify="left", caption=_caption(picture), caption_justify="left")
+    table.add_column("topic")
+    table.add_column("state")
+    for name in ("written", "replicated", "lag", "MB/s", "latency"):
+        table.add_column(name, justify="right", min_width=9)
+    for row in (*picture.rows, picture.total):
+        if row is picture.total:
+            table.add_section()
+        table.add_row(row.topic, Text(row.state, COLOURS.get(row.state, "red")), *_cells(row))
+    return Group(table, *(Text(reason, "yellow") for reason in picture.reasons))
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    rate = f"{row.megabytes_per_second:.2f}"
+    return f"{row.written:,}", f"{row.replicated:,}", f"{row.lag:,}", rate, _latency(row)
+
+
+def _line(picture: Picture, seconds: float) -> str:
+    row = picture.total
+    return (
+        f"{seconds:4.0f} s  {picture.state}  written {row.written:,}  replicated {row.replicated:,}  lag {row.lag:,}  "
+        f"{row.megabytes_per_second:.2f} MB/s  latency {_latency(row)}  {_caption(picture)}"
+        + "".join(f"  ({reason})" for reason in picture.reasons)
+    )
+
+
+def _latency(row: Row) -> str:
+    return "-" if row.latency_ms is None else f"{row.latency_ms:.0f} ms"
+
+
+def _caption(picture: Picture) -> str:
+    share = "-" if picture.pass_through is None else f"{picture.pass_through:.0%}"
+    return f"heartbeats {picture.heartbeats:,}   passed through without decompressing {share} of batches"

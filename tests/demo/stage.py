@@ -1,0 +1,135 @@
+"""What the demo runs: two brokers, a node on a copy of mm2.properties.example, and the writer."""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from tests.demo.events import STREAMS
+from tests.demo.picture import Look, Picture, look, picture
+from tests.demo.screen import Screen
+from tests.demo.writer import EventWriter
+from tests.lab.cluster import KafkaCluster
+from tests.lab.commands import ROOT
+from tests.lab.history import end_offset_sum, read_topic
+from tests.lab.node import Node
+from tests.lab.ports import HOST, release_port, reserve_port
+from tests.lab.verify import compare
+from tests.lab.waiting import wait_until
+
+EXAMPLE = ROOT / "mm2.properties.example"
+PORT_A, PORT_B, PORT_REST = 19092, 29092, 8083  # as the example says
+COPIED_WITHIN = 60.0  # seconds from the last record written to the last one copied
+COMPARED_UP_TO = 1_000_000  # records read back on both sides; more are only counted
+SPARK_UI = re.compile(r"Spark UI\s+(https?://\S+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """How one topic ended: records written, records on B, and what an independent client found between them."""
+
+    topic: str
+    written: int
+    copied: int
+    finding: str
+    right: bool
+
+
+class Stage:
+    """Set up on entering, taken down on leaving, whatever happened in between."""
+
+    def __init__(self, screen: Screen, seed: int) -> None:
+        self._screen = screen
+        self._seed = seed
+        self._ends = ExitStack()
+        self._before: Look | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._set_up()
+        except BaseException:
+            self._ends.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ends.close()
+
+    def _set_up(self) -> None:
+        begun = time.monotonic()
+        self._a = self._ends.enter_context(KafkaCluster("demo-a", first_port=PORT_A))
+        self._b = self._ends.enter_context(KafkaCluster("demo-b", first_port=PORT_B))
+        self._screen.say(f"Kafka {self._a.version}: A on {self._a.bootstrap}, B on {self._b.bootstrap}")
+        for stream in STREAMS:
+            self._a.create_topic(stream.topic, stream.partitions, config=stream.config)
+        self.writer = EventWriter(self._a.bootstrap, self._seed)
+        port = reserve_port(PORT_REST)
+        self._ends.callback(release_port, port)
+        self.node = self._ends.enter_context(Node(self._properties(port), name="demo-node"))
+        self._screen.say(f"starting the node, Spark takes a while; its log is {self.node.process.log}")
+        self.node.wait_running()
+        self._screen.say(f"the node is up, {time.monotonic() - begun:.0f} s after the start")
+
+    def _properties(self, port: int) -> str:
+        """The example's text with the ports that were free."""
+        text = EXAMPLE.read_text()
+        for wish, got in (
+            (f"{HOST}:{PORT_A}", self._a.bootstrap),
+            (f"{HOST}:{PORT_B}", self._b.bootstrap),
+            (f"{HOST}:{PORT_REST}", f"{HOST}:{port}"),
+        ):
+            if wish != got:
+                self._screen.say(f"{wish} is taken, using {got}")
+                text = text.replace(wish, got)
+        return text
+
+    def links(self) -> dict[str, str]:
+        """Where to look on: by name, URLs and commands."""
+        spark = SPARK_UI.search(self.node.process.output())
+        return {
+            "Flows": f"{self.node.url}/flows",
+            "Health": f"{self.node.url}/health",
+            "Metrics": f"{self.node.url}/metrics",
+            **({"Spark UI": spark.group(1)} if spark else {}),
+            "Status": f".venv/bin/mm2 status {self.node.url} --watch",
+        }
+
+    def picture(self) -> Picture | None:
+        """The table as of now; None while the node does not answer. Raises what the writer ran into."""
+        self.writer.check()
+        now = look(self.node, time.monotonic())
+        if now is None:
+            return None
+        before, self._before = self._before or now, now
+        return picture(before, now, self.writer.written())
+
+    def wait_until_copied(self) -> None:
+        """Until B has as many records as were written. Raises GaveUp."""
+        for topic, count in self.writer.written().items():
+            remote = f"A.{topic}"
+            wait_until(
+                lambda remote=remote, count=count: end_offset_sum(self._b.bootstrap, remote) >= count,  # type: ignore[misc]
+                COPIED_WITHIN,
+                f"{remote} holds the {count} records of {topic}",
+            )
+
+    def judge(self) -> list[Copied]:
+        """Compare every topic with its copy, with a client that knows nothing of ours."""
+        written = self.writer.written()
+        whole = sum(written.values()) <= COMPARED_UP_TO
+        return [self._judge(topic, count, whole) for topic, count in written.items()]
+
+    def _judge(self, topic: str, written: int, whole: bool) -> Copied:
+        copied = end_offset_sum(self._b.bootstrap, f"A.{topic}")
+        finding = "same number of records" if copied == written else f"{written - copied} records differ"
+        right = copied == written > 0
+        if whole:
+            verdict = compare(read_topic(self._a.bootstrap, topic), read_topic(self._b.bootstrap, f"A.{topic}"))
+            finding, right = str(verdict), right and verdict.exact
+        return Copied(topic=topic, written=written, copied=copied, finding=finding, right=right)

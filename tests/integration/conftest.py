@@ -1,0 +1,26 @@
+"""One node for all tests of replication that need no node of their own: a Spark start costs ten seconds of CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.shared_node import OLD_RECORDS, SharedNode
+from tests.lab.cluster import KafkaCluster
+from tests.lab.node import Node
+from tests.lab.records import plain, write
+
+
+@pytest.fixture(scope="session")
+def shared(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> Iterator[SharedNode]:
+    """A running node with the flows described at `SharedNode`. Tests leave it running."""
+    plan = SharedNode.plan(cluster_a, cluster_b)
+    node = Node(plan, name="shared-node")
+    shared = SharedNode(node=node, source=cluster_a, target=cluster_b, properties=plan)
+    for flow in (shared.plain, shared.unusual):
+        cluster_a.create_topic(flow.old_topic)
+        write(cluster_a.bootstrap, flow.old_topic, plain(OLD_RECORDS))
+    with node:
+        node.wait_running()
+        yield shared

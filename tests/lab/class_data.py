@@ -1,0 +1,35 @@
+"""Class-data archives: the JVM maps a broker's 8,000 loaded classes from a file instead of reading, checking and
+linking them anew. Halves the time and the CPU of a start (2.0 s to 1.0 s here)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+from tests.lab import jars, jvm
+
+
+def archive(version: str) -> Path:
+    """Where the archive for this Kafka and this Java is, or would be."""
+    java = Path(shutil.which(jvm.java()) or jvm.java()).resolve()
+    identity = hashlib.sha256(f"{java} {java.stat().st_mtime_ns}".encode()).hexdigest()[:12]
+    return jars.cache_directory() / f"kafka-{version}.{identity}.jsa"
+
+
+def options(version: str) -> tuple[str, ...]:
+    """What to tell the JVM of a broker. Nothing while there is no archive; the JVM itself ignores one that does not
+    fit."""
+    file = archive(version)
+    return (f"-XX:SharedArchiveFile={file}", "-Xlog:disable", "-Xlog:all=error:stderr") if file.exists() else ()
+
+
+def recording_options(part: Path) -> tuple[str, ...]:
+    """What to tell the JVM of a broker whose classes are to be archived into ``part`` when it ends."""
+    return (f"-XX:ArchiveClassesAtExit={part}", "-Xlog:disable", "-Xlog:all=error:stderr")
+
+
+def part_of(file: Path) -> Path:
+    """A name beside ``file`` for what is not complete yet."""
+    return file.with_name(f"{file.name}.{os.getpid()}.part")

@@ -1,0 +1,178 @@
+"""Real Kafka clusters of one or three brokers, started in seconds and thrown away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka.admin import (
+    AdminClient,
+    NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialAlteration,
+    UserScramCredentialUpsertion,
+)
+
+from mm2.core.client_settings import SaslMechanism
+from tests.lab import class_data, scratch
+from tests.lab.broker import Broker
+from tests.lab.jars import KAFKA_4
+from tests.lab.listeners import CONTROLLER, INTERNAL, Authority, Listener
+from tests.lab.storage import new_id
+from tests.lab.waiting import wait_until
+
+ADMIN_TIMEOUT = 30  # seconds for an administrative request of the lab itself
+SCRAM_ITERATIONS = 4096  # the fewest Kafka accepts: these passwords protect nothing
+
+SCRAM = {
+    SaslMechanism.SCRAM_SHA_256: ScramMechanism.SCRAM_SHA_256,
+    SaslMechanism.SCRAM_SHA_512: ScramMechanism.SCRAM_SHA_512,
+}
+
+
+class KafkaCluster:
+    """A cluster of real brokers; a context manager that ends them.
+
+    ``listeners`` come beside the internal plain one, ``users`` (name to password) hold for all of their mechanisms.
+    ``properties`` go to every broker, ``properties_of`` to the broker of that number (1, 2, 3).
+    ``first_port`` is a wish for the internal listener of broker 1; ``java_options`` replace those that make the start
+    quick.
+    """
+
+    def __init__(
+        self,
+        name: str = "kafka",
+        *,
+        version: str = KAFKA_4,
+        brokers: int = 1,
+        listeners: tuple[Listener, ...] = (),
+        users: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        properties_of: Mapping[int, Mapping[str, str]] | None = None,
+        first_port: int | None = None,
+        java_options: tuple[str, ...] | None = None,
+    ) -> None:
+        self.name = name
+        self.version = version
+        self.authority = Authority()
+        self._listeners = listeners
+        self._users = dict(users or {})
+        self._java_options = class_data.options(version) if java_options is None else java_options
+        wishes = {1: first_port}
+        ports = {number: Broker.reserve_ports(listeners, wishes.get(number)) for number in range(1, brokers + 1)}
+        shared = {
+            "controller.quorum.voters": ",".join(f"{id_}@127.0.0.1:{own[CONTROLLER]}" for id_, own in ports.items()),
+            **_replication(brokers),
+            **(properties or {}),
+        }
+        self.brokers = tuple(
+            self._broker(number, own, {**shared, **(properties_of or {}).get(number, {})})
+            for number, own in ports.items()
+        )
+
+    def _broker(self, number: int, ports: Mapping[str, int], properties: Mapping[str, str]) -> Broker:
+        name = f"{self.name}-{number}"
+        directory = scratch.directory(name)
+        secured: dict[str, str] = {}
+        for listener in self._listeners:
+            secured |= listener.properties(self._users, self.authority.write_server_pems(directory))
+        return Broker(
+            name=name,
+            version=self.version,
+            node_id=number,
+            listeners=self._listeners,
+            properties={**secured, **properties},
+            ports=ports,
+            directory=directory,
+            java_options=self._java_options,
+        )
+
+    def start(self) -> Self:
+        """Format and start all brokers, and wait until the cluster is whole. Raises GaveUp with the log that tells."""
+        cluster_id = new_id()
+        for broker in self.brokers:
+            broker.format(cluster_id)
+            broker.start()
+        everyone = {broker.node_id for broker in self.brokers}
+        for broker in self.brokers:
+            broker.wait_ready(everyone)
+        self._create_scram_users()
+        return self
+
+    def close(self) -> None:
+        """End all brokers at once; their data is of no use any more."""
+        for broker in self.brokers:
+            broker.close()
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def bootstrap(self) -> str:
+        """bootstrap.servers of the internal plain listener."""
+        return self.bootstrap_of(INTERNAL)
+
+    def bootstrap_of(self, listener: str) -> str:
+        """bootstrap.servers of a listener by its label, such as ``SASL_SSL``."""
+        return ",".join(broker.address(listener) for broker in self.brokers)
+
+    def broker(self, number: int) -> Broker:
+        """The broker with this node id."""
+        return self.brokers[number - 1]
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        """An administrative client through the internal listener. One for all: futures fail when theirs is dropped."""
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    def create_topic(
+        self, name: str, partitions: int = 1, *, copies: int | None = None, config: Mapping[str, str] | None = None
+    ) -> str:
+        """Create a topic, by default with as many copies as there are brokers (at most three), and return its name."""
+        topic = NewTopic(name, partitions, copies or min(len(self.brokers), 3), config=dict(config or {}))
+        for future in self.admin.create_topics([topic]).values():
+            future.result(ADMIN_TIMEOUT)
+        return name
+
+    def leader(self, topic: str, partition: int = 0) -> Broker:
+        """The broker that leads a partition now. Raises GaveUp when there is no such partition, or no leader."""
+
+        def found() -> int | None:
+            known = self.admin.list_topics(topic, timeout=ADMIN_TIMEOUT).topics[topic].partitions
+            return known[partition].leader if partition in known and known[partition].leader > 0 else None
+
+        return self.broker(wait_until(found, ADMIN_TIMEOUT, f"{topic}-{partition} has a leader") or 0)
+
+    def _create_scram_users(self) -> None:
+        for mechanism in {one for listener in self._listeners for one in listener.mechanisms if one in SCRAM}:
+            kind = ScramCredentialInfo(SCRAM[mechanism], SCRAM_ITERATIONS)
+            changes: list[UserScramCredentialAlteration] = [
+                UserScramCredentialUpsertion(user, kind, password.encode()) for user, password in self._users.items()
+            ]  # a request may name a user once
+            for future in self.admin.alter_user_scram_credentials(changes).values():
+                future.result(ADMIN_TIMEOUT)
+
+
+def _replication(brokers: int) -> dict[str, str]:
+    """Internal topics survive the loss of one broker of three."""
+    copies, in_sync = str(min(brokers, 3)), str(min(brokers, 2))
+    return {
+        "default.replication.factor": copies,
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.replication.factor": copies,
+        "share.coordinator.state.topic.min.isr": in_sync,
+    }

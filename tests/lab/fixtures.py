@@ -1,0 +1,68 @@
+"""Fixtures over the lab: shared clusters, clusters of a test's own, names nobody else uses, logs with failures."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
+from typing import Any, Protocol
+
+import pytest
+
+from tests.lab import processes, scratch
+from tests.lab.cluster import KafkaCluster
+
+LOGS_SHOWN = 6  # of the newest programs: a three-broker cluster, its peer, a node and Java
+
+
+class StartCluster(Protocol):
+    """What the `start_cluster` fixture gives: `KafkaCluster`'s arguments to a running cluster."""
+
+    def __call__(self, name: str = "kafka", **options: Any) -> KafkaCluster: ...
+
+
+@pytest.fixture(scope="session")
+def cluster_a() -> Iterator[KafkaCluster]:
+    """A single plain broker for the whole run, as source. Never stop it; name topics with `unique`."""
+    with KafkaCluster("a") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def cluster_b() -> Iterator[KafkaCluster]:
+    """A single plain broker for the whole run, as target. Never stop it; name topics with `unique`."""
+    with KafkaCluster("b") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def start_cluster() -> Iterator[StartCluster]:
+    """Starts clusters that end with the test: for faults, security, several brokers, other versions."""
+    with ExitStack() as ends:
+
+        def start(name: str = "kafka", **options: Any) -> KafkaCluster:
+            return ends.enter_context(KafkaCluster(name, **options))
+
+        yield start
+
+
+@pytest.fixture
+def unique() -> Callable[[str], str]:
+    """Makes names that no other test has, for topics, groups, and aliases on shared clusters."""
+    return unique_name
+
+
+def unique_name(stem: str) -> str:
+    """``orders`` to ``orders-3f9a1c2e``; letters, digits and a dash only, so that it is its own regular expression."""
+    return f"{stem}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test's report ends with the logs of what the lab runs, and the logs are kept."""
+    report = yield
+    if report.failed and processes.started:
+        scratch.keep_logs()
+        recent = list(processes.started)[-LOGS_SHOWN:]
+        report.sections.append(("lab", "\n".join(process.report() for process in recent)))
+    return report

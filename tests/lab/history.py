@@ -1,0 +1,144 @@
+"""What a topic holds, read by the independent client: the history that is judged afterwards."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from tests.lab import scratch
+from tests.lab.waiting import GaveUp
+
+READ = 120.0  # seconds to read a topic: a million small records take ten
+AT_ONCE = 10_000  # records taken from the client in one call
+SHOWN_BYTES = 40  # of a key or value in a message
+
+# key, value, headers and timestamp (ms): what a copy must keep beside the partition and the order
+Content = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as it was read."""
+
+    partition: int
+    offset: int
+    content: Content
+
+    def __str__(self) -> str:
+        key, value, headers, timestamp = self.content
+        return (
+            f"{self.partition}@{self.offset} key={_short(key)} value={_short(value)} {len(headers)} headers {timestamp}"
+        )
+
+
+Partitions = Mapping[int, Sequence[Record]]
+
+
+def read_topic(
+    bootstrap: str,
+    topic: str,
+    *,
+    isolation: str = "read_committed",
+    settings: Mapping[str, str | int | float | bool] | None = None,
+    timeout: float = READ,
+) -> dict[int, list[Record]]:
+    """All records of a topic, from each partition's beginning to its end as of now; empty for an unknown topic.
+
+    Raises KafkaException, and GaveUp after ``timeout`` seconds.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "lab-reader",  # the client wants one; nothing is committed
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
+            "check.crcs": True,
+            "fetch.wait.max.ms": 50,
+            "log_level": 0,
+            **(settings or {}),
+        }
+    )
+    try:
+        return _read(consumer, topic, time.monotonic() + timeout)
+    finally:
+        consumer.close()
+
+
+def _read(consumer: Consumer, topic: str, deadline: float) -> dict[int, list[Record]]:
+    numbers = _partition_numbers(consumer, topic)
+    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in numbers])
+    found: dict[int, list[Record]] = {number: [] for number in numbers}
+    unread = set(numbers)
+    while unread:
+        if time.monotonic() > deadline:
+            raise GaveUp(f"too late: {topic} is read, but partitions {sorted(unread)} have no end yet")
+        for message in consumer.consume(AT_ONCE, timeout=0.05):  # seconds: it waits for as many as asked for
+            problem = message.error()
+            if problem is None:
+                record = _record(message)
+                found[record.partition].append(record)
+            elif problem.code() == KafkaError._PARTITION_EOF:
+                unread.discard(_number(message.partition()))
+            else:
+                raise KafkaException(problem)
+    return found
+
+
+def end_offset_sum(bootstrap: str, topic: str) -> int:
+    """The end offsets of all partitions in one number, 0 for an unknown topic: grows as records arrive."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in _partition_numbers(admin, topic)}
+    return sum(future.result().offset for future in admin.list_offsets(wanted).values()) if wanted else 0
+
+
+def count(partitions: Partitions) -> int:
+    """How many records a history holds."""
+    return sum(len(records) for records in partitions.values())
+
+
+def save_histories(name: str, source: Partitions, remote: Partitions) -> Path:
+    """Write both sides down, a record a line, and return the directory."""
+    directory = scratch.directory(f"history-{name}")
+    for side, partitions in (("source", source), ("remote", remote)):
+        with (directory / f"{side}.log").open("w") as file:
+            for records in partitions.values():
+                for one in records:
+                    key, value, headers, timestamp = one.content
+                    shown = [one.partition, one.offset, timestamp, repr(key), repr(value), repr(headers)]
+                    file.write(json.dumps(shown) + "\n")
+    return directory
+
+
+def _partition_numbers(client: AdminClient | Consumer, topic: str) -> list[int]:
+    """Asked without creating the topic: a request for all topics names none. The client learns the leaders by it."""
+    known = client.list_topics(timeout=10).topics
+    return sorted(known[topic].partitions) if topic in known else []
+
+
+def _record(message: Message) -> Record:
+    named = message.headers() or []
+    assert isinstance(named, list)
+    headers = tuple((name, _bytes(value)) for name, value in named)
+    content = (_bytes(message.key()), _bytes(message.value()), headers, message.timestamp()[1])
+    return Record(_number(message.partition()), _number(message.offset()), content)
+
+
+def _bytes(value: object) -> bytes | None:
+    assert value is None or isinstance(value, bytes)
+    return value
+
+
+def _number(value: int | None) -> int:
+    assert value is not None
+    return value
+
+
+def _short(value: bytes | None) -> str:
+    return repr(value if value is None or len(value) <= SHOWN_BYTES else value[:SHOWN_BYTES] + b"...")

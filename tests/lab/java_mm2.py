@@ -1,0 +1,80 @@
+"""The real Java MirrorMaker 2, to stand beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+import javaproperties
+
+from tests.lab import jars, jvm, scratch
+from tests.lab.processes import LabProcess
+
+MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
+STARTED = "Kafka MirrorMaker started"  # its own words, printed when all flows' workers were told to start
+STARTS_WITHIN = 60.0  # seconds: ten alone, more beside two brokers and Spark
+STOPS_WITHIN = 60.0  # seconds: it drains each task in turn
+
+
+class JavaMirrorMaker:
+    """``connect-mirror-maker FILE --clusters …`` of Kafka 4.3.1 on a file made of ``properties``."""
+
+    def __init__(
+        self,
+        properties: Mapping[str, str] | str,
+        *,
+        clusters: tuple[str, ...] = (),
+        name: str = "java-mm2",
+        version: str = jars.KAFKA_4,
+        heap: str = "512m",
+    ) -> None:
+        self.name = name
+        self.directory = scratch.directory(name)
+        self.file = self.directory / "mm2.properties"
+        self.file.write_text(
+            properties if isinstance(properties, str) else javaproperties.dumps(properties, timestamp=False)
+        )
+        options = ("--clusters", *clusters) if clusters else ()
+        self._command = (
+            jvm.java(),
+            f"-Xmx{heap}",
+            *jvm.QUICK_START,
+            *jvm.log_options("info"),
+            "-cp",
+            jars.class_path(version),
+            MAIN,
+            str(self.file),
+            *options,
+        )
+        self._process: LabProcess | None = None
+
+    @property
+    def process(self) -> LabProcess:
+        """The running or last process. Raises RuntimeError before the first start."""
+        if self._process is None:
+            raise RuntimeError(f"{self.name} was never started")
+        return self._process
+
+    def start(self) -> Self:
+        """Start, and wait until it says that it has started. Its connectors take a few seconds more."""
+        self._process = LabProcess(self.name, self._command, self.directory / "java-mm2.log", cwd=self.directory)
+        self._process.wait_until_output(STARTED, STARTS_WITHIN, f"{self.name} says {STARTED!r}")
+        return self
+
+    def stop(self) -> None:
+        """SIGTERM: it commits and leaves its groups."""
+        self.process.stop(STOPS_WITHIN)
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.process.kill()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            self._process.kill_group()

@@ -1,0 +1,31 @@
+"""The Java that everything in the lab runs on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+# For programs that live seconds to minutes: no time spent on the second compiler, no collector threads.
+QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+
+
+def java() -> str:
+    """The java command: JAVA_HOME's, else the one in PATH. Raises RuntimeError when there is none."""
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").is_file():
+        return str(Path(home) / "bin" / "java")
+    found = shutil.which("java")
+    if found is None:
+        raise RuntimeError("no Java: install a JDK 17 or newer (make setup does), or set JAVA_HOME")
+    return found
+
+
+def log_options(level: str) -> tuple[str, ...]:
+    """Settings of slf4j-simple, which is on Kafka's class path here: everything to standard error, with the time."""
+    return (
+        f"-Dorg.slf4j.simpleLogger.defaultLogLevel={level}",
+        "-Dorg.slf4j.simpleLogger.showDateTime=true",
+        "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+        "-Dorg.slf4j.simpleLogger.showShortLogName=true",
+    )

@@ -1,0 +1,179 @@
+"""A node of ours as users run it: ``mm2 run FILE`` in a process of its own, watched from outside."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import javaproperties
+import psutil
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.lab import scratch
+from tests.lab.commands import ROOT, command_path
+from tests.lab.ports import HOST, release_port, reserve_port
+from tests.lab.processes import LabProcess
+from tests.lab.waiting import GaveUp, wait_until
+
+ANSWERS_WITHIN = 30.0  # seconds until the REST interface serves: Python and its imports, not Spark
+RUNS_WITHIN = 90.0  # seconds until all flows run: Spark takes seven on an idle machine
+DRAINS_WITHIN = 30.0  # seconds: task.shutdown.graceful.timeout.ms is 10 by default, and Spark has to go down
+REST_TIMEOUT = 10.0  # seconds for one request: the node's loop may wait for a core
+
+# Which part of a node a process is, by a word of its command line; the first that fits counts.
+ROLES = {"worker": "pyspark.daemon", "jvm": "org.apache.spark", "engine": "flows.engine", "node": "run"}
+
+
+class Node:
+    """``mm2 run`` on a file made of ``properties``, with a REST listener on a port of its own unless they name one.
+
+    `start`, then `wait_running`. The same file, port and directory serve all restarts.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, str] | str,
+        *,
+        name: str = "node",
+        arguments: tuple[str, ...] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.directory = scratch.directory(name)
+        self.file = self.directory / "mm2.properties"
+        self._port: int | None = None
+        text = properties if isinstance(properties, str) else javaproperties.dumps(properties, timestamp=False)
+        listeners = javaproperties.loads(text).get("listeners")
+        if listeners is None:
+            self._port = reserve_port()
+            listeners = f"http://{HOST}:{self._port}"
+            text += f"\nlisteners={listeners}\n"
+        self.url = listeners.split(",")[0].strip()
+        self.file.write_text(text)
+        self._command = (command_path("mm2"), "run", str(self.file), *arguments)
+        self._env = {**os.environ, **(env or {})}
+        self._process: LabProcess | None = None
+        self._family: dict[int, psutil.Process] = {}
+
+    @property
+    def process(self) -> LabProcess:
+        """The running or last process of the node itself. Raises RuntimeError before the first start."""
+        if self._process is None:
+            raise RuntimeError(f"{self.name} was never started")
+        return self._process
+
+    def start(self) -> Self:
+        """Start it, without waiting for more than the process."""
+        self._process = LabProcess(self.name, self._command, self.directory / "node.log", cwd=ROOT, env=self._env)
+        return self
+
+    def wait_answering(self) -> None:
+        """Until /health/live answers. Raises GaveUp with the end of the log."""
+        self._wait(lambda: self.get("/health/live") is not None, ANSWERS_WITHIN, "answers on /health/live")
+
+    def wait_running(self, timeout: float = RUNS_WITHIN) -> None:
+        """Until /health says that every enabled flow runs. Raises GaveUp with the last answer and the log's end."""
+        self._wait(lambda: self.healthy, timeout, "is healthy")
+
+    def stop(self, timeout: float = DRAINS_WITHIN) -> int:
+        """SIGTERM: drain and end. Returns the exit code."""
+        self.family()
+        return self.process.stop(timeout)
+
+    def kill(self) -> None:
+        """kill -9 to the node's own process; what it started is left to notice."""
+        self.family()
+        self.process.kill()
+
+    def get(self, path: str) -> httpx.Response | None:
+        """A REST answer, whatever its status; None when nobody answers."""
+        try:
+            return httpx.get(self.url + path, timeout=REST_TIMEOUT)
+        except httpx.TransportError:
+            return None
+
+    @property
+    def healthy(self) -> bool:
+        answer = self.get("/health")
+        return answer is not None and answer.status_code == httpx.codes.OK
+
+    def health(self) -> dict[str, Any]:
+        """``{"status", "reasons"}``; empty when nobody answers."""
+        answer = self.get("/health")
+        return {} if answer is None else dict(answer.json())
+
+    def flows(self) -> list[dict[str, Any]]:
+        """What /flows shows; empty when nobody answers."""
+        answer = self.get("/flows")
+        return [] if answer is None else list(answer.json())
+
+    def flow(self, name: str) -> dict[str, Any]:
+        """One flow of /flows by its name, ``A->B``; empty when it is not there."""
+        return next((one for one in self.flows() if one["flow"] == name), {})
+
+    def topic(self, flow: str, topic: str) -> dict[str, Any]:
+        """One topic of a flow by its source name; empty when it is not there."""
+        return next((one for one in self.flow(flow).get("topics", ()) if one["topic"] == topic), {})
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of all samples of that name that have these labels; 0 when there is none."""
+        answer = self.get("/metrics")
+        samples = (
+            sample
+            for family in text_string_to_metric_families("" if answer is None else answer.text)
+            for sample in family.samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        )
+        return sum(sample.value for sample in samples)
+
+    def family(self) -> list[psutil.Process]:
+        """The node's process and everything it started that still runs, orphans of earlier calls included."""
+        if self._process is not None and self._process.running:
+            root = psutil.Process(self._process.pid)
+            for one in (root, *root.children(recursive=True)):
+                self._family.setdefault(one.pid, one)
+        self._family = {pid: one for pid, one in self._family.items() if _alive(one)}
+        return list(self._family.values())
+
+    def members(self, role: str) -> list[psutil.Process]:
+        """The family's processes of one role: node, engine, jvm, or worker (with the daemon that starts workers)."""
+        return [one for one in self.family() if _role(one) == role]
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for one in self.family():
+            one.kill()
+        if self._process is not None:
+            self._process.kill_group()
+        if self._port is not None:
+            release_port(self._port)
+
+    def _wait(self, condition: Callable[[], bool], timeout: float, sentence: str) -> None:
+        try:
+            wait_until(lambda: not self.process.running or condition(), timeout, f"{self.name} {sentence}")
+        except GaveUp as problem:
+            raise GaveUp(f"{problem}\n/health: {self.health()}\n{self.process.report()}") from None
+        if not self.process.running:
+            raise GaveUp(f"{self.name} ended before it {sentence}\n{self.process.report()}")
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _role(process: psutil.Process) -> str:
+    try:
+        line = " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return "gone"
+    return next((role for role, word in ROLES.items() if word in line), "other")

@@ -1,0 +1,35 @@
+"""``python -m tests.lab.prepare [VERSION…]``: everything the lab needs of Kafka, fetched and made ahead of the first
+test. Quick when it is there already; without VERSION, all versions that tests use.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tests.lab import class_data, jars
+from tests.lab.cluster import KafkaCluster
+from tests.lab.records import plain, write
+
+
+def prepare(version: str) -> None:
+    """Fetch the jars of a Kafka version, and archive the classes of a broker that has done a little of everything."""
+    jars.class_path(version)
+    archive = class_data.archive(version)
+    if archive.exists():
+        return
+    print(f"Kafka {version}: making its brokers start quickly, once", flush=True)
+    part = class_data.part_of(archive)
+    with KafkaCluster("prepare", version=version, java_options=class_data.recording_options(part)) as cluster:
+        topic = cluster.create_topic("classes")
+        write(cluster.bootstrap, topic, plain(100), codec="lz4")
+        cluster.broker(1).stop()  # the archive is written on the way out
+    part.replace(archive)
+
+
+def main() -> None:
+    for version in sys.argv[1:] or jars.VERSIONS:
+        prepare(version)
+
+
+if __name__ == "__main__":
+    main()
