@@ -1,0 +1,121 @@
+"""Results as rows of figures: ours, Java's, and the one as a share of the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tests.bench import latency
+from tests.bench.process_tree import MEMORY
+from tests.bench.results import Copy, Failure, Latency, Results
+from tests.bench.tools import JAVA, OURS, TOOLS
+from tests.bench.workloads import WORKLOADS, Workload
+
+DISTURBED = 0.25  # cores taken by other programs, above which a reader should know; the kernel's own threads stay below
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One figure of both tools; None where a run failed or was too short to tell. ``aim`` is what the ratio should
+    not exceed."""
+
+    what: str
+    ours: float | None
+    java: float | None
+    digits: int = 0
+    aim: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours ÷ Java's."""
+        return self.ours / self.java if self.ours is not None and self.java else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """The rows of one workload, and what to know beside them."""
+
+    title: str
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+
+def sections(results: Results) -> tuple[Section, ...]:
+    """Everything that was run, in the order of the workloads."""
+    ran = {one.workload for one in results.copies} | {one.workload for one in results.failures}
+    found = [_copy_section(workload, results) for workload in WORKLOADS if workload.name in ran]
+    if results.latencies or latency.NAME in ran:
+        found.append(_latency_section(results))
+    return tuple(found)
+
+
+def _copy_section(workload: Workload, results: Results) -> Section:
+    copies = {one.tool: one for one in results.copies if one.workload == workload.name}
+
+    def row(what: str, figure: Callable[[Copy], float], *, digits: int = 0, aim: float | None = None) -> Row:
+        ours, java = (_known(figure(copies[tool.name])) if tool.name in copies else None for tool in (OURS, JAVA))
+        return Row(what=what, ours=ours, java=java, digits=digits, aim=aim)
+
+    rows = (
+        row("CPU-s per GB of values", lambda one: one.cpu_per_value_gb, digits=2, aim=workload.aim),
+        row("CPU-s per GB of batches, source", lambda one: one.cpu_per_batch_gb, digits=2),
+        row("records/s", lambda one: one.records_per_second),
+        row("MB/s of values", lambda one: one.records_per_second * one.value_bytes / one.last.records / 1e6, digits=1),
+        row(f"peak memory, MB {MEMORY}", lambda one: one.peak_memory_bytes / 1e6),
+        row("start-up, s", lambda one: one.first.seconds, digits=1),
+        row("start-up, CPU-s", lambda one: one.first.tool_cpu, digits=1),
+        row("brokers, CPU-s per GB of values", lambda one: one.brokers_cpu_per_value_gb, digits=2),
+        row("MB on the target", lambda one: one.target.bytes / 1e6),
+        row("records a batch, target", lambda one: one.last.records / one.target.batches, digits=1),
+    )
+    notes = (*_copy_notes(copies), *_failed(workload.name, results.failures))
+    return Section(title=f"{workload.name}: {workload.title}", rows=rows, notes=notes)
+
+
+def _copy_notes(copies: Mapping[str, Copy]) -> Iterator[str]:
+    for one in list(copies.values())[:1]:  # the source is the same for all
+        yield (
+            f"source: {one.last.records:,} records, {one.value_bytes / 1e6:,.0f} MB of values, "
+            f"{one.source.bytes / 1e6:,.0f} MB in {one.source.batches:,} batches"
+        )
+    for tool in TOOLS:
+        if tool.name in copies and copies[tool.name].others_cores > DISTURBED:
+            yield f"disturbed: other programs took {copies[tool.name].others_cores:.1f} cores while {tool.title} copied"
+
+
+def _latency_section(results: Results) -> Section:
+    measured = {one.tool: one for one in results.latencies}
+
+    def row(what: str, figure: Callable[[Latency], float], *, digits: int = 1, aim: float | None = None) -> Row:
+        ours, java = (figure(measured[tool.name]) if tool.name in measured else None for tool in (OURS, JAVA))
+        return Row(what=what, ours=ours, java=java, digits=digits, aim=aim)
+
+    rows = (
+        row("p50, ms", lambda one: one.p50_ms, digits=2, aim=latency.AIM),
+        row("p99, ms", lambda one: one.p99_ms),
+        row("max, ms", lambda one: one.max_ms),
+        row("CPU, share of one core", lambda one: one.cores, digits=2),
+        row(f"memory, MB {MEMORY}", lambda one: one.memory_bytes / 1e6, digits=0),
+    )
+    floor = measured.get(None)
+    note = (
+        [f"without a mirror: p50 {floor.p50_ms:.2f}, p99 {floor.p99_ms:.1f}, max {floor.max_ms:.1f} ms"]
+        if floor
+        else []
+    )
+    return Section(
+        title=f"{latency.NAME}: {latency.TITLE}",
+        rows=rows,
+        notes=(*note, *_failed(latency.NAME, results.failures)),
+    )
+
+
+def _failed(workload: str, failures: Sequence[Failure]) -> Sequence[str]:
+    """The first line of each reason; what follows is the end of a log."""
+    titles = {tool.name: tool.title for tool in TOOLS}
+    return [f"{titles[one.tool]} failed: {one.reason.splitlines()[0]}" for one in failures if one.workload == workload]
+
+
+def _known(figure: float) -> float | None:
+    return None if math.isnan(figure) else figure

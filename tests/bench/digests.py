@@ -1,0 +1,105 @@
+"""Is the copy the source? Read by an independent client that keeps no records, only a checksum of them."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from tests.lab.waiting import GaveUp
+
+STALLED = 60.0  # seconds without a single record or end of partition
+AT_ONCE = 10_000  # records taken from the client in one call
+
+TIMESTAMP = struct.Struct(">q")  # ms
+LENGTH = struct.Struct(">i")  # of a key, a value, a header's name or content; -1: null
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """Of one partition: how many records, and a checksum over key, value, headers and timestamp of each, in order."""
+
+    records: int
+    checksum: str
+
+
+Digests = Mapping[int, Digest]
+
+
+def digest_topic(bootstrap: str, topic: str, partitions: int, told: Callable[[int], None]) -> dict[int, Digest]:
+    """Read a topic from beginning to end; ``told`` hears now and then how many records were read.
+
+    Raises GaveUp when nothing comes for a minute, KafkaException when the broker refuses.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "bench-reader",  # the client wants one; nothing is committed
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "check.crcs": True,
+            "log_level": 0,
+        }
+    )
+    counts = dict.fromkeys(range(partitions), 0)
+    hashes = {number: hashlib.blake2b(digest_size=16) for number in counts}
+    unread = set(counts)
+    heard = time.monotonic()
+    try:
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in counts])
+        while unread:
+            messages = consumer.consume(AT_ONCE, timeout=0.2)
+            if messages:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > STALLED:
+                raise GaveUp(f"nothing from {topic} for {STALLED:g} s; partitions {sorted(unread)} have no end yet")
+            for message in messages:
+                number, problem = message.partition(), message.error()
+                assert number is not None
+                if problem is None:
+                    hashes[number].update(framed(message))
+                    counts[number] += 1
+                elif problem.code() == KafkaError._PARTITION_EOF:
+                    unread.discard(number)
+                else:
+                    raise KafkaException(problem)
+            told(sum(counts.values()))
+    finally:
+        consumer.close()
+    return {number: Digest(counts[number], hashes[number].hexdigest()) for number in counts}
+
+
+def framed(message: Message) -> bytes:
+    """A record's bytes with their lengths before them, so that nothing can move from key to value unseen."""
+    headers = message.headers() or []
+    assert isinstance(headers, list)
+    fields = [_field(message.key()), _field(message.value())]
+    for name, content in headers:
+        fields += _field(name.encode()), _field(content)
+    return TIMESTAMP.pack(message.timestamp()[1]) + b"".join(fields)
+
+
+def _field(content: object) -> bytes:
+    if content is None:
+        return LENGTH.pack(-1)
+    assert isinstance(content, bytes)
+    return LENGTH.pack(len(content)) + content
+
+
+def differences(source: Digests, remote: Digests) -> Sequence[str]:
+    """A sentence for each partition that is not what the source holds; none when the copy is exact."""
+    found = []
+    for number in sorted({*source, *remote}):
+        here, there = source.get(number), remote.get(number)
+        if here == there:
+            continue
+        if here and there and here.records == there.records:
+            found.append(f"partition {number}: {here.records} records, but not the same, or in another order")
+        else:
+            wanted, got = here.records if here else 0, there.records if there else 0
+            found.append(f"partition {number}: {got} records instead of {wanted}")
+    return found

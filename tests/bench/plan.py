@@ -1,0 +1,106 @@
+"""What one call of the benchmark runs, in which order, and on which brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException
+from rich.text import Text
+
+from tests.bench import latency
+from tests.bench.copying import copy_backlog, read_source
+from tests.bench.latency import measure_floor, measure_latency
+from tests.bench.results import Copy, Failure, Latency, Results
+from tests.bench.screen import Screen
+from tests.bench.tools import TOOLS, Tool
+from tests.bench.workloads import WARM_UP, WORKLOADS, Workload, write_backlog
+from tests.lab import scratch
+from tests.lab.cluster import KafkaCluster
+from tests.lab.waiting import GaveUp
+
+NAMES = (*(workload.name for workload in WORKLOADS), latency.NAME)
+
+# No topic may appear because somebody asked for it: the remote topic is the tool's to create.
+BROKER = {"auto.create.topics.enable": "false"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Which of `NAMES`, and how much of each: 1 is the whole."""
+
+    names: tuple[str, ...] = NAMES
+    scale: float = 1.0
+
+
+class Benchmark:
+    """Runs a plan. A tool that fails is noted, and the others go on."""
+
+    def __init__(self, plan: Plan, screen: Screen) -> None:
+        self._plan = plan
+        self._screen = screen
+        self._copies: list[Copy] = []
+        self._latencies: list[Latency] = []
+        self._failures: list[Failure] = []
+        self._turns = 0
+
+    def run(self, facts: tuple[tuple[str, str], ...]) -> Results:
+        """All that is planned, one after the other, each on two fresh brokers that the tools share."""
+        for workload in WORKLOADS:
+            if workload.name in self._plan.names:
+                self._copy(workload)
+        if latency.NAME in self._plan.names:
+            self._measure_latency()
+        return Results(
+            facts=facts,
+            copies=tuple(self._copies),
+            latencies=tuple(self._latencies),
+            failures=tuple(self._failures),
+        )
+
+    def _copy(self, workload: Workload) -> None:
+        backlog = workload.backlog.scaled(self._plan.scale)
+        with _two_brokers() as (source, target):
+            with self._screen.phase(f"{workload.name}: writing the backlog", backlog.records) as told:
+                write_backlog(source, workload.name, backlog, told)
+            self._warm(target, workload.name)
+            wanted = read_source(source, workload.name, f"{workload.name}: reading the backlog", self._screen)
+            for tool in self._in_turn():
+                with self._noting_failure(workload.name, tool):
+                    self._copies.append(copy_backlog(tool, workload, source, target, wanted, self._screen))
+
+    def _measure_latency(self) -> None:
+        with _two_brokers() as (source, target):
+            self._warm(target, latency.NAME)
+            self._latencies.append(measure_floor(source, self._plan.scale, self._screen))
+            for tool in self._in_turn():
+                with self._noting_failure(latency.NAME, tool):
+                    self._latencies.append(measure_latency(tool, source, target, self._plan.scale, self._screen))
+
+    def _warm(self, target: KafkaCluster, name: str) -> None:
+        """A fresh target takes some load, so that the first tool does not find it colder than the second."""
+        with self._screen.phase(f"{name}: warming the target", WARM_UP.records) as told:
+            write_backlog(target, "warm-up", WARM_UP, told)
+
+    def _in_turn(self) -> tuple[Tool, ...]:
+        """The other tool first, each time: what is left of the first one's run is not always the same one's gain."""
+        self._turns += 1
+        return TOOLS if self._turns % 2 else TOOLS[::-1]
+
+    @contextmanager
+    def _noting_failure(self, workload: str, tool: Tool) -> Iterator[None]:
+        try:
+            yield
+        except (GaveUp, KafkaException) as problem:
+            scratch.keep_logs()
+            self._failures.append(Failure(workload=workload, tool=tool.name, reason=str(problem)))
+            self._screen.say(Text(f"{workload}: {tool.title} failed: {problem}", style="red"))
+
+
+@contextmanager
+def _two_brokers() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
+    with ExitStack() as ends:
+        source = ends.enter_context(KafkaCluster("bench-source", properties=BROKER))
+        target = ends.enter_context(KafkaCluster("bench-target", properties=BROKER))
+        yield source, target

@@ -1,0 +1,142 @@
+"""A steady stream into one topic, and how long each record takes to come out of another.
+
+Both ends are in this process and read the same clock. Latencies are counted from the call that hands a record to the
+client, not from its turn in the schedule: a pause of this process delays sending, it does not look like the mirror's.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from array import array
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+from tests.bench.end_offsets import EndOffsets
+from tests.bench.payloads import events
+from tests.bench.screen import Told
+from tests.bench.workloads import PARTITIONS
+from tests.lab.cluster import KafkaCluster
+from tests.lab.waiting import GaveUp
+
+PER_SECOND = 1_000
+VALUE_BYTES = 1_000
+HEADER = "number"  # says which record this is
+NUMBER_BYTES = 4
+RECEIVED = 30.0  # seconds without a record while some are still to come
+TOLD_EVERY = 5_000  # records between two words to the screen: drawing takes the interpreter's lock
+QUICK: dict[str, str | int | float | bool] = {"socket.nagle.disable": True, "log_level": 0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Where the stream goes in and where it comes out. Nobody else writes to these topics."""
+
+    source: KafkaCluster
+    topic: str
+    target: KafkaCluster
+    remote_topic: str
+
+
+def stream(route: Route, count: int, told: Told) -> list[float]:
+    """Send ``count`` records at a steady pace and return each one's latency in milliseconds, in order of sending.
+
+    Raises GaveUp when a record does not arrive, KafkaException when a client reports a failure.
+    """
+    ends = EndOffsets(route.target, route.remote_topic)
+    ends.refresh()
+    consumer = Consumer(
+        {
+            "bootstrap.servers": route.target.bootstrap,
+            "group.id": "bench-latency",  # the client wants one; nothing is committed
+            "enable.auto.commit": False,
+            **QUICK,
+        }
+    )
+    consumer.assign(
+        [TopicPartition(route.remote_topic, number, offset) for number, offset in ends.by_partition.items()]
+    )
+    sent, received = array("q", [0]) * count, array("q", [0]) * count
+    try:
+        consumer.poll(1.0)  # connect and ask once, before there is anything to measure
+        with _without_collector(), _sending(route, sent) as sending:
+            left, heard = count, time.monotonic()
+            while left:
+                message = consumer.poll(0.5)
+                now = time.perf_counter_ns()
+                if message is None:
+                    if sending.done():
+                        sending.result()
+                    if time.monotonic() - heard > RECEIVED:
+                        raise GaveUp(f"{left} of {count} records of the steady stream did not arrive")
+                    continue
+                if (problem := message.error()) is not None:
+                    raise KafkaException(problem)
+                heard = time.monotonic()
+                number = _number(message)
+                if not received[number]:
+                    received[number] = now
+                    left -= 1
+                    if left % TOLD_EVERY == 0:
+                        told(count - left)
+    finally:
+        consumer.close()
+    return [(there - here) / 1e6 for here, there in zip(sent, received, strict=True)]
+
+
+@contextmanager
+def _sending(route: Route, sent: array[int]) -> Iterator[Future[None]]:
+    """Sends in a thread of its own; stops at the end of the block, and waits for the thread."""
+    stopped = threading.Event()
+    with ThreadPoolExecutor(1, thread_name_prefix="bench-sender") as pool:
+        try:
+            yield pool.submit(_send, route, sent, stopped)
+        finally:
+            stopped.set()
+
+
+def _send(route: Route, sent: array[int], stopped: threading.Event) -> None:
+    producer = Producer(
+        {"bootstrap.servers": route.source.bootstrap, "linger.ms": 0, "enable.idempotence": True, **QUICK}
+    )
+    producer.list_topics(route.topic)  # connect before there is anything to measure
+    prepared = list(events(len(sent), value_bytes=VALUE_BYTES, partitions=PARTITIONS, now_ms=0))
+    began = time.perf_counter_ns()
+    for number, event in enumerate(prepared):
+        due = began + number * 1_000_000_000 // PER_SECOND
+        while (early := due - time.perf_counter_ns()) > 0:
+            time.sleep(early / 1e9)
+        if stopped.is_set():
+            break
+        sent[number] = time.perf_counter_ns()
+        producer.produce(
+            route.topic,
+            key=event.key,
+            value=event.value,
+            partition=event.partition,
+            headers=[(HEADER, number.to_bytes(NUMBER_BYTES))],
+        )
+        producer.poll(0)
+    producer.flush(RECEIVED)
+
+
+def _number(message: Message) -> int:
+    """Which record this is. Raises KeyError for one that the stream did not send."""
+    content = dict(message.headers() or ())[HEADER]
+    assert isinstance(content, bytes)
+    return int.from_bytes(content)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """A collection stops both ends for tens of milliseconds."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

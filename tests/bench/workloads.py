@@ -1,0 +1,95 @@
+"""What is copied: three shapes of backlog, each dear to a mirror in another place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tests.bench.payloads import events
+from tests.lab.cluster import KafkaCluster
+from tests.lab.records import Writer
+
+PARTITIONS = 4
+FEWEST = 1_000  # records, however small the scale: fewer are over before they can be measured
+TOLD_EVERY = 5_000  # records between two words to the screen
+
+# As full as Kafka's limit of 1 MB a batch reasonably allows, counted before compression.
+FULL_BATCHES: dict[str, str | int | float | bool] = {
+    "linger.ms": 50,
+    "batch.size": 500_000,
+    "batch.num.messages": 10_000,
+}
+TINY_BATCHES = (1, 2, 3)  # records a batch at most, one writer each, taking turns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """Records to be written before a mirror starts."""
+
+    records: int
+    value_bytes: int
+    codec: str = "none"
+    tiny_batches: bool = False
+
+    def scaled(self, scale: float) -> Backlog:
+        """The same with fewer records, or more."""
+        return replace(self, records=max(FEWEST, round(self.records * scale)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A backlog with a name. ``aim`` is the share of Java's CPU time for the same bytes that we want to stay below."""
+
+    name: str
+    title: str
+    backlog: Backlog
+    aim: float
+
+
+WORKLOADS = (
+    Workload(
+        name="large",
+        title="1 kB values, lz4, batches of up to 500 kB",
+        backlog=Backlog(records=1_000_000, value_bytes=1_000, codec="lz4"),
+        aim=0.25,
+    ),
+    Workload(
+        name="small",
+        title="100 B values, no codec, batches of up to 500 kB",
+        backlog=Backlog(records=3_000_000, value_bytes=100),
+        aim=0.25,
+    ),
+    Workload(
+        name="tiny",
+        title="100 B values, no codec, batches of 1 to 3 records",
+        backlog=Backlog(records=300_000, value_bytes=100, tiny_batches=True),
+        aim=0.5,
+    ),
+)
+
+WARM_UP = Backlog(records=50_000, value_bytes=500)
+
+
+def write_backlog(cluster: KafkaCluster, topic: str, backlog: Backlog, told: Callable[[int], None]) -> None:
+    """Create the topic and fill it; ``told`` hears now and then how many records were handed over.
+
+    All are acknowledged when it returns. Raises RuntimeError when one is not.
+    """
+    cluster.create_topic(topic, PARTITIONS)
+    if backlog.tiny_batches:
+        writers = [
+            Writer(cluster.bootstrap, codec=backlog.codec, records_per_batch=size, settings={"linger.ms": 0})
+            for size in TINY_BATCHES
+        ]
+    else:
+        writers = [Writer(cluster.bootstrap, codec=backlog.codec, settings=FULL_BATCHES)]
+    now_ms = time.time_ns() // 1_000_000
+    stream = events(backlog.records, value_bytes=backlog.value_bytes, partitions=PARTITIONS, now_ms=now_ms)
+    for number, event in enumerate(stream):
+        writers[number % len(writers)].send(topic, event)
+        if number % TOLD_EVERY == 0:
+            told(number)
+    for writer in writers:
+        writer.flush()
+    told(backlog.records)
