@@ -103,7 +103,7 @@ class RemoteTopics:
                 continue
             configs = configs_to_create(
                 entries.values(),
-                excluded=self._settings.config_property_filter,
+                excluded=self._settings.config_property_filter.exclude,
                 use_defaults_from=DefaultsFrom(self._settings.source.use_defaults_from),
             )
             new.append(

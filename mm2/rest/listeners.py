@@ -1,0 +1,94 @@
+"""Where the REST interface listens and what it calls itself: Java's ``listeners`` and ``rest.advertised.*``.
+
+Grammar of one listener (mm2-compat §1.2): ``("http" | "https") "://" [host] ":" port``, an IPv6 host in brackets, an
+empty host meaning every interface.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mm2.core.client_settings import TlsSettings
+
+JAVA_DEFAULT = "http://:8083"
+"""What Java listens on when ``listeners`` is absent and the internal REST is enabled."""
+
+EVERY_INTERFACE = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 names of the wildcard, nothing is bound here
+
+_LISTENER = re.compile(
+    r"(?P<scheme>[^:]*)://(?:\[(?P<ipv6>[0-9a-zA-Z:.%]+)\]|(?P<host>[0-9a-zA-Z\-._]*)):(?P<port>\d+)/?"
+)
+
+
+class ListenerError(Exception):
+    """A listener cannot be read or opened; the text names it, the cause and the key to look at."""
+
+
+class ClientAuth(StrEnum):
+    """ssl.client.auth: whether an https listener asks callers for a certificate."""
+
+    NONE = "none"
+    REQUESTED = "requested"
+    REQUIRED = "required"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerTls:
+    """What an https listener shows and asks for. In ``tls`` the certificate and key are the server's own, the CA is the
+    one callers' certificates are checked against."""
+
+    tls: TlsSettings
+    client_auth: ClientAuth = ClientAuth.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """One address to listen on. ``host`` "" is every interface, ``port`` 0 lets the system choose."""
+
+    scheme: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return url(self.scheme, self.host, self.port)
+
+    @classmethod
+    def parse(cls, text: str) -> Listener:
+        """Read ``http://host:8083``. Raises ListenerError, whose text says what to write instead."""
+        match = _LISTENER.fullmatch(text.strip())
+        if match is None:
+            raise ListenerError(f"{text!r} is not a listener: write protocol://host:port, for example {JAVA_DEFAULT}")
+        scheme, port = match["scheme"].lower(), int(match["port"])
+        if scheme not in ("http", "https"):
+            raise ListenerError(f"{text!r}: the protocol of a listener must be http or https")
+        if port > 65_535:
+            raise ListenerError(f"{text!r}: a port is at most 65535")
+        return cls(scheme=scheme, host=match["ipv6"] or match["host"] or "", port=port)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advertised:
+    """``rest.advertised.host.name``, ``.port`` and ``.listener`` (the scheme); None where the file says nothing."""
+
+    host: str | None = None
+    port: int | None = None
+    scheme: str | None = None
+
+
+def advertised_url(listeners: Sequence[Listener], advertised: Advertised, *, own_host: str) -> str:
+    """The URL others should use. ``listeners`` carry the ports really bound; ``own_host`` stands in for a listener on
+    every interface. As in Java: the asked-for scheme, else http before https; a host and port that are given win over
+    the listener's.
+    """
+    scheme = advertised.scheme or ("http" if any(listener.scheme == "http" for listener in listeners) else "https")
+    listener = next((listener for listener in listeners if listener.scheme == scheme), listeners[0])
+    host = advertised.host or (own_host if listener.host in EVERY_INTERFACE else listener.host)
+    return url(scheme, host, advertised.port or listener.port)
+
+
+def url(scheme: str, host: str, port: int) -> str:
+    """``scheme://host:port``, an IPv6 host in brackets."""
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -1,0 +1,263 @@
+"""Serves an application inside the event loop that is already running.
+
+uvicorn does the HTTP. What it would do beyond that is taken from it: it installs no signal handlers (they are the
+node's, which drains), logs no requests, ends no process. Sockets are bound here, so that a port in use is a sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+import ssl
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from mm2.rest.listeners import ClientAuth, Listener, ListenerError, ServerTls
+
+log = logging.getLogger("mm2.rest")
+
+KEEP_ALIVE_S = 30
+"""Idle connections stay open longer than our clients reuse them (httpx: 5 s): none is closed under a request."""
+
+STOP_WITHIN_S = 5.0
+"""A scrape or a long poll in flight ends well within this; what does not is cut off."""
+
+CUT_OFF_WITHIN_S = 1.0
+"""A cancelled request ends at once; uvicorn looks every 0.1 s."""
+
+BACKLOG = 128
+
+START_WITHIN_S = 10.0
+"""Sockets are bound already when uvicorn starts: this is reached only on a machine that hardly runs at all."""
+
+
+class RestServer:
+    """One application on one listener.
+
+    ``port`` 0 lets the system choose; after `start` the property `port` says which it is. ``tls`` makes it https.
+    """
+
+    def __init__(self, app: FastAPI, host: str = "127.0.0.1", port: int = 0, *, tls: ServerTls | None = None) -> None:
+        self._listener = Listener(scheme="http" if tls is None else "https", host=host, port=port)
+        context = None if tls is None else server_context(tls)
+        config = uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            workers=1,  # else uvicorn reads WEB_CONCURRENCY
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            backlog=BACKLOG,
+            ssl_context_factory=None if context is None else lambda *_: context,
+        )
+        self._server = _Server(config)
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def listener(self) -> Listener:
+        """Where it listens, after `start` with the port really bound."""
+        return self._listener
+
+    @property
+    def port(self) -> int:
+        """The bound port."""
+        return self._listener.port
+
+    @property
+    def url(self) -> str:
+        """``http://host:port`` as bound."""
+        return str(self._listener)
+
+    async def start(self) -> None:
+        """Bind and serve. Raises ListenerError when the address cannot be bound."""
+        bound = await _bind(self._listener)
+        self._listener = Listener(scheme=self._listener.scheme, host=self._listener.host, port=bound.getsockname()[1])
+        self._task = asyncio.create_task(self._server.serve([bound]), name=f"rest {self.url}")
+        self._task.add_done_callback(self._ended)
+        try:
+            async with asyncio.timeout(START_WITHIN_S):
+                await self._server.serving.wait()
+        except TimeoutError:
+            await self._cancel()
+            raise ListenerError(f"listeners: {self.url} did not start to serve within {START_WITHIN_S:.0f} s") from None
+        if self._task.done():
+            self._task.result()
+
+    async def stop(self, within: float = STOP_WITHIN_S) -> None:
+        """Accept nothing new, let requests in flight finish for ``within`` seconds, then cut them off."""
+        if self._task is None:
+            return
+        self._server.should_exit = True
+        await asyncio.wait({self._task}, timeout=within)
+        if not self._task.done():
+            open_requests = self._server.cut_off()
+            log.warning("%s: %d requests did not end within %.1f s and are cut off", self.url, open_requests, within)
+            await asyncio.wait({self._task}, timeout=CUT_OFF_WITHIN_S)
+            await self._cancel()
+        self._task = None
+
+    async def _cancel(self) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.wait({self._task}, timeout=CUT_OFF_WITHIN_S)
+        self._server.cut_off()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._server.serving.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s: the REST interface ended: %s", self.url, error, exc_info=error)
+
+
+async def open_listeners(app: FastAPI, listeners: Sequence[Listener], tls: ServerTls | None = None) -> list[RestServer]:
+    """Serve ``app`` on every listener, or on none: raises ListenerError after closing those already open.
+
+    ``tls`` is for the https ones; it is an error for one of them to be without.
+    """
+    opened: list[RestServer] = []
+    try:
+        for listener in listeners:
+            server = _server_for(app, listener, tls)
+            await server.start()
+            opened.append(server)
+    except BaseException:
+        await close_listeners(opened)
+        raise
+    return opened
+
+
+def _server_for(app: FastAPI, listener: Listener, tls: ServerTls | None) -> RestServer:
+    if listener.scheme == "http":
+        return RestServer(app, listener.host, listener.port)
+    if tls is None:
+        raise ListenerError(
+            f"listeners: {listener} needs a certificate: set ssl.keystore.type=PEM and ssl.keystore.location, or"
+            " ssl.keystore.certificate.chain and ssl.keystore.key"
+        )
+    return RestServer(app, listener.host, listener.port, tls=tls)
+
+
+async def close_listeners(servers: Sequence[RestServer], within: float = STOP_WITHIN_S) -> None:
+    """Stop all of them side by side, each within ``within`` seconds."""
+    await asyncio.gather(*(server.stop(within) for server in servers))
+
+
+def server_context(server: ServerTls) -> ssl.SSLContext:
+    """The TLS context of an https listener from PEM contents. Raises ListenerError when they do not fit together."""
+    tls = server.tls
+    if tls.certificate_pem is None or tls.key_pem is None:
+        raise ListenerError("listeners: an https listener needs a certificate chain and its private key")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2 if "TLSv1.2" in tls.protocols else ssl.TLSVersion.TLSv1_3
+    context.maximum_version = ssl.TLSVersion.TLSv1_3 if "TLSv1.3" in tls.protocols else ssl.TLSVersion.TLSv1_2
+    try:
+        if tls.ciphers:
+            context.set_ciphers(":".join(tls.ciphers))
+        if tls.ca_pem is not None:
+            context.load_verify_locations(cadata=tls.ca_pem)
+        with tempfile.TemporaryDirectory(prefix="mm2-tls-") as private:  # Python reads a key from files only; mode 0700
+            chain, key = Path(private, "chain.pem"), Path(private, "key.pem")
+            chain.write_text(tls.certificate_pem)
+            key.write_text(tls.key_pem)
+            context.load_cert_chain(chain, key, password=tls.key_password or "")
+    except ssl.SSLError as error:
+        raise ListenerError(
+            f"listeners: the certificate, key or cipher list of the https listener is refused: {error.reason or error};"
+            " do key and certificate belong together, and is ssl.key.password right?"
+        ) from error
+    context.verify_mode = {
+        ClientAuth.NONE: ssl.CERT_NONE,
+        ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
+        ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
+    }[server.client_auth]
+    return context
+
+
+async def _bind(listener: Listener) -> socket.socket:
+    try:
+        if not listener.host:
+            return _tcp(_bind_everywhere(listener.port))
+        found = await asyncio.get_running_loop().getaddrinfo(
+            listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, *_, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)  # as Java: IPv4 first
+        return _tcp(socket.create_server(address[:2], family=family, backlog=BACKLOG))
+    except OSError as error:
+        raise ListenerError(f"listeners: cannot listen on {listener}: {_why(error)}") from error
+
+
+def _bind_everywhere(port: int) -> socket.socket:
+    """Every interface: IPv4 and IPv6 in one socket, IPv4 alone where the system has no IPv6."""
+    if socket.has_dualstack_ipv6():
+        try:
+            return socket.create_server(("", port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True)
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL:  # IPv6 is compiled in and switched off
+                raise
+    return socket.create_server(("", port), family=socket.AF_INET, backlog=BACKLOG)
+
+
+def _tcp(bound: socket.socket) -> socket.socket:
+    """The same socket, knowing that it is TCP: asyncio turns Nagle's algorithm off only where the protocol number says
+    so, and create_server leaves it 0. With Nagle every small answer waits 40 ms for a delayed ACK."""
+    return socket.socket(fileno=bound.detach())
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, socket.gaierror):
+        return "this machine does not know the host name. Write one of its own names or addresses"
+    match error.errno:
+        case errno.EADDRINUSE:
+            return "the port is in use, perhaps by another mm2 or a Kafka Connect. Stop it or choose another port"
+        case errno.EACCES:
+            return "ports below 1024 need more rights. Choose a higher port"
+        case errno.EADDRNOTAVAIL:
+            return "the address is not one of this machine's. Write one that is, or none for every interface"
+    return error.strerror or str(error)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.serving = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.serving.set()
+
+    def cut_off(self) -> int:
+        """Close what is still open, end what still runs; returns how many requests that were."""
+        self.force_exit = True
+        for server in getattr(self, "servers", ()):  # absent when it never came to serve
+            server.close()
+        for connection in list(self.server_state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+        for request in list(self.server_state.tasks):
+            request.cancel()
+        return len(self.server_state.tasks)
+
+
+def _not_cut_off(record: logging.LogRecord) -> bool:
+    """uvicorn calls a cancelled request an error and prints its traceback; `RestServer.stop` has told of it already."""
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
+
+
+logging.getLogger("uvicorn.error").addFilter(_not_cut_off)

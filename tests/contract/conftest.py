@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import httpx
+import pytest
+
+from mm2.node.published import NodeStatus
+from mm2.rest.public import public_app
+from mm2.rest.server import RestServer
+
+Serve = Callable[[NodeStatus], Awaitable[httpx.AsyncClient]]
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    """Serves a published state through a real socket; gives an HTTP client for it."""
+    opened: list[tuple[RestServer, httpx.AsyncClient]] = []
+
+    async def start(published: NodeStatus) -> httpx.AsyncClient:
+        server = RestServer(public_app(lambda: published))
+        await server.start()
+        client = httpx.AsyncClient(base_url=server.url, trust_env=False)
+        opened.append((server, client))
+        return client
+
+    yield start
+    for server, client in opened:
+        await client.aclose()
+        await server.stop()

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import re
+
+from mm2.config.load import PUBLIC_PATHS
+from tests.contract.conftest import Serve
+from tests.contract.samples import node
+
+
+async def test_docs_list_every_operation_and_field(serve: Serve) -> None:
+    client = await serve(node())
+    page = (await client.get("/docs")).text
+    description = (await client.get("/openapi.json")).json()
+    assert set(description["paths"]) == {"/health", "/health/live", "/flows", "/metrics", "/docs"}
+    for path in description["paths"]:
+        assert f">{path}</a>" in page
+    for name, schema in description["components"]["schemas"].items():
+        assert f'id="{name}"' in page
+        for field in schema.get("properties", {}):
+            assert f"<code>{field}</code>" in page
+
+
+async def test_docs_load_nothing_from_elsewhere(serve: Serve) -> None:
+    page = (await (await serve(node())).get("/docs")).text
+    assert "<script" not in page
+    assert re.findall(r'(?:src|href)="(?:https?:)?//', page) == []
+
+
+async def test_the_root_leads_to_the_docs(serve: Serve) -> None:
+    answer = await (await serve(node())).get("/", follow_redirects=True)
+    assert (answer.status_code, answer.url.path) == (200, "/docs")
+
+
+async def test_aliases_that_would_hide_a_public_path_are_refused_by_these_names(serve: Serve) -> None:
+    paths = (await (await serve(node())).get("/openapi.json")).json()["paths"]
+    assert {path.split("/")[1] for path in paths} | {"openapi.json"} == set(PUBLIC_PATHS)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.core.lease import TaskState
+from tests.contract.conftest import Serve
+from tests.contract.samples import LOSS, flow, heartbeat_flow, node, partition, topic, wide_node
+
+
+async def test_the_shape(serve: Serve) -> None:
+    failed = partition(
+        1, state=TaskState.FAILED, error="offset 17 is refused", position=-1, end_offset=-1, lag_records=-1
+    )
+    client = await serve(
+        node(flow(topic("orders", partition(0), failed, state=TaskState.FAILED), losses=(LOSS,)), heartbeat_flow())
+    )
+    answer = await client.get("/flows")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    running = {"node": "node-1", "state": "RUNNING", "error": None}
+    assert answer.json() == [
+        {
+            "flow": "A->B",
+            "source": "A",
+            "target": "B",
+            "enabled": True,
+            "state": "RUNNING",
+            "leader": "node-1",
+            "epoch": 7,
+            "reasons": [],
+            "tasks": [
+                {"id": "MirrorSourceConnector-0", "kind": "source", **running},
+                {"id": "MirrorHeartbeatConnector-0", "kind": "heartbeat", **running},
+            ],
+            "topics": [
+                {
+                    "topic": "orders",
+                    "remote_topic": "A.orders",
+                    "state": "FAILED",
+                    "error": None,
+                    "partitions": [
+                        {
+                            "partition": 0,
+                            "state": "RUNNING",
+                            "position": 90,
+                            "end_offset": 100,
+                            "lag_records": 10,
+                            "lag_seconds": 1.5,
+                            "error": None,
+                        },
+                        {
+                            "partition": 1,
+                            "state": "FAILED",
+                            "position": -1,
+                            "end_offset": -1,
+                            "lag_records": -1,
+                            "lag_seconds": 1.5,
+                            "error": "offset 17 is refused",
+                        },
+                    ],
+                }
+            ],
+            "losses": [
+                {
+                    "topic": "orders",
+                    "partition": 0,
+                    "first": 10,
+                    "until": 25,
+                    "reason": "retention was faster than replication",
+                }
+            ],
+        },
+        {
+            "flow": "B->A",
+            "source": "B",
+            "target": "A",
+            "enabled": False,
+            "state": "RUNNING",
+            "leader": None,
+            "epoch": 1,
+            "reasons": [],
+            "tasks": [{"id": "MirrorHeartbeatConnector-0", "kind": "heartbeat", **running}],
+            "topics": [],
+            "losses": [],
+        },
+    ]
+
+
+async def test_a_long_answer_is_compressed_for_who_takes_it(serve: Serve) -> None:
+    client = await serve(wide_node(100, 10))
+    packed = await client.get("/flows")
+    plain = await client.get("/flows", headers={"Accept-Encoding": "identity"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert "content-encoding" not in plain.headers
+    assert packed.json() == plain.json()
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("path", ["/flows", "/health", "/health/live", "/metrics", "/docs"])
+async def test_nothing_can_be_written(serve: Serve, method: str, path: str) -> None:
+    assert (await (await serve(node())).request(method, path)).status_code == 405

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from mm2.core.lease import TaskState
+from mm2.core.names import Flow
+from tests.contract.conftest import Serve
+from tests.contract.samples import LOSS, flow, heartbeat_flow, node, partition, topic, wide_node
+
+Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def series(text: str) -> Series:
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def labelled(name: str, **labels: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    return name, tuple(sorted(labels.items()))
+
+
+A_ORDERS_0 = {"source": "A", "target": "B", "topic": "A.orders", "partition": "0"}
+
+
+async def test_names_labels_and_values(serve: Serve) -> None:
+    answer = await (await serve(node(flow(losses=(LOSS,)), heartbeat_flow()))).get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    found = series(answer.text)
+    a_b = {"source": "A", "target": "B"}
+    expected = {
+        labelled("mm2_source_records_total", **A_ORDERS_0): 90,
+        labelled("mm2_source_bytes_total", **A_ORDERS_0): 9_000,
+        labelled("mm2_source_record_age_seconds_sum", **A_ORDERS_0): 0.25,
+        labelled("mm2_source_record_age_seconds_count", **A_ORDERS_0): 9,
+        labelled("mm2_source_replication_latency_seconds_sum", **A_ORDERS_0): 0.5,
+        labelled("mm2_source_replication_latency_seconds_count", **A_ORDERS_0): 9,
+        labelled("mm2_source_lag_records", **A_ORDERS_0): 10,
+        labelled("mm2_source_lag_seconds", **A_ORDERS_0): 1.5,
+        labelled("mm2_source_lost_records_total", **A_ORDERS_0): 15,
+        labelled("mm2_source_batches_total", **a_b, path="pass-through", reason=""): 42,
+        labelled("mm2_source_batches_total", **a_b, path="rebatch", reason="compaction"): 3,
+        labelled("mm2_heartbeats_total", **a_b): 5,
+        labelled("mm2_heartbeats_total", source="B", target="A"): 0,
+        labelled("mm2_node_is_leader", **a_b): 1,
+        labelled("mm2_node_is_leader", source="B", target="A"): 0,
+        labelled("mm2_node_info", node="node-1", version="0.1.0"): 1,
+        labelled("mm2_node_start_time_seconds"): 1_700_000_000,
+    }
+    states = {key: value for key, value in found.items() if key[0] == "mm2_task_state"}
+    assert {key: value for key, value in found.items() if key not in states} == expected
+    source_task = {**a_b, "task": "MirrorSourceConnector-0", "kind": "source", "node": "node-1"}
+    assert {state: found[labelled("mm2_task_state", **source_task, state=state)] for state in TaskState} == {
+        state: float(state == "RUNNING") for state in TaskState
+    }
+    assert len(states) == 3 * len(TaskState)
+
+
+async def test_every_metric_has_help_and_the_type_it_should(serve: Serve) -> None:
+    text = (await (await serve(node())).get("/metrics")).text
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    assert all(family.documentation.endswith(".") for family in families.values())
+    kinds = {name: family.type for name, family in families.items()}
+    assert kinds["mm2_source_records"] == kinds["mm2_source_batches"] == "counter"
+    assert kinds["mm2_source_record_age_seconds"] == kinds["mm2_source_replication_latency_seconds"] == "summary"
+    assert kinds["mm2_source_lag_records"] == kinds["mm2_task_state"] == kinds["mm2_node_is_leader"] == "gauge"
+
+
+async def test_an_unknown_lag_has_no_series(serve: Serve) -> None:
+    unknown = partition(position=-1, end_offset=-1)
+    found = series((await (await serve(node(flow(topic("orders", unknown))))).get("/metrics")).text)
+    assert labelled("mm2_source_lag_records", **A_ORDERS_0) not in found
+    assert labelled("mm2_source_lag_seconds", **A_ORDERS_0) not in found
+    assert found[labelled("mm2_source_records_total", **A_ORDERS_0)] == 90
+
+
+async def test_odd_names_survive(serve: Serve) -> None:
+    odd = 'mü "quoted" \\ back\nline'
+    status = replace(flow(topic(remote_topic=odd)), flow=Flow(odd, "B"))
+    found = series((await (await serve(node(status))).get("/metrics")).text)
+    labels = {"source": odd, "target": "B", "topic": odd, "partition": "0"}
+    assert found[labelled("mm2_source_records_total", **labels)] == 90
+
+
+async def test_a_large_scrape_does_not_stop_the_event_loop(serve: Serve) -> None:
+    client = await serve(wide_node(topics=500, partitions=10))
+    longest, running = 0.0, True
+
+    async def watch() -> None:
+        nonlocal longest
+        while running:
+            began = time.perf_counter()
+            await asyncio.sleep(0.001)
+            longest = max(longest, time.perf_counter() - began)
+
+    watching = asyncio.create_task(watch())
+    began = time.perf_counter()
+    answer = await client.get("/metrics")
+    took = time.perf_counter() - began
+    running = False
+    await watching
+    assert answer.text.count("\nmm2_source_records_total{") == 5_000
+    assert longest < took / 3  # on the loop itself it would be all of it

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mm2.cli.daemon import detach, log_file
+from mm2.cli.trouble import CommandError
+from tests.lab.waiting import wait_until
+
+PROGRAM = """
+import os, sys, time
+from pathlib import Path
+from mm2.cli.daemon import detach
+
+pid = detach(Path(sys.argv[1]))
+if pid is not None:
+    print(pid)
+    sys.exit(0)
+print(os.getsid(0), os.getpid(), os.getcwd(), sys.stdin.read() == "", flush=True)
+print("to stderr", file=sys.stderr, flush=True)
+time.sleep(60)
+"""
+
+
+def test_where_it_writes(tmp_path: Path) -> None:
+    assert log_file(tmp_path, {}) == tmp_path / "mirrorMaker.out"
+    assert log_file(tmp_path, {"LOG_DIR": "/var/log/mm2"}) == Path("/var/log/mm2/mirrorMaker.out")
+
+
+def test_it_leaves_terminal_and_caller_behind(tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "mirrorMaker.out"
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, log], capture_output=True, text=True, timeout=30, check=True, cwd=tmp_path
+    )
+    assert time.monotonic() - began < 20  # it did not wait for the daemon, and its pipes were closed
+    pid = int(done.stdout)
+    try:
+        wait_until(lambda: log.read_text().count("\n") == 2, 10, "the daemon writes to its log")
+        first, second = log.read_text().splitlines()
+        session, said_pid, directory, no_input = first.split()
+        assert (int(said_pid), directory, no_input) == (pid, str(tmp_path), "True")
+        assert int(session) not in (pid, os.getsid(0))
+        assert second == "to stderr"
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_a_log_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CommandError, match="Set LOG_DIR to a directory that can be written"):
+        detach(tmp_path / "file" / "mirrorMaker.out")

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mm2.cli.node_address import node_url
+from mm2.cli.trouble import UsageError
+
+
+@pytest.mark.parametrize(
+    ("lines", "url"),
+    [
+        ("listeners = http://:8083", "http://127.0.0.1:8083"),
+        ("listeners = http://0.0.0.0:9000", "http://127.0.0.1:9000"),
+        ("listeners = http://10.1.2.3:8083, https://10.1.2.3:8443", "http://10.1.2.3:8083"),
+        ("listeners = https://mm2.example.org:8443", "https://mm2.example.org:8443"),
+        ("listeners = http://[::1]:8083", "http://[::1]:8083"),
+        ("listeners = http://:8083\nrest.advertised.host.name = mm2\nrest.advertised.port = 80", "http://mm2:80"),
+        ("dedicated.mode.enable.internal.rest = true", "http://127.0.0.1:8083"),
+    ],
+)
+def test_the_url_of_a_file(tmp_path: Path, lines: str, url: str) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(f"clusters = A, B\n{lines}\n")
+    assert node_url(str(file)) == url
+
+
+def test_references_are_looked_up_but_only_where_they_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        "config.providers = env\n"
+        "config.providers.env.class = org.apache.kafka.common.config.provider.EnvVarConfigProvider\n"
+        "listeners = http://:${env:MM2_PORT}\n"
+        "A.ssl.key.password = ${env:NOT_SET_HERE}\n"
+    )
+    monkeypatch.setenv("MM2_PORT", "9000")
+    assert node_url(str(file)) == "http://127.0.0.1:9000"
+    monkeypatch.delenv("MM2_PORT")
+    with pytest.raises(UsageError, match="there is no environment variable MM2_PORT"):
+        node_url(str(file))
+
+
+def test_a_url_is_taken_as_it_is() -> None:
+    assert node_url("https://mm2.example.org/") == "https://mm2.example.org"
+
+
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        ("", "has no listeners, so its node shows nothing: add listeners = http://127.0.0.1:8083"),
+        ("dedicated.mode.enable.internal.rest = false", "has no listeners"),
+        ("listeners = 8083", "'8083' is not a listener: write protocol://host:port"),
+        ("listeners = http://:8083\nrest.advertised.port = many", "mm2 check .* tells more"),
+    ],
+)
+def test_a_file_without_a_url_is_told(tmp_path: Path, lines: str, sentence: str) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(lines)
+    with pytest.raises(UsageError, match=sentence):
+        node_url(str(file))
+
+
+def test_a_file_that_does_not_exist_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="does not exist"):
+        node_url(str(tmp_path / "nowhere"))

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.rest.listeners import Advertised, Listener, ListenerError, advertised_url
+
+
+@pytest.mark.parametrize(
+    ("text", "scheme", "host", "port"),
+    [
+        ("http://:8083", "http", "", 8083),
+        ("HTTPS://mm2-1.example.org:8443", "https", "mm2-1.example.org", 8443),
+        (" http://0.0.0.0:0 ", "http", "0.0.0.0", 0),
+        ("http://[::1]:8083", "http", "::1", 8083),
+    ],
+)
+def test_parse(text: str, scheme: str, host: str, port: int) -> None:
+    assert Listener.parse(text) == Listener(scheme=scheme, host=host, port=port)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("8083", "write protocol://host:port"),
+        ("http://host", "write protocol://host:port"),
+        ("http://host:8083/path", "write protocol://host:port"),
+        ("ftp://host:21", "must be http or https"),
+        ("http://host:65536", "at most 65535"),
+    ],
+)
+def test_what_is_no_listener_is_told(text: str, sentence: str) -> None:
+    with pytest.raises(ListenerError, match=sentence):
+        Listener.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("listeners", "advertised", "expected"),
+    [
+        (["http://:8083"], Advertised(), "http://box:8083"),
+        (["http://0.0.0.0:8083"], Advertised(), "http://box:8083"),
+        (["http://10.0.0.1:8083"], Advertised(), "http://10.0.0.1:8083"),
+        (["http://[fe80::1]:8083"], Advertised(), "http://[fe80::1]:8083"),
+        (["https://a:1", "http://b:2"], Advertised(), "http://b:2"),
+        (["http://b:2", "https://a:1"], Advertised(scheme="https"), "https://a:1"),
+        (["https://a:1"], Advertised(), "https://a:1"),
+        (["http://b:2"], Advertised(host="outside", port=80), "http://outside:80"),
+    ],
+)
+def test_advertised_url(listeners: list[str], advertised: Advertised, expected: str) -> None:
+    assert advertised_url([Listener.parse(text) for text in listeners], advertised, own_host="box") == expected
