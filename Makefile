@@ -34,7 +34,7 @@ bench: setup ## measure beside the real Java MirrorMaker 2
 	@$(BIN)/python -m tests.bench
 
 docs: setup ## write the generated pages of docs/ anew
-	@$(BIN)/python -m mm2.config.reference docs/configuration.md
+	@$(BIN)/python -m mm2.config.docs
 
 clean: ## remove the environment and what tools leave behind; the cache outside the tree stays
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* dist build

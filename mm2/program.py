@@ -16,6 +16,7 @@ from fastapi import FastAPI
 
 from mm2.cli.log_lines import banner, flow_lines
 from mm2.cli.logs import set_up
+from mm2.config.flow_clients import ClientRole
 from mm2.config.load import load
 from mm2.config.settings import NodeSettings
 from mm2.core.lease import TaskState
@@ -44,8 +45,19 @@ def run(file: Path, clusters: tuple[str, ...]) -> int:
         print(problem, file=sys.stderr)  # noqa: T201 problems are for the person at the terminal, not for the log
     if loaded.settings is None:
         return MISTAKE
-    set_up(level=loaded.settings.own.log_level, log_format=loaded.settings.own.log_format)
+    own = loaded.settings.own
+    set_up(level=own.log_level, log_format=own.log_format, secrets=_secrets(loaded.settings))
     return asyncio.run(_Program(loaded.settings).run())
+
+
+def _secrets(settings: NodeSettings) -> set[str]:
+    """Every password and private key of the file: none may show in a log, whoever writes the line."""
+    found: set[str | None] = set()
+    for flow in settings.flows:
+        for role in ClientRole:
+            client = flow.clients.of(role)
+            found |= {client.sasl.password if client.sasl else None, client.tls.key_password, client.tls.key_pem}
+    return {secret for secret in found if secret}
 
 
 class _Program:

@@ -30,8 +30,9 @@ from mm2.node.tasks.source import SourceTask
 log = logging.getLogger(__name__)
 
 RETRY_FIRST_MS = 1_000
-RETRY_LONGEST_MS = 30_000
-"""A cluster that is away is asked again after one second, then more and more rarely; each try is several requests."""
+RETRY_LONGEST_MS = 10_000
+"""A target that is away is asked again after one second, then more rarely: each try is a connection, no more, and
+somebody may be waiting for it to come back."""
 
 
 @dataclass(slots=True)
@@ -91,6 +92,7 @@ class FlowRunner:
         async with AsyncExitStack() as stack:
             target = await stack.enter_async_context(Cluster(clients.of(ClientRole.SHARED_ADMIN)))
             source = await stack.enter_async_context(Cluster(clients.of(ClientRole.REPLICATION_SOURCE_ADMIN)))
+            await target.metadata(())  # a target that is away is said at once, not after admin.timeout.ms
             offsets = await self._prepare(target)
             member = await stack.enter_async_context(Cluster(clients.of(ClientRole.GROUP_MEMBER)))
             election = await stack.enter_async_context(self._election(member))

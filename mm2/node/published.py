@@ -78,7 +78,7 @@ class FlowStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
-    """The whole picture. ``started_at`` and ``now`` are epoch seconds."""
+    """The whole picture. ``started_at`` is epoch seconds."""
 
     node_id: str
     version: str

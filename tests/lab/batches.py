@@ -79,6 +79,5 @@ def read(blob: bytes) -> list[Record]:
     memory = MemoryRecords(bytes(blob))
     while (batch := memory.next_batch()) is not None:
         assert batch.validate_crc()
-        for one in batch:
-            records.append(Record(one.offset, one.timestamp, one.key, one.value, tuple(one.headers)))
+        records += [Record(one.offset, one.timestamp, one.key, one.value, tuple(one.headers)) for one in batch]
     return records

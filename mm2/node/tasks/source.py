@@ -72,7 +72,8 @@ class SourceTask:
         self._restarts: dict[int, int] = {}
         self._failed_at: dict[int, float] = {}
         self._draining = False
-        self.trouble: str | None = "looking for topics"
+        self._discovering: str | None = "looking for topics"  # what is wrong there, None when nothing is
+        self._granting: str | None = None
 
     async def run(self) -> None:
         """Discover and settle until cancelled."""
@@ -91,10 +92,20 @@ class SourceTask:
             self._desk.remove((self._flow, slot))
         self._granted.clear()
 
+    @property
+    def trouble(self) -> str | None:
+        """What keeps the task as a whole from its work, None when nothing does."""
+        return self._discovering or self._granting
+
+    def _warn(self, before: str | None, sentence: str) -> str:
+        if sentence != before:
+            log.warning("%s: %s", self._flow, sentence)
+        return sentence
+
     # -- discovery
 
     async def _keep_discovering(self) -> None:
-        backoff = Backoff(1_000, 30_000)  # a round costs both clusters a full metadata answer
+        backoff = Backoff(1_000, 10_000)  # a round costs both clusters a full metadata answer
         await self._ensure_offset_syncs(backoff)
         first = True
         while True:
@@ -102,12 +113,12 @@ class SourceTask:
                 async with asyncio.timeout(self._settings.source.admin_timeout_ms / 1000 * 2):
                     discovery = await self._remote_topics.discover()
             except (ClusterError, TimeoutError) as error:
-                self.trouble = f"discover topics: {error or 'the clusters did not answer in time (admin.timeout.ms)'}"
-                log.warning("%s: %s", self._flow, self.trouble)
+                words = error or "the clusters did not answer in time (admin.timeout.ms)"
+                self._discovering = self._warn(self._discovering, f"discover topics: {words}")
                 await asyncio.sleep(backoff.next())
                 continue
             backoff.reset()
-            self.trouble = None
+            self._discovering = None
             self._take(discovery)
             await asyncio.sleep(self._pause(discovery, soon=first))
             first = False
@@ -127,14 +138,14 @@ class SourceTask:
         cluster = self._source if topic.side is Side.SOURCE else self._target
         while True:
             try:
+                await cluster.metadata(())  # a cluster that is away is said at once, not after a minute of trying
                 await ensure_internal_topic(
                     cluster,
                     topic,
                     replication_factor=self._settings.source.offset_syncs_topic_replication_factor,
                 )
             except ClusterError as error:
-                self.trouble = f"create the offset-syncs topic: {error}"
-                log.warning("%s: %s", self._flow, self.trouble)
+                self._discovering = self._warn(self._discovering, f"create the offset-syncs topic: {error}")
                 await asyncio.sleep(backoff.next())
             else:
                 backoff.reset()
@@ -166,9 +177,10 @@ class SourceTask:
                     await self._restart_failed(asyncio.get_running_loop().time())
                     await self._grant()
                 except ClusterError as error:
-                    self.trouble = f"read source offsets: {error}"
-                    log.warning("%s: %s", self._flow, self.trouble)
-                    await asyncio.sleep(1.0)
+                    self._granting = self._warn(self._granting, f"read source offsets: {error}")
+                    await asyncio.sleep(SETTLE_EVERY_S)
+                else:
+                    self._granting = None
             await self._desk.changed(SETTLE_EVERY_S)
 
     def _listen(self) -> None:

@@ -1,0 +1,472 @@
+"""One partition between source and target: what is to be fetched, what waits, what is on its way, and how it fares."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import Protocol
+
+from flows.batch.choice import BatchRules, Reason
+from flows.batch.header import CorruptBatchError
+from flows.batch.outgoing import Outgoing, ProducerId, SourceBatch
+from flows.batch.pack import pack, split
+from flows.intake import take_in
+from flows.line import Line, Place
+from flows.outcomes import Refusal, Verdict, sentence
+from flows.patience import (
+    CORRUPT_ATTEMPTS,
+    DOUBT_AFTER_S,
+    EARLY_S,
+    FAILED_RETRY_S,
+    MISSING_PATIENCE_S,
+    STUCK_AFTER_S,
+)
+from flows.starts import CannotStart, GoOn
+from flows.tally import Tally, Trouble
+from mm2.core.lease import Loss, PartitionLease, PartitionProgress, TaskState
+from mm2.core.names import TopicPartition
+from mm2.kafka.backoff import Backoff
+from mm2.kafka.error_codes import ErrorCode
+from mm2.kafka.raw_fetch import FetchedPartition
+
+
+class Surroundings(Protocol):
+    """What a partition asks of the slot around it. None of these calls back into the partition at once."""
+
+    def release(self, count: int) -> None:
+        """Bytes are done with."""
+
+    def fetch_changed(self, copy: PartitionCopy) -> None:
+        """``fetch_from`` answers something else now."""
+
+    def send_changed(self, copy: PartitionCopy) -> None:
+        """``sendable`` may be true now."""
+
+    def wake_later(self, copy: PartitionCopy, delay: float) -> None:
+        """Call ``wake`` after ``delay`` seconds."""
+
+    def acknowledged(self, copy: PartitionCopy, batch: Outgoing, base_offset: int) -> None:
+        """The target has this batch and all before it; ``base_offset`` is -1 if it does not say where."""
+
+
+class PartitionCopy:
+    """A state machine without I/O and clock. ``now`` is monotonic seconds, ``wall`` epoch seconds.
+
+    (A) ``position`` is the first source offset not known to be copied; no record at or after it counts as stored.
+    (B) Fetching goes on where the last waiting batch ends: queue and line hold everything from ``position`` up to
+        ``fetch_offset``, in order, except what carries no data.
+    (C) ``held`` bytes are counted in the lane's budget and given back exactly once.
+    (D) A refused batch is tried again, split, or named in ``error``; it is never passed over.
+    """
+
+    def __init__(
+        self,
+        lease: PartitionLease,
+        surroundings: Surroundings,
+        *,
+        rules: BatchRules,
+        max_in_flight: int,
+        max_held: int,
+        check_crcs: bool,
+        source_backoff: Backoff,
+        target_backoff: Backoff,
+        counts: Counter[Reason],
+        now: float,
+    ) -> None:
+        self.lease = lease
+        self.source = TopicPartition(lease.topic, lease.partition)
+        self.target = TopicPartition(lease.remote_topic, lease.partition)
+        self.fetch_offset = lease.start_offset
+        self.position = -1 if lease.start_offset is None else lease.start_offset
+        self.stored = lease.start_offset
+        self.last_copied: int | None = None
+        self.end_offset = -1
+        self.held = 0
+        self.draining = False
+        self.losses: list[Loss] = []
+        self._around = surroundings
+        self._rules = rules
+        self._check_crcs = check_crcs
+        self._max_held = max_held
+        self._queue: deque[SourceBatch] = deque()
+        self._line = Line(max_in_flight=max_in_flight)
+        self._source_backoff = source_backoff
+        self._target_backoff = target_backoff
+        self._limit: int | None = None
+        self._counts = counts
+        self._not_before = 0.0  # sending waits until then
+        self._parked_until: float | None = None  # fetching waits until then
+        self._full = False  # fetching waits for acknowledgements
+        self._shed = False  # the same, because the target takes nothing: what waited was given back
+        self._refused_since: float | None = None
+        self._corrupt_fetches = self._corrupt_sends = 0
+        self._trouble = Trouble()
+        self._tally = Tally()
+        self._caught_up = self._last_ack = self._sent_since = now
+
+    # -- the source's side
+
+    @property
+    def fetch_from(self) -> int | None:
+        """The offset to fetch from; None while nothing is to be fetched."""
+        if self.draining or self._full or self._shed or self._parked_until is not None:
+            return None
+        return self.fetch_offset
+
+    @property
+    def full(self) -> bool:
+        """Whether only acknowledgements are waited for until fetching goes on."""
+        return self._full
+
+    @property
+    def needs_start(self) -> bool:
+        """Whether an offset has to be chosen (``start_at``) before anything can be fetched."""
+        return self.fetch_offset is None and not self.draining and self._parked_until is None
+
+    @property
+    def probing(self) -> bool:
+        """Whether the target refused the last attempt, so that one batch is enough to find out."""
+        return self._refused_since is not None
+
+    def start_at(self, start: GoOn | CannotStart, now: float) -> None:
+        """An offset was chosen for a partition that has none, or whose offset is gone."""
+        if isinstance(start, CannotStart):
+            self.fetch_failed(f"fetch {self.source}: {start.reason}", now)
+            return
+        if start.lost is not None:
+            first, until = start.lost
+            self.losses.append(
+                Loss(
+                    topic=self.source.topic,
+                    partition=self.source.partition,
+                    first=first,
+                    until=until,
+                    reason=start.reason,
+                )
+            )
+        self.fetch_offset = start.offset
+        self._skip_to(start.offset, now)
+        self._around.fetch_changed(self)
+
+    def arrived(self, asked: int, fetched: FetchedPartition, end_offset: int, now: float, wall: float) -> int:
+        """Part of a fetch answer without error, asked for at ``asked``; returns the bytes of it that are kept."""
+        if asked != self.fetch_from:
+            return 0  # meanwhile the offset changed or fetching stopped
+        self._trouble.fetched()
+        self._source_backoff.reset()
+        if end_offset >= 0:
+            self.end_offset = end_offset
+        kept = 0
+        if fetched.records:
+            kept = self._take_in(asked, fetched, now, wall)
+        self._note_caught_up(now)
+        return kept
+
+    def _take_in(self, asked: int, fetched: FetchedPartition, now: float, wall: float) -> int:
+        intake = take_in(fetched, asked, check_crcs=self._check_crcs, arrived=wall)
+        self.fetch_offset = intake.next_offset
+        if intake.skipped is not None:
+            self._skip_to(intake.skipped, now)
+        kept = 0
+        if intake.batches:
+            kept = intake.batches[-1].held
+            self.held += kept
+            self._queue.extend(intake.batches)
+            self._full = self.held >= self._max_held
+            self._tally.arrived(intake.batches)
+            self._around.send_changed(self)
+        if intake.next_offset > asked:
+            self._corrupt_fetches = 0
+        elif intake.trouble is not None:
+            self._unreadable(intake.trouble, now)
+        return kept
+
+    def _unreadable(self, trouble: Exception, now: float) -> None:
+        assert self.fetch_offset is not None
+        self._corrupt_fetches += 1
+        words = f"fetch {self.source}: {trouble}"
+        if isinstance(trouble, CorruptBatchError) and self._corrupt_fetches < CORRUPT_ATTEMPTS:
+            self._trouble.passing(words)
+            self._park(self._source_backoff.next(), now)
+        else:
+            self._trouble.cannot_copy(self.fetch_offset, words)
+            self._park(FAILED_RETRY_S, now)
+
+    def fetch_failed(self, words: str, now: float) -> None:
+        """Fetching is not possible until something changes at the source: FAILED, and tried again now and then."""
+        self._trouble.cannot_fetch(words)
+        self._park(FAILED_RETRY_S, now)
+
+    def troubled(self, words: str) -> None:
+        """A cluster does not answer, for a reason that is not this partition's."""
+        self._trouble.passing(words)
+
+    def fetch_troubled(self, words: str, now: float) -> None:
+        """Fetching did not work this time."""
+        self._trouble.passing(words)
+        self._park(self._source_backoff.next(), now)
+
+    def _park(self, delay: float, now: float) -> None:
+        self._parked_until = now + delay
+        self._around.fetch_changed(self)
+        self._around.wake_later(self, delay)
+
+    def wake(self, now: float) -> None:
+        """A pause may be over."""
+        if self._parked_until is not None and now >= self._parked_until - EARLY_S:
+            self._parked_until = None
+            if self._trouble.failed:
+                self._limit = None  # the target's limit may be another one now
+            self._around.fetch_changed(self)
+        self._around.send_changed(self)
+
+    def shed(self, now: float) -> None:
+        """Give back what waits and was not sent; it is fetched again after the target took what was."""
+        if not self._queue:
+            return
+        self._drop(self._queue)
+        self._queue.clear()
+        tail = self._line.tail
+        self.fetch_offset = self.position if tail is None else tail.until
+        self._shed = tail is not None
+        self._full = self.held >= self._max_held
+        self._around.fetch_changed(self)
+
+    def drain(self, now: float) -> None:
+        """Fetch no more and give back what was not sent; see ``idle``."""
+        self.draining = True
+        self.shed(now)
+        self._around.fetch_changed(self)
+
+    def abandon(self) -> None:
+        """The slot ends: nothing that is held counts any more."""
+        self._give_back(self.held)
+
+    def quiet_for(self, now: float) -> float:
+        """Seconds for which batches have been in flight without any being acknowledged; 0 if none is."""
+        return now - max(self._last_ack, self._sent_since) if self._line.in_flight else 0.0
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is on its way."""
+        return not self._line and not self._queue
+
+    # -- the target's side
+
+    @property
+    def producer(self) -> ProducerId | None:
+        """Whose sequences are used; None: one has to be adopted."""
+        return self._line.producer
+
+    def adopt(self, producer: ProducerId) -> None:
+        """Send under this producer id from now on, which the remote partition has never been written with."""
+        self._line.adopt(producer)
+        self._around.send_changed(self)
+
+    @property
+    def has_unsent(self) -> bool:
+        return self._line.has_unsent or bool(self._queue)
+
+    def sendable(self, now: float) -> bool:
+        """Whether ``take`` would give a batch."""
+        return self.has_unsent and now >= self._not_before - EARLY_S and self._line.ready
+
+    def take(self, now: float) -> Place | None:
+        """The next batch to send, if ``sendable``. None if what waited turned out to carry nothing."""
+        if not self._line and now - self._last_ack > DOUBT_AFTER_S:
+            self._line.doubt()
+        while not self._line.has_unsent:
+            if not self._queue:
+                return None
+            try:
+                packed = pack(self._queue, self.position, self._rules, self._limit, self._counts)
+            except CorruptBatchError as trouble:
+                self._cannot_pack(trouble, now)
+                return None
+            if packed.batches:
+                self._line.append(packed.batches)
+            else:
+                self._drop(packed.taken)
+                self._skip_to(packed.taken[-1].until, now)
+        if not self._line.in_flight:
+            self._sent_since = now
+        return self._line.take()
+
+    def _cannot_pack(self, trouble: CorruptBatchError, now: float) -> None:
+        offset = self._queue[0].header.base_offset
+        self._trouble.cannot_copy(offset, f"copy {self.source} to {self.target}: {trouble}")
+        self.shed(now)
+        self._shed = False
+        self._park(FAILED_RETRY_S, now)
+
+    def acked(self, place: Place, base_offset: int, now: float, wall: float) -> None:
+        """The target has the batch."""
+        for done in self._line.acked(place, base_offset):
+            batch = done.batch
+            self.position = batch.until
+            self.last_copied = batch.last_offset
+            self._give_back(batch.held)
+            self._tally.copied(batch, wall)
+            self._around.acknowledged(self, batch, done.base_offset)
+        self._well(now)
+        if self._line.settled:
+            self._settle(now)
+        self._around.send_changed(self)
+
+    def _well(self, now: float) -> None:
+        """The target took something."""
+        self._last_ack = now
+        self._target_backoff.reset()
+        self._refused_since = None
+        self._corrupt_sends = 0
+        self._trouble.copied_to(self.position)
+        self._note_caught_up(now)
+        if self._shed or (self._full and self.held <= self._max_held // 2):
+            self._shed = self._full = False
+            self._around.fetch_changed(self)
+
+    def refused(self, place: Place, refusal: Refusal, now: float) -> None:
+        """The target does not have the batch, or did not say."""
+        self._line.refused(place, refusal)
+        if self._line.settled:
+            self._settle(now)
+
+    def unroutable(self, refusal: Refusal, now: float) -> None:
+        """The target has no leader to send to. Nothing may be in flight."""
+        if not self._line.in_flight:
+            self._act(refusal, None, now)
+
+    @property
+    def in_flight(self) -> int:
+        """Batches sent and not answered."""
+        return self._line.in_flight
+
+    def _settle(self, now: float) -> None:
+        refusal = self._line.settle()
+        head = self._line.head
+        if refusal is not None and head is not None:
+            self._act(refusal, head.batch, now)
+        self._around.send_changed(self)
+
+    def _act(self, refusal: Refusal, batch: Outgoing | None, now: float) -> None:
+        match refusal.verdict:
+            case Verdict.IN_TURN | Verdict.NEW_PRODUCER if batch is not None:
+                # Out of order although it was its turn: the target lost what came before, or the producer's memory.
+                self._line.disown()
+                self._try_again(refusal, batch, now)
+            case Verdict.NOT_IDEMPOTENT:
+                self._line.disown()
+                self._around.send_changed(self)
+            case Verdict.SPLIT if batch is not None and batch.count > 1:
+                self._limit = batch.size // 2
+                self._line.replace_head(split(batch, self._limit, self._rules.level))
+                self._counts[Reason.TOO_LARGE] += 1
+                self._around.send_changed(self)
+            case Verdict.RETRY if not self._hopeless(refusal, now):
+                self._try_again(refusal, batch, now)
+            case _:
+                self._fail(refusal, batch, now)
+
+    def _hopeless(self, refusal: Refusal, now: float) -> bool:
+        """Whether a retriable error has been coming back for too long to be one."""
+        if refusal.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return self._refused_since is not None and now - self._refused_since > MISSING_PATIENCE_S
+        if refusal.code == ErrorCode.CORRUPT_MESSAGE:
+            self._corrupt_sends += 1
+            return self._corrupt_sends >= CORRUPT_ATTEMPTS
+        return False
+
+    def _try_again(self, refusal: Refusal, batch: Outgoing | None, now: float) -> None:
+        self._trouble.passing(sentence(self.source, self.target, batch, refusal))
+        if self._refused_since is None:
+            self._refused_since = now
+        delay = self._target_backoff.next()
+        self._not_before = now + delay
+        if now - self._refused_since > STUCK_AFTER_S:
+            if self._line.maybe_appended:
+                self.shed(now)
+            else:
+                self._start_over()
+                self._park(delay, now)
+                return
+        self._around.wake_later(self, delay)
+
+    def _fail(self, refusal: Refusal, batch: Outgoing | None, now: float) -> None:
+        offset = self.position if batch is None else batch.first_offset
+        self._trouble.cannot_copy(offset, sentence(self.source, self.target, batch, refusal))
+        if self._refused_since is None:
+            self._refused_since = now
+        self._start_over()
+        self._park(FAILED_RETRY_S, now)
+
+    def _start_over(self) -> None:
+        """Give everything back and fetch again from the position: the target has nothing of it."""
+        self._drop(self._line.clear())
+        self._drop(self._queue)
+        self._queue.clear()
+        self.fetch_offset = self.position
+        self._shed = self._full = False
+        self._around.fetch_changed(self)
+
+    # -- both
+
+    def _skip_to(self, offset: int, now: float) -> None:
+        """Nothing before ``offset`` is left to copy except what waits already."""
+        if self._queue:
+            self._queue[-1].until = offset
+        elif (tail := self._line.tail) is not None:
+            tail.until = offset
+        else:
+            self.position = offset
+            self._note_caught_up(now)
+
+    def _drop(self, gone: deque[SourceBatch] | list[SourceBatch] | list[Outgoing]) -> None:
+        self._give_back(sum(batch.held for batch in gone))
+
+    def _give_back(self, count: int) -> None:
+        if count:
+            self.held -= count
+            self._around.release(count)
+
+    def _note_caught_up(self, now: float) -> None:
+        if self.position >= self.end_offset >= 0:
+            self._caught_up = now
+
+    def progress(self, now: float, wall: float, *, stopped: bool = False) -> PartitionProgress:
+        """How far it is."""
+        return PartitionProgress(
+            topic=self.source.topic,
+            partition=self.source.partition,
+            remote_topic=self.target.topic,
+            state=TaskState.STOPPED if stopped else self._state(),
+            position=self.position,
+            stored=self.stored,
+            end_offset=self.end_offset,
+            lag_seconds=self._lag_seconds(now, wall),
+            records_total=self._tally.records,
+            bytes_total=self._tally.stored_bytes,
+            latency_sum=self._tally.latency_sum,
+            latency_count=self._tally.latency_count,
+            age_sum=self._tally.age_sum,
+            age_count=self._tally.age_count,
+            error=self._trouble.words,
+        )
+
+    def _state(self) -> TaskState:
+        if self._trouble.failed:
+            return TaskState.FAILED
+        if self.draining:
+            return TaskState.DRAINING
+        return TaskState.WAITING if self.end_offset < 0 else TaskState.RUNNING
+
+    def _lag_seconds(self, now: float, wall: float) -> float:
+        """0 when caught up, else how old the first batch not yet copied is; while that is not known, how long ago
+        the partition was caught up."""
+        if self.position >= self.end_offset:
+            return 0.0
+        head = self._line.head
+        timestamp = -1
+        if head is not None:
+            timestamp = head.batch.max_timestamp
+        elif self._queue:
+            timestamp = self._queue[0].header.max_timestamp
+        return max(0.0, wall - timestamp / 1000 if timestamp >= 0 else now - self._caught_up)

@@ -1,0 +1,297 @@
+"""The target's side of a slot: for each target broker, requests that carry one batch of each ready partition."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from flows.batch.outgoing import NOT_IDEMPOTENT, ProducerId
+from flows.budget import ByteBudget
+from flows.copy import PartitionCopy
+from flows.line import Place
+from flows.outcomes import DUPLICATE, Refusal, Verdict, refused, unanswered
+from mm2.core.client_settings import ProduceSettings
+from mm2.core.names import TopicPartition
+from mm2.kafka.backoff import Backoff
+from mm2.kafka.cluster import Cluster
+from mm2.kafka.error_codes import ErrorCode
+from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError, NotSupported
+from mm2.kafka.raw_produce import ProduceAnswer, ProduceRequest, init_producer_id
+
+log = logging.getLogger("mm2.produce")
+
+PURPOSE = "produce"
+
+ANSWER_ROOM_MS = 5_000
+"""For the broker's own timeout (request.timeout.ms) to come back as an answer, which says more than silence."""
+
+Spawn = Callable[[Coroutine[Any, Any, None]], object]
+
+
+class Producing:
+    """Brings each partition with something to send to its leader, and gives it a producer id.
+
+    ``changed`` is to be called whenever a partition may have something to send.
+    """
+
+    def __init__(self, cluster: Cluster, settings: ProduceSettings, budget: ByteBudget, spawn: Spawn) -> None:
+        self.cluster = cluster
+        self.settings = settings
+        self.budget = budget
+        self.spawn = spawn
+        self._brokers: dict[int, BrokerProduce] = {}
+        self._leaderless: set[PartitionCopy] = set()
+        self._routing = False
+        self.producers = ProducerIds(cluster, settings, spawn)
+
+    def changed(self, copy: PartitionCopy) -> None:
+        """A partition may have something to send."""
+        if not copy.has_unsent:
+            return
+        leader = self.cluster.cached_leader(copy.target)
+        if leader is not None:
+            self._broker(leader.node_id).offer(copy)
+        elif not copy.in_flight:
+            self._leaderless.add(copy)
+            if not self._routing:
+                self._routing = True
+                self.spawn(self._route())
+
+    async def refresh(self, topics: set[str]) -> None:
+        """Look up all leaders again, once per metadata.max.age.ms. Raises ClusterError."""
+        await self.cluster.refresh(topics)
+
+    def leader_moved(self, copy: PartitionCopy) -> None:
+        """Its broker does not lead it any more, or does not answer."""
+        self.cluster.forget(copy.target)
+
+    def _broker(self, node_id: int) -> BrokerProduce:
+        broker = self._brokers.get(node_id)
+        if broker is None:
+            broker = self._brokers[node_id] = BrokerProduce(node_id, self)
+            self.spawn(broker.run())
+        return broker
+
+    async def _route(self) -> None:
+        try:
+            while self._leaderless:
+                copies, self._leaderless = self._leaderless, set()
+                try:
+                    leaders = await self.cluster.leaders([copy.target for copy in copies])
+                except ClusterError as error:
+                    for copy in copies:
+                        copy.unroutable(unanswered(error), time.monotonic())
+                    continue
+                for copy in copies:
+                    leader = leaders[copy.target]
+                    if isinstance(leader, BrokerError):
+                        copy.unroutable(refused(leader.code, None, ()), time.monotonic())
+                    else:
+                        self._broker(leader.node_id).offer(copy)
+        finally:
+            self._routing = False
+
+
+class BrokerProduce:
+    """Sends to one broker, several requests at a time over one connection.
+
+    (A) At most ``max_in_flight`` requests are under way, and no more are added once they hold the budget's share: a
+        broker that dies keeps no more than that from the others.
+    (B) A partition has one batch in a request; its next one goes into the next request.
+    (C) Partitions take turns.
+    """
+
+    def __init__(self, node_id: int, producing: Producing) -> None:
+        self._node_id = node_id
+        self._producing = producing
+        self._cluster = producing.cluster
+        self._settings = producing.settings
+        self._ready: dict[PartitionCopy, None] = {}
+        self._requests = 0
+        self._bytes = 0
+        self._not_before = 0.0
+        self._news = asyncio.Event()
+
+    def offer(self, copy: PartitionCopy) -> None:
+        """A partition that this broker leads may have something to send."""
+        self._ready[copy] = None
+        self._news.set()
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        while True:
+            await self._news.wait()
+            await asyncio.sleep(max(0.0, self._not_before - time.monotonic()))  # all that arrived together is offered
+            self._news.clear()
+            self._pump()
+
+    def _pump(self) -> None:
+        while self._ready and self._requests < self._settings.max_in_flight:
+            if self._requests and self._bytes >= self._producing.budget.share:
+                return
+            places, size = self._load()
+            if not places:
+                return
+            self._requests += 1
+            self._bytes += size
+            self._producing.spawn(self._send(places, size))
+
+    def _load(self) -> tuple[list[tuple[PartitionCopy, Place]], int]:
+        """The next request's batches and their bytes."""
+        now = time.monotonic()
+        places: list[tuple[PartitionCopy, Place]] = []
+        again: list[PartitionCopy] = []
+        size = 0
+        while self._ready and size < self._settings.max_request_size:
+            copy = next(iter(self._ready))
+            del self._ready[copy]
+            if copy.producer is None:
+                self._producing.producers.supply(copy)
+            if not copy.sendable(now):
+                continue
+            place = copy.take(now)
+            if place is None:
+                continue
+            places.append((copy, place))
+            size += place.batch.size
+            if copy.sendable(now):
+                again.append(copy)
+        self._ready.update(dict.fromkeys(again))
+        return places, size
+
+    async def _send(self, places: list[tuple[PartitionCopy, Place]], size: int) -> None:
+        settings = self._settings
+        request = ProduceRequest(
+            acks=settings.acks,
+            timeout_ms=settings.request_timeout_ms,
+            batches={copy.target: place.batch.wire() for copy, place in places},
+        )
+        try:
+            answer = await self._cluster.send(
+                self._node_id,
+                request,
+                purpose=PURPOSE,
+                timeout_ms=settings.request_timeout_ms + ANSWER_ROOM_MS,
+                expect_response=settings.acks != 0,
+            )
+        except ClusterClosed:
+            raise
+        except ClusterError as error:
+            self._unanswered(places, error)
+        else:
+            self._answered(places, answer)
+        finally:
+            self._requests -= 1
+            self._bytes -= size
+            self._news.set()
+
+    def _unanswered(self, places: list[tuple[PartitionCopy, Place]], error: ClusterError) -> None:
+        now = time.monotonic()
+        refusal = unanswered(error)
+        for copy, place in places:
+            self._refused(copy, place, refusal, now)
+
+    def _answered(self, places: list[tuple[PartitionCopy, Place]], answer: ProduceAnswer | None) -> None:
+        now, wall = time.monotonic(), time.time()
+        if answer is None:  # acks=0: nobody will ever tell
+            for copy, place in places:
+                copy.acked(place, -1, now, wall)
+            return
+        if answer.throttle_ms:
+            self._not_before = now + answer.throttle_ms / 1000
+        results = {(result.topic, result.partition): result for result in answer.partitions}
+        for copy, place in places:
+            result = results.get((copy.target.topic, copy.target.partition))
+            if result is None:
+                missing = refused(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer leaves this partition out", ())
+                self._refused(copy, place, missing, now)
+            elif not result.error:
+                copy.acked(place, result.base_offset, now, wall)
+            elif result.error == DUPLICATE:
+                copy.acked(place, -1, now, wall)
+            else:
+                self._refused(copy, place, refused(result.error, result.message, result.record_errors), now)
+
+    def _refused(self, copy: PartitionCopy, place: Place, refusal: Refusal, now: float) -> None:
+        if refusal.leader_moved:
+            self._producing.leader_moved(copy)
+        if refusal.verdict is Verdict.NOT_IDEMPOTENT:
+            self._producing.producers.deny(refusal.words)
+        copy.refused(place, refusal, now)
+
+
+class ProducerIds:
+    """The slot's present producer id: asked for when first needed, and anew when a partition used it before.
+
+    (A) A remote partition never gets the same id twice, not even when it leaves the slot and comes back: its sequences
+        begin at 0, and a broker that knows these from before would take the batch for a repetition and drop it.
+    """
+
+    def __init__(self, cluster: Cluster, settings: ProduceSettings, spawn: Spawn) -> None:
+        self._cluster = cluster
+        self._spawn = spawn
+        self._current: ProducerId | None = None if settings.idempotent and settings.acks == -1 else NOT_IDEMPOTENT
+        self._used: dict[TopicPartition, ProducerId] = {}
+        self._waiting: set[PartitionCopy] = set()
+        self._asking = False
+        self.warning: str | None = None
+
+    def supply(self, copy: PartitionCopy) -> None:
+        """Let the partition adopt a producer id, at once or when there is one it has not used."""
+        if self._give(copy):
+            return
+        self._waiting.add(copy)
+        if not self._asking:
+            self._asking = True
+            self._spawn(self._ask())
+
+    def deny(self, words: str) -> None:
+        """The target does not let us write idempotently: plain writes, one batch of a partition at a time."""
+        if self._current != NOT_IDEMPOTENT:
+            self._current = NOT_IDEMPOTENT
+            self.warning = (
+                f"the target denies idempotent writes: {words}; writing without, which can repeat records when a "
+                "broker fails; grant IDEMPOTENT_WRITE on the cluster"
+            )
+            log.warning("%s", self.warning)
+
+    async def _ask(self) -> None:
+        settings = self._cluster.settings
+        backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
+        try:
+            while True:
+                try:
+                    self._current = ProducerId(*await init_producer_id(self._cluster))
+                except ClusterClosed:
+                    raise
+                except ClusterError as error:
+                    if self._denied(error):
+                        self.deny(str(error))
+                    else:
+                        for copy in self._waiting:
+                            copy.troubled(str(error))
+                        await asyncio.sleep(backoff.next())
+                        continue
+                break
+        finally:
+            self._asking = False
+        waiting, self._waiting = self._waiting, set()
+        for copy in waiting:
+            self._give(copy)
+
+    def _give(self, copy: PartitionCopy) -> bool:
+        current = self._current
+        if current is None or (current != NOT_IDEMPOTENT and self._used.get(copy.target) == current):
+            return False
+        self._used[copy.target] = current
+        copy.adopt(current)
+        return True
+
+    @staticmethod
+    def _denied(error: ClusterError) -> bool:
+        if isinstance(error, BrokerError):
+            return not error.retriable
+        return isinstance(error, NotSupported)

@@ -1,0 +1,78 @@
+"""What a partition counts and what ails it, for the reports to the node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flows.batch.outgoing import Outgoing, SourceBatch
+
+
+@dataclass(slots=True)
+class Tally:
+    """Totals since the lane took the partition. Ages and latencies are seconds, one observation a batch: from its
+    largest timestamp to its arrival here, and to the target's acknowledgement."""
+
+    records: int = 0
+    stored_bytes: int = 0
+    latency_sum: float = 0.0
+    latency_count: int = 0
+    age_sum: float = 0.0
+    age_count: int = 0
+
+    def arrived(self, batches: Iterable[SourceBatch]) -> None:
+        """Batches came from the source."""
+        for batch in batches:
+            timestamp = batch.header.max_timestamp
+            if timestamp >= 0:
+                self.age_sum += max(0.0, batch.arrived - timestamp / 1000)
+                self.age_count += 1
+
+    def copied(self, batch: Outgoing, wall: float) -> None:
+        """The target has a batch, at ``wall`` epoch seconds."""
+        self.records += batch.count
+        self.stored_bytes += batch.source_bytes
+        if batch.max_timestamp >= 0:
+            self.latency_sum += max(0.0, wall - batch.max_timestamp / 1000)
+            self.latency_count += 1
+
+
+class Trouble:
+    """Why a partition does not get on. A failure stays until what failed has worked, so that it does not flicker while
+    it is tried again; passing trouble is only a sentence."""
+
+    __slots__ = ("_failed_at", "_fetch_failed", "words")
+
+    def __init__(self) -> None:
+        self.words: str | None = None
+        self._fetch_failed = False
+        self._failed_at: int | None = None
+
+    @property
+    def failed(self) -> bool:
+        return self._fetch_failed or self._failed_at is not None
+
+    def passing(self, words: str) -> None:
+        """Something did not work this time."""
+        if not self.failed:
+            self.words = words
+
+    def cannot_fetch(self, words: str) -> None:
+        """Failed until a fetch works."""
+        self._fetch_failed, self.words = True, words
+
+    def cannot_copy(self, offset: int, words: str) -> None:
+        """Failed until the record at source offset ``offset`` is copied."""
+        self._failed_at, self.words = offset, words
+
+    def fetched(self) -> None:
+        """A fetch worked."""
+        if self._fetch_failed:
+            self._fetch_failed, self.words = False, None
+
+    def copied_to(self, position: int) -> None:
+        """The target took what lies before ``position``."""
+        if self._failed_at is not None and position > self._failed_at:
+            self._failed_at = None
+        if not self.failed:
+            self.words = None

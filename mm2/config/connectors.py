@@ -1,0 +1,242 @@
+"""The keys of a flow's three connectors, with Java's types and defaults (mm2-compat §1.3).
+
+Defaults are those of Kafka 4.3.1. A key takes its value from ``A->B.key``, else from ``key``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from mm2.config.java_types import (
+    Boolean,
+    ClassName,
+    Int,
+    IntervalSeconds,
+    ListOf,
+    Long,
+    ReplicationFactorInt,
+    ReplicationFactorShort,
+    String,
+    at_least,
+    one_of,
+    refuse,
+)
+from mm2.config.keys import KeyModel, key
+
+JAVA_MIRROR = "org.apache.kafka.connect.mirror"
+
+CHECKPOINTS = "checkpoints"
+GROUP_OFFSETS = "group offset syncs"
+TOPIC_CONFIGS = "repeated topic configuration syncs"
+ACLS = "ACL syncs"
+
+_DEFAULT_POLICY = f"{JAVA_MIRROR}.DefaultReplicationPolicy"
+_TOPIC_FILTER = f"{JAVA_MIRROR}.DefaultTopicFilter"
+_GROUP_FILTER = f"{JAVA_MIRROR}.DefaultGroupFilter"
+_PROPERTY_FILTER = f"{JAVA_MIRROR}.DefaultConfigPropertyFilter"
+_FORWARDING_ADMIN = "org.apache.kafka.clients.admin.ForwardingAdmin"
+
+
+def _only(built_in: str, consequence: str) -> AfterValidator:
+    """A class where only Java's own is there yet."""
+
+    def check(name: str) -> str:
+        if name != built_in:
+            raise refuse(f"must be {built_in}: classes of your own come with a later release, and {consequence}")
+        return name
+
+    return AfterValidator(check)
+
+
+def _empty(names: tuple[str, ...]) -> tuple[str, ...]:
+    if names:
+        raise refuse("must be empty: transformations come with a later release, and records would arrive without them")
+    return names
+
+
+def _stops_on_errors(tolerance: str) -> str:
+    if tolerance != "none":
+        raise refuse("must be none: a record that the target refuses stops its partition and is never dropped")
+    return tolerance
+
+
+Location = Annotated[String, one_of("source", "target")]
+
+
+class ConnectorSettings(KeyModel):
+    """Keys that all three connectors of a flow have."""
+
+    enabled: Boolean = key(
+        "enabled", False, "Replicate this flow. Written `A->B.enabled`; alone it would switch on every flow there is."
+    )
+    admin_timeout_ms: Annotated[Long, at_least(1, "every request would be over before it is sent")] = key(
+        "admin.timeout.ms", 60_000, "How long one administrative step, such as creating topics, may take."
+    )
+    replication_policy_class: ClassName = key(
+        "replication.policy.class",
+        _DEFAULT_POLICY,
+        "How remote topics are named: `DefaultReplicationPolicy` puts the source's alias in front, "
+        "`IdentityReplicationPolicy` keeps names.",
+    )
+    replication_policy_separator: String = key(
+        "replication.policy.separator", ".", "What stands between alias and topic in the name of a remote topic."
+    )
+    internal_topic_separator_enabled: Boolean = key(
+        "replication.policy.internal.topic.separator.enabled",
+        True,
+        "Use a separator of your own in the names of offset-sync and checkpoint topics too (KIP-949).",
+    )
+    forwarding_admin_class: Annotated[ClassName, _only(_FORWARDING_ADMIN, "topics would be created without it")] = key(
+        "forwarding.admin.class", _FORWARDING_ADMIN, "What creates topics and changes settings (KIP-787)."
+    )
+    transforms: Annotated[ListOf, AfterValidator(_empty)] = key("transforms", (), "Single message transformations.")
+    predicates: Annotated[ListOf, AfterValidator(_empty)] = key("predicates", (), "Conditions of transformations.")
+    errors_tolerance: Annotated[String, one_of("none", "all"), AfterValidator(_stops_on_errors)] = key(
+        "errors.tolerance", "none", "Whether records that the target refuses are dropped (`all`) or stop (`none`)."
+    )
+
+
+class SourceSettings(ConnectorSettings):
+    """What MirrorSourceConnector is told: which topics, how many tasks, how remote topics are made."""
+
+    tasks_max: Annotated[Int, at_least(1, "with 0 tasks nothing is replicated")] = key(
+        "tasks.max", 1, "Slots the partitions of a flow are spread over: the most that copy at the same time."
+    )
+    topics: ListOf = key("topics", (".*",), "Topics to replicate: names or Java regular expressions.")
+    topics_exclude: ListOf = key(
+        "topics.exclude",
+        (r"mm2.*\.internal", r".*\.replica", "__.*"),
+        "Topics not to replicate; stronger than `topics`.",
+    )
+    config_properties_exclude: ListOf = key(
+        "config.properties.exclude",
+        (
+            "follower.replication.throttled.replicas",
+            "leader.replication.throttled.replicas",
+            "message.timestamp.difference.max.ms",
+            "log.message.timestamp.before.max.ms",
+            "log.message.timestamp.after.max.ms",
+            "message.timestamp.type",
+            "unclean.leader.election.enable",
+            "min.insync.replicas",
+        ),
+        "Topic settings that are not copied to remote topics: names or Java regular expressions.",
+    )
+    use_defaults_from: Annotated[String, one_of("source", "target")] = key(
+        "use.defaults.from",
+        "target",
+        "Whose defaults a remote topic gets for settings its source topic leaves at the default. "
+        "Only `A->B.use.defaults.from` counts.",
+    )
+    topic_filter_class: Annotated[ClassName, _only(_TOPIC_FILTER, "topics would be chosen without it")] = key(
+        "topic.filter.class", _TOPIC_FILTER, "The filter that reads `topics`."
+    )
+    config_property_filter_class: Annotated[
+        ClassName, _only(_PROPERTY_FILTER, "topic settings would be chosen without it")
+    ] = key("config.property.filter.class", _PROPERTY_FILTER, "The filter that reads `config.properties.exclude`.")
+    refresh_topics_enabled: Boolean = key(
+        "refresh.topics.enabled", True, "Look for new topics and partitions on the source again and again."
+    )
+    refresh_topics_interval_seconds: IntervalSeconds = key(
+        "refresh.topics.interval.seconds", 600, "Seconds between two looks for new topics and partitions."
+    )
+    sync_topic_configs_enabled: Boolean = key(
+        "sync.topic.configs.enabled",
+        True,
+        "Keep bringing changed topic settings to the remote topics.",
+        later=TOPIC_CONFIGS,
+    )
+    sync_topic_configs_interval_seconds: IntervalSeconds = key(
+        "sync.topic.configs.interval.seconds", 600, "Seconds between two such rounds.", later=TOPIC_CONFIGS
+    )
+    sync_topic_acls_enabled: Boolean = key(
+        "sync.topic.acls.enabled", True, "Copy read permissions of topics to the remote topics.", later=ACLS
+    )
+    sync_topic_acls_interval_seconds: IntervalSeconds = key(
+        "sync.topic.acls.interval.seconds", 600, "Seconds between two such rounds.", later=ACLS
+    )
+    replication_factor: ReplicationFactorInt = key(
+        "replication.factor", 2, "Replicas of a new remote topic; -1 takes the target broker's default."
+    )
+    offset_syncs_topic_replication_factor: ReplicationFactorShort = key(
+        "offset-syncs.topic.replication.factor", 3, "Replicas of the topic that offset syncs are written to."
+    )
+    offset_syncs_topic_location: Location = key(
+        "offset-syncs.topic.location", "source", "The cluster that holds the offset syncs: `source` or `target`."
+    )
+    offset_lag_max: Annotated[Long, at_least(0)] = key(
+        "offset.lag.max", 100, "Records of a partition after which an offset sync is due; 0 writes one for each record."
+    )
+    emit_offset_syncs_enabled: Boolean = key(
+        "emit.offset-syncs.enabled",
+        True,
+        "Write offset syncs, which translated consumer offsets are made from (KIP-1031).",
+    )
+    heartbeats_replication_enabled: Boolean = key(
+        "heartbeats.replication.enabled",
+        True,
+        "Replicate heartbeat topics even if `topics` leaves them out (KIP-1089).",
+    )
+
+
+class CheckpointSettings(ConnectorSettings):
+    """What MirrorCheckpointConnector is told: which groups, and what is done with their offsets."""
+
+    groups: ListOf = key(
+        "groups", (".*",), "Consumer groups to follow: names or Java regular expressions.", later=CHECKPOINTS
+    )
+    groups_exclude: ListOf = key(
+        "groups.exclude",
+        ("console-consumer-.*", "connect-.*", "__.*"),
+        "Consumer groups not to follow; stronger than `groups`.",
+        later=CHECKPOINTS,
+    )
+    group_filter_class: Annotated[ClassName, _only(_GROUP_FILTER, "groups would be chosen without it")] = key(
+        "group.filter.class", _GROUP_FILTER, "The filter that reads `groups`."
+    )
+    refresh_groups_enabled: Boolean = key(
+        "refresh.groups.enabled", True, "Look for new consumer groups again and again.", later=CHECKPOINTS
+    )
+    refresh_groups_interval_seconds: IntervalSeconds = key(
+        "refresh.groups.interval.seconds", 600, "Seconds between two looks for new groups.", later=CHECKPOINTS
+    )
+    emit_checkpoints_enabled: Boolean = key(
+        "emit.checkpoints.enabled",
+        True,
+        "Write translated group offsets to `A.checkpoints.internal`.",
+        later=CHECKPOINTS,
+    )
+    emit_checkpoints_interval_seconds: IntervalSeconds = key(
+        "emit.checkpoints.interval.seconds", 60, "Seconds between two checkpoints of a group.", later=CHECKPOINTS
+    )
+    sync_group_offsets_enabled: Boolean = key(
+        "sync.group.offsets.enabled",
+        False,
+        "Also commit translated offsets for groups that are idle on the target.",
+        later=GROUP_OFFSETS,
+    )
+    sync_group_offsets_interval_seconds: IntervalSeconds = key(
+        "sync.group.offsets.interval.seconds", 60, "Seconds between two such rounds.", later=GROUP_OFFSETS
+    )
+    checkpoints_topic_replication_factor: ReplicationFactorShort = key(
+        "checkpoints.topic.replication.factor", 3, "Replicas of the checkpoint topic.", later=CHECKPOINTS
+    )
+
+
+class HeartbeatSettings(ConnectorSettings):
+    """What MirrorHeartbeatConnector is told."""
+
+    emit_heartbeats_enabled: Boolean = key(
+        "emit.heartbeats.enabled", True, "Write a heartbeat into the flow's target, also while the flow is not enabled."
+    )
+    emit_heartbeats_interval_seconds: Annotated[Long, at_least(1)] = key(
+        "emit.heartbeats.interval.seconds", 1, "Seconds between two heartbeats."
+    )
+    heartbeats_topic_replication_factor: ReplicationFactorShort = key(
+        "heartbeats.topic.replication.factor", 3, "Replicas of the topic `heartbeats`."
+    )
+
+
+CONNECTORS: tuple[type[ConnectorSettings], ...] = (SourceSettings, CheckpointSettings, HeartbeatSettings)

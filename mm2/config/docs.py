@@ -1,0 +1,152 @@
+"""Writes docs/configuration.md from the declarations of the keys: ``python -m mm2.config.docs [FILE]``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from mm2.config import java_only, keys
+from mm2.config.client_keys import ClientKeys, ConsumerKeys, ProducerKeys
+from mm2.config.client_notes import MISSED, POINTLESS
+from mm2.config.connectors import CheckpointSettings, ConnectorSettings, HeartbeatSettings, SourceSettings
+from mm2.config.derive import LEGACY_NAMES
+from mm2.config.keys import KeyModel, KeySpec
+from mm2.config.node_keys import FileSettings, OwnFlowSettings, OwnSettings, RestSettings
+from mm2.config.security_keys import OTHER_MECHANISMS, REFUSED_ALWAYS, REFUSED_SASL, REFUSED_TLS, SecurityKeys
+from mm2.config.worker import WorkerSettings
+
+PAGE = Path("docs/configuration.md")
+
+INTRODUCTION = """\
+# Configuration
+
+<!-- Written by `python -m mm2.config.docs` from mm2/config; change it there. -->
+
+A node reads one file, `mm2.properties`, in the grammar and with the rules of Apache Kafka's MirrorMaker 2; defaults are
+those of Kafka 4.3.1 unless said otherwise. `mm2 check FILE` names every problem at once, with its line.
+`mm2 explain FILE` shows every setting in force and the line it comes from. `mm2.properties.example` is a file to start
+from.
+
+## Where a key can stand, and which place wins
+
+A and B are two of the aliases in `clusters`; `A->B` is the flow from A to B.
+
+| what | strongest first |
+|---|---|
+| key of a connector | `A->B.key`, `key`, default |
+| key of the worker of A->B | `B.key`, default; keys that begin with `offset.storage`, `config.storage`, `status.storage` or `task`: `key`, `B.key`, default |
+| source consumer of A->B | `A->B.source.consumer.key`, `A.consumer.key`, `A->B.consumer.key`; connection and security also `A.key`, `key` |
+| record producer of A->B | `A->B.producer.override.key`, `B.producer.key`; connection and security also `B.key`, `key` |
+| other clients of A->B | as the source consumer, with `source` or `target`, and `consumer`, `producer` or `admin` |
+| key of our own | `A->B.mm2.key` where the table says so, `mm2.key`, default |
+
+Mind: `A.consumer.key` wins over `A->B.consumer.key`, and `A->B.producer.key` does not reach the producer of records.
+Both are so in Java; `mm2 check` says it where it matters.
+
+A flow exists when `A->B.enabled` is true, or when it emits heartbeats, which is the default: B->A then writes heartbeats
+into A, which A->B carries to B. `--clusters B C` leaves the flows that end in B or C.
+
+## The file
+
+`=`, `:` or a blank parts key and value; a backslash is written twice (`orders\\\\.eu`); a line that ends in a backslash
+goes on; the file is ISO-8859-1, other signs are written `\\u00e9`. Lists are parted by commas, so a regular expression
+with a comma cannot be written. Regular expressions are Java's and match whole names.
+
+`${name:path:key}` stands for a value that a config provider gives: `${env:NAME}`, `${file:/path:key}`,
+`${dir:/path:file}`, after
+
+```
+config.providers = env
+config.providers.env.class = org.apache.kafka.common.config.provider.EnvVarConfigProvider
+```
+
+`EnvVarConfigProvider` takes `config.providers.env.param.allowlist.pattern`; `FileConfigProvider` and
+`DirectoryConfigProvider` take `….param.allowed.paths`. A reference that cannot be resolved is an error. Secrets are
+printed as `[hidden]`, whatever prints them.
+"""  # noqa: E501 a table's row is one line
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join((INTRODUCTION, *_sections())) + "\n"
+
+
+def _sections() -> Iterator[str]:
+    yield from _keys("The node", "Keys that stand alone.", FileSettings, RestSettings, OwnSettings)
+    yield "`spark.…` goes to the Spark session as it is, `spark.master` for example.\n"
+    yield from _keys("Keys of our own that a flow can have", "`A->B.mm2.…`, else `mm2.…`.", OwnFlowSettings)
+    yield from _keys("All connectors", "`A->B.…`, else alone.", ConnectorSettings)
+    yield from _keys("Topics and records", "`A->B.…`, else alone.", SourceSettings, without=ConnectorSettings)
+    yield from _keys("Checkpoints and groups", "`A->B.…`, else alone.", CheckpointSettings, without=ConnectorSettings)
+    yield from _keys("Heartbeats", "`A->B.…`, else alone.", HeartbeatSettings, without=ConnectorSettings)
+    yield from _keys("Group and storage topics", "`B.…` for all flows into B.", WorkerSettings)
+    yield (
+        "`offset.storage.…`, `config.storage.…` and `status.storage.…` with any other topic setting behind them are\n"
+        "given to the topic when it is created; its cleanup policy is always compact.\n"
+    )
+    yield from _keys(
+        "Connections and security", "For a cluster (`A.…`), for all (alone), or for one client.", SecurityKeys
+    )
+    yield _refused()
+    yield from _keys("All clients", "`A.consumer.…`, `A.producer.…`, `A.admin.…` and the places above.", ClientKeys)
+    yield from _keys("Consumers", "How records are read.", ConsumerKeys, without=ClientKeys)
+    yield from _keys("Producers", "How records are written.", ProducerKeys, without=ClientKeys)
+    yield from _accepted()
+
+
+def _keys(title: str, place: str, *models: type[KeyModel], without: type[KeyModel] | None = None) -> Iterator[str]:
+    left_out = keys.names(without) if without else frozenset()
+    yield f"## {title}\n\n{place}\n\n| key | type | default | meaning |\n|---|---|---|---|"
+    for model in models:
+        for spec in keys.specs(model):
+            if spec.name not in left_out:
+                yield _row(spec)
+    yield ""
+
+
+def _row(spec: KeySpec) -> str:
+    default = f"`{_cell(spec.default)}`" if spec.default else ""
+    later = f" *Not in force yet: {spec.later}.*" if spec.later else ""
+    return f"| `{spec.name}` | {spec.java_type} | {default} | {_cell(spec.doc)}{later} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _refused() -> str:
+    refused = _words((*REFUSED_TLS, *REFUSED_SASL, *REFUSED_ALWAYS))
+    return (
+        "A security setting that cannot be honoured is an error, so that nothing is weaker than was asked: JKS and\n"
+        f"PKCS12 stores, other mechanisms, and {refused}.\n"
+        f"Beside PLAIN and SCRAM these mean nothing: {_words(OTHER_MECHANISMS)}.\n"
+    )
+
+
+def _accepted() -> Iterator[str]:
+    yield "## Keys of Java's that mean nothing here\n\nThey are accepted, so that the same file runs under both.\n"
+    yield from _reasons("Connectors", java_only.CONNECTOR)
+    yield from _reasons("Worker", java_only.WORKER)
+    for kind, reasons in POINTLESS.items():
+        yield from _reasons(f"A Java {kind}", reasons)
+    yield "## Keys of Java's clients that cannot be honoured\n"
+    yield "`mm2 check` warns of them, unless the value asks for what happens anyway.\n"
+    for kind, missed in MISSED.items():
+        yield from _reasons(f"A Java {kind}", {name: miss.why for name, miss in missed.items()})
+    yield "## Old names\n"
+    yield from _reasons("Kafka 2.4 to 3.9", {old: f"write `{new}`" for old, new in LEGACY_NAMES.items()})
+
+
+def _reasons(title: str, reasons: Mapping[str, str]) -> Iterator[str]:
+    yield f"| {title} | why |\n|---|---|"
+    yield from (f"| `{name}` | {_cell(why)} |" for name, why in sorted(reasons.items()))
+    yield ""
+
+
+def _words(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1] if sys.argv[1:] else PAGE).write_text(page(), "utf-8")

@@ -1,0 +1,120 @@
+"""One flow of the file, read whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mm2.config import derive, filters, keys
+from mm2.config.clients import ClientReader
+from mm2.config.connectors import CheckpointSettings, HeartbeatSettings, SourceSettings
+from mm2.config.flow_clients import property_maps, read_clients
+from mm2.config.node_keys import OwnFlowSettings
+from mm2.config.policy import read_policy
+from mm2.config.problems import ProblemLog
+from mm2.config.settings import FlowSettings
+from mm2.config.values import Properties
+from mm2.config.worker import StorageTopic, StorageTopics, WorkerSettings
+from mm2.core.names import Flow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowProperties:
+    """Java's property maps of one flow, and those of our own keys."""
+
+    connector: Properties
+    worker: Properties
+    clients: dict[str, Properties]
+    own: Properties
+
+    @classmethod
+    def of(cls, file: Properties, flow: Flow) -> FlowProperties:
+        """Derive all of them."""
+        worker = derive.worker_properties(file, flow)
+        connector = derive.connector_properties(file, flow)
+        own = {name: file[name] for name in keys.names(OwnFlowSettings) if name in file}
+        own |= {name: connector[name] for name in keys.names(OwnFlowSettings) if name in connector}
+        return cls(connector=connector, worker=worker, clients=property_maps(flow, worker, connector), own=own)
+
+
+def read_flow(file: FlowProperties, flow: Flow, reader: ClientReader) -> FlowSettings:
+    """Everything about ``flow``; what is wrong with it goes to the reader's log."""
+    problems = reader.problems
+    source = keys.read(SourceSettings, file.connector, problems)
+    checkpoint = keys.read(CheckpointSettings, file.connector, problems)
+    heartbeat = keys.read(HeartbeatSettings, file.connector, problems)
+    worker = keys.read(WorkerSettings, file.worker, problems)
+
+    def pattern(name: str, elements: tuple[str, ...]) -> filters.NamePattern:
+        return filters.read_pattern(name, elements, file.connector, problems)
+
+    _check_offset_syncs(file.connector, source, problems)
+    return FlowSettings(
+        flow=flow,
+        enabled=source.enabled,
+        heartbeats=heartbeat.emit_heartbeats_enabled,
+        source=source,
+        checkpoint=checkpoint,
+        heartbeat=heartbeat,
+        worker=worker,
+        storage=_storage(file.worker, worker),
+        own=keys.read(OwnFlowSettings, file.own, problems),
+        clients=read_clients(file.clients, flow, worker.group_id, reader),
+        policy=read_policy(source, flow, file.connector, problems),
+        topic_filter=filters.NameFilter(
+            include=pattern("topics", source.topics), exclude=pattern("topics.exclude", source.topics_exclude)
+        ),
+        group_filter=filters.NameFilter(
+            include=pattern("groups", checkpoint.groups), exclude=pattern("groups.exclude", checkpoint.groups_exclude)
+        ),
+        config_property_filter=filters.PropertyFilter(
+            pattern("config.properties.exclude", source.config_properties_exclude)
+        ),
+    )
+
+
+def _storage(properties: Properties, worker: WorkerSettings) -> StorageTopics:
+    return StorageTopics(
+        offsets=StorageTopic(
+            name=worker.offset_storage_topic,
+            partitions=worker.offset_storage_partitions,
+            replication_factor=worker.offset_storage_replication_factor,
+            configs=_topic_configs(properties, "offset.storage."),
+        ),
+        statuses=StorageTopic(
+            name=worker.status_storage_topic,
+            partitions=worker.status_storage_partitions,
+            replication_factor=worker.status_storage_replication_factor,
+            configs=_topic_configs(properties, "status.storage."),
+        ),
+        configs=StorageTopic(
+            name=worker.config_storage_topic,
+            partitions=1,
+            replication_factor=worker.config_storage_replication_factor,
+            configs=_topic_configs(properties, "config.storage."),
+        ),
+    )
+
+
+def _topic_configs(properties: Properties, prefix: str) -> tuple[tuple[str, str], ...]:
+    configs = {
+        name.removeprefix(prefix): value.text.strip() for name, value in properties.items() if name.startswith(prefix)
+    }
+    for name in STORAGE_WORDS:
+        configs.pop(name, None)
+    return tuple(sorted(configs.items()))
+
+
+STORAGE_WORDS = ("topic", "partitions", "replication.factor", "cleanup.policy")
+"""What is no setting of a storage topic behind ``offset.storage.``; its cleanup policy is always compact."""
+
+
+def _check_offset_syncs(properties: Properties, source: SourceSettings, problems: ProblemLog) -> None:
+    """Java's cross-check: no settings of offset syncs without offset syncs, and no checkpoints either."""
+    if source.emit_offset_syncs_enabled or not source.enabled:
+        return
+    for name, value in properties.items():
+        if name.startswith("offset-syncs"):
+            value.refuse(
+                problems,
+                "must not be set beside emit.offset-syncs.enabled = false, as in Java. Remove one of the two lines.",
+            )

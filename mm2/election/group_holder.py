@@ -1,0 +1,34 @@
+"""Who holds a group that refuses us."""
+
+from __future__ import annotations
+
+from aiokafka.protocol.admin import DescribeGroupsRequest
+
+from mm2.kafka.cluster import Cluster, CoordinatorKind
+from mm2.kafka.errors import ClusterError
+
+_CONNECT = "connect"  # protocol type of Kafka Connect, and so of Java's MirrorMaker
+
+
+async def describe_holder(cluster: Cluster, group_id: str) -> str:
+    """One sentence: who holds the group, as far as the broker tells."""
+    where = f"group {group_id}" + (f" on cluster {cluster.settings.alias}" if cluster.settings.alias else "")
+    protocol_type, members = await _described(cluster, group_id)
+    from_hosts = f" ({', '.join(members)})" if members else ""
+    if protocol_type == _CONNECT:
+        return f"a Java MirrorMaker holds {where}{from_hosts}: waiting until it ends"
+    if protocol_type:
+        return f"another tool (group protocol {protocol_type}) holds {where}{from_hosts}: waiting until it ends"
+    return f"a Java MirrorMaker or another tool holds {where}: waiting until it ends"
+
+
+async def _described(cluster: Cluster, group_id: str) -> tuple[str, list[str]]:
+    """Protocol type and members as "client id at host"; nothing where the broker does not tell."""
+    try:
+        coordinator = await cluster.coordinator(CoordinatorKind.GROUP, group_id)
+        answer = await cluster.send(coordinator, DescribeGroupsRequest([group_id]))
+    except ClusterError:
+        return "", []
+    for _, _, _, protocol_type, _, members, *_ in answer.groups:
+        return protocol_type or "", sorted({f"{member[1]} at {member[2].lstrip('/')}" for member in members})
+    return "", []

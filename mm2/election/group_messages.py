@@ -1,0 +1,80 @@
+"""What members of group <source>-mm2 tell each other through the broker: JSON in the group protocol's opaque bytes.
+
+    member → leader:  {"node": str, "url": str, "capacity": int, "slots": [int, …], "version": str}
+    leader → member:  {"leader": member id, "members": {member id: as above}, "assignment": any JSON}
+
+Unknown keys are ignored, so that a later version may add some during a rolling upgrade.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from mm2.election.protocol import Json, MemberInfo
+
+
+def encode_member(info: MemberInfo) -> bytes:
+    """Equal infos give equal bytes: the broker compares them to see whether a rejoin means a new round."""
+    return _dumps(_member(info))
+
+
+def decode_member(raw: bytes) -> MemberInfo | None:
+    """None for what is not a member's message."""
+    return _member_info(_loads(raw))
+
+
+def encode_answer(leader_id: str, members: Mapping[str, MemberInfo], assignment: Json) -> bytes:
+    """The leader's answer to one member."""
+    return _dumps(
+        {
+            "leader": leader_id,
+            "members": {member_id: _member(info) for member_id, info in members.items()},
+            "assignment": assignment,
+        }
+    )
+
+
+def decode_answer(raw: bytes) -> tuple[str, dict[str, MemberInfo], Json] | None:
+    """Leader's member id, members, assignment; None for what is not a leader's answer."""
+    message = _loads(raw)
+    if not isinstance(message, dict) or not isinstance(message.get("leader"), str):
+        return None
+    told = message.get("members")
+    infos = {one: _member_info(info) for one, info in told.items()} if isinstance(told, dict) else {}
+    return message["leader"], {one: info for one, info in infos.items() if info}, message.get("assignment")
+
+
+def _member(info: MemberInfo) -> dict[str, Any]:
+    return {
+        "node": info.node_id,
+        "url": info.url,
+        "capacity": info.capacity,
+        "slots": sorted(info.slots),
+        "version": info.version,
+    }
+
+
+def _member_info(message: Any) -> MemberInfo | None:
+    try:
+        return MemberInfo(
+            node_id=str(message["node"]),
+            url=str(message["url"]),
+            capacity=int(message["capacity"]),
+            slots=tuple(int(slot) for slot in message["slots"]),
+            version=str(message.get("version", "")),
+        )
+    except (TypeError, KeyError, ValueError, AttributeError):
+        return None
+
+
+def _dumps(message: Any) -> bytes:
+    return json.dumps(message, separators=(",", ":"), sort_keys=True).encode()
+
+
+def _loads(raw: bytes) -> Any:
+    try:
+        return json.loads(raw)
+    except ValueError:
+        return None

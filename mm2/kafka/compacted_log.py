@@ -1,0 +1,187 @@
+"""Reading a small compacted topic from its beginning to its end, and on from there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator
+
+from mm2.core.client_settings import IsolationLevel
+from mm2.core.names import TopicPartition
+from mm2.kafka.backoff import Backoff
+from mm2.kafka.cluster import Cluster
+from mm2.kafka.error_codes import ErrorCode
+from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, check
+from mm2.kafka.metadata import Leader
+from mm2.kafka.offsets import OffsetSpec, list_offsets
+from mm2.kafka.raw_fetch import FetchedPartition, FetchFrom, FetchRequest
+from mm2.kafka.retrying import API_TIMEOUT_MS, retried
+from mm2.kafka.stored_records import StoredRecord, decode
+
+log = logging.getLogger(__name__)
+
+_FETCH_BYTES = 1 << 20  # decoded in one go: about 10 ms of the event loop
+_PARTITION_BYTES = 1 << 18
+_LONG_POLL_MS = 500  # Java's fetch.max.wait.ms
+_ROOM_MS = 5_000  # above the long poll, for an answer to come back at all
+
+
+class CompactedLog:
+    """A. Records of one partition come in offset order, each once, unless the partition was cut back at the broker.
+    B. After ``read_to_end`` all has been handed out that was in the topic (committed, if asked) when it was called.
+    C. A partition whose position is gone is read again from its beginning: whoever folds records by key loses nothing.
+
+    ``trouble`` is what keeps it from moving right now. Not for use by two tasks at a time. New partitions of the topic
+    are found at the next ``read_to_end``.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        *,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        purpose: str = "log",
+    ) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._isolation = isolation
+        self._purpose = purpose
+        self._positions: dict[TopicPartition, int] = {}
+        self.trouble: ClusterError | None = None
+
+    async def read_to_end(self, *, timeout_ms: int = API_TIMEOUT_MS) -> AsyncIterator[StoredRecord]:
+        """Everything between where we were and the end as it is now.
+
+        Waits out retriable trouble; raises ClusterError when nothing moves for ``timeout_ms``, or at once when waiting
+        does not help.
+        """
+        ends = await retried(self._ends, self._cluster.settings, timeout_ms=timeout_ms)
+        backoff = self._backoff()
+        moved = time.monotonic()
+        while missing := [one for one, end in ends.items() if self._positions[one] < end]:
+            before = {one: self._positions[one] for one in missing}
+            for record in await self._round(missing, wait_ms=0):
+                yield record
+            if any(self._positions[one] != before[one] for one in missing):
+                moved = time.monotonic()
+                backoff.reset()
+                continue
+            if time.monotonic() - moved > timeout_ms / 1000:
+                raise self.trouble or RequestTimedOut(
+                    f"read {missing[0]} to its end: no record came after offset {before[missing[0]]} of"
+                    f" {ends[missing[0]]} for {timeout_ms} ms"
+                )
+            await asyncio.sleep(backoff.next())
+
+    async def follow(self) -> AsyncIterator[StoredRecord]:
+        """Everything from where we were, for ever; retriable trouble is waited out. Raises ClusterError otherwise."""
+        partitions: list[TopicPartition] = []
+        backoff = self._backoff()
+        while True:
+            try:
+                partitions = partitions or list(await self._ends())
+                records = await self._round(partitions, wait_ms=_LONG_POLL_MS)
+            except ClusterError as error:
+                if not error.retriable:
+                    raise
+                self.trouble, records = error, []
+            for record in records:
+                yield record
+            if self.trouble is None:
+                backoff.reset()
+            else:
+                await asyncio.sleep(backoff.next())
+
+    def _backoff(self) -> Backoff:
+        return Backoff(self._cluster.settings.retry_backoff_ms, self._cluster.settings.retry_backoff_max_ms)
+
+    async def _ends(self) -> dict[TopicPartition, int]:
+        """Where each partition ends now; a partition not met before gets its beginning as position."""
+        await self._cluster.refresh([self._topic])
+        info = self._cluster.cached_topic(self._topic)
+        check(info.error if info else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"read topic {self._topic}")
+        partitions = [TopicPartition(self._topic, one.partition) for one in info.partitions] if info else []
+        unread = [one for one in partitions if one not in self._positions]
+        self._positions |= await self._offsets(unread, OffsetSpec.EARLIEST)
+        return await self._offsets(partitions, OffsetSpec.LATEST)
+
+    async def _offsets(self, partitions: list[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+        answers = await list_offsets(self._cluster, partitions, spec, isolation=self._isolation, timeout_ms=0)
+        for one, answer in answers.items():
+            if isinstance(answer, ClusterError):
+                raise answer
+            found[one] = answer
+        return found
+
+    async def _round(self, partitions: list[TopicPartition], *, wait_ms: int) -> list[StoredRecord]:
+        """One fetch from every leader; positions move. Retriable trouble is noted, other trouble is raised."""
+        by_leader: defaultdict[int, list[TopicPartition]] = defaultdict(list)
+        records: list[StoredRecord] = []
+        problems: list[ClusterError] = []
+        try:
+            leaders = await self._cluster.leaders(partitions)
+        except ClusterError as error:
+            leaders = {}
+            problems.append(error)
+        for one, leader in leaders.items():
+            if isinstance(leader, Leader):
+                by_leader[leader.node_id].append(one)
+            else:
+                problems.append(leader)
+        answers = await asyncio.gather(*(self._fetch(node, led, wait_ms) for node, led in by_leader.items()))
+        for found, trouble in answers:
+            records += found
+            problems += trouble
+        for problem in problems:
+            if not problem.retriable:
+                raise problem
+        self.trouble = problems[0] if problems else None
+        return records
+
+    async def _fetch(
+        self, node_id: int, partitions: list[TopicPartition], wait_ms: int
+    ) -> tuple[list[StoredRecord], list[ClusterError]]:
+        request = FetchRequest(
+            partitions={one: FetchFrom(self._positions[one], _PARTITION_BYTES) for one in partitions},
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=_FETCH_BYTES,
+            isolation=self._isolation,
+        )
+        timeout_ms = max(self._cluster.settings.request_timeout_ms, wait_ms + _ROOM_MS)
+        try:
+            answer = await self._cluster.send(node_id, request, purpose=self._purpose, timeout_ms=timeout_ms)
+            check(answer.error, f"fetch from topic {self._topic}")
+        except ClusterError as error:
+            return [], [error]
+        records: list[StoredRecord] = []
+        problems: list[ClusterError] = []
+        for fetched in answer.partitions:
+            try:
+                records += await self._take(fetched)
+            except ClusterError as error:
+                problems.append(error)
+        return records, problems
+
+    async def _take(self, fetched: FetchedPartition) -> list[StoredRecord]:
+        partition = TopicPartition(fetched.topic, fetched.partition)
+        position = self._positions[partition]
+        if fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            log.warning("offset %d of %s is gone: reading it from its beginning again", position, partition)
+            self._positions |= await self._offsets([partition], OffsetSpec.EARLIEST)
+            return []
+        if fetched.error:
+            self._cluster.forget(partition)
+            raise BrokerError(fetched.error, f"read {partition}")
+        records, self._positions[partition] = decode(
+            fetched.records,
+            partition,
+            position,
+            aborted=fetched.aborted,
+            committed_only=self._isolation is IsolationLevel.READ_COMMITTED,
+        )
+        return records

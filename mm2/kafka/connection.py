@@ -1,0 +1,201 @@
+"""One connection to one broker, opened when needed, opened again with backoff after it was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import time
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import aiokafka.errors as aiokafka_errors
+from aiokafka.conn import AIOKafkaConnection, CloseReason, create_conn
+
+from mm2.core.client_settings import ClientSettings
+from mm2.kafka.backoff import Backoff
+from mm2.kafka.diagnosis import Endpoint, explain
+from mm2.kafka.errors import ClusterClosed, ClusterError, RequestTimedOut, Unreachable
+
+# It says at each connection what errors here say once, and warns of SASL PLAIN without TLS each time it reconnects.
+logging.getLogger("aiokafka.conn").setLevel(logging.ERROR)
+
+_SETUP_SECONDS = 10.0  # TCP, TLS, versions and SASL together; Java's socket.connection.setup.timeout.ms
+_CLOSE_SECONDS = 1.0  # for a TLS goodbye; asyncio alone would wait 30 s for a peer that is gone
+_ABORT_SECONDS = 0.5  # what the loop needs to report an aborted socket as closed, with room for a busy machine
+_NEVER_MS = 2**31 - 1  # aiokafka's own request timer is not used: ours differs per request
+
+
+@dataclass(slots=True)
+class _Live:
+    """A connection that was opened. ``greeted``: the broker has answered a request on it."""
+
+    connection: AIOKafkaConnection
+    peer: Endpoint
+    greeted: bool = False
+
+
+class Connection:
+    """A. Requests are written in the order in which ``send`` was called, also across a reconnect.
+    B. After a failed attempt nobody dials before the backoff is over; callers wait for it. Those who were waiting for
+       an attempt share its failure, instead of trying one after the other.
+    C. A connection counts as good, and the backoff starts anew, only after the broker answered a request: a port that
+       accepts and then hangs up is not dialled in a tight loop.
+    """
+
+    def __init__(
+        self,
+        endpoint: Callable[[], Endpoint | None],
+        settings: ClientSettings,
+        *,
+        client_id: str,
+        ssl_context: ssl.SSLContext | None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._settings = settings
+        self._client_id = client_id
+        self._ssl_context = ssl_context
+        self._live: _Live | None = None
+        self._opening = asyncio.Lock()
+        self._backoff = Backoff(settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms)
+        self._not_before = 0.0
+        self._attempts = 0
+        self._failure: ClusterError | None = None  # of the last attempt
+        self._closed = False
+        self._closing: set[asyncio.Future[None]] = set()
+        self._setup: asyncio.Timeout | None = None  # of the attempt to connect that is under way
+
+    @property
+    def connected(self) -> bool:
+        """Whether a request would go out without dialling first."""
+        return self._live is not None and self._live.connection.connected()
+
+    @property
+    def failing(self) -> bool:
+        """Whether the last attempt failed."""
+        return self._backoff.failures > 0
+
+    async def send(self, request: Any, *, timeout: float, expect_response: bool = True) -> Any:
+        """Send and wait ``timeout`` seconds for the answer, not counting the time to connect.
+
+        Returns aiokafka's response struct, or None where no answer is expected. Raises ClusterError.
+        """
+        attempts = self._attempts
+        async with self._opening:  # the lock is fair: invariant A
+            live = await self._open(attempts)
+            try:
+                pending = live.connection.send(request, expect_response=expect_response)
+            except (aiokafka_errors.KafkaError, NotImplementedError, OSError) as error:
+                raise explain(error, live.peer, self._settings, greeted=live.greeted) from error
+        return await self._answer(live, pending, request, timeout)
+
+    async def versions(self) -> dict[int, tuple[int, int]]:
+        """API key to (lowest, highest) version the broker speaks."""
+        attempts = self._attempts
+        async with self._opening:
+            return dict((await self._open(attempts)).connection._versions)
+
+    def hang_up(self) -> None:
+        """End the connection for now; the next request opens it again."""
+        self._drop(CloseReason.SHUTDOWN)
+
+    async def close(self) -> None:
+        """Close for good. What is under way fails with ConnectionLost. Waits little more than a second for the peer."""
+        self._closed = True
+        if self._setup is not None:
+            self._setup.reschedule(0)  # long ago: whoever is connecting gives up now
+        self._drop(CloseReason.SHUTDOWN)
+        if self._closing:
+            await asyncio.wait(self._closing, timeout=_CLOSE_SECONDS + _ABORT_SECONDS)
+
+    async def _answer(self, live: _Live, pending: Any, request: Any, timeout: float) -> Any:
+        try:
+            async with asyncio.timeout(timeout):
+                answer = await pending
+        except TimeoutError as error:
+            self._discard(live, CloseReason.CONNECTION_TIMEOUT)
+            raise RequestTimedOut(f"{live.peer}: no answer to {type(request).__name__} within {timeout:g} s") from error
+        except (aiokafka_errors.KafkaError, OSError) as error:
+            self._discard(live, CloseReason.CONNECTION_BROKEN)
+            if not live.greeted:
+                self._failed()
+            raise explain(error, live.peer, self._settings, greeted=live.greeted) from error
+        if answer is not None:
+            live.greeted = True
+            self._backoff.reset()
+        return answer
+
+    async def _open(self, attempts: int) -> _Live:
+        """``attempts``: how many there had been when the caller came."""
+        if self._closed:
+            raise ClusterClosed("the client is closed")
+        if self._live is not None:
+            if self._live.connection.connected():
+                return self._live
+            self._drop(CloseReason.CONNECTION_BROKEN)
+        if self._failure is not None and self._attempts > attempts:
+            raise copy(self._failure)
+        await asyncio.sleep(max(0.0, self._not_before - time.monotonic()))
+        endpoint = self._endpoint()
+        if endpoint is None:
+            raise Unreachable("the broker is not part of the cluster any more")
+        try:
+            live = _Live(await self._dial(endpoint), endpoint)
+        except ClusterError as error:
+            if self._closed:
+                raise ClusterClosed("the client is closed") from error
+            self._attempts += 1
+            self._failure = error
+            self._failed()
+            raise
+        self._failure = None
+        if self._closed:  # meanwhile
+            self._discard(live, CloseReason.SHUTDOWN)
+            raise ClusterClosed("the client is closed")
+        self._live = live
+        return live
+
+    async def _dial(self, endpoint: Endpoint) -> AIOKafkaConnection:
+        settings, sasl = self._settings, self._settings.sasl
+        try:
+            async with asyncio.timeout(min(_SETUP_SECONDS, settings.request_timeout_ms / 1000)) as self._setup:
+                return await create_conn(
+                    endpoint.host,
+                    endpoint.port,
+                    client_id=self._client_id,
+                    request_timeout_ms=_NEVER_MS,
+                    ssl_context=self._ssl_context,
+                    security_protocol=str(settings.security_protocol),
+                    max_idle_ms=settings.connections_max_idle_ms if settings.connections_max_idle_ms > 0 else None,
+                    sasl_mechanism=str(sasl.mechanism) if sasl else None,
+                    sasl_plain_username=sasl.username if sasl else None,
+                    sasl_plain_password=sasl.password if sasl else None,
+                )
+        except (aiokafka_errors.KafkaError, OSError, ValueError, KeyError, AssertionError) as error:
+            # the last three: aiokafka's SASL automata on answers that do not fit
+            raise explain(error, endpoint, settings, greeted=False) from error
+        finally:
+            self._setup = None
+
+    def _failed(self) -> None:
+        self._not_before = time.monotonic() + self._backoff.next()
+
+    def _drop(self, reason: CloseReason) -> None:
+        if self._live is not None:
+            self._discard(self._live, reason)
+
+    def _discard(self, live: _Live, reason: CloseReason) -> None:
+        """Close and see to it that the socket goes away even if the peer never says goodbye."""
+        if live is self._live:
+            self._live = None
+        writer = live.connection._writer
+        closed: asyncio.Future[None] | None = live.connection.close(reason)
+        if closed is None or closed.done():
+            return
+        self._closing.add(closed)
+        closed.add_done_callback(self._closing.discard)
+        if writer is not None:
+            abort = asyncio.get_running_loop().call_later(_CLOSE_SECONDS, writer.transport.abort)
+            closed.add_done_callback(lambda _: abort.cancel())

@@ -1,0 +1,112 @@
+"""Bringing a flow's internal topics into being: created compacted, checked, and refused when somebody made them wrong.
+
+Tolerances as in mm2-compat §2.1: a topic that exists, and a cluster that does not let us create topics, are no errors;
+in the second case the topic must be there already. What makes a topic wrong is decided in mm2.core.internal_topics.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from mm2.core.internal_topics import InternalTopic
+from mm2.kafka.cluster import Cluster
+from mm2.kafka.error_codes import ErrorCode
+from mm2.kafka.errors import BrokerError, ClusterError, NotSupported
+from mm2.kafka.metadata import TopicInfo
+from mm2.kafka.retrying import API_TIMEOUT_MS, retried
+from mm2.kafka.topic_configs import describe_topic_configs
+from mm2.kafka.topics import NewTopic, create_topics
+
+log = logging.getLogger(__name__)
+
+_NOT_ALLOWED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
+
+
+class WrongInternalTopic(ClusterError):
+    """An internal topic is not as it must be, or is missing and not ours to create. Somebody has to repair it."""
+
+
+async def ensure_internal_topic(
+    cluster: Cluster,
+    topic: InternalTopic,
+    *,
+    replication_factor: int,
+    settings: Mapping[str, str] | None = None,
+    timeout_ms: int = API_TIMEOUT_MS,
+) -> TopicInfo:
+    """Create ``topic`` unless it is there, wait until each partition has a leader, and check it.
+
+    ``replication_factor`` -1 is the cluster's default; ``settings`` are further topic configs. Raises
+    WrongInternalTopic, or another ClusterError after ``timeout_ms``.
+    """
+    may_create = await _create(cluster, topic, replication_factor, settings, timeout_ms)
+    info = await _wait_led(cluster, topic, may_create=may_create, timeout_ms=timeout_ms)
+    policy = await _cleanup_policy(cluster, topic, timeout_ms) if topic.checked else None
+    refusal = topic.refusal(partitions=len(info.partitions), cleanup_policy=policy)
+    if refusal:
+        raise WrongInternalTopic(f"cluster {cluster.settings.alias}: {refusal}")
+    return info
+
+
+async def _create(
+    cluster: Cluster,
+    topic: InternalTopic,
+    replication_factor: int,
+    settings: Mapping[str, str] | None,
+    timeout_ms: int,
+) -> bool:
+    """False where we may not create topics."""
+    new = NewTopic(
+        name=topic.name,
+        partitions=topic.partitions,
+        replication_factor=replication_factor,
+        configs=topic.creation_configs(settings),
+    )
+    try:
+        error = (await create_topics(cluster, [new], timeout_ms=timeout_ms))[topic.name]
+    except NotSupported:
+        return False
+    if error is None:
+        log.info("created topic %s on cluster %s", topic.name, cluster.settings.alias)
+    elif error.code in _NOT_ALLOWED:
+        return False
+    elif error.code == ErrorCode.INVALID_REPLICATION_FACTOR:
+        words = f"{error.words or ''} Check {topic.replication_factor_key} ({replication_factor})".strip()
+        raise BrokerError(error.code, error.what, words)
+    elif error.code not in (ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.REQUEST_TIMED_OUT):
+        raise error  # REQUEST_TIMED_OUT: accepted, but not yet everywhere
+    return True
+
+
+async def _wait_led(cluster: Cluster, topic: InternalTopic, *, may_create: bool, timeout_ms: int) -> TopicInfo:
+    async def look() -> TopicInfo:
+        info = (await cluster.metadata([topic.name])).topics[topic.name]
+        if info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not may_create:
+            raise WrongInternalTopic(
+                f"cluster {cluster.settings.alias}: topic {topic.name} does not exist and we are not allowed to create"
+                f" topics: create it with {topic.partitions} partitions and cleanup.policy=compact, or grant us Create"
+            )
+        what = f"wait for topic {topic.name} on cluster {cluster.settings.alias}"
+        if info.error:
+            raise BrokerError(info.error, what)
+        if any(partition.leader < 0 for partition in info.partitions):
+            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, what)
+        return info
+
+    return await retried(look, cluster.settings, timeout_ms=timeout_ms)
+
+
+async def _cleanup_policy(cluster: Cluster, topic: InternalTopic, timeout_ms: int) -> str | None:
+    """None where the broker is too old to say, or does not let us see it."""
+    try:
+        configs = (await describe_topic_configs(cluster, [topic.name], timeout_ms=timeout_ms))[topic.name]
+    except NotSupported:
+        return None
+    if isinstance(configs, BrokerError):
+        if configs.code in _NOT_ALLOWED:
+            log.info("topic %s of cluster %s is taken as compacted: %s", topic.name, cluster.settings.alias, configs)
+            return None
+        raise configs
+    entry = configs.get("cleanup.policy")
+    return entry.value if entry else None

@@ -1,0 +1,14 @@
+"""Answers of the real Java MirrorMaker 2 4.3.1, kept beside the tests (java/GoldenVectors.java asked for them)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+
+
+def java_vectors(name: str) -> Any:
+    """The parsed file ``java-4.3.1-<name>.json``."""
+    return json.loads((HERE / f"java-4.3.1-{name}.json").read_text())

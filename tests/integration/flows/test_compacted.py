@@ -1,0 +1,62 @@
+"""Compacted sources: batches with holes, emptied batches, tombstones, the delete-horizon attribute."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+import pytest
+
+from tests.integration.flows.lane import copying
+from tests.lab.cluster import KafkaCluster
+from tests.lab.fixtures import StartCluster
+from tests.lab.history import count, read_topic
+from tests.lab.records import Outgoing, write, write_transactions
+from tests.lab.waiting import until
+
+CLEANED = 60.0  # seconds for the log cleaner, which is told to look every 100 ms
+
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.01",
+    "segment.ms": "100",
+    "segment.bytes": "1048576",
+    "delete.retention.ms": "600000",  # tombstones stay, with their delete horizon
+}
+
+
+def keyed(rng: random.Random, records: int) -> list[Outgoing]:
+    """Few keys many times, some deleted again, so that compaction leaves holes everywhere."""
+    return [
+        Outgoing(
+            key=b"key-%d" % rng.randrange(60),
+            value=None if rng.random() < 0.2 else b"%d " % number + b"v" * 200,
+            headers=(("n", b"%d" % number),),
+        )
+        for number in range(records)
+    ]
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
+async def test_holes_and_tombstones(
+    start_cluster: StartCluster, cluster_b: KafkaCluster, unique: Callable[[str], str], rng: random.Random, codec: str
+) -> None:
+    source = await asyncio.to_thread(start_cluster, properties={"log.cleaner.backoff.ms": "100"})
+    topic = unique("compacted")
+    source.create_topic(topic, config=COMPACTED)
+    for _ in range(4):  # several segments; the last is never cleaned
+        write(source.bootstrap, topic, keyed(rng, 1_500), codec=codec)
+        plan = [(keyed(rng, 20), True), (keyed(rng, 20), False)]
+        write_transactions(source.bootstrap, topic, plan, transactional_id="tx", codec=codec)
+        await asyncio.sleep(0.2)  # lets segment.ms pass
+
+    def cleaned() -> bool:
+        return count(read_topic(source.bootstrap, topic)) < 2_500
+
+    await until(lambda: asyncio.to_thread(cleaned), CLEANED, "the cleaner took records out")
+    async with copying(source, cluster_b, {topic: 1}) as slot:
+        verdict = await slot.copied(topic, isolation="read_uncommitted")
+        assert verdict.exact
+        await slot.caught_up(topic)
+        assert slot.batches["holes"] > 0

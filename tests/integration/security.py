@@ -1,0 +1,165 @@
+"""What users write in mm2.properties to reach the lab's secured listeners, and a small copy over it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import javaproperties
+from confluent_kafka.admin import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialAlteration,
+    UserScramCredentialUpsertion,
+)
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from mm2.config.flow_clients import ClientRole
+from mm2.config.load import load
+from mm2.config.settings import FlowSettings
+from mm2.core.client_settings import SaslMechanism, SecurityProtocol
+from mm2.kafka.cluster import Cluster
+from mm2.kafka.compacted_log import CompactedLog
+from mm2.kafka.control_producer import ControlProducer
+from tests.lab import scratch
+from tests.lab.cluster import ADMIN_TIMEOUT, SCRAM_ITERATIONS, KafkaCluster
+from tests.lab.listeners import LOGIN_MODULES, ClientPems
+from tests.lab.settings import ONE_COPY
+
+Lines = Mapping[str, str]
+"""Properties of one cluster, without its alias in front."""
+
+Access = Callable[[KafkaCluster], Lines]
+"""How to reach one of a cluster's listeners."""
+
+ALICE, PASSWORD = "alice", "open = sesame; 1"  # signs that mean something to whoever quotes badly
+KEY_PASSWORD = "key sesame"
+STORED = 15.0  # seconds for a few records to be acknowledged by one broker
+
+
+def plainly(cluster: KafkaCluster, listener: str) -> dict[str, str]:
+    """Only where it is: what is left when everything else was forgotten."""
+    return {"bootstrap.servers": cluster.bootstrap_of(listener)}
+
+
+def tls(cluster: KafkaCluster, listener: str = "SSL", *, trusted: str | None = None) -> dict[str, str]:
+    """TLS with a trust store in a PEM file; ``trusted`` is its content, by default the cluster's own authority."""
+    return {
+        **plainly(cluster, listener),
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": pem_file(cluster.authority.ca_pem if trusted is None else trusted),
+    }
+
+
+def inline(cluster: KafkaCluster, listener: str = "SSL") -> dict[str, str]:
+    """TLS with the trusted certificate in the file of properties itself."""
+    return {
+        **plainly(cluster, listener),
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": cluster.authority.ca_pem,
+    }
+
+
+def keystore_file(pems: ClientPems, password: str | None = None) -> dict[str, str]:
+    """Who we are, in a PEM file; with a ``password`` the key in it is encrypted."""
+    key = pems.key if password is None else encrypted(pems.key, password)
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": pem_file(key + pems.certificate),
+        **({} if password is None else {"ssl.key.password": password}),
+    }
+
+
+def keystore_inline(pems: ClientPems, password: str | None = None) -> dict[str, str]:
+    """Who we are, in the file of properties itself."""
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": pems.key if password is None else encrypted(pems.key, password),
+        "ssl.keystore.certificate.chain": pems.certificate,
+        **({} if password is None else {"ssl.key.password": password}),
+    }
+
+
+def login(mechanism: SaslMechanism, *, user: str = ALICE, password: str = PASSWORD) -> dict[str, str]:
+    """SASL without TLS, unless more is said."""
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": f'{LOGIN_MODULES[mechanism]} required username="{user}" password="{password}";',
+    }
+
+
+def sasl(cluster: KafkaCluster, mechanism: SaslMechanism, **who: str) -> dict[str, str]:
+    """SASL_PLAINTEXT."""
+    return {**plainly(cluster, "SASL_PLAINTEXT"), **login(mechanism, **who)}
+
+
+def sasl_tls(cluster: KafkaCluster, mechanism: SaslMechanism, **who: str) -> dict[str, str]:
+    """SASL_SSL."""
+    return {**tls(cluster, "SASL_SSL"), **login(mechanism, **who), "security.protocol": SecurityProtocol.SASL_SSL}
+
+
+def pem_file(content: str) -> str:
+    """The path of a new file."""
+    path = scratch.directory("pem") / "store.pem"
+    path.write_text(content)
+    return str(path)
+
+
+def encrypted(key: str, password: str) -> str:
+    """A PKCS 8 key, as openssl and keytool encrypt it."""
+    loaded = load_pem_private_key(key.encode(), password=None)
+    return loaded.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode())).decode()
+
+
+def two_clusters(source: Lines, target: Lines, **more: str) -> dict[str, str]:
+    """A whole file: one flow A->B."""
+    return {
+        "clusters": "A, B",
+        **{f"A.{key}": value for key, value in source.items()},
+        **{f"B.{key}": value for key, value in target.items()},
+        "A->B.enabled": "true",
+        "B->A.emit.heartbeats.enabled": "false",
+        "refresh.topics.interval.seconds": "1",
+        **ONE_COPY,
+        **more,
+    }
+
+
+def flow_of(properties: Lines) -> FlowSettings:
+    """The flow A->B of a file with these properties, through the real reader. Fails on any error in it."""
+    path = Path(scratch.directory("mm2")) / "mm2.properties"
+    path.write_text(javaproperties.dumps(properties, timestamp=False))
+    loaded = load(path)
+    assert loaded.settings is not None, "\n".join(map(str, loaded.problems))
+    return next(flow for flow in loaded.settings.flows if str(flow.flow) == "A->B")
+
+
+async def copy_with(flow: FlowSettings, topic: str) -> None:
+    """Copy ``topic`` of A to its remote topic on B as a lane would connect: the source's consumer, B's producer."""
+    source = Cluster(flow.clients.of(ClientRole.REPLICATION_CONSUMER, 0))
+    target = Cluster(flow.clients.of(ClientRole.RECORDS, 0))
+    async with source, target, ControlProducer(target) as producer:
+        remote = flow.policy.format_remote_topic("A", topic)
+        acknowledged = [
+            producer.send(remote, record.partition, record.key, record.value, timestamp_ms=record.timestamp)
+            async for record in CompactedLog(source, topic).read_to_end(timeout_ms=10_000)
+        ]
+        async with asyncio.timeout(STORED):
+            await asyncio.gather(*acknowledged)
+
+
+def let_in(cluster: KafkaCluster, user: str, password: str) -> None:
+    """Create a SCRAM-SHA-512 user, or change its password."""
+    kind = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, SCRAM_ITERATIONS)
+    change: list[UserScramCredentialAlteration] = [UserScramCredentialUpsertion(user, kind, password.encode())]
+    for future in cluster.admin.alter_user_scram_credentials(change).values():
+        future.result(ADMIN_TIMEOUT)

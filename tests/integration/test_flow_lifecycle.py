@@ -1,0 +1,160 @@
+"""A node from start to end: what it says, what a signal does, and that a restart neither loses nor repeats."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.integration.shared_node import COPIED
+from tests.lab.cluster import KafkaCluster
+from tests.lab.history import read_topic
+from tests.lab.node import Node
+from tests.lab.records import every_shape, write
+from tests.lab.settings import one_flow
+from tests.lab.verify import wait_until_copied
+from tests.lab.waiting import wait_until
+
+ENDED = 10.0  # seconds for processes without a node to notice, far below the lease time of 15
+LEFTOVERS = {  # of another Spark on the machine: a node that listened to any of them would not start
+    "SPARK_HOME": "/nonexistent/spark-2.4",
+    "SPARK_CONF_DIR": "/nonexistent/conf",
+    "PYSPARK_SUBMIT_ARGS": "--master spark://nowhere:7077",
+    "PYSPARK_GATEWAY_PORT": "1",
+    "SPARK_REMOTE": "sc://nowhere",
+}
+
+
+def test_one_slot_in_one_lane_from_start_to_end(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Callable[[str], str], rng: random.Random, tmp_path: Path
+) -> None:
+    a, b = unique("A"), unique("B")
+    topics = {
+        cluster_a.create_topic(unique(f"{a}-plain"), 2): "none",
+        cluster_a.create_topic(unique(f"{a}-lz4")): "lz4",
+    }
+    properties = one_flow(cluster_a, cluster_b, aliases=(a, b), topics=f"{a}-.*") | {
+        "mm2.lanes": "1",
+        "heartbeats.replication.enabled": "false",
+        f"{b}.offset.flush.interval.ms": "3600000",  # what is stored was stored at the drain
+    }
+
+    def write_more() -> None:
+        for topic, codec in topics.items():
+            write(cluster_a.bootstrap, topic, every_shape(rng, 300, partitions=len(offsets[topic])), codec=codec)
+
+    def copied_exactly() -> bool:
+        remote = {topic: (cluster_b.bootstrap, f"{a}.{topic}") for topic in topics}
+        verdicts = [wait_until_copied((cluster_a.bootstrap, topic), remote[topic], COPIED) for topic in topics]
+        return all(verdict.exact for verdict in verdicts)
+
+    offsets = {topic: read_topic(cluster_a.bootstrap, topic) for topic in topics}
+    with Node(properties, env=LEFTOVERS | {"TMPDIR": str(tmp_path)}) as node:
+        write_more()
+        node.wait_running()
+        assert copied_exactly()
+        assert [lane for lane in node.members("worker") if lane.ppid() in pids(node, "worker")], "Spark runs the lane"
+        assert [path.name for path in tmp_path.iterdir() if path.name.startswith("mm2-node-")]
+        write_more()
+        assert copied_exactly()
+
+        assert node.stop() == 0
+        assert node.family() == []
+        assert list(tmp_path.iterdir()) == []
+        ends = {topic: read_topic(cluster_a.bootstrap, topic) for topic in topics}
+        assert stored(cluster_b, a) == {
+            f'["MirrorSourceConnector",{{"cluster":"{a}","partition":{number},"topic":"{topic}"}}]': (
+                f'{{"offset":{records[-1].offset}}}'
+            )
+            for topic, partitions in ends.items()
+            for number, records in partitions.items()
+        }
+
+        write_more()  # while nobody is there
+        node.start()
+        write_more()
+        node.wait_running()
+        assert copied_exactly()
+        says_what_it_does(node, a, b)
+
+        node.process.signal(signal.SIGINT)
+        node.process.wait_until_output("a second signal ends it at once", 10, "the node says that it drains")
+        node.process.signal(signal.SIGTERM)
+        assert node.process.wait(5, "a second signal ends the node at once") == 130
+        wait_until(lambda: not node.family(), ENDED, "nothing of the node is left")
+
+
+def stored(cluster: KafkaCluster, source_alias: str) -> dict[str, str]:
+    """The newest value of every source partition in the offsets topic."""
+    read = read_topic(cluster.bootstrap, f"mm2-offsets.{source_alias}.internal")
+    newest = {record.content[0]: record.content[1] for records in read.values() for record in records}
+    found = {(key or b"").decode(): (value or b"").decode() for key, value in newest.items()}
+    return {key: value for key, value in found.items() if key.startswith('["MirrorSourceConnector"')}
+
+
+def pids(node: Node, role: str) -> set[int]:
+    return {one.pid for one in node.members(role)}
+
+
+def says_what_it_does(node: Node, a: str, b: str) -> None:
+    """The banner: flows with what was found, where to look."""
+    node.process.wait_until_output("Spark UI", 30, "the banner is printed")
+    banner = [line for line in node.process.output().splitlines() if " mm2.node: " in line]
+    assert [line for line in banner if f"{a}->{b}  2 topics, 3 partitions: " in line]
+    assert [line for line in banner if f"{b}->{a}  heartbeats only" in line]
+    assert [line for line in banner if node.url in line and "/health" in line]
+    assert [line for line in banner if "Spark UI  http://127.0.0.1:" in line]
+
+
+def test_a_second_node_waits_and_takes_over(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Callable[[str], str], rng: random.Random
+) -> None:
+    a, b = unique("A"), unique("B")
+    topic = cluster_a.create_topic(unique(f"{a}-orders"), 2)
+    properties = one_flow(cluster_a, cluster_b, aliases=(a, b), topics=f"{a}-.*") | {
+        "emit.heartbeats.enabled": "false",
+        "heartbeats.replication.enabled": "false",
+        f"{b}.session.timeout.ms": "6000",  # the least a broker accepts: how long a dead node is waited for
+        f"{b}.heartbeat.interval.ms": "1000",
+    }
+
+    def write_and_wait(*, repeats_allowed: bool = False) -> None:
+        write(cluster_a.bootstrap, topic, every_shape(rng, 500, partitions=2), codec="lz4")
+        remote = (cluster_b.bootstrap, f"{a}.{topic}")
+        wait_until_copied((cluster_a.bootstrap, topic), remote, COPIED, repeats_allowed=repeats_allowed)
+
+    with Node(properties, name="first") as first, Node(properties, name="second") as second:
+        first.wait_running()
+        wait_until(lambda: waits(second, f"{a}->{b}"), 30, "the second node says that it waits")
+        assert not second.healthy
+        leader = first.flow(f"{a}->{b}")["leader"]
+        assert leader in waits(second, f"{a}->{b}")
+        write_and_wait()
+
+        first.kill()
+        killed = time.monotonic()
+        wait_until(lambda: not first.family(), ENDED, "no process outlives the killed node")
+        second.wait_running()
+        assert time.monotonic() - killed < 45
+        write_and_wait(repeats_allowed=True)
+
+        first.start()
+        wait_until(lambda: waits(first, f"{a}->{b}"), 30, "the first node waits now")
+        before = read_topic(cluster_b.bootstrap, f"{a}.{topic}")
+        assert second.stop() == 0
+        first.wait_running()
+        write(cluster_a.bootstrap, topic, every_shape(rng, 500, partitions=2), codec="lz4")
+        wait_until_copied(
+            (cluster_a.bootstrap, topic), (cluster_b.bootstrap, f"{a}.{topic}"), COPIED, repeats_allowed=True
+        )
+        after = read_topic(cluster_b.bootstrap, f"{a}.{topic}")
+        added = sum(len(after[number]) - len(before[number]) for number in (0, 1))
+        assert added == 500, "a node that leaves in order repeats nothing"
+
+
+def waits(node: Node, flow: str) -> str:
+    """What the node says about waiting for another one; empty when it does not."""
+    reasons = node.flow(flow).get("reasons", [])
+    return next((reason for reason in reasons if "this node waits to take over" in reason), "")

@@ -1,0 +1,130 @@
+"""Source offsets: where a partition begins, and what is stored for the next node, or a Java MirrorMaker (§2.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as Place
+
+from tests.integration.shared_node import OLD_RECORDS, SEEN, Mirror, SharedNode
+from tests.lab.history import Content, read_topic
+from tests.lab.records import plain, write
+from tests.lab.waiting import wait_until
+
+FLUSHED = 15.0  # seconds until offsets are stored: every half second, on shared cores
+PARTITIONS = 25  # of the offsets topic, as in Java
+KEY = '["MirrorSourceConnector",{{"cluster":"{cluster}","partition":{partition},"topic":"{topic}"}}]'
+
+
+def key(flow: Mirror, topic: str, partition: int) -> bytes:
+    """Java looks offsets up by these bytes."""
+    return KEY.format(cluster=flow.source_alias, partition=partition, topic=topic).encode()
+
+
+def stored(flow: Mirror) -> dict[bytes, tuple[int, bytes | None]]:
+    """Partition and value of the newest record of every key in the offsets topic."""
+    found: dict[bytes, tuple[int, bytes | None]] = {}
+    for partition, records in read_topic(flow.target.bootstrap, flow.offsets_topic).items():
+        for record in records:
+            record_key, value, _, _ = record.content
+            assert record_key is not None
+            found[record_key] = (partition, value)
+    return found
+
+
+def store(flow: Mirror, topic: str, partition: int, value: bytes | None) -> None:
+    """What a Java MirrorMaker would have left: its default partitioner is librdkafka's murmur2."""
+    producer = Producer({"bootstrap.servers": flow.target.bootstrap, "partitioner": "murmur2_random", "log_level": 0})
+    producer.produce(flow.offsets_topic, key=key(flow, topic, partition), value=value)
+    assert producer.flush(30) == 0
+
+
+def java_partition(flow: Mirror, keys: list[bytes]) -> dict[bytes, int]:
+    """Where Java would put these keys, told by an independent client."""
+    topic = flow.target.create_topic(flow.named("murmur2").replace(flow.source_alias, "scratch"), PARTITIONS)
+    producer = Producer({"bootstrap.servers": flow.target.bootstrap, "partitioner": "murmur2_random", "log_level": 0})
+    for one in keys:
+        producer.produce(topic, key=one)
+    assert producer.flush(30) == 0
+    read = read_topic(flow.target.bootstrap, topic)
+    return {record.content[0] or b"": number for number, records in read.items() for record in records}
+
+
+def test_offsets_are_stored_in_javas_bytes(shared: SharedNode) -> None:
+    flow = shared.plain
+    topic = flow.create("stored", 3)
+    write(flow.source.bootstrap, topic, plain(30, partitions=3))
+    flow.wait_copied(topic)
+
+    keys = [key(flow, topic, partition) for partition in range(3)]
+
+    def all_there() -> bool:
+        now = stored(flow)
+        return all(now.get(one, (0, None))[1] == b'{"offset":9}' for one in keys)
+
+    wait_until(all_there, FLUSHED, f"the offsets of {topic} are stored")
+    where = java_partition(flow, keys)
+    assert {one: stored(flow)[one][0] for one in keys} == {one: where[one] for one in keys}
+    topics = flow.target.admin.list_topics(timeout=10).topics
+    assert len(topics[flow.offsets_topic].partitions) == PARTITIONS
+
+
+def test_copying_goes_on_where_java_stopped(shared: SharedNode) -> None:
+    flow = shared.plain
+    topic = flow.named("seeded")
+    store(flow, topic, 0, b'{"offset":5}')
+    store(flow, topic, 1, b'{"offset":7}')
+    store(flow, topic, 1, None)  # taken back: begins anew
+    flow.source.create_topic(topic, 2)
+    write(flow.source.bootstrap, topic, plain(20, partitions=2))
+
+    def lengths() -> list[int]:
+        read = read_topic(flow.target.bootstrap, flow.remote(topic))
+        return [len(read.get(number, ())) for number in (0, 1)]
+
+    wait_until(lambda: lengths() == [4, 10], SEEN, f"{topic} is copied from what is stored")
+    source = read_topic(flow.source.bootstrap, topic)
+    remote = read_topic(flow.target.bootstrap, flow.remote(topic))
+    assert [one.content for one in remote[0]] == [one.content for one in source[0][6:]]
+    assert [one.content for one in remote[1]] == [one.content for one in source[1]]
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+def test_without_a_stored_offset_the_consumer_setting_decides(shared: SharedNode, reset: str) -> None:
+    flow = shared.plain if reset == "earliest" else shared.unusual
+    topic = flow.old_topic
+    flow.wait_state(topic, "RUNNING")
+    write(flow.source.bootstrap, topic, plain(10, first=OLD_RECORDS))
+    written = [one.content for one in read_topic(flow.source.bootstrap, topic)[0]]
+    wanted = written if reset == "earliest" else written[OLD_RECORDS:]
+
+    def copied() -> list[Content]:
+        return [one.content for one in read_topic(flow.target.bootstrap, flow.remote(topic)).get(0, ())]
+
+    wait_until(lambda: len(copied()) >= len(wanted), SEEN, f"{topic} is copied")
+    assert copied() == wanted
+
+
+def test_what_retention_took_is_reported_as_lost(shared: SharedNode) -> None:
+    """As after a long outage: the source has deleted what follows the stored position."""
+    flow = shared.greedy  # copies nothing of the topic until somebody makes the remote one
+    topic = flow.create("outlived")
+    flow.wait_state(topic, "FAILED")
+    write(flow.source.bootstrap, topic, plain(20))
+    store(flow, topic, 0, b'{"offset":4}')
+    for future in flow.source.admin.delete_records([Place(topic, 0, 12)]).values():
+        future.result(30)
+    flow.target.create_topic(flow.remote(topic))
+
+    verdict = flow.wait_copied(topic)
+    assert (verdict.records, verdict.exact) == (8, True)
+
+    def losses() -> list[dict[str, Any]]:
+        return [loss for loss in shared.node.flow(flow.name)["losses"] if loss["topic"] == topic]
+
+    (loss,) = wait_until(losses, SEEN, f"/flows names what was lost of {topic}")
+    assert (loss["partition"], loss["first"], loss["until"]) == (0, 5, 12)
+    assert "begins at 12 now" in loss["reason"]
+    assert flow.wait_state(topic, "RUNNING")

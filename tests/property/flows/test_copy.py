@@ -1,0 +1,93 @@
+"""`flows.copy`: whatever the way between source and target does, every record arrives, once and in order."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flows.batch.choice import BatchRules
+from tests.lab.batches import Batch, Record
+from tests.property.flows.model import Source, Target, World, contents
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def random_log(rng: random.Random) -> list[Batch]:
+    """Batches of every size; records tell where they stand, so that any loss, repeat or swap shows."""
+    at = rng.randint(0, 50)
+    log: list[Batch] = []
+    for _ in range(rng.randint(1, 40)):
+        records = []
+        base = at
+        holes = rng.random() < 0.2
+        for _ in range(rng.choice([1, 1, 2, 5, 50])):
+            at += rng.randint(0, 2) if holes else 0
+            records.append(Record(at, 1_700_000_000_000 + at, b"k%d" % at, rng.randbytes(rng.choice([0, 10, 300]))))
+            at += 1
+        log.append(Batch(records=records, base_offset=base, codec=rng.choice([0, 0, 3]), next_offset=at))
+        at += rng.choice([0, 0, 0, 3])
+    return log
+
+
+def world(seed: int, **options: object) -> World:
+    rng = random.Random(seed)
+    target = Target(
+        rng, max_bytes=rng.choice([1_000, 5_000, 1_000_000]), forgetful=bool(options.pop("forgetful", False))
+    )
+    rules = BatchRules(tiny_bytes=rng.choice([0, 200, 2_000]), merged_bytes=rng.choice([500, 5_000]))
+    return World(Source(random_log(rng)), target, rng, rules=rules, **options)  # type: ignore[arg-type]
+
+
+@given(seed=seeds)
+@settings(max_examples=300)
+def test_every_record_arrives_once_and_in_order(seed: int) -> None:
+    play = world(seed)
+    play.run(400)
+    play.finish()
+    assert contents(play.target.records) == contents(play.source.records)
+    assert play.held == 0
+    by_offset = {record.offset: record for record in play.source.records}
+    for first, base, count in play.acknowledged_runs:  # what the target said is where the records are
+        for index in range(count):
+            assert play.target.records[base + index][1:] == by_offset[first + index][1:]
+
+
+@given(seed=seeds)
+@settings(max_examples=150)
+def test_nothing_is_lost_or_swapped_when_the_target_forgets_its_producers(seed: int) -> None:
+    play = world(seed, forgetful=True)
+    play.run(400)
+    play.finish()
+    wanted = contents(play.source.records)
+    first_seen = list(dict.fromkeys(contents(play.target.records)))
+    assert first_seen == wanted
+    assert play.held == 0
+
+
+@given(seed=seeds)
+@settings(max_examples=100)
+def test_without_idempotence_nothing_is_lost_or_swapped(seed: int) -> None:
+    play = world(seed, idempotent=False)
+    play.run(400)
+    play.finish()
+    assert list(dict.fromkeys(contents(play.target.records))) == contents(play.source.records)
+
+
+@given(seed=seeds)
+@settings(max_examples=100)
+def test_a_drain_ends_with_everything_taken_back_or_acknowledged(seed: int) -> None:
+    play = world(seed)
+    play.run(200)
+    play.copy.drain(play.now)
+    play.target.faulty = False
+    for _ in range(5_000):
+        if play.copy.idle:
+            break
+        play.step()
+    assert play.copy.idle
+    assert play.held == 0
+    copied = [record for record in play.source.records if record.offset < play.copy.position]
+    assert contents(play.target.records) == contents(copied)
+    assert play.copy.last_copied == (copied[-1].offset if copied else None)

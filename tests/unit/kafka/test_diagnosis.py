@@ -1,0 +1,162 @@
+"""The guesses, case by case. That brokers really behave so is shown in tests/integration/kafka/test_security.py."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+
+import aiokafka.errors as aiokafka_errors
+import pytest
+
+from mm2.core.client_settings import ClientSettings, SaslMechanism, SaslSettings, SecurityProtocol
+from mm2.kafka.diagnosis import Endpoint, explain
+from mm2.kafka.errors import (
+    AuthenticationRefused,
+    ClusterClosed,
+    ClusterError,
+    ConnectionLost,
+    NotSupported,
+    TlsRefused,
+    Unreachable,
+)
+
+BOOTSTRAP = Endpoint(host="kafka", port=9092)
+ADVERTISED = Endpoint(host="kafka", port=9092, advertised=True)
+
+
+def said(
+    error: BaseException,
+    *,
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
+    endpoint: Endpoint = BOOTSTRAP,
+    greeted: bool = False,
+    alias: str = "A",
+) -> ClusterError:
+    settings = ClientSettings(
+        bootstrap_servers=("kafka:9092",),
+        alias=alias,
+        security_protocol=protocol,
+        sasl=SaslSettings(mechanism=SaslMechanism.PLAIN, username="alice", password="geheim"),
+    )
+    return explain(error, endpoint, settings, greeted=greeted)
+
+
+def lost(cause: BaseException) -> BaseException:
+    """As aiokafka passes on what ended a connection."""
+    error: BaseException = aiokafka_errors.KafkaConnectionError("Connection at kafka:9092 closed")
+    error.__cause__ = cause
+    return error
+
+
+def test_unknown_host_names_the_key_or_the_brokers_setting() -> None:
+    error = socket.gaierror(-2, "Name or service not known")
+    assert str(said(error)) == "cluster A: kafka:9092: host kafka is unknown to DNS: check bootstrap.servers of A"
+    assert "check advertised.listeners on the broker" in str(said(error, endpoint=ADVERTISED))
+    assert str(said(error, alias="")) == "kafka:9092: host kafka is unknown to DNS: check bootstrap.servers"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionRefusedError(111, "Connect call failed ('127.0.0.1', 9092)"),
+        OSError("Multiple exceptions: [Errno 111] Connect call failed ('::1', 9092), [Errno 111] Connect call failed"),
+    ],
+)
+def test_nothing_listens(error: OSError) -> None:
+    assert type(said(error)) is Unreachable
+    assert "nothing listens there: is the broker down?" in str(said(error))
+
+
+def test_silence() -> None:
+    assert "no answer in time" in str(said(TimeoutError()))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "guess"),
+    [
+        (SecurityProtocol.PLAINTEXT, "are TLS or SASL expected"),
+        (SecurityProtocol.SASL_PLAINTEXT, "is TLS expected"),
+        (SecurityProtocol.SSL, "is SASL or a client certificate expected"),
+        (SecurityProtocol.SASL_SSL, "is a client certificate expected"),
+    ],
+)
+def test_a_broker_that_hangs_up_at_once(protocol: SecurityProtocol, guess: str) -> None:
+    for cause in (asyncio.IncompleteReadError(b"", 4), ConnectionResetError()):
+        error = said(lost(cause), protocol=protocol)
+        assert type(error) is ConnectionLost
+        assert f"closed the connection at once: {guess}" in str(error)
+        assert str(error).endswith(f"Check security.protocol of A ({protocol})")
+
+
+def test_a_reset_during_the_tls_handshake_means_a_plain_port() -> None:
+    assert "is it a port without TLS?" in str(said(ConnectionResetError(), protocol=SecurityProtocol.SSL))
+
+
+def test_a_broker_that_hangs_up_later_is_just_gone() -> None:
+    error = said(lost(asyncio.IncompleteReadError(b"", 4)), greeted=True)
+    assert str(error) == "cluster A: kafka:9092: the broker closed the connection"
+
+
+def test_a_tls_alert_read_as_a_length() -> None:
+    alert = int.from_bytes(bytes([0x15, 3, 3, 0]))
+    error = said(lost(asyncio.IncompleteReadError(b"", alert)))
+    assert type(error) is TlsRefused
+    assert "the port speaks TLS, we do not" in str(error)
+
+
+def test_a_web_server_read_as_a_length() -> None:
+    error = said(lost(asyncio.IncompleteReadError(b"", int.from_bytes(b"HTTP"))))
+    assert "an HTTP server answers there" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("reason", "sentence"),
+    [
+        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "check ssl.keystore.* of A"),
+        ("SSLV3_ALERT_BAD_CERTIFICATE", "check ssl.keystore.* of A"),
+        ("TLSV1_ALERT_UNKNOWN_CA", "check ssl.keystore.* of A"),
+        ("WRONG_VERSION_NUMBER", "the port does not speak TLS"),
+        ("SSLV3_ALERT_HANDSHAKE_FAILURE", "no TLS connection: SSLV3_ALERT_HANDSHAKE_FAILURE: check ssl.* of A"),
+    ],
+)
+def test_tls(reason: str, sentence: str) -> None:
+    error = ssl.SSLError(1, reason)
+    error.reason = reason
+    for one in (error, lost(error)):
+        assert type(said(one)) is TlsRefused
+        assert sentence in str(said(one))
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("unable to get local issuer certificate", "is not trusted"),
+        ("Hostname mismatch, certificate is not valid for 'kafka'.", "is for another host"),
+        ("IP address mismatch, certificate is not valid for '127.0.0.1'.", "is for another host"),
+    ],
+)
+def test_certificates(words: str, sentence: str) -> None:
+    error = ssl.SSLCertVerificationError(1, words)
+    error.verify_message = words
+    assert sentence in str(said(error))
+    assert words in str(said(error))
+
+
+def test_sasl() -> None:
+    refused = said(aiokafka_errors.for_code(58)("Invalid username or password"))
+    assert type(refused) is AuthenticationRefused
+    assert "user alice refused: Invalid username or password: check sasl.jaas.config of A" in str(refused)
+    assert "geheim" not in str(refused)
+    assert "mechanism PLAIN is not enabled" in str(said(aiokafka_errors.UnsupportedSaslMechanismError("…")))
+    assert "the port does not use SASL" in str(said(aiokafka_errors.IllegalSaslStateError()))
+
+
+def test_versions() -> None:
+    assert type(said(aiokafka_errors.IncompatibleBrokerVersion("too old"))) is NotSupported
+    assert type(said(NotImplementedError("v17"))) is NotSupported
+
+
+def test_our_own_errors_pass_as_they_are() -> None:
+    error = ClusterClosed("closed")
+    assert said(error) is error
