@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import Protocol
 
-from flows.batch.choice import BatchRules, Reason
+from flows.batch.choice import BatchRules, Reason, for_long_link
 from flows.batch.header import CorruptBatchError
 from flows.batch.outgoing import Outgoing, ProducerId, SourceBatch
 from flows.batch.pack import pack, split
@@ -17,6 +17,7 @@ from flows.patience import (
     DOUBT_AFTER_S,
     EARLY_S,
     FAILED_RETRY_S,
+    LONG_LINK_S,
     MISSING_PATIENCE_S,
     STUCK_AFTER_S,
 )
@@ -85,6 +86,8 @@ class PartitionCopy:
         self.losses: list[Loss] = []
         self._around = surroundings
         self._rules = rules
+        self._far_rules = for_long_link(rules)
+        self._quickest_ack = 0.0
         self._check_crcs = check_crcs
         self._max_held = max_held
         self._queue: deque[SourceBatch] = deque()
@@ -278,7 +281,7 @@ class PartitionCopy:
             if not self._queue:
                 return None
             try:
-                packed = pack(self._queue, self.position, self._rules, self._limit, self._counts)
+                packed = pack(self._queue, self.position, self._rules_now(), self._limit, self._counts)
             except CorruptBatchError as trouble:
                 self._cannot_pack(trouble, now)
                 return None
@@ -289,7 +292,12 @@ class PartitionCopy:
                 self._skip_to(packed.taken[-1].until, now)
         if not self._line.in_flight:
             self._sent_since = now
-        return self._line.take()
+        place = self._line.take()
+        place.sent_at = now
+        return place
+
+    def _rules_now(self) -> BatchRules:
+        return self._far_rules if self._quickest_ack > LONG_LINK_S else self._rules
 
     def _cannot_pack(self, trouble: CorruptBatchError, now: float) -> None:
         offset = self._queue[0].header.base_offset
@@ -300,6 +308,10 @@ class PartitionCopy:
 
     def acked(self, place: Place, base_offset: int, now: float, wall: float) -> None:
         """The target has the batch."""
+        took = now - place.sent_at
+        self._quickest_ack = min(
+            took, self._quickest_ack * 1.1 + 0.001
+        )  # lets an old one fade within dozens of batches
         for done in self._line.acked(place, base_offset):
             batch = done.batch
             self.position = batch.until

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ import httpx
 from pydantic import TypeAdapter
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 
 from flows.lane import LaneTask, end_with_parent
 from mm2.core.lease import EngineOrders, EngineReport, LaneEnd, LaneStart
@@ -38,6 +40,9 @@ STOP_WITHIN_S = 3.0
 
 LANES_END_WITHIN_S = 1.0
 """The node closes our input after the lanes have reported their end; their jobs need only to come back."""
+
+HIDDEN_BY_SPARK = re.compile("secret|password|token|access[.]?key|credential", re.IGNORECASE)
+"""Names of settings whose values Spark hides in its own displays (spark.redaction.regex)."""
 
 NODE_SILENCE_S = 15.0
 """The lease time: without its node for this long, the engine has nothing left to run."""
@@ -177,9 +182,14 @@ def open_context(start: EngineStart) -> SparkContext:
 
     A context without a SQL session: lanes move no rows through Spark, and without Catalyst the JVM needs half the CPU
     to start and two thirds of the memory (docs/adr/0002-lanes-are-rdd-tasks.md).
+
+    Settings that are secret are given to the JVM when it runs: it is started with the others on its command line, which
+    every user of the machine may read.
     """
+    shown = [(name, value) for name, value in start.spark.items() if not HIDDEN_BY_SPARK.search(name)]
+    gateway = launch_gateway(SparkConf().setAll(shown))  # type: ignore[no-untyped-call]  # PySpark leaves it untyped
     conf = SparkConf().setAppName(start.app_name).setAll(list(start.spark.items()))
-    return SparkContext(conf=conf)
+    return SparkContext(conf=conf, gateway=gateway)
 
 
 def serve(engine: Engine) -> None:

@@ -263,22 +263,35 @@ class BrokerFetch:
     async def _fetch_once(self) -> None:
         promised = await self._budget.promise(min(self._settings.max_bytes, ANSWER_BYTES))
         kept = 0
+        trouble: ClusterError | None = None
         try:
             self._look()  # the wait may have been long
-            wait_ms = min(self._settings.max_wait_ms, IMPATIENT_MS) if self._full else self._settings.max_wait_ms
-            request = self._session.request(self._settings, max_bytes=promised, max_wait_ms=wait_ms)
-            timeout_ms = self._cluster.settings.request_timeout_ms + wait_ms
-            answer = await self._cluster.send(self.node_id, request, purpose=PURPOSE, timeout_ms=timeout_ms)
-            self._session.answered(answer)
+            if not self._session:
+                return
+            answer = await self._exchange(promised)
             kept = self._take(answer)
         except ClusterClosed:
             raise
         except ClusterError as error:
-            self._session.lost()
-            await self._unanswered(error)
-            return
+            trouble = error
         finally:
             self._budget.release(promised - kept)
+        if trouble is not None:
+            self._session.lost()
+            await self._unanswered(trouble)
+        else:
+            await self._pause(answer)
+
+    async def _exchange(self, promised: int) -> FetchAnswer:
+        wait_ms = min(self._settings.max_wait_ms, IMPATIENT_MS) if self._full else self._settings.max_wait_ms
+        request = self._session.request(self._settings, max_bytes=promised, max_wait_ms=wait_ms)
+        timeout_ms = self._cluster.settings.request_timeout_ms + wait_ms
+        answer: FetchAnswer = await self._cluster.send(self.node_id, request, purpose=PURPOSE, timeout_ms=timeout_ms)
+        self._session.answered(answer)
+        return answer
+
+    async def _pause(self, answer: FetchAnswer) -> None:
+        """Wait where the broker asks for it, or refuses the whole request."""
         if answer.error not in SESSION_ERRORS:
             words = str(BrokerError(answer.error, f"fetch from broker {self.node_id}"))
             for copy in self._copies.values():
@@ -335,4 +348,5 @@ class BrokerFetch:
             for copy in copies:
                 copy.troubled(str(trouble))
         for copy in copies:
-            self._fetching.check_home(copy)
+            if not self._fetching.leave_replica(copy):
+                self._fetching.check_home(copy)

@@ -32,6 +32,7 @@ class Place:
 
     batch: Outgoing
     sent: Sent = Sent.NOT_YET
+    sent_at: float = 0.0
     base_offset: int = -1
     refusal: Refusal | None = None
     maybe_appended: bool = False
@@ -42,8 +43,8 @@ class Line:
 
     (A) Places are in source order without a gap, and batches go out in that order.
     (B) Under one producer id the sequences of the batches not acknowledged follow one another.
-    (C) After a refusal nothing goes out until everything in flight has come back (`settled`); then the first goes alone,
-        so that the others are not refused again with it.
+    (C) After a refusal nothing goes out until everything in flight has come back (`settled`); then the first goes
+        alone, so that the others are not refused again with it.
     (D) Only the first places, a window of them, go out, whatever became of those behind the first: so a batch whose
         answer was lost is still among those the broker remembers when it is sent again.
     (E) Until the target acknowledged a batch of this producer id, the window is one: a broker without memory of the

@@ -23,5 +23,9 @@ DOUBT_AFTER_S = 60.0
 PROBE_BYTES = 65_536
 """What is fetched to find out whether a target that refused takes something again: one batch is enough."""
 
+LONG_LINK_S = 0.05
+"""A target whose quickest acknowledgements take this long is far away: batches of 16 KiB, five in flight, would give
+1.6 MB/s a partition. (The quickest, because a busy machine delays others.)"""
+
 EARLY_S = 0.001
 """An event loop's timer may ring that much before its time."""

@@ -7,7 +7,7 @@ fast only if the batch is not tiny.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from flows.batch.codecs import Codec, codec_named
@@ -38,6 +38,9 @@ MERGED_BYTES = 128 * 1024
 inside cost, and the batch is still an eighth of what a broker accepts by default (message.max.bytes)."""
 
 
+UNLIMITED = 2**31 - 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRules:
     """What a flow's settings ask of batches. ``codec`` None keeps the source's; sizes are bytes."""
@@ -49,6 +52,11 @@ class BatchRules:
     merged_bytes: int = MERGED_BYTES
 
 
+LONG_LINK_BATCH_BYTES = 512 * 1024
+"""Over a long link a partition gets (batches in flight) x (bytes a batch) through in a round trip, however fast both ends
+are. There everything up to half of this is merged up to this: half of what a broker accepts by default."""
+
+
 def rules_from(settings: ProduceSettings) -> BatchRules:
     """batch.size above our own number merges further; max.request.size bounds it."""
     return BatchRules(
@@ -56,6 +64,12 @@ def rules_from(settings: ProduceSettings) -> BatchRules:
         level=settings.compression_level,
         merged_bytes=max(HEADER_BYTES, min(max(MERGED_BYTES, settings.batch_size), settings.max_request_size)),
     )
+
+
+def for_long_link(rules: BatchRules) -> BatchRules:
+    """The rules for a target that is many milliseconds away."""
+    merged = max(rules.merged_bytes, LONG_LINK_BATCH_BYTES)
+    return replace(rules, merged_bytes=merged, tiny_bytes=merged // 2, tiny_records=UNLIMITED)
 
 
 def reason_for(header: BatchHeader, wanted: int, rules: BatchRules, limit: int | None) -> Reason:

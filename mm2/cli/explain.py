@@ -13,6 +13,7 @@ from mm2.cli.parameters import Clusters, File
 from mm2.cli.trouble import DONE, USAGE
 from mm2.config.explanation import Section, explain_flow, explain_node, explain_rest
 from mm2.config.load import load_file
+from mm2.config.problems import one_line
 from mm2.config.settings import FlowSettings
 
 ORIGIN_AT = 72
@@ -65,6 +66,6 @@ def _write(indent: str, sections: Iterable[Section], out: TextIO) -> None:
             continue
         print(f"{indent}{section.title}", file=out)
         for line in section.lines:
-            setting = f"{indent}  {line.key} = {line.value}"
-            print(f"{setting:{ORIGIN_AT}}  {line.origin}", file=out)
+            setting = one_line(f"{indent}  {line.key} = {line.value}")
+            print(f"{setting:{ORIGIN_AT}}  {one_line(line.origin)}", file=out)
         print(file=out)

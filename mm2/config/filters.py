@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import regex
 
@@ -18,7 +18,7 @@ class NamePattern:
     """Names and Java regular expressions, joined by ``|``; a name matches as a whole. Without any, nothing matches."""
 
     elements: tuple[str, ...]
-    _compiled: regex.Pattern[str] | None
+    _compiled: regex.Pattern[str] | None = field(compare=False)
 
     @classmethod
     def of(cls, elements: tuple[str, ...]) -> NamePattern:

@@ -9,6 +9,7 @@ and x, ``\N{…}``, ``\G``, ``\R``, ``\X``, ``\b{g}`` and properties of java.lan
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import regex
 
@@ -36,9 +37,13 @@ _ANCHORS = {
 }
 _GROUPS = ("?:", "?=", "?!", "?>", "?<=", "?<!")
 _FLAGS = regex.compile("(?P<on>[a-zA-Z]*)(?P<off>(?:-[a-zA-Z]*)?)(?P<end>[:)])")
-_QUANTIFIER = regex.compile(r"[?*+]|\{[0-9]+(?:,[0-9]*)?\}")
+_QUANTIFIER = regex.compile(r"[?*+]|\{(?P<number>[0-9]+)(?:,(?P<number>[0-9]*))?\}")
+
+LONGEST_NAME = 32_767
+"""Bytes of a group id, the longest name that Kafka's protocol carries."""
 
 
+@lru_cache(maxsize=256)  # the same few lists are compiled for every flow of a file
 def compile_java(pattern: str) -> regex.Pattern[str]:
     """Compile for ``fullmatch``, Java's ``matches``. Raises JavaRegexError with a reason for people."""
     translated = _Translator(_unquoted(pattern)).translate()
@@ -122,6 +127,8 @@ class _Translator:
         match = _QUANTIFIER.match(self.text.pattern, self.text.position)
         if match is None:
             return ""
+        if any(int(number[:9]) > LONGEST_NAME for number in match.captures("number")):
+            raise JavaRegexError(f"cannot be honoured: no name has more than {LONGEST_NAME} signs to repeat")
         self.text.position = match.end()
         mode = self.text.take() if self.text.next_is("?") or self.text.next_is("+") else ""
         return match[0] + mode
@@ -144,7 +151,8 @@ class _Translator:
         return self._rest_of_group("(", outer), True
 
     def _rest_of_group(self, opening: str, outer: str) -> str:
-        body = self._alternatives()
+        with self.text.nested():
+            body = self._alternatives()
         if not self.text.take_if(")"):
             raise JavaRegexError("is no Java regular expression: a ( has no ) after it")
         self.flags = outer

@@ -2,7 +2,8 @@ r"""The signs and sets of Java's regular expressions: ``[a-z&&[^x]]``, ``\p{…}
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from string import ascii_letters
 
 import regex
@@ -12,12 +13,17 @@ class JavaRegexError(ValueError):
     """A pattern that Java refuses, or that cannot mean the same here. The message completes "the pattern …"."""
 
 
+DEEPEST = 50
+"""Each level takes four calls of ours; Python allows a thousand."""
+
+
 class PatternText:
     """The pattern and how far it is read."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self.position = 0
+        self.depth = 0
 
     @property
     def at_end(self) -> bool:
@@ -51,6 +57,15 @@ class PatternText:
         taken = self.pattern[self.position : found]
         self.position = found + len(end)
         return taken
+
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        """A group or a set is read inside. Raises JavaRegexError where that is deeper than anybody writes by hand."""
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise JavaRegexError(f"cannot be honoured: groups and sets may stand {DEEPEST} deep in each other")
+        yield
+        self.depth -= 1
 
     def take_number(self, digits: str, base: int) -> int:
         match = regex.compile(digits).match(self.pattern, self.position)
@@ -187,7 +202,8 @@ def _members(text: PatternText, ignores_case: bool, *, first: bool) -> str:
     out: list[str] = []
     while not text.at_end and not text.next_is("&&") and (not text.next_is("]") or (first and not out)):
         if text.take_if("["):
-            out.append(read_set(text, ignores_case))
+            with text.nested():
+                out.append(read_set(text, ignores_case))
         else:
             out.append(_member(text, ignores_case))
     if not out:

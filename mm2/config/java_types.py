@@ -51,7 +51,7 @@ def _whole_number(java_type: str, bits: int) -> Callable[[object], int]:
 
     def read(value: object) -> int:
         text = str(value).strip()
-        if not re.fullmatch(r"[+-]?[0-9]+", text):
+        if not re.fullmatch(r"[+-]?[0-9]{1,30}", text):
             raise refuse("must be a whole number")
         number = int(text)
         if not lowest <= number <= highest:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -45,6 +46,7 @@ class KeySpec:
     idle: str
 
 
+@cache
 def specs(model: type[KeyModel]) -> tuple[KeySpec, ...]:
     """The keys a model is read from, in the order of their declaration."""
     return tuple(_spec(field, info) for field, info in model.model_fields.items())

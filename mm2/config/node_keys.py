@@ -28,13 +28,11 @@ TRANSLATION = "translated offsets"
 CROSS_ORIGIN = "REST pages for other origins"
 
 
-def _listener_urls(urls: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    if urls is None:
-        return None
+def _listener_urls(urls: tuple[str, ...]) -> tuple[str, ...]:
     if not any(urls):
         raise refuse("must name at least one URL such as http://127.0.0.1:8083")
     for url in urls:
-        if urlsplit(url).scheme.lower() == "https":
+        if url.lower().startswith("https:"):
             raise refuse(
                 "must be http://…: TLS for listeners comes with a later release, and plain text instead of TLS is "
                 "nothing a node decides by itself"
@@ -45,17 +43,11 @@ def _listener_urls(urls: tuple[str, ...] | None) -> tuple[str, ...] | None:
 
 
 def _is_http_url(url: str) -> bool:
-    parts = urlsplit(url)
     try:
-        return parts.scheme.lower() == "http" and parts.port is not None and parts.path in ("", "/")
+        parts = urlsplit(url)
+        return parts.scheme == "http" and parts.port is not None and parts.path in ("", "/")
     except ValueError:
-        return False  # a port that is none
-
-
-def _at_least_one(lanes: int | None) -> int | None:
-    if lanes is not None and lanes < 1:
-        raise refuse("must be at least 1: without a lane nothing is copied")
-    return lanes
+        return False  # brackets without an address, or a port that is none
 
 
 class RestSettings(KeyModel):
@@ -104,7 +96,7 @@ class OwnSettings(KeyModel):
     zookeeper_connect: OptionalString = key(
         "mm2.zookeeper.connect", None, "ZooKeeper servers and root, `host:port,…/path`.", later=ZOOKEEPER
     )
-    lanes: Annotated[OptionalInt, AfterValidator(_at_least_one)] = key(
+    lanes: Annotated[OptionalInt, at_least(1, "without a lane nothing is copied")] = key(
         "mm2.lanes", None, "Endless Spark tasks a node may run. Without it: as many as the machine has cores."
     )
     lane_buffer_bytes: Annotated[Long, at_least(1_048_576, "no batch of the usual size would fit")] = key(

@@ -49,10 +49,10 @@ class Problem:
         if self.key is None:
             body = f"{place} {self.text}"
         elif self.value is None:
-            body = f"{place} {_one_line(self.key)}  {self.text}"
+            body = f"{place} {self.key}  {self.text}"
         else:
-            body = f"{place} {_one_line(self.key)} = {_one_line(self.value)}  {self.text}"
-        return f"warning: {body}" if self.is_warning else body
+            body = f"{place} {self.key} = {_shortened(self.value)}  {self.text}"
+        return one_line(f"warning: {body}" if self.is_warning else body)
 
 
 class ProblemLog:
@@ -96,10 +96,10 @@ class ProblemLog:
         return tuple(sorted(self._problems, key=lambda problem: problem.line or 0))
 
 
-def _one_line(value: str) -> str:
-    text = "".join(char if char.isprintable() else _escaped(char) for char in value)
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
+def one_line(text: str) -> str:
+    """``text`` without line ends and other signs that do something to a terminal: they are escaped."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
-def _escaped(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")
+def _shortened(value: str) -> str:
+    return value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}…"

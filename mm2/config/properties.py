@@ -40,11 +40,6 @@ class Entry:
         """The value as it may be printed."""
         return secrets.HIDDEN if secrets.is_secret(self.key, self.raw) else secrets.shown(self.key, self.value)
 
-    @property
-    def place(self) -> str:
-        """``file:line``."""
-        return f"{self.file}:{self.line}"
-
     def resolved(self, value: str) -> Entry:
         """The same line, its references replaced."""
         return replace(self, value=value)

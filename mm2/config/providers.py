@@ -49,9 +49,10 @@ class EnvironmentProvider:
             raise ProviderError("a reference to the environment has no path")
         if self.allowed is not None and not self.allowed.fullmatch(key):
             raise ProviderError(f"allowlist.pattern does not allow the environment variable {key}")
-        if key not in os.environ:
+        value = dict(os.environ).get(key)
+        if value is None:
             raise ProviderError(f"there is no environment variable {key}")
-        return os.environ[key]
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class DirectoryProvider:
     def get(self, path: str, key: str) -> str:
         directory = self.paths.check(path)
         file = directory / key
-        if file.parent != directory or not file.is_file():
+        if file.parent != directory or not os.path.isfile(file):
             raise ProviderError(f"there is no file {key} in {path}")
         return _read(file)
 
@@ -105,8 +106,8 @@ def _read(path: Path) -> str:
         return path.read_text("utf-8")
     except OSError as error:
         raise ProviderError(f"{path} cannot be read ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise ProviderError(f"{path} is not UTF-8") from error
+    except ValueError as error:  # not UTF-8, or no name that a file can have
+        raise ProviderError(f"{path} cannot be read ({error})") from error
 
 
 def resolve(entries: Mapping[str, Entry], problems: ProblemLog) -> dict[str, Entry]:
@@ -181,7 +182,7 @@ def _paths(prefix: str, entries: Mapping[str, Entry], problems: ProblemLog) -> _
     if line is None:
         return _Paths(())
     roots = [Path(os.path.normpath(root)) for root in line.value.split(",") if root]
-    bad = [str(root) for root in roots if not root.is_absolute() or not root.exists()]
+    bad = [str(root) for root in roots if not root.is_absolute() or not os.path.exists(root)]
     if bad:
         problems.error(f"must be absolute paths that exist; {', '.join(bad)} is not. Correct the list.", at=line)
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mm2.config import derive, java_only, keys, security_keys
 from mm2.config.client_keys import AdminKeys, ClientKeys, ConsumerKeys, ProducerKeys, WorkerClientKeys
@@ -185,6 +186,7 @@ def is_known_alone(name: str) -> bool:
     return name in _NODE or name in derive.CONNECTOR_NAMES or name in derive.CLIENT_NAMES
 
 
+@lru_cache(maxsize=16)  # lines about one cluster or flow mostly stand together
 def under_cluster(alias: str) -> Place:
     """The place of ``alias.…``."""
     return Place(
@@ -213,6 +215,7 @@ def under_cluster(alias: str) -> Place:
     )
 
 
+@lru_cache(maxsize=16)
 def under_flow(flow: Flow) -> Place:
     """The place of ``A->B.…``."""
     return Place(

@@ -90,10 +90,10 @@ class _Store:
         assert value is not None
         try:
             return Path(value.text.strip()).read_text("utf-8")
-        except UnicodeDecodeError:
-            value.refuse(self.problems, f"is no PEM file. {self._convert()}")
         except OSError as error:
             value.refuse(self.problems, f"cannot be read ({error.strerror}). Name a file that this user may read.")
+        except ValueError:  # not UTF-8
+            value.refuse(self.problems, f"is no PEM file. {self._convert()}")
         return None
 
     def expect(self, name: str, content: str, kind: str) -> str | None:

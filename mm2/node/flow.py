@@ -213,14 +213,17 @@ class FlowRunner:
         topics = source.topics() if source else ()
         tasks = (*(source.tasks() if source else ()), *((heartbeat.status(),) if heartbeat else ()))
         membership = self._membership
+        state, reasons = self._state(tasks, topics), self._reasons(topics)
+        if state is TaskState.WAITING and not reasons:
+            reasons = _still_starting(tasks)
         return FlowStatus(
             flow=self.settings.flow,
             enabled=self.settings.enabled,
-            state=self._state(tasks, topics),
+            state=state,
             leader=membership.leader_node if isinstance(membership, Joined) else None,
             is_leader=self._leadership is not None,
             epoch=membership.generation if isinstance(membership, Joined) else -1,
-            reasons=tuple(self._reasons(topics)),
+            reasons=tuple(reasons),
             tasks=tasks,
             topics=topics,
             batches=self._progress.batches,
@@ -264,6 +267,14 @@ class FlowRunner:
 def _leader_runs_all(members: Mapping[str, MemberInfo]) -> dict[str, Json]:
     """One node runs a flow: the leader. The others get nothing, and wait."""
     return dict.fromkeys(members)
+
+
+def _still_starting(tasks: tuple[TaskStatus, ...]) -> list[str]:
+    """What a flow without any trouble waits for: lanes, or their first look at the partitions."""
+    waiting = [task.id for task in tasks if task.state is TaskState.WAITING]
+    if waiting:
+        return [f"{', '.join(waiting)}: waiting for a lane to begin"]
+    return ["waiting for partitions to begin"]
 
 
 async def _stop(task: asyncio.Task[None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from mm2.core.client_settings import IsolationLevel
 from mm2.core.connect_offsets import SourceKey, decode_key, decode_position
 from mm2.core.formats import FormatError
 from mm2.core.names import TopicPartition
@@ -18,14 +19,15 @@ class SourceOffsets:
     """The fold of the offsets topic for one source cluster; Java's records and ours alike (mm2-compat §2.3).
     ``partitions`` is how many the topic really has.
 
-    Invariant (A): a position is never older than what was in the topic when `refresh` was last called.
+    Invariants: (A) a position is never older than what was in the topic when `refresh` was last called. (B) What was
+    written in a transaction that was aborted does not count: the records it speaks of are aborted too.
     """
 
     def __init__(self, cluster: Cluster, topic: str, source_alias: str, *, partitions: int) -> None:
         self.partitions = partitions
         self._topic = topic
         self._source_alias = source_alias
-        self._log = CompactedLog(cluster, topic, purpose="source offsets")
+        self._log = CompactedLog(cluster, topic, isolation=IsolationLevel.READ_COMMITTED, purpose="source offsets")
         self._positions: dict[TopicPartition, int | None] = {}
         self._skipped = 0
         self._reading = asyncio.Lock()

@@ -90,6 +90,8 @@ class Node:
     def _status(self) -> NodeStatus:
         engine = self.desk.board.engine
         trouble = self._engine.trouble if self._engine is not None else None
+        if self._engine is not None and engine is None and trouble is None:
+            trouble = "the Spark engine is starting"  # its process runs, Spark has not said so yet
         return NodeStatus(
             node_id=self.node_id,
             version=self._version,

@@ -9,16 +9,16 @@ from mm2.node.published import NodeStatus
 from mm2.rest.public import public_app
 from mm2.rest.server import RestServer
 
-Serve = Callable[[NodeStatus], Awaitable[httpx.AsyncClient]]
+Serve = Callable[[NodeStatus | Callable[[], NodeStatus]], Awaitable[httpx.AsyncClient]]
 
 
 @pytest.fixture
 async def serve() -> AsyncIterator[Serve]:
-    """Serves a published state through a real socket; gives an HTTP client for it."""
+    """Serves a published state, or what a function publishes, through a real socket; gives an HTTP client for it."""
     opened: list[tuple[RestServer, httpx.AsyncClient]] = []
 
-    async def start(published: NodeStatus) -> httpx.AsyncClient:
-        server = RestServer(public_app(lambda: published))
+    async def start(published: NodeStatus | Callable[[], NodeStatus]) -> httpx.AsyncClient:
+        server = RestServer(public_app(published if callable(published) else lambda: published))
         await server.start()
         client = httpx.AsyncClient(base_url=server.url, trust_env=False)
         opened.append((server, client))

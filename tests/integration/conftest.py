@@ -12,7 +12,7 @@ from tests.lab.node import Node
 from tests.lab.records import plain, write
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> Iterator[SharedNode]:
     """A running node with the flows described at `SharedNode`. Tests leave it running."""
     plan = SharedNode.plan(cluster_a, cluster_b)

@@ -12,7 +12,6 @@ import httpx
 import pytest
 
 from mm2.core.client_settings import SaslMechanism, SecurityProtocol
-from tests.conftest import SEED
 from tests.integration.security import KEY_PASSWORD, encrypted, let_in, sasl_tls, two_clusters
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
@@ -41,6 +40,7 @@ class Secured:
     b: KafkaCluster
     refused_by_b: httpx.Response
     refused_by_a: httpx.Response
+    said_while_starting: frozenset[str]
     secrets: Mapping[str, str]
     temp: Path
 
@@ -80,13 +80,14 @@ def secured() -> Iterator[Secured]:
             let_in(b, "mirror", PASSWORD_OF_B)
             refused_by_a = _complaint(node, "sasl.jaas.config of A")
             let_in(a, "mirror", PASSWORD_OF_A)
-            node.wait_running()
+            said = _said_until_running(node)
             yield Secured(
                 node=node,
                 a=a,
                 b=b,
                 refused_by_b=refused_by_b,
                 refused_by_a=refused_by_a,
+                said_while_starting=said,
                 secrets={
                     "password of A": PASSWORD_OF_A,
                     "password of B": PASSWORD_OF_B,
@@ -111,6 +112,19 @@ def _complaint(node: Node, words: str) -> httpx.Response:
     return answer
 
 
+def _said_until_running(node: Node) -> frozenset[str]:
+    """Every reason that /health gave until the node was well."""
+    said: set[str] = set()
+
+    def well() -> bool:
+        health = node.health()
+        said.update(health.get("reasons", ()))
+        return bool(health) and health["status"] == "UP"
+
+    wait_until(well, SOON, "the node is let in and runs")
+    return frozenset(said)
+
+
 def test_a_refused_password_is_said_with_its_key_and_cluster(secured: Secured) -> None:
     (sentence,) = secured.refused_by_b.json()["reasons"]
     assert secured.refused_by_b.status_code == 503
@@ -125,6 +139,13 @@ def test_an_unknown_user_of_the_source_is_said_too(secured: Secured) -> None:
         "cluster A" in sentence and "user mirror refused" in sentence
         for sentence in secured.refused_by_a.json()["reasons"]
     )
+
+
+def test_a_node_that_is_starting_says_what_it_waits_for(secured: Secured) -> None:
+    assert any(
+        "Spark engine is starting" in reason or "waiting for" in reason for reason in secured.said_while_starting
+    )
+    assert not any("no reason given" in reason for reason in secured.said_while_starting)
 
 
 def test_the_node_recovers_by_itself_and_copies(secured: Secured) -> None:
@@ -182,7 +203,7 @@ def test_no_secret_in_the_spark_ui(secured: Secured) -> None:
     own = f"/api/v1/applications/{application['id']}"
     pages = ("/environment/", "/jobs/", "/stages/", "/executors/", f"{own}/environment", f"{own}/jobs", f"{own}/stages")
     texts = {page: httpx.get(ui + page).raise_for_status().text for page in pages}
-    assert "spark.hadoop.fs.s3a.secret.key" in texts["/environment/"], "Spark was given it"
+    assert "spark.hadoop.fs.s3a.secret.key" in texts[f"{own}/environment"], "Spark was given it"
     for page, text in texts.items():
         assert secured.found_in(text) == [], page
 

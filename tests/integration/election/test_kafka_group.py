@@ -15,6 +15,7 @@ from mm2.election.kafka_group import GroupSettings, KafkaGroup
 from mm2.election.protocol import HeldByOther, Joined, Json, Lost, MemberInfo, Membership
 from mm2.kafka.cluster import Cluster, CoordinatorKind
 from mm2.kafka.error_codes import ErrorCode
+from mm2.kafka.errors import BrokerError
 from mm2.kafka.retrying import retried
 from tests.integration.kafka.clients import connected, freeze, settings, thaw
 from tests.lab.cluster import KafkaCluster
@@ -196,16 +197,22 @@ async def test_a_cluster_that_is_not_there_is_waited_for(start_cluster: StartClu
         await one.until_joined()
 
 
-async def test_another_protocol_is_waited_out_and_named(cluster_b: KafkaCluster, group: str) -> None:
-    async with connected(cluster_b, client_id="A->B") as java:
-        java_id = await join_as(java, group, "connect")
+@pytest.mark.parametrize(
+    ("protocol_type", "holder"),
+    [("connect", "a Java MirrorMaker"), ("consumer", "another tool (group protocol consumer)")],
+)
+async def test_another_protocol_is_waited_out_and_named(
+    cluster_b: KafkaCluster, group: str, protocol_type: str, holder: str
+) -> None:
+    async with connected(cluster_b, client_id="A->B") as other:
+        other_id = await join_as(other, group, protocol_type)
         async with member(cluster_b, group, "one") as one:
             refused = HeldByOther(
-                reason=f"a Java MirrorMaker holds group {group} on cluster b (A->B at 127.0.0.1): waiting until it ends"
+                reason=f"{holder} holds group {group} on cluster b (A->B at 127.0.0.1): waiting until it ends"
             )
             await until(lambda: one.history[-1:] == [refused], SOON, "one is refused and says by whom")
-            coordinator = await java.coordinator(CoordinatorKind.GROUP, group)
-            await java.send(coordinator, LeaveGroupRequest(group, java_id))
+            coordinator = await other.coordinator(CoordinatorKind.GROUP, group)
+            await other.send(coordinator, LeaveGroupRequest(group, other_id))
             await one.until_joined()
 
 
@@ -257,13 +264,20 @@ async def join_as(cluster: Cluster, group: str, protocol_type: str) -> str:
 
 
 async def ask_to_join(cluster: Cluster, group: str, protocol_type: str) -> Any:
-    coordinator = await retried(
-        lambda: cluster.coordinator(CoordinatorKind.GROUP, group), cluster.settings, timeout_ms=int(SOON * 1000)
-    )
+    """The answer to a join that takes no part in the round; what only needs time is waited for."""
     member_id = ""
-    for _ in range(2):  # the first answer only brings the member id
+
+    async def attempt() -> Any:
+        nonlocal member_id
+        coordinator = await cluster.coordinator(CoordinatorKind.GROUP, group)
         request = JoinGroupRequest(group, 10_000, 10_000, member_id, None, protocol_type, [("any", b"")])
         answer = await cluster.send(coordinator, request)
+        if ErrorCode(answer.error_code).retriable:
+            raise BrokerError(answer.error_code, f"join {group}")
+        return answer
+
+    for _ in range(2):  # the first answer only brings the member id
+        answer = await retried(attempt, cluster.settings, timeout_ms=int(SOON * 1000))
         if answer.error_code != ErrorCode.MEMBER_ID_REQUIRED:
             break
         member_id = answer.member_id

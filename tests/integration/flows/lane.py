@@ -21,11 +21,16 @@ COPIED = 60.0  # seconds for a test's records to be copied on a busy machine
 DRAINED = 20.0
 BUFFER = 16 * 1024 * 1024
 OFFSETS_PARTITIONS = 3
-QUICK = {"retry_backoff_max_ms": 300, "reconnect_backoff_max_ms": 300}  # so that tests of faults wait less
+QUICK_MS = 300  # backoff at most, so that tests of faults wait less
 
 
 def client(cluster: KafkaCluster, alias: str) -> ClientSettings:
-    return ClientSettings(bootstrap_servers=tuple(cluster.bootstrap.split(",")), alias=alias, **QUICK)
+    return ClientSettings(
+        bootstrap_servers=tuple(cluster.bootstrap.split(",")),
+        alias=alias,
+        retry_backoff_max_ms=QUICK_MS,
+        reconnect_backoff_max_ms=QUICK_MS,
+    )
 
 
 @dataclass

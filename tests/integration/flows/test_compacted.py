@@ -13,7 +13,7 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import StartCluster
 from tests.lab.history import count, read_topic
 from tests.lab.records import Outgoing, write, write_transactions
-from tests.lab.waiting import until
+from tests.lab.waiting import wait_until
 
 CLEANED = 60.0  # seconds for the log cleaner, which is told to look every 100 ms
 
@@ -54,7 +54,7 @@ async def test_holes_and_tombstones(
     def cleaned() -> bool:
         return count(read_topic(source.bootstrap, topic)) < 2_500
 
-    await until(lambda: asyncio.to_thread(cleaned), CLEANED, "the cleaner took records out")
+    await asyncio.to_thread(wait_until, cleaned, CLEANED, "the cleaner took records out")
     async with copying(source, cluster_b, {topic: 1}) as slot:
         verdict = await slot.copied(topic, isolation="read_uncommitted")
         assert verdict.exact

@@ -40,6 +40,7 @@ async def test_what_a_cluster_says_of_itself(start_cluster: StartCluster, versio
     kafka = start_cluster(version=version)
     kafka.create_topic("orders", 3)
     async with connected(kafka) as cluster:
+        await led(cluster, *(TopicPartition("orders", number) for number in range(3)))
         told = await cluster.metadata(None)
         assert told.cluster_id
         assert list(told.brokers) == [1]

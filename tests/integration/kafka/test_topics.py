@@ -80,9 +80,9 @@ async def test_broker_wide_settings_are_told_from_defaults(start_cluster: StartC
         )
 
 
-async def test_more_topics_than_one_request_takes(cluster_a: KafkaCluster, unique: Callable[[str], str]) -> None:
+async def test_more_topics_than_one_answer_shows(cluster_a: KafkaCluster, unique: Callable[[str], str]) -> None:
     stem = unique("many")
-    names = [f"{stem}-{number}" for number in range(120)]
+    names = [f"{stem}-{number}" for number in range(55)]
     async with connected(cluster_a) as cluster:
         new = [NewTopic(name=name, partitions=1, replication_factor=1) for name in names]
         assert await create_topics(cluster, new) == dict.fromkeys(names)

@@ -1,0 +1,127 @@
+"""A node's processes under load: kill -9 loses nothing, an orderly restart repeats nothing either."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import psutil
+import pytest
+
+from tests.faults.load import Load
+from tests.lab.cluster import KafkaCluster
+from tests.lab.fixtures import unique_name
+from tests.lab.node import Node
+from tests.lab.settings import one_flow
+from tests.lab.verify import wait_until_copied
+from tests.lab.waiting import wait_until
+
+SEEDS = int(os.environ.get("MM2_FAULT_SEEDS", "10"))
+COPIED = 90.0  # seconds: the last fault may be the node's own, and Spark takes its time to start
+APPEARS = 60.0  # seconds until a process that was killed, or waits for one that was, is there again
+PARTITIONS = 3
+PER_SECOND = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A node that lives through all seeds, and its flow."""
+
+    node: Node
+    source: KafkaCluster
+    target: KafkaCluster
+    alias: str
+
+    def verify(self, topic: str, *, repeats_allowed: bool) -> None:
+        remote = (self.target.bootstrap, f"{self.alias}.{topic}")
+        wait_until_copied((self.source.bootstrap, topic), remote, COPIED, repeats_allowed=repeats_allowed)
+
+
+@pytest.fixture(scope="module")
+def running(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> Iterator[Running]:
+    a, b = unique_name("A"), unique_name("B")
+    properties = one_flow(cluster_a, cluster_b, aliases=(a, b), topics=f"{a}-.*") | {
+        "emit.heartbeats.enabled": "false",
+        "heartbeats.replication.enabled": "false",
+        "tasks.max": "2",
+        "mm2.lanes": "2",
+        f"{b}.session.timeout.ms": "6000",  # the least a broker accepts: a killed node's membership must run out
+        f"{b}.offset.flush.interval.ms": "1000",
+    }
+    with Node(properties) as node:
+        node.wait_running()
+        yield Running(node, cluster_a, cluster_b, a)
+
+
+def daemon(node: Node) -> list[psutil.Process]:
+    """Spark's process that forks the workers."""
+    return [one for one in node.members("worker") if not is_forked(one)]
+
+
+def lanes(node: Node) -> list[psutil.Process]:
+    """The processes that copy."""
+    return [one for one in node.members("worker") if is_forked(one)]
+
+
+def is_forked(worker: psutil.Process) -> bool:
+    try:
+        parent = worker.parent()
+        return parent is not None and "pyspark.daemon" in " ".join(parent.cmdline())
+    except psutil.NoSuchProcess:
+        return False
+
+
+VICTIMS: dict[str, Callable[[Node], list[psutil.Process]]] = {
+    "node": lambda node: node.members("node"),
+    "engine": lambda node: node.members("engine"),
+    "JVM": lambda node: node.members("jvm"),
+    "daemon": daemon,
+    "worker": lanes,
+}
+
+
+def kill_newest(node: Node, role: str) -> None:
+    """kill -9, as soon as there is such a process."""
+    found = wait_until(lambda: VICTIMS[role](node), APPEARS, f"there is a {role} to kill")
+    if role == "node":
+        node.kill()
+        node.start()
+    else:
+        max(found, key=lambda one: one.create_time()).kill()
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_nothing_is_lost_when_each_process_is_killed(running: Running, rng: random.Random, seed: int) -> None:
+    """In an order and at moments of chance, so that the next one falls while the last is still being repaired."""
+    topic = running.source.create_topic(unique_name(f"{running.alias}-killed-{seed}"), PARTITIONS)
+    roles = rng.sample(sorted(VICTIMS), len(VICTIMS))
+    print("killed:", ", ".join(roles))
+    with Load(running.source, topic, partitions=PARTITIONS, per_second=PER_SECOND) as load:
+        for role in roles:
+            load.wait_for_more(rng.randrange(PER_SECOND // 10, 2 * PER_SECOND))
+            kill_newest(running.node, role)
+        load.wait_for_more(PER_SECOND)
+        load.stop()
+    running.verify(topic, repeats_allowed=True)
+    wait_until(lambda: numbers(running.node) == (1, 1, 1, 1), APPEARS, "one of each is left, and no orphan")
+    running.node.wait_running()
+
+
+def numbers(node: Node) -> tuple[int, ...]:
+    """How many processes there are of each role but the lanes."""
+    return tuple(len(VICTIMS[role](node)) for role in ("node", "engine", "JVM", "daemon"))
+
+
+def test_an_orderly_restart_under_load_repeats_nothing(running: Running, rng: random.Random) -> None:
+    topic = running.source.create_topic(unique_name(f"{running.alias}-restarted"), PARTITIONS)
+    with Load(running.source, topic, partitions=PARTITIONS, per_second=PER_SECOND) as load:
+        running.node.wait_running()
+        load.wait_for_more(rng.randrange(PER_SECOND, 3 * PER_SECOND))
+        assert running.node.stop() == 0
+        running.node.start()
+        running.node.wait_running()
+        load.wait_for_more(PER_SECOND)
+        load.stop()
+    running.verify(topic, repeats_allowed=False)

@@ -1,0 +1,29 @@
+"""A Java MirrorMaker with exactly-once that was killed leaves source offsets behind that were never committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mm2.core.client_settings import ClientSettings
+from mm2.core.connect_offsets import SourceKey, encode_key, encode_position
+from mm2.core.names import TopicPartition
+from mm2.kafka.cluster import Cluster
+from mm2.node.source_offsets import SourceOffsets
+from tests.lab.cluster import KafkaCluster
+from tests.lab.records import Outgoing, write_transactions
+
+
+async def test_only_committed_offsets_count(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
+    """Else what the aborted transaction carried would be taken for copied, and lost."""
+    topic = cluster_b.create_topic(unique("mm2-offsets"), 25, config={"cleanup.policy": "compact"})
+    partition = TopicPartition("orders", 0)
+    key = encode_key(SourceKey(cluster="A", topic=partition.topic, partition=partition.partition))
+    transactions = [
+        ([Outgoing(key=key, value=encode_position(100), partition=3)], True),
+        ([Outgoing(key=key, value=encode_position(200), partition=3)], False),
+    ]
+    write_transactions(cluster_b.bootstrap, topic, transactions, transactional_id=unique("A-mm2"))
+    async with Cluster(ClientSettings(bootstrap_servers=(cluster_b.bootstrap,), alias="B")) as cluster:
+        offsets = SourceOffsets(cluster, topic, "A", partitions=25)
+        await offsets.refresh()
+        assert offsets.position(partition) == 100

@@ -1,0 +1,47 @@
+"""What Java's answers (tests/golden) do not reach: how refusals read, and filters made of patterns."""
+
+from __future__ import annotations
+
+import pytest
+
+from mm2.config.filters import NameFilter, NamePattern, PropertyFilter
+from mm2.config.java_regex import compile_java
+from mm2.config.java_regex_sets import JavaRegexError
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("a{2,1}", "is no Java regular expression"),
+        ("a{1|3}", "a comma parts the list"),
+        ("(?x)a", "flags other than i and s have no equal here (x)"),
+        (r"\p{javaLowerCase}", r"\p{javaLowerCase} has no equal here"),
+        ("a)", "a ) has no ( before it"),
+        ("[b-a]", "the range b-a runs backwards"),
+        ("\\", "it ends too early"),
+    ],
+)
+def test_refusals_say_why(pattern: str, words: str) -> None:
+    with pytest.raises(JavaRegexError) as refused:
+        compile_java(pattern)
+    assert words in str(refused.value)
+
+
+def test_patterns_are_joined_as_java_joins_them() -> None:
+    pattern = NamePattern.of(("(?i)orders", "Fx", r"a(b)\1"))
+    assert [name for name in ("ORDERS", "fx", "Fx", "abb", "ab") if pattern(name)] == ["ORDERS", "fx", "Fx", "abb"]
+    assert pattern.elements == ("(?i)orders", "Fx", r"a(b)\1")
+
+
+def test_a_reference_takes_as_many_digits_as_there_are_groups() -> None:
+    ten = "(a)(b)(c)(d)(e)(f)(g)(h)(i)(j)"
+    assert compile_java(ten + r"\10").fullmatch("abcdefghijj")
+    assert compile_java(ten + r"\11").fullmatch("abcdefghija1")
+
+
+def test_no_pattern_matches_nothing() -> None:
+    nothing = NamePattern.of(())
+    assert not nothing("")
+    assert not NameFilter(include=nothing, exclude=nothing)("a")
+    assert NameFilter(include=NamePattern.of((".*",)), exclude=nothing)("a")
+    assert PropertyFilter(nothing)("retention.ms")

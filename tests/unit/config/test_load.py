@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+from mm2.config.load import load
+from mm2.core.names import Flow
+from mm2.core.policies import DefaultReplicationPolicy, IdentityReplicationPolicy
+from tests.unit.config.files import flow, loaded, settings
+
+
+def test_defaults(tmp_path: Path) -> None:
+    node = settings(tmp_path)
+    assert [(flow.flow, flow.enabled, flow.heartbeats) for flow in node.flows] == [
+        (Flow("A", "B"), True, True),
+        (Flow("B", "A"), False, True),
+    ]
+    assert node.clusters == ("A", "B")
+    assert node.rest.listeners is None
+    assert node.own.lanes is None
+    assert node.own.lane_buffer_bytes == 64 * 1024 * 1024
+    assert (node.own.log_level, node.own.log_format) == ("INFO", "text")
+    assert node.spark == {}
+    first = node.flows[0]
+    assert first.source.tasks_max == 1
+    assert first.worker.group_id == "A-mm2"
+    assert first.worker.offset_flush_interval_ms == 5_000
+    assert first.worker.task_shutdown_graceful_timeout_ms == 10_000
+    assert first.own.offset_translation == "exact"
+    assert first.policy == DefaultReplicationPolicy()
+
+
+def test_storage_topics_and_their_settings(tmp_path: Path) -> None:
+    storage = flow(
+        tmp_path,
+        "offset.storage.replication.factor = 1\nB.offset.storage.partitions = 3\noffset.storage.segment.bytes = 1000\n"
+        "status.storage.topic = states\nconfig.storage.cleanup.policy = delete\n",
+    ).storage
+    assert (storage.offsets.name, storage.offsets.partitions, storage.offsets.replication_factor) == (
+        "mm2-offsets.A.internal",
+        3,
+        1,
+    )
+    assert storage.offsets.configs == (("segment.bytes", "1000"),)
+    assert (storage.statuses.name, storage.statuses.partitions) == ("states", 5)
+    assert (storage.configs.name, storage.configs.partitions, storage.configs.configs) == (
+        "mm2-configs.A.internal",
+        1,
+        (),
+    )
+
+
+def test_filters_choose_as_written(tmp_path: Path) -> None:
+    chosen = flow(
+        tmp_path, "topics = orders\\\\..*, Fx\nA->B.topics.exclude = .*-old\ngroups =\nconfig.properties.exclude =\n"
+    )
+    names = ("orders.eu", "orders.eu-old", "orders", "Fx", "fx")
+    assert [name for name in names if chosen.topic_filter(name)] == ["orders.eu", "Fx"]
+    assert not chosen.group_filter("anything")
+    assert chosen.config_property_filter("min.insync.replicas")
+    assert not flow(tmp_path).config_property_filter("min.insync.replicas")
+
+
+def test_old_names_of_filters_work_where_the_new_one_is_missing(tmp_path: Path) -> None:
+    result = loaded(tmp_path, "topics.blacklist = a\nA->B.groups.blacklist = g\ngroups.exclude = h\n")
+    assert result.settings is not None
+    chosen = result.settings.flows[0]
+    assert (chosen.source.topics_exclude, chosen.checkpoint.groups_exclude) == (("a",), ("h",))
+    assert [problem.line for problem in result.problems if "old name" in problem.text] == [5, 6]
+
+
+def test_the_policy_of_the_file(tmp_path: Path) -> None:
+    lines = "replication.policy.separator = _\nreplication.policy.internal.topic.separator.enabled = false\n"
+    assert flow(tmp_path, lines).policy == DefaultReplicationPolicy(separator="_", internal_separator_enabled=False)
+    name = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    identity = flow(tmp_path, f"A->B.replication.policy.class = {name}\n").policy
+    assert identity == IdentityReplicationPolicy(source_alias="A")
+
+
+def test_java_s_own_classes_may_be_named(tmp_path: Path) -> None:
+    mirror = "org.apache.kafka.connect.mirror"
+    result = loaded(
+        tmp_path,
+        f"topic.filter.class = {mirror}.DefaultTopicFilter\ntransforms =\nerrors.tolerance = none\n",
+    )
+    assert result.problems == ()
+
+
+def test_named_clusters_choose_flows_by_their_target(tmp_path: Path) -> None:
+    result = loaded(tmp_path, "B->A.enabled = true\n", clusters=("A",))
+    assert result.settings is not None
+    assert [str(flow.flow) for flow in result.settings.flows] == ["B->A"]
+
+
+def test_spark_and_own_keys(tmp_path: Path) -> None:
+    node = settings(
+        tmp_path,
+        "spark.master = local[2,4]\nspark.ssl.keyPassword = sesame\nmm2.lanes = 3\nmm2.log.level = debug\n"
+        "listeners = http://127.0.0.1:8083, http://[::1]:0/\nmm2.log.format = json\n",
+    )
+    assert node.spark == {"spark.master": "local[2,4]", "spark.ssl.keyPassword": "sesame"}
+    assert "sesame" not in repr(node)
+    assert (node.own.lanes, node.own.log_level, node.own.log_format) == (3, "DEBUG", "json")
+    assert node.rest.listeners == ("http://127.0.0.1:8083", "http://[::1]:0/")
+
+
+def test_a_flow_of_its_own_has_keys_of_its_own(tmp_path: Path) -> None:
+    flows = settings(tmp_path, "mm2.offset.translation = compatible\nA->B.mm2.offset.translation = exact\n").flows
+    assert [flow.own.offset_translation for flow in flows] == ["exact", "compatible"]
+
+
+def test_settings_travel(tmp_path: Path) -> None:
+    node = settings(tmp_path, "topics = orders.*\n")
+    assert pickle.loads(pickle.dumps(node)) == node
+
+
+def test_a_cluster_may_be_called_as_keys_begin(tmp_path: Path) -> None:
+    path = tmp_path / "mm2.properties"
+    path.write_text(
+        "clusters = source, topics\nsource.bootstrap.servers = a:1\ntopics.bootstrap.servers = b:1\n"
+        "source->topics.enabled = true\ntopics.exclude = x\n"
+    )
+    result = load(path)
+    assert result.problems == ()
+    assert result.settings is not None
+    assert result.settings.flows[0].source.topics_exclude == ("x",)
+
+
+def test_every_problem_is_told_once(tmp_path: Path) -> None:
+    result = loaded(tmp_path, "tasks.max = none\nreplication.factor = none\n")
+    assert result.settings is None
+    assert [problem.line for problem in result.problems] == [5, 6]
+
+
+def test_offset_syncs_may_be_off_where_nothing_is_said_of_them(tmp_path: Path) -> None:
+    assert not flow(tmp_path, "emit.offset-syncs.enabled = false\n").source.emit_offset_syncs_enabled
