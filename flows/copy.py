@@ -188,7 +188,7 @@ class PartitionCopy:
         self._corrupt_fetches += 1
         words = f"fetch {self.source}: {trouble}"
         if isinstance(trouble, CorruptBatchError) and self._corrupt_fetches < CORRUPT_ATTEMPTS:
-            self._trouble.passing(words)
+            self._trouble.source_passing(words)
             self._park(self._source_backoff.next(), now)
         else:
             self._trouble.cannot_copy(self.fetch_offset, words)
@@ -199,13 +199,17 @@ class PartitionCopy:
         self._trouble.cannot_fetch(words)
         self._park(FAILED_RETRY_S, now)
 
-    def troubled(self, words: str) -> None:
-        """A cluster does not answer, for a reason that is not this partition's."""
-        self._trouble.passing(words)
+    def source_troubled(self, words: str) -> None:
+        """The source does not answer, for a reason that is not this partition's."""
+        self._trouble.source_passing(words)
+
+    def target_troubled(self, words: str) -> None:
+        """The same of the target."""
+        self._trouble.target_passing(words)
 
     def fetch_troubled(self, words: str, now: float) -> None:
         """Fetching did not work this time."""
-        self._trouble.passing(words)
+        self._trouble.source_passing(words)
         self._park(self._source_backoff.next(), now)
 
     def _park(self, delay: float, now: float) -> None:
@@ -388,7 +392,7 @@ class PartitionCopy:
         return False
 
     def _try_again(self, refusal: Refusal, batch: Outgoing | None, now: float) -> None:
-        self._trouble.passing(sentence(self.source, self.target, batch, refusal))
+        self._trouble.target_passing(sentence(self.source, self.target, batch, refusal))
         if self._refused_since is None:
             self._refused_since = now
         delay = self._target_backoff.next()

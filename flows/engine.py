@@ -23,7 +23,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 
-from flows.lane import LaneTask, end_with_parent
+from flows.task import LaneTask, end_with_parent
 from mm2.core.lease import EngineOrders, EngineReport, LaneEnd, LaneStart
 
 log = logging.getLogger("mm2.engine")

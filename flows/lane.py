@@ -1,21 +1,10 @@
-"""One lane: the endless Spark task that runs slots (design: engine, lanes, leases).
-
-Spark is handed a `LaneTask`: a lane id, the node's URL and a token, nothing secret beyond that. Everything else comes
-with the lease. The task's Python process runs one asyncio loop; slots come and go with the orders.
-"""
+"""One lane: what an endless Spark task does, running slots as the node orders (design: engine, lanes, leases)."""
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import logging
 import os
-import signal
-import sys
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-
-from pyspark import TaskContext
 
 from flows.budget import ByteBudget
 from flows.lease import Lease, LeaseLostError
@@ -25,56 +14,27 @@ from mm2.core.names import Flow
 
 log = logging.getLogger("mm2.lane")
 
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
-
 STOP_WITHIN_S = 2.0
 """After a lost lease nothing may be written any more; open requests get this long to fall, then the process ends."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneTask:
-    """What travels inside the Spark plan."""
-
-    lane: int
-    node_url: str
-    token: str = field(repr=False)
-
-    def __call__(self, rows: Iterable[None]) -> Iterable[None]:
-        """Run the lane until it is told to end; takes and gives no rows (`RDD.mapPartitions`)."""
-        for _ in rows:
-            continue
-        context = TaskContext.get()
-        end_with_parent()
-        asyncio.run(run_lane(self, attempt=context.attemptNumber() if context else 0))
-        return iter(())
-
-
-def end_with_parent() -> None:
-    """Ask the kernel to end this process when the one that forked it dies, so that no worker outlives a killed JVM."""
-    if sys.platform == "linux":
-        parent = os.getppid()
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died before the call
-            os._exit(1)
-
-
-async def run_lane(task: LaneTask, *, attempt: int) -> None:
+async def run_lane(*, lane: int, node_url: str, token: str, attempt: int) -> None:
     """Hold the lease and carry out its orders until they say end. Raises LeaseLostError when the lease is gone."""
-    async with Lease(node_url=task.node_url, lane=task.lane, token=task.token, attempt=attempt) as lease:
+    async with Lease(node_url=node_url, lane=lane, token=token, attempt=attempt) as lease:
         orders = await lease.acquire()
-        lane = Lane(orders.buffer_bytes)
+        work = Lane(orders.buffer_bytes)
         try:
-            await lane.carry_out(orders)
-            while not orders.end or lane.busy:
-                await lane.carry_out(await lease.report(lane.progress()))
+            await work.carry_out(orders)
+            while not orders.end or work.busy:
+                await work.carry_out(await lease.report(work.progress()))
                 orders = lease.orders
-            await lease.report(lane.progress())
+            await lease.report(work.progress())
         except LeaseLostError:
-            log.exception("lane %d stops at once", task.lane)
+            log.exception("lane %d stops at once", lane)
             raise
         finally:
             async with asyncio.timeout(STOP_WITHIN_S):
-                await lane.close()
+                await work.close()
 
 
 class Lane:

@@ -38,13 +38,14 @@ class Tally:
 
 
 class Trouble:
-    """Why a partition does not get on. A failure stays until what failed has worked, so that it does not flicker while
-    it is tried again; passing trouble is only a sentence."""
+    """Why a partition does not get on, at the source or at the target. A failure stays until what failed has worked, so
+    that it does not flicker while it is tried again; passing trouble is only a sentence."""
 
-    __slots__ = ("_failed_at", "_fetch_failed", "words")
+    __slots__ = ("_failed_at", "_fetch_failed", "_source_words", "_target_words")
 
     def __init__(self) -> None:
-        self.words: str | None = None
+        self._source_words: str | None = None
+        self._target_words: str | None = None
         self._fetch_failed = False
         self._failed_at: int | None = None
 
@@ -52,27 +53,37 @@ class Trouble:
     def failed(self) -> bool:
         return self._fetch_failed or self._failed_at is not None
 
-    def passing(self, words: str) -> None:
-        """Something did not work this time."""
-        if not self.failed:
-            self.words = words
+    @property
+    def words(self) -> str | None:
+        """The sentence to show: of what failed rather than of what passes."""
+        if self._fetch_failed:
+            return self._source_words
+        return self._target_words if self._failed_at is not None else self._target_words or self._source_words
+
+    def source_passing(self, words: str) -> None:
+        """A fetch did not work this time."""
+        if not self._fetch_failed:
+            self._source_words = words
+
+    def target_passing(self, words: str) -> None:
+        """The target did not take something this time."""
+        if self._failed_at is None:
+            self._target_words = words
 
     def cannot_fetch(self, words: str) -> None:
         """Failed until a fetch works."""
-        self._fetch_failed, self.words = True, words
+        self._fetch_failed, self._source_words = True, words
 
     def cannot_copy(self, offset: int, words: str) -> None:
         """Failed until the record at source offset ``offset`` is copied."""
-        self._failed_at, self.words = offset, words
+        self._failed_at, self._target_words = offset, words
 
     def fetched(self) -> None:
         """A fetch worked."""
-        if self._fetch_failed:
-            self._fetch_failed, self.words = False, None
+        self._fetch_failed, self._source_words = False, None
 
     def copied_to(self, position: int) -> None:
         """The target took what lies before ``position``."""
-        if self._failed_at is not None and position > self._failed_at:
-            self._failed_at = None
-        if not self.failed:
-            self.words = None
+        if self._failed_at is not None and position <= self._failed_at:
+            return
+        self._failed_at, self._target_words = None, None

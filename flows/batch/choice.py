@@ -53,8 +53,8 @@ class BatchRules:
 
 
 LONG_LINK_BATCH_BYTES = 512 * 1024
-"""Over a long link a partition gets (batches in flight) x (bytes a batch) through in a round trip, however fast both ends
-are. There everything up to half of this is merged up to this: half of what a broker accepts by default."""
+"""Over a long link a partition gets (batches in flight) x (bytes a batch) through in a round trip, however fast both
+ends are. There everything up to half of this is merged up to this: half of what a broker accepts by default."""
 
 
 def rules_from(settings: ProduceSettings) -> BatchRules:

@@ -39,8 +39,8 @@ _GROUPS = ("?:", "?=", "?!", "?>", "?<=", "?<!")
 _FLAGS = regex.compile("(?P<on>[a-zA-Z]*)(?P<off>(?:-[a-zA-Z]*)?)(?P<end>[:)])")
 _QUANTIFIER = regex.compile(r"[?*+]|\{(?P<number>[0-9]+)(?:,(?P<number>[0-9]*))?\}")
 
-LONGEST_NAME = 32_767
-"""Bytes of a group id, the longest name that Kafka's protocol carries."""
+MOST_REPEATED = 1_000
+"""Topic names end at 249 signs, and `regex` builds what a number asks for: {100000000} would take gigabytes."""
 
 
 @lru_cache(maxsize=256)  # the same few lists are compiled for every flow of a file
@@ -127,8 +127,10 @@ class _Translator:
         match = _QUANTIFIER.match(self.text.pattern, self.text.position)
         if match is None:
             return ""
-        if any(int(number[:9]) > LONGEST_NAME for number in match.captures("number")):
-            raise JavaRegexError(f"cannot be honoured: no name has more than {LONGEST_NAME} signs to repeat")
+        if any(len(number) > 4 or int(number or 0) > MOST_REPEATED for number in match.captures("number")):
+            raise JavaRegexError(
+                f"cannot be honoured: a number in {{…}} may be {MOST_REPEATED} at most, longer than names are"
+            )
         self.text.position = match.end()
         mode = self.text.take() if self.text.next_is("?") or self.text.next_is("+") else ""
         return match[0] + mode

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
@@ -28,6 +28,10 @@ TRANSLATION = "translated offsets"
 CROSS_ORIGIN = "REST pages for other origins"
 
 
+_LISTENER = re.compile(r"http://(?:\[[0-9a-z:.%]+\]|[0-9a-z._-]*):(?P<port>[0-9]{1,5})/?", re.IGNORECASE)
+"""An empty host is every interface."""
+
+
 def _listener_urls(urls: tuple[str, ...]) -> tuple[str, ...]:
     if not any(urls):
         raise refuse("must name at least one URL such as http://127.0.0.1:8083")
@@ -43,11 +47,8 @@ def _listener_urls(urls: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _is_http_url(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme == "http" and parts.port is not None and parts.path in ("", "/")
-    except ValueError:
-        return False  # brackets without an address, or a port that is none
+    match = _LISTENER.fullmatch(url)
+    return match is not None and int(match["port"]) <= 65_535
 
 
 class RestSettings(KeyModel):
@@ -66,7 +67,7 @@ class RestSettings(KeyModel):
         "rest.advertised.host.name", None, "The host other nodes reach this one by."
     )
     advertised_port: OptionalInt = key("rest.advertised.port", None, "The port other nodes reach this one by.")
-    advertised_listener: OptionalString = key(
+    advertised_listener: Annotated[OptionalString, one_of("http", "https", ignore_case=True)] = key(
         "rest.advertised.listener", None, "`http` or `https`: the listener other nodes use."
     )
     access_control_allow_origin: String = key(

@@ -19,8 +19,8 @@ class SourceOffsets:
     """The fold of the offsets topic for one source cluster; Java's records and ours alike (mm2-compat §2.3).
     ``partitions`` is how many the topic really has.
 
-    Invariants: (A) a position is never older than what was in the topic when `refresh` was last called. (B) What was
-    written in a transaction that was aborted does not count: the records it speaks of are aborted too.
+    Invariants: (A) a position is never older than what was committed in the topic when `refresh` was last called.
+    (B) What an aborted transaction wrote does not count: the records it speaks of are aborted too.
     """
 
     def __init__(self, cluster: Cluster, topic: str, source_alias: str, *, partitions: int) -> None:

@@ -65,7 +65,6 @@ class SourceTask:
         self._node_id = node_id
         self._remote_topics = RemoteTopics(settings, source, target)
         self._discovery: Discovery | None = None
-        self._remote_names: dict[str, str] = {}
         self._assignment: dict[TopicPartition, int] = {}
         self._table = SlotTable()
         self._granted: dict[int, frozenset[TopicPartition]] = {}
@@ -161,7 +160,6 @@ class SourceTask:
             if topic.error is not None and (before is None or topic not in before.topics):
                 log.warning("%s: topic %s: %s", self._flow, topic.topic, topic.error)
         self._discovery = discovery
-        self._remote_names = {topic.topic: topic.remote_topic for topic in discovery.topics}
         slots = spread(discovery.partitions, tasks_max=self._settings.source.tasks_max, previous=self._assignment)
         self._assignment = {partition: slot for slot, partitions in enumerate(slots) for partition in partitions}
         self._table.assign(dict(enumerate(slots)))
@@ -249,7 +247,7 @@ class SourceTask:
                 PartitionLease(
                     topic=partition.topic,
                     partition=partition.partition,
-                    remote_topic=self._remote_names[partition.topic],
+                    remote_topic=settings.policy.format_remote_topic(self._flow.source, partition.topic),
                     start_offset=self._offsets.position(partition),
                 )
                 for partition in sorted(self._granted[slot])

@@ -1,0 +1,89 @@
+"""Clusters of three brokers whose leaders move, by command and by death: order is kept, nothing is lost or repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka import ElectionType
+from confluent_kafka import TopicPartition as Place
+
+from tests.faults.load import Load
+from tests.lab.cluster import KafkaCluster
+from tests.lab.fixtures import unique_name
+from tests.lab.node import Node
+from tests.lab.settings import one_flow
+from tests.lab.verify import wait_until_copied
+from tests.lab.waiting import wait_until
+
+COPIED = 90.0  # seconds: six brokers, Spark and a writer share the cores
+PARTITIONS = 6
+PER_SECOND = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A node between two clusters of three brokers."""
+
+    node: Node
+    source: KafkaCluster
+    target: KafkaCluster
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    with KafkaCluster("source", brokers=3) as source, KafkaCluster("target", brokers=3) as target:
+        properties = one_flow(source, target, topics="orders-.*") | {
+            "replication.factor": "3",
+            "mm2.lanes": "1",
+            "B.session.timeout.ms": "60000",  # the group's coordinator dies too: that costs nobody the lead
+        }
+        with Node(properties) as node:
+            node.wait_running()
+            yield Running(node, source, target)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_leaders_come_and_go_under_load(running: Running, side: str) -> None:
+    cluster = running.source if side == "source" else running.target
+    topic = running.source.create_topic(unique_name("orders"), PARTITIONS)
+    name = topic if side == "source" else f"A.{topic}"
+    with Load(running.source, topic, partitions=PARTITIONS, per_second=PER_SECOND) as load:
+        load.wait_for_more(PER_SECOND)
+        leader = cluster.leader(name)
+        leader.restart()  # in order: leaderships move away first
+        load.wait_for_more(PER_SECOND)
+        prefer_again(cluster, name)
+        load.wait_for_more(PER_SECOND)
+
+        leader = cluster.leader(name)
+        leader.kill()
+        load.wait_for_more(3 * PER_SECOND)  # others have taken over
+        leader.restart()
+        prefer_again(cluster, name)
+        load.wait_for_more(PER_SECOND)
+        load.stop()
+    wait_until_copied((running.source.bootstrap, topic), (running.target.bootstrap, f"A.{topic}"), COPIED)
+    wait_until(lambda: running.node.healthy, 30, "the node is well")
+
+
+def prefer_again(cluster: KafkaCluster, topic: str) -> None:
+    """Leaderships go back to the first replica of each partition, once all replicas have caught up."""
+
+    def caught_up() -> bool:
+        known = cluster.admin.list_topics(topic, timeout=10).topics[topic].partitions.values()
+        return all(len(partition.isrs) == 3 for partition in known)
+
+    wait_until(caught_up, COPIED, f"all replicas of {topic} are in sync")
+    places = [Place(topic, number) for number in range(PARTITIONS)]
+    cluster.admin.elect_leaders(ElectionType.PREFERRED, places).result(30)
+
+
+def test_remote_topics_have_three_copies(running: Running) -> None:
+    topic = running.source.create_topic(unique_name("orders"), 2)
+    wait_until(lambda: f"A.{topic}" in running.target.admin.list_topics(timeout=10).topics, 60, f"{topic} has its copy")
+    remote = running.target.admin.list_topics(timeout=10).topics[f"A.{topic}"]
+    assert [len(partition.replicas) for partition in remote.partitions.values()] == [3, 3]
+    internal = running.target.admin.list_topics(timeout=10).topics["mm2-offsets.A.internal"]
+    assert {len(partition.replicas) for partition in internal.partitions.values()} == {3}

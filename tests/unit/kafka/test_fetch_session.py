@@ -1,0 +1,88 @@
+"""The client's half of KIP-227."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aiokafka.protocol.fetch as theirs
+
+from mm2.core.client_settings import FetchSettings
+from mm2.core.names import TopicPartition
+from mm2.kafka.error_codes import ErrorCode
+from mm2.kafka.fetch_session import FetchSession
+from mm2.kafka.raw_fetch import FetchAnswer, FetchFrom
+
+ONE, TWO = TopicPartition("t", 1), TopicPartition("t", 2)
+
+
+def sent(session: FetchSession) -> tuple[int, int, dict[int, int], list[int]]:
+    """Session id, epoch, {partition: offset}, forgotten partitions of the next request."""
+    request = session.request(FetchSettings(), max_bytes=1_000, max_wait_ms=10).prepare({1: (4, 11)})
+    decoded: Any = theirs.FetchRequest_v11.decode(request.encode())
+    offsets = {row[0]: row[2] for _, rows in decoded.topics for row in rows}
+    forgotten = [number for _, numbers in decoded.forgotten_topics_data for number in numbers]
+    return decoded.session_id, decoded.session_epoch, offsets, forgotten
+
+
+def answer(error: int = 0, session_id: int = 77) -> FetchAnswer:
+    return FetchAnswer(0, error, session_id, [], 0)
+
+
+def established() -> FetchSession:
+    session = FetchSession()
+    session.want(ONE, FetchFrom(10, 100))
+    session.want(TWO, FetchFrom(20, 100))
+    assert sent(session) == (0, 0, {1: 10, 2: 20}, [])
+    session.answered(answer())
+    return session
+
+
+def test_only_changes_are_named() -> None:
+    session = established()
+    assert sent(session) == (77, 1, {}, [])
+    session.answered(answer())
+    session.want(ONE, FetchFrom(15, 100))
+    session.want(TWO, FetchFrom(20, 100))  # as before
+    assert sent(session) == (77, 2, {1: 15}, [])
+    session.answered(answer())
+    session.want(TWO, None)
+    assert len(session) == 1
+    assert sent(session) == (77, 3, {}, [2])
+
+
+def test_a_partition_that_leaves_and_comes_back_between_two_requests_is_named_again() -> None:
+    session = established()
+    session.want(ONE, None)
+    session.want(ONE, FetchFrom(10, 100))
+    assert sent(session) == (77, 1, {1: 10}, [])
+
+
+def test_after_a_session_error_everything_is_named() -> None:
+    session = established()
+    session.want(ONE, FetchFrom(15, 100))
+    sent(session)
+    session.answered(answer(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0))
+    assert sent(session) == (0, 0, {1: 15, 2: 20}, [])
+    session.answered(answer(0, 78))
+    session.answered(answer(ErrorCode.INVALID_FETCH_SESSION_EPOCH, 78))
+    assert sent(session) == (78, 0, {1: 15, 2: 20}, []), "the old session is closed by naming it"
+
+
+def test_a_lost_answer_ends_the_session() -> None:
+    session = established()
+    session.want(TWO, None)
+    sent(session)
+    session.lost()
+    assert sent(session) == (77, 0, {1: 10}, [])
+
+
+def test_a_broker_without_sessions_is_always_asked_for_everything_in_turn() -> None:
+    session = FetchSession()
+    session.want(ONE, FetchFrom(10, 100))
+    session.want(TWO, FetchFrom(20, 100))
+    sent(session)
+    session.answered(answer(0, 0))
+    session.want(ONE, FetchFrom(15, 100))
+    _, epoch, offsets, _ = sent(session)
+    assert epoch == 0
+    assert list(offsets.items()) == [(2, 20), (1, 15)], "what had data goes to the end"
