@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from typing import Protocol
+from collections import Counter
+from collections.abc import Sequence
 
 from flows.batch.choice import BatchRules, Reason, for_long_link
 from flows.batch.header import CorruptBatchError
-from flows.batch.outgoing import Outgoing, ProducerId, SourceBatch
+from flows.batch.outgoing import Outgoing, ProducerId
 from flows.batch.pack import pack, split
-from flows.intake import take_in
+from flows.inlet import Inlet
 from flows.line import Line, Place
 from flows.outcomes import Refusal, Verdict, sentence
 from flows.patience import (
@@ -22,41 +22,23 @@ from flows.patience import (
     STUCK_AFTER_S,
 )
 from flows.starts import CannotStart, GoOn
+from flows.surroundings import Surroundings
 from flows.tally import Tally, Trouble
-from mm2.core.lease import Loss, PartitionLease, PartitionProgress, TaskState
+from mm2.core.lease import Loss, PartitionLease
 from mm2.core.names import TopicPartition
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.error_codes import ErrorCode
 from mm2.kafka.raw_fetch import FetchedPartition
 
 
-class Surroundings(Protocol):
-    """What a partition asks of the slot around it. None of these calls back into the partition at once."""
-
-    def release(self, count: int) -> None:
-        """Bytes are done with."""
-
-    def fetch_changed(self, copy: PartitionCopy) -> None:
-        """``fetch_from`` answers something else now."""
-
-    def send_changed(self, copy: PartitionCopy) -> None:
-        """``sendable`` may be true now."""
-
-    def wake_later(self, copy: PartitionCopy, delay: float) -> None:
-        """Call ``wake`` after ``delay`` seconds."""
-
-    def acknowledged(self, copy: PartitionCopy, batch: Outgoing, base_offset: int) -> None:
-        """The target has this batch and all before it; ``base_offset`` is -1 if it does not say where."""
-
-
 class PartitionCopy:
     """A state machine without I/O and clock. ``now`` is monotonic seconds, ``wall`` epoch seconds.
 
     (A) ``position`` is the first source offset not known to be copied; no record at or after it counts as stored.
-    (B) Fetching goes on where the last waiting batch ends: queue and line hold everything from ``position`` up to
-        ``fetch_offset``, in order, except what carries no data.
+    (B) Inlet and line hold everything from ``position`` up to where fetching goes on, in order, except what carries no
+        data.
     (C) ``held`` bytes are counted in the lane's budget and given back exactly once.
-    (D) A refused batch is tried again, split, or named in ``error``; it is never passed over.
+    (D) A refused batch is tried again, split, or named in ``trouble``; it is never passed over.
     """
 
     def __init__(
@@ -76,54 +58,52 @@ class PartitionCopy:
         self.lease = lease
         self.source = TopicPartition(lease.topic, lease.partition)
         self.target = TopicPartition(lease.remote_topic, lease.partition)
-        self.fetch_offset = lease.start_offset
         self.position = -1 if lease.start_offset is None else lease.start_offset
         self.stored = lease.start_offset
         self.last_copied: int | None = None
         self.end_offset = -1
         self.held = 0
-        self.draining = False
         self.losses: list[Loss] = []
+        self.trouble = Trouble()
+        self.tally = Tally()
+        self.caught_up = now
         self._around = surroundings
         self._rules = rules
         self._far_rules = for_long_link(rules)
         self._quickest_ack = 0.0
-        self._check_crcs = check_crcs
         self._max_held = max_held
-        self._queue: deque[SourceBatch] = deque()
+        self._inlet = Inlet(lease.start_offset, check_crcs=check_crcs)
         self._line = Line(max_in_flight=max_in_flight)
         self._source_backoff = source_backoff
         self._target_backoff = target_backoff
         self._limit: int | None = None
         self._counts = counts
         self._not_before = 0.0  # sending waits until then
-        self._parked_until: float | None = None  # fetching waits until then
-        self._full = False  # fetching waits for acknowledgements
-        self._shed = False  # the same, because the target takes nothing: what waited was given back
         self._refused_since: float | None = None
         self._corrupt_fetches = self._corrupt_sends = 0
-        self._trouble = Trouble()
-        self._tally = Tally()
-        self._caught_up = self._last_ack = self._sent_since = now
+        self._last_ack = self._sent_since = now
 
     # -- the source's side
 
     @property
     def fetch_from(self) -> int | None:
-        """The offset to fetch from; None while nothing is to be fetched."""
-        if self.draining or self._full or self._shed or self._parked_until is not None:
-            return None
-        return self.fetch_offset
+        """The offset to fetch from; None while nothing is to be fetched, or it is not known from where."""
+        return self._inlet.wanted
+
+    @property
+    def fetch_offset(self) -> int | None:
+        """Where fetching goes on, now or later; None while that is not known."""
+        return self._inlet.offset
 
     @property
     def full(self) -> bool:
         """Whether only acknowledgements are waited for until fetching goes on."""
-        return self._full
+        return self._inlet.full
 
     @property
     def needs_start(self) -> bool:
         """Whether an offset has to be chosen (``start_at``) before anything can be fetched."""
-        return self.fetch_offset is None and not self.draining and self._parked_until is None
+        return self._inlet.offset is None and self._inlet.open
 
     @property
     def probing(self) -> bool:
@@ -146,36 +126,33 @@ class PartitionCopy:
                     reason=start.reason,
                 )
             )
-        self.fetch_offset = start.offset
+        self._inlet.offset = start.offset
         self._skip_to(start.offset, now)
         self._around.fetch_changed(self)
 
     def arrived(self, asked: int, fetched: FetchedPartition, end_offset: int, now: float, wall: float) -> int:
         """Part of a fetch answer without error, asked for at ``asked``; returns the bytes of it that are kept."""
-        if asked != self.fetch_from:
+        if asked != self._inlet.wanted:
             return 0  # meanwhile the offset changed or fetching stopped
-        self._trouble.fetched()
+        self.trouble.fetched()
         self._source_backoff.reset()
         if end_offset >= 0:
             self.end_offset = end_offset
-        kept = 0
-        if fetched.records:
-            kept = self._take_in(asked, fetched, now, wall)
+        kept = self._take_in(asked, fetched, now, wall) if fetched.records else 0
         self._note_caught_up(now)
         return kept
 
     def _take_in(self, asked: int, fetched: FetchedPartition, now: float, wall: float) -> int:
-        intake = take_in(fetched, asked, check_crcs=self._check_crcs, arrived=wall)
-        self.fetch_offset = intake.next_offset
+        waited = bool(self._inlet.queue)
+        intake = self._inlet.take_in(fetched, wall)
         if intake.skipped is not None:
-            self._skip_to(intake.skipped, now)
+            self._skip(intake.skipped, now)
         kept = 0
         if intake.batches:
             kept = intake.batches[-1].held
             self.held += kept
-            self._queue.extend(intake.batches)
-            self._full = self.held >= self._max_held
-            self._tally.arrived(intake.batches)
+            self._inlet.full = self.held >= self._max_held
+            self.tally.arrived(intake.batches)
             self._around.send_changed(self)
         if intake.next_offset > asked:
             self._corrupt_fetches = 0

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from mm2.cli.trouble import CommandError
+from mm2.config.environment import Environment
 
 LOG_NAME = "mirrorMaker.out"
 """As Java's script calls it."""
 
 
-def log_file(directory: Path, environment: Mapping[str, str]) -> Path:
+def log_file(directory: Path, environment: Environment) -> Path:
     """Where a daemon writes: LOG_DIR as in Java's script, else ``directory``."""
-    return Path(environment.get("LOG_DIR") or directory, LOG_NAME)
+    return (environment.log_dir or directory) / LOG_NAME
 
 
 def detach(log: Path) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +12,7 @@ from mm2 import app
 from mm2.cli.daemon import detach, log_file
 from mm2.cli.parameters import Clusters, File
 from mm2.cli.trouble import DONE, USAGE
+from mm2.config.environment import Environment
 from mm2.config.load import load
 
 
@@ -37,7 +37,7 @@ def connect_mirror_maker(
     if loaded.settings is None:  # said here, where somebody reads it, rather than in the log
         print(*loaded.problems, sep="\n", file=sys.stderr)  # noqa: T201 a command's answer
         return USAGE
-    log = log_file(Path.cwd(), os.environ)
+    log = log_file(Path.cwd(), Environment())
     pid = detach(log)
     if pid is None:
         return app.run(file, clusters)

@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from mm2.config.environment import Environment
+
 log = logging.getLogger("mm2.engine")
 
 FIRST_RESTART_S = 1.0
@@ -61,7 +63,7 @@ class EngineProcess:
         wait = FIRST_RESTART_S
         while not self._closing:
             began = asyncio.get_running_loop().time()
-            trouble = await java_trouble(self._environment)
+            trouble = await java_trouble(Environment())
             if trouble is None:
                 trouble = await self._run_once()
             if self._closing:
@@ -158,10 +160,9 @@ def engine_environment(spark: Mapping[str, str], temp_dir: Path) -> dict[str, st
     return environment
 
 
-async def java_trouble(environment: Mapping[str, str]) -> str | None:
+async def java_trouble(environment: Environment) -> str | None:
     """Why Spark's JVM cannot start here, as a sentence with the repair; None when Java is new enough."""
-    home = environment.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else "java"
+    java = str(environment.java_home / "bin" / "java") if environment.java_home else "java"
     repair = f"install Java {OLDEST_JAVA} or newer (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
     if shutil.which(java) is None:
         return f"Spark needs Java and there is no {java}: {repair}"

@@ -11,6 +11,7 @@ import pytest
 
 from mm2.cli.daemon import detach, log_file
 from mm2.cli.trouble import CommandError
+from mm2.config.environment import Environment
 from tests.lab.waiting import wait_until
 
 PROGRAM = """
@@ -28,9 +29,11 @@ time.sleep(60)
 """
 
 
-def test_where_it_writes(tmp_path: Path) -> None:
-    assert log_file(tmp_path, {}) == tmp_path / "mirrorMaker.out"
-    assert log_file(tmp_path, {"LOG_DIR": "/var/log/mm2"}) == Path("/var/log/mm2/mirrorMaker.out")
+def test_where_it_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOG_DIR", raising=False)
+    assert log_file(tmp_path, Environment()) == tmp_path / "mirrorMaker.out"
+    monkeypatch.setenv("LOG_DIR", "/var/log/mm2")
+    assert log_file(tmp_path, Environment()) == Path("/var/log/mm2/mirrorMaker.out")
 
 
 def test_it_leaves_terminal_and_caller_behind(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_request(version: int) -> None:
     ours = request().prepare({1: (4, version)})
     assert ours.encode() == struct.encode()
     assert ours.API_KEY == 1
-    assert ours.API_VERSION == version
+    assert version == ours.API_VERSION
     header = struct.build_request_header(correlation_id=9, client_id="mm2")
     assert ours.build_request_header(9, "mm2").encode() == header.encode()
 

@@ -31,7 +31,7 @@ def test_request(version: int) -> None:
     ours = REQUEST.prepare({0: (3, version)})
     assert ours.encode() == struct.encode()
     assert ours.API_KEY == 0
-    assert ours.API_VERSION == version
+    assert version == ours.API_VERSION
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -1,0 +1,29 @@
+"""What a partition sees of the slot around it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from flows.batch.outgoing import Outgoing
+
+if TYPE_CHECKING:
+    from flows.copy import PartitionCopy
+
+
+class Surroundings(Protocol):
+    """What a partition asks for. None of these calls back into the partition at once."""
+
+    def release(self, count: int) -> None:
+        """Bytes are done with."""
+
+    def fetch_changed(self, copy: PartitionCopy) -> None:
+        """``fetch_from`` answers something else now."""
+
+    def send_changed(self, copy: PartitionCopy) -> None:
+        """``sendable`` may be true now."""
+
+    def wake_later(self, copy: PartitionCopy, delay: float) -> None:
+        """Call ``wake`` after ``delay`` seconds."""
+
+    def acknowledged(self, copy: PartitionCopy, batch: Outgoing, base_offset: int) -> None:
+        """The target has this batch and all before it; ``base_offset`` is -1 if it does not say where."""
