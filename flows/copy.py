@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from flows.batch.choice import BatchRules, Reason, for_long_link
 from flows.batch.header import CorruptBatchError
-from flows.batch.outgoing import Outgoing, ProducerId
+from flows.batch.outgoing import Outgoing, ProducerId, SourceBatch
 from flows.batch.pack import pack, split
 from flows.inlet import Inlet
 from flows.line import Line, Place
@@ -20,6 +20,7 @@ from flows.patience import (
     LONG_LINK_S,
     MISSING_PATIENCE_S,
     STUCK_AFTER_S,
+    STUCK_RETRY_S,
 )
 from flows.starts import CannotStart, GoOn
 from flows.surroundings import Surroundings
@@ -55,7 +56,6 @@ class PartitionCopy:
         counts: Counter[Reason],
         now: float,
     ) -> None:
-        self.lease = lease
         self.source = TopicPartition(lease.topic, lease.partition)
         self.target = TopicPartition(lease.remote_topic, lease.partition)
         self.position = -1 if lease.start_offset is None else lease.start_offset
@@ -70,18 +70,18 @@ class PartitionCopy:
         self._around = surroundings
         self._rules = rules
         self._far_rules = for_long_link(rules)
-        self._quickest_ack = 0.0
         self._max_held = max_held
         self._inlet = Inlet(lease.start_offset, check_crcs=check_crcs)
         self._line = Line(max_in_flight=max_in_flight)
         self._source_backoff = source_backoff
         self._target_backoff = target_backoff
-        self._limit: int | None = None
         self._counts = counts
+        self._limit: int | None = None  # the target refused batches not much larger
         self._not_before = 0.0  # sending waits until then
         self._refused_since: float | None = None
         self._corrupt_fetches = self._corrupt_sends = 0
         self._last_ack = self._sent_since = now
+        self._quickest_ack = 0.0
 
     # -- the source's side
 
@@ -116,16 +116,8 @@ class PartitionCopy:
             self.fetch_failed(f"fetch {self.source}: {start.reason}", now)
             return
         if start.lost is not None:
-            first, until = start.lost
-            self.losses.append(
-                Loss(
-                    topic=self.source.topic,
-                    partition=self.source.partition,
-                    first=first,
-                    until=until,
-                    reason=start.reason,
-                )
-            )
+            topic, partition, (first, until) = self.source.topic, self.source.partition, start.lost
+            self.losses.append(Loss(topic=topic, partition=partition, first=first, until=until, reason=start.reason))
         self._inlet.offset = start.offset
         self._skip_to(start.offset, now)
         self._around.fetch_changed(self)
@@ -143,96 +135,82 @@ class PartitionCopy:
         return kept
 
     def _take_in(self, asked: int, fetched: FetchedPartition, now: float, wall: float) -> int:
-        waited = bool(self._inlet.queue)
         intake = self._inlet.take_in(fetched, wall)
         if intake.skipped is not None:
-            self._skip(intake.skipped, now)
+            self._skip_to(intake.skipped, now)
         kept = 0
         if intake.batches:
             kept = intake.batches[-1].held
             self.held += kept
+            self._inlet.queue.extend(intake.batches)
             self._inlet.full = self.held >= self._max_held
             self.tally.arrived(intake.batches)
             self._around.send_changed(self)
         if intake.next_offset > asked:
             self._corrupt_fetches = 0
         elif intake.trouble is not None:
-            self._unreadable(intake.trouble, now)
+            self._unreadable(intake.trouble, asked, now)
         return kept
 
-    def _unreadable(self, trouble: Exception, now: float) -> None:
-        assert self.fetch_offset is not None
+    def _unreadable(self, trouble: Exception, offset: int, now: float) -> None:
         self._corrupt_fetches += 1
         words = f"fetch {self.source}: {trouble}"
         if isinstance(trouble, CorruptBatchError) and self._corrupt_fetches < CORRUPT_ATTEMPTS:
-            self._trouble.source_passing(words)
-            self._park(self._source_backoff.next(), now)
+            self.fetch_troubled(words, now)
         else:
-            self._trouble.cannot_copy(self.fetch_offset, words)
+            self.trouble.cannot_copy(offset, words)
             self._park(FAILED_RETRY_S, now)
 
     def fetch_failed(self, words: str, now: float) -> None:
         """Fetching is not possible until something changes at the source: FAILED, and tried again now and then."""
-        self._trouble.cannot_fetch(words)
+        self.trouble.cannot_fetch(words)
         self._park(FAILED_RETRY_S, now)
-
-    def source_troubled(self, words: str) -> None:
-        """The source does not answer, for a reason that is not this partition's."""
-        self._trouble.source_passing(words)
-
-    def target_troubled(self, words: str) -> None:
-        """The same of the target."""
-        self._trouble.target_passing(words)
 
     def fetch_troubled(self, words: str, now: float) -> None:
         """Fetching did not work this time."""
-        self._trouble.source_passing(words)
+        self.trouble.source_passing(words)
         self._park(self._source_backoff.next(), now)
 
     def _park(self, delay: float, now: float) -> None:
-        self._parked_until = now + delay
+        self._inlet.park(now + delay)
         self._around.fetch_changed(self)
         self._around.wake_later(self, delay)
 
     def wake(self, now: float) -> None:
         """A pause may be over."""
-        if self._parked_until is not None and now >= self._parked_until - EARLY_S:
-            self._parked_until = None
-            if self._trouble.failed:
+        if self._inlet.unpark(now):
+            if self.trouble.failed:
                 self._limit = None  # the target's limit may be another one now
             self._around.fetch_changed(self)
         self._around.send_changed(self)
 
-    def shed(self, now: float) -> None:
+    def shed(self) -> None:
         """Give back what waits and was not sent; it is fetched again after the target took what was."""
-        if not self._queue:
-            return
-        self._drop(self._queue)
-        self._queue.clear()
-        tail = self._line.tail
-        self.fetch_offset = self.position if tail is None else tail.until
-        self._shed = tail is not None
-        self._full = self.held >= self._max_held
+        if self._inlet.queue:
+            tail = self._line.tail
+            self._give_back(self._inlet.give_back(self.position if tail is None else tail.until))
+            self._inlet.shed = tail is not None
+            self._inlet.full = self.held >= self._max_held
+            self._around.fetch_changed(self)
+
+    def drain(self) -> None:
+        """Fetch no more and give back what was not sent; see ``idle``."""
+        self._inlet.closed = True
+        self.shed()
         self._around.fetch_changed(self)
 
-    def drain(self, now: float) -> None:
-        """Fetch no more and give back what was not sent; see ``idle``."""
-        self.draining = True
-        self.shed(now)
-        self._around.fetch_changed(self)
+    @property
+    def draining(self) -> bool:
+        return self._inlet.closed
 
     def abandon(self) -> None:
         """The slot ends: nothing that is held counts any more."""
         self._give_back(self.held)
 
-    def quiet_for(self, now: float) -> float:
-        """Seconds for which batches have been in flight without any being acknowledged; 0 if none is."""
-        return now - max(self._last_ack, self._sent_since) if self._line.in_flight else 0.0
-
     @property
     def idle(self) -> bool:
         """Whether nothing is on its way."""
-        return not self._line and not self._queue
+        return not self._line and not self._inlet.queue
 
     # -- the target's side
 
@@ -247,8 +225,13 @@ class PartitionCopy:
         self._around.send_changed(self)
 
     @property
+    def in_flight(self) -> int:
+        """Batches sent and not answered."""
+        return self._line.in_flight
+
+    @property
     def has_unsent(self) -> bool:
-        return self._line.has_unsent or bool(self._queue)
+        return self._line.has_unsent or bool(self._inlet.queue)
 
     def sendable(self, now: float) -> bool:
         """Whether ``take`` would give a batch."""
@@ -259,46 +242,45 @@ class PartitionCopy:
         if not self._line and now - self._last_ack > DOUBT_AFTER_S:
             self._line.doubt()
         while not self._line.has_unsent:
-            if not self._queue:
+            if not self._inlet.queue:
                 return None
             try:
-                packed = pack(self._queue, self.position, self._rules_now(), self._limit, self._counts)
+                self._pack(now)
             except CorruptBatchError as trouble:
                 self._cannot_pack(trouble, now)
                 return None
-            if packed.batches:
-                self._line.append(packed.batches)
-            else:
-                self._drop(packed.taken)
-                self._skip_to(packed.taken[-1].until, now)
         if not self._line.in_flight:
             self._sent_since = now
         place = self._line.take()
         place.sent_at = now
         return place
 
-    def _rules_now(self) -> BatchRules:
-        return self._far_rules if self._quickest_ack > LONG_LINK_S else self._rules
+    def _pack(self, now: float) -> None:
+        rules = self._far_rules if self._quickest_ack > LONG_LINK_S else self._rules
+        packed = pack(self._inlet.queue, self.position, rules, self._limit, self._counts)
+        if packed.batches:
+            self._line.append(packed.batches)
+        else:
+            self._drop(packed.taken)
+            self._skip_to(packed.taken[-1].until, now)
 
     def _cannot_pack(self, trouble: CorruptBatchError, now: float) -> None:
-        offset = self._queue[0].header.base_offset
-        self._trouble.cannot_copy(offset, f"copy {self.source} to {self.target}: {trouble}")
-        self.shed(now)
-        self._shed = False
+        offset = self._inlet.queue[0].header.base_offset
+        self.trouble.cannot_copy(offset, f"copy {self.source} to {self.target}: {trouble}")
+        self.shed()
+        self._inlet.shed = False  # not the target's fault: an acknowledgement would change nothing
         self._park(FAILED_RETRY_S, now)
 
     def acked(self, place: Place, base_offset: int, now: float, wall: float) -> None:
         """The target has the batch."""
-        took = now - place.sent_at
-        self._quickest_ack = min(
-            took, self._quickest_ack * 1.1 + 0.001
-        )  # lets an old one fade within dozens of batches
+        # the quickest of late; an old one fades within two dozen batches
+        self._quickest_ack = min(now - place.sent_at, self._quickest_ack * 1.1 + 0.001)
         for done in self._line.acked(place, base_offset):
             batch = done.batch
             self.position = batch.until
             self.last_copied = batch.last_offset
             self._give_back(batch.held)
-            self._tally.copied(batch, wall)
+            self.tally.copied(batch, wall)
             self._around.acknowledged(self, batch, done.base_offset)
         self._well(now)
         if self._line.settled:
@@ -311,11 +293,16 @@ class PartitionCopy:
         self._target_backoff.reset()
         self._refused_since = None
         self._corrupt_sends = 0
-        self._trouble.copied_to(self.position)
+        self.trouble.copied_to(self.position)
         self._note_caught_up(now)
-        if self._shed or (self._full and self.held <= self._max_held // 2):
-            self._shed = self._full = False
+        inlet = self._inlet
+        if inlet.shed or (inlet.full and self.held <= self._max_held // 2):
+            inlet.shed = inlet.full = False
             self._around.fetch_changed(self)
+
+    def quiet_for(self, now: float) -> float:
+        """Seconds for which batches have been in flight without any being acknowledged; 0 if none is."""
+        return now - max(self._last_ack, self._sent_since) if self._line.in_flight else 0.0
 
     def refused(self, place: Place, refusal: Refusal, now: float) -> None:
         """The target does not have the batch, or did not say."""
@@ -324,14 +311,9 @@ class PartitionCopy:
             self._settle(now)
 
     def unroutable(self, refusal: Refusal, now: float) -> None:
-        """The target has no leader to send to. Nothing may be in flight."""
-        if not self._line.in_flight:
+        """There is no leader to send to."""
+        if not self._line.in_flight:  # what is in flight will tell more
             self._act(refusal, None, now)
-
-    @property
-    def in_flight(self) -> int:
-        """Batches sent and not answered."""
-        return self._line.in_flight
 
     def _settle(self, now: float) -> None:
         refusal = self._line.settle()
@@ -348,12 +330,10 @@ class PartitionCopy:
                 self._try_again(refusal, batch, now)
             case Verdict.NOT_IDEMPOTENT:
                 self._line.disown()
-                self._around.send_changed(self)
             case Verdict.SPLIT if batch is not None and batch.count > 1:
                 self._limit = batch.size // 2
                 self._line.replace_head(split(batch, self._limit, self._rules.level))
                 self._counts[Reason.TOO_LARGE] += 1
-                self._around.send_changed(self)
             case Verdict.RETRY if not self._hopeless(refusal, now):
                 self._try_again(refusal, batch, now)
             case _:
@@ -369,50 +349,60 @@ class PartitionCopy:
         return False
 
     def _try_again(self, refusal: Refusal, batch: Outgoing | None, now: float) -> None:
-        self._trouble.target_passing(sentence(self.source, self.target, batch, refusal))
-        if self._refused_since is None:
-            self._refused_since = now
+        self.trouble.target_passing(sentence(self.source, self.target, batch, refusal))
+        stuck_for = self._refuse(now)
         delay = self._target_backoff.next()
         self._not_before = now + delay
-        if now - self._refused_since > STUCK_AFTER_S:
-            if self._line.maybe_appended:
-                self.shed(now)
-            else:
-                self._start_over()
-                self._park(delay, now)
-                return
-        self._around.wake_later(self, delay)
+        if stuck_for <= STUCK_AFTER_S:
+            self._around.wake_later(self, delay)
+        elif self._line.maybe_appended:
+            self.shed()  # what is in the line must be sent again as it is
+            self._around.wake_later(self, delay)
+        else:
+            self._start_over()
+            self._park(max(delay, min(stuck_for / 4, STUCK_RETRY_S)), now)
 
     def _fail(self, refusal: Refusal, batch: Outgoing | None, now: float) -> None:
         offset = self.position if batch is None else batch.first_offset
-        self._trouble.cannot_copy(offset, sentence(self.source, self.target, batch, refusal))
-        if self._refused_since is None:
-            self._refused_since = now
+        self.trouble.cannot_copy(offset, sentence(self.source, self.target, batch, refusal))
+        self._refuse(now)
         self._start_over()
         self._park(FAILED_RETRY_S, now)
+
+    def _refuse(self, now: float) -> float:
+        """For how many seconds the target has been refusing."""
+        if self._refused_since is None:
+            self._refused_since = now
+        return now - self._refused_since
 
     def _start_over(self) -> None:
         """Give everything back and fetch again from the position: the target has nothing of it."""
         self._drop(self._line.clear())
-        self._drop(self._queue)
-        self._queue.clear()
-        self.fetch_offset = self.position
-        self._shed = self._full = False
+        self._give_back(self._inlet.give_back(self.position))
+        self._inlet.shed = self._inlet.full = False
         self._around.fetch_changed(self)
 
     # -- both
 
+    @property
+    def oldest_waiting(self) -> int:
+        """Largest timestamp (epoch ms) of the first batch that is not acknowledged; -1 if there is none, or it has none."""
+        head = self._line.head
+        if head is not None:
+            return head.batch.max_timestamp
+        return self._inlet.queue[0].header.max_timestamp if self._inlet.queue else -1
+
     def _skip_to(self, offset: int, now: float) -> None:
         """Nothing before ``offset`` is left to copy except what waits already."""
-        if self._queue:
-            self._queue[-1].until = offset
+        if self._inlet.queue:
+            self._inlet.queue[-1].until = offset
         elif (tail := self._line.tail) is not None:
             tail.until = offset
         else:
             self.position = offset
             self._note_caught_up(now)
 
-    def _drop(self, gone: deque[SourceBatch] | list[SourceBatch] | list[Outgoing]) -> None:
+    def _drop(self, gone: Iterable[SourceBatch | Outgoing]) -> None:
         self._give_back(sum(batch.held for batch in gone))
 
     def _give_back(self, count: int) -> None:
@@ -422,44 +412,4 @@ class PartitionCopy:
 
     def _note_caught_up(self, now: float) -> None:
         if self.position >= self.end_offset >= 0:
-            self._caught_up = now
-
-    def progress(self, now: float, wall: float, *, stopped: bool = False) -> PartitionProgress:
-        """How far it is."""
-        return PartitionProgress(
-            topic=self.source.topic,
-            partition=self.source.partition,
-            remote_topic=self.target.topic,
-            state=TaskState.STOPPED if stopped else self._state(),
-            position=self.position,
-            stored=self.stored,
-            end_offset=self.end_offset,
-            lag_seconds=self._lag_seconds(now, wall),
-            records_total=self._tally.records,
-            bytes_total=self._tally.stored_bytes,
-            latency_sum=self._tally.latency_sum,
-            latency_count=self._tally.latency_count,
-            age_sum=self._tally.age_sum,
-            age_count=self._tally.age_count,
-            error=self._trouble.words,
-        )
-
-    def _state(self) -> TaskState:
-        if self._trouble.failed:
-            return TaskState.FAILED
-        if self.draining:
-            return TaskState.DRAINING
-        return TaskState.WAITING if self.end_offset < 0 else TaskState.RUNNING
-
-    def _lag_seconds(self, now: float, wall: float) -> float:
-        """0 when caught up, else how old the first batch not yet copied is; while that is not known, how long ago
-        the partition was caught up."""
-        if self.position >= self.end_offset:
-            return 0.0
-        head = self._line.head
-        timestamp = -1
-        if head is not None:
-            timestamp = head.batch.max_timestamp
-        elif self._queue:
-            timestamp = self._queue[0].header.max_timestamp
-        return max(0.0, wall - timestamp / 1000 if timestamp >= 0 else now - self._caught_up)
+            self.caught_up = now

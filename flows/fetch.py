@@ -295,7 +295,7 @@ class BrokerFetch:
         if answer.error not in SESSION_ERRORS:
             words = str(BrokerError(answer.error, f"fetch from broker {self.node_id}"))
             for copy in self._copies.values():
-                copy.source_troubled(words)
+                copy.trouble.source_passing(words)
             await asyncio.sleep(self._cluster.settings.retry_backoff_max_ms / 1000)
         if answer.throttle_ms:
             await asyncio.sleep(answer.throttle_ms / 1000)
@@ -339,14 +339,14 @@ class BrokerFetch:
                 copy.fetch_failed(words, time.monotonic())
             return
         for copy in copies:
-            copy.source_troubled(words)
+            copy.trouble.source_passing(words)
         try:
             await self._cluster.refresh({copy.source.topic for copy in copies})
         except ClusterClosed:
             raise
         except ClusterError as trouble:
             for copy in copies:
-                copy.source_troubled(str(trouble))
+                copy.trouble.source_passing(str(trouble))
         for copy in copies:
             if not self._fetching.leave_replica(copy):
                 self._fetching.check_home(copy)

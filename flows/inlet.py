@@ -49,11 +49,10 @@ class Inlet:
         return True
 
     def take_in(self, fetched: FetchedPartition, wall: float) -> Intake:
-        """Queue what came for ``wanted``."""
+        """Read what came for ``wanted`` and go on after it. Its batches are for the caller to queue."""
         assert self.offset is not None
         intake = take_in(fetched, self.offset, check_crcs=self._check_crcs, arrived=wall)
         self.offset = intake.next_offset
-        self.queue.extend(intake.batches)
         return intake
 
     def give_back(self, offset: int) -> int:

@@ -6,6 +6,10 @@ STUCK_AFTER_S = 1.0
 """A partition that has been refused for so long gives its waiting bytes back to the others; it fetches them again when
 the target takes it. A leader change takes less than this."""
 
+STUCK_RETRY_S = 5.0
+"""How often, at most, a partition that gave its bytes back fetches some again to see whether the target takes them: each
+attempt costs both ends up to PROBE_BYTES. A quarter of the time it has been stuck, up to this."""
+
 FAILED_RETRY_S = 30.0
 """How often a FAILED partition is tried again: somebody may have raised max.message.bytes or granted a permission.
 Often enough to wait for after a repair, rare enough not to burden the brokers with a partition that stays broken."""

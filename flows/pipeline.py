@@ -39,7 +39,7 @@ TICK_S = 1.0
 
 
 class Pipeline:
-    """What a partition sees around it (`flows.copy.Surroundings`), and the loops that keep it going.
+    """What a partition sees around it (`flows.surroundings.Surroundings`), and the loops that keep it going.
 
     (A) Everything spawned belongs to ``group``: an unexpected error in any of it ends the slot, with its words.
     """
@@ -112,9 +112,8 @@ class Pipeline:
 
         Takes as long as the target needs for what is in flight; the caller bounds the wait.
         """
-        now = time.monotonic()
         for copy in copies:
-            copy.drain(now)
+            copy.drain()
         while True:
             self._moved.clear()
             if all(copy.idle for copy in copies):
@@ -179,7 +178,7 @@ class Pipeline:
             if self._budget.waited(asyncio.get_running_loop().time()) > STARVED_AFTER_S:
                 for copy in list(self.copies):
                     if copy.quiet_for(now) > STARVED_AFTER_S:
-                        copy.shed(now)
+                        copy.shed()
             if now - refreshed > max_age:
                 refreshed = now
                 await self._refresh()

@@ -272,7 +272,7 @@ class ProducerIds:
                         self.deny(str(error))
                     else:
                         for copy in self._waiting:
-                            copy.target_troubled(str(error))
+                            copy.trouble.target_passing(str(error))
                         await asyncio.sleep(backoff.next())
                         continue
                 break

@@ -12,6 +12,7 @@ from flows.budget import ByteBudget
 from flows.copy import PartitionCopy
 from flows.offsets import SourceOffsets
 from flows.pipeline import Pipeline
+from flows.report import progress_of
 from flows.syncs import OffsetSyncs
 from mm2.core.client_settings import ClientSettings
 from mm2.core.lease import BatchCount, Loss, PartitionLease, PartitionProgress, SlotLease, SlotProgress, TaskState
@@ -94,7 +95,7 @@ class SlotRunner:
             state=self._state(),
             drained=self._drained,
             error=self._trouble(),
-            partitions=(*(copy.progress(now, wall) for copy in copies), *self._others()),
+            partitions=(*(progress_of(copy, now, wall) for copy in copies), *self._others()),
             batches=self._batches(),
             losses=tuple(self._losses + [loss for copy in copies for loss in copy.losses])[-LOSSES_KEPT:],
         )
@@ -231,6 +232,6 @@ class SlotRunner:
         now, wall = time.monotonic(), time.time()
         for copy in copies:
             self._leaving.pop(copy.source, None)
-            self._stopped[copy.source] = copy.progress(now, wall, stopped=True)
+            self._stopped[copy.source] = progress_of(copy, now, wall, stopped=True)
             self._losses += copy.losses
         del self._losses[:-LOSSES_KEPT]

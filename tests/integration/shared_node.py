@@ -32,6 +32,7 @@ class Mirror:
     source_alias: str
     target_alias: str
     separator: str = "."
+    keeps_names: bool = False
 
     @property
     def name(self) -> str:
@@ -46,7 +47,7 @@ class Mirror:
         return self.source.create_topic(self.named(stem), partitions, config=config)
 
     def remote(self, topic: str) -> str:
-        return f"{self.source_alias}{self.separator}{topic}"
+        return topic if self.keeps_names else f"{self.source_alias}{self.separator}{topic}"
 
     def wait_copied(self, topic: str, *, repeats_allowed: bool = False) -> Verdict:
         """Until the remote topic equals what the source topic holds now. Raises GaveUp."""
@@ -92,13 +93,14 @@ class SharedNode:
     ``unusual``: another separator, offset syncs on the target, auto.offset.reset=latest, no replicated heartbeats,
     the broker's default replication factor.
     ``greedy``: asks for three copies, which a cluster of one broker does not have.
+    ``keeping``: the identity policy.
     ``beating``: enabled for heartbeats only.
     """
 
     def __init__(
         self, *, node: Node, source: KafkaCluster, target: KafkaCluster, properties: Mapping[str, str]
     ) -> None:
-        a, b, c, d = properties["clusters"].split(", ")
+        a, b, c, d, e = properties["clusters"].split(", ")
         self.node = node
         self.source = source
         self.target = target
@@ -106,18 +108,20 @@ class SharedNode:
         self.back = Mirror(node=node, source=target, target=source, source_alias=b, target_alias=a)
         self.unusual = Mirror(node=node, source=source, target=target, source_alias=c, target_alias=b, separator="_")
         self.greedy = Mirror(node=node, source=source, target=target, source_alias=d, target_alias=b)
+        self.keeping = Mirror(node=node, source=source, target=target, source_alias=e, target_alias=b, keeps_names=True)
         self.beating = Mirror(node=node, source=source, target=source, source_alias=c, target_alias=a)
 
     @staticmethod
     def plan(source: KafkaCluster, target: KafkaCluster) -> dict[str, str]:
         """The node's mm2.properties."""
-        a, b, c, d = (unique_name(stem) for stem in ("A", "B", "C", "D"))
+        a, b, c, d, e = (unique_name(stem) for stem in ("A", "B", "C", "D", "E"))
         return {
-            "clusters": f"{a}, {b}, {c}, {d}",
+            "clusters": f"{a}, {b}, {c}, {d}, {e}",
             f"{a}.bootstrap.servers": source.bootstrap,
             f"{b}.bootstrap.servers": target.bootstrap,
             f"{c}.bootstrap.servers": source.bootstrap,
             f"{d}.bootstrap.servers": source.bootstrap,
+            f"{e}.bootstrap.servers": source.bootstrap,
             **ONE_COPY,
             "refresh.topics.interval.seconds": "1",
             "emit.heartbeats.enabled": "false",
@@ -145,5 +149,9 @@ class SharedNode:
             f"{d}->{b}.topics": f"{d}-.*",
             f"{d}->{b}.heartbeats.replication.enabled": "false",
             f"{d}->{b}.replication.factor": "3",
+            f"{e}->{b}.enabled": "true",
+            f"{e}->{b}.topics": f"{e}-.*",
+            f"{e}->{b}.heartbeats.replication.enabled": "false",
+            f"{e}->{b}.replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
             f"{c}->{a}.emit.heartbeats.enabled": "true",
         }

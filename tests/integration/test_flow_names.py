@@ -1,16 +1,17 @@
-"""Names of remote and internal topics under another separator (mm2-compat §2.1, §7)."""
+"""Names of remote and internal topics under another separator or policy (mm2-compat §2.1, §7)."""
 
 from __future__ import annotations
 
+import random
+
 from tests.integration.shared_node import SharedNode, exists
-from tests.lab.records import plain, write
+from tests.lab.records import every_shape, plain, write
 
 
 def test_another_separator_names_topics(shared: SharedNode) -> None:
     flow = shared.unusual  # replication.policy.separator=_, offset-syncs.topic.location=target
     topic = flow.named("underscored")
     flow.source.create_topic(topic)
-    shared.node.flow(flow.name)
     write(flow.source.bootstrap, topic, plain(10))
 
     flow.wait_state(topic, "RUNNING")
@@ -23,3 +24,11 @@ def test_internal_topics_follow_or_keep_their_dots(shared: SharedNode) -> None:
     flow = shared.unusual
     assert exists(flow.target, f"mm2-offset-syncs_{flow.source_alias}_internal")
     assert exists(flow.target, f"mm2-offsets.{flow.source_alias}.internal"), "the worker's topics always have dots"
+
+
+def test_the_identity_policy_keeps_names(shared: SharedNode, rng: random.Random) -> None:
+    flow = shared.keeping
+    topic = flow.create("kept", 2)
+    write(flow.source.bootstrap, topic, every_shape(rng, 100, partitions=2))
+    assert flow.wait_copied(topic).records == 100
+    assert flow.wait_state(topic, "RUNNING")["remote_topic"] == topic

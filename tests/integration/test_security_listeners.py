@@ -11,7 +11,6 @@ from mm2.config.flow_clients import ClientRole
 from mm2.core.client_settings import SaslMechanism, SecurityProtocol
 from mm2.kafka.cluster import Cluster
 from mm2.kafka.errors import AuthenticationRefused, ClusterError, ConnectionLost, SecuritySettingsInvalid, TlsRefused
-from mm2.kafka.security import ssl_context
 from tests.integration.security import (
     ALICE,
     KEY_PASSWORD,
@@ -191,14 +190,17 @@ async def test_a_sentence_says_what_to_look_at(
     assert PASSWORD not in sentence
 
 
-def test_a_key_password_that_does_not_fit(secured: KafkaCluster) -> None:
-    """Only an attempt to decrypt the key tells."""
+async def test_a_key_password_that_does_not_fit(secured: KafkaCluster) -> None:
+    """Only an attempt to decrypt the key tells, so it is the client that says it, before it connects."""
     lines = {**tls(secured, "MUTUAL"), **keystore_file(secured.authority.client("bob"), KEY_PASSWORD)}
     lines["ssl.key.password"] = "wrong one"
     flow = flow_of(two_clusters(lines, plainly(secured, "PLAINTEXT")))
-    settings = flow.clients.of(ClientRole.REPLICATION_SOURCE_ADMIN)
-    with pytest.raises(SecuritySettingsInvalid, match=r"cannot be decrypted: check ssl\.key\.password"):
-        ssl_context(settings.tls)
+    with pytest.raises(SecuritySettingsInvalid) as refused:
+        async with Cluster(flow.clients.of(ClientRole.REPLICATION_SOURCE_ADMIN)):
+            pass
+    assert str(refused.value).startswith("cluster A: ")
+    assert "cannot be decrypted: check ssl.key.password" in str(refused.value)
+    assert "wrong one" not in str(refused.value)
 
 
 async def test_passwords_come_through_config_providers(

@@ -13,6 +13,7 @@ from flows.batch.outgoing import Outgoing, ProducerId
 from flows.copy import PartitionCopy
 from flows.line import Place
 from flows.outcomes import DUPLICATE, refused, unanswered
+from flows.report import progress_of
 from mm2.core.lease import PartitionLease
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.error_codes import ErrorCode
@@ -269,7 +270,7 @@ class World:
             if self.alarms and not self.copy.sendable(self.now):
                 self.now = max(self.now, min(self.alarms))
                 self._ring()
-        raise AssertionError(f"not copied: {self.copy.progress(self.now, self.now)}")
+        raise AssertionError(f"not copied: {progress_of(self.copy, self.now, self.now)}")
 
 
 def contents(records: Sequence[Record]) -> list[tuple[object, ...]]:

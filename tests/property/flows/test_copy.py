@@ -80,7 +80,7 @@ def test_without_idempotence_nothing_is_lost_or_swapped(seed: int) -> None:
 def test_a_drain_ends_with_everything_taken_back_or_acknowledged(seed: int) -> None:
     play = world(seed)
     play.run(200)
-    play.copy.drain(play.now)
+    play.copy.drain()
     play.target.faulty = False
     for _ in range(5_000):
         if play.copy.idle:
