@@ -39,11 +39,6 @@ class ByteBudget:
         """The most one fetcher is promised at a time."""
         return max(1, self._limit // (2 * max(1, self._fetchers)))
 
-    def resize(self, limit: int) -> None:
-        """Take a new limit; what is counted beyond it drains away."""
-        self._limit = max(2, limit)
-        self._serve()
-
     @contextmanager
     def fetcher(self) -> Iterator[None]:
         """While the block runs, one more asks for promises."""
@@ -88,7 +83,7 @@ class ByteBudget:
         while self._waiting:
             promised, _, turn = self._waiting[0]
             if not turn.done():
-                if self._used + promised > self._limit and self._used > 0:
+                if self._used + promised > self._limit:
                     return
                 self._used += promised
                 turn.set_result(None)

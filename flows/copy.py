@@ -12,23 +12,14 @@ from flows.batch.pack import pack, split
 from flows.inlet import Inlet
 from flows.line import Line, Place
 from flows.outcomes import Refusal, Verdict, sentence
-from flows.patience import (
-    CORRUPT_ATTEMPTS,
-    DOUBT_AFTER_S,
-    EARLY_S,
-    FAILED_RETRY_S,
-    LONG_LINK_S,
-    MISSING_PATIENCE_S,
-    STUCK_AFTER_S,
-    STUCK_RETRY_S,
-)
+from flows.patience import CORRUPT_ATTEMPTS, DOUBT_AFTER_S, FAILED_RETRY_S, LONG_LINK_S
+from flows.setbacks import Setbacks
 from flows.starts import CannotStart, GoOn
 from flows.surroundings import Surroundings
 from flows.tally import Tally, Trouble
 from mm2.core.lease import Loss, PartitionLease
 from mm2.core.names import TopicPartition
 from mm2.kafka.backoff import Backoff
-from mm2.kafka.error_codes import ErrorCode
 from mm2.kafka.raw_fetch import FetchedPartition
 
 
@@ -74,12 +65,10 @@ class PartitionCopy:
         self._inlet = Inlet(lease.start_offset, check_crcs=check_crcs)
         self._line = Line(max_in_flight=max_in_flight)
         self._source_backoff = source_backoff
-        self._target_backoff = target_backoff
+        self._setbacks = Setbacks(target_backoff)
         self._counts = counts
         self._limit: int | None = None  # the target refused batches not much larger
-        self._not_before = 0.0  # sending waits until then
-        self._refused_since: float | None = None
-        self._corrupt_fetches = self._corrupt_sends = 0
+        self._corrupt_fetches = 0
         self._last_ack = self._sent_since = now
         self._quickest_ack = 0.0
 
@@ -108,7 +97,7 @@ class PartitionCopy:
     @property
     def probing(self) -> bool:
         """Whether the target refused the last attempt, so that one batch is enough to find out."""
-        return self._refused_since is not None
+        return self._setbacks.any
 
     def start_at(self, start: GoOn | CannotStart, now: float) -> None:
         """An offset was chosen for a partition that has none, or whose offset is gone."""
@@ -188,7 +177,7 @@ class PartitionCopy:
         """Give back what waits and was not sent; it is fetched again after the target took what was."""
         if self._inlet.queue:
             tail = self._line.tail
-            self._give_back(self._inlet.give_back(self.position if tail is None else tail.until))
+            self._give_back(self._inlet.give_back(self.position if tail is None else tail.until) - self._line.detach())
             self._inlet.shed = tail is not None
             self._inlet.full = self.held >= self._max_held
             self._around.fetch_changed(self)
@@ -235,7 +224,7 @@ class PartitionCopy:
 
     def sendable(self, now: float) -> bool:
         """Whether ``take`` would give a batch."""
-        return self.has_unsent and now >= self._not_before - EARLY_S and self._line.ready
+        return self.has_unsent and self._setbacks.may_send(now) and self._line.ready
 
     def take(self, now: float) -> Place | None:
         """The next batch to send, if ``sendable``. None if what waited turned out to carry nothing."""
@@ -290,9 +279,7 @@ class PartitionCopy:
     def _well(self, now: float) -> None:
         """The target took something."""
         self._last_ack = now
-        self._target_backoff.reset()
-        self._refused_since = None
-        self._corrupt_sends = 0
+        self._setbacks.over()
         self.trouble.copied_to(self.position)
         self._note_caught_up(now)
         inlet = self._inlet
@@ -334,46 +321,35 @@ class PartitionCopy:
                 self._limit = batch.size // 2
                 self._line.replace_head(split(batch, self._limit, self._rules.level))
                 self._counts[Reason.TOO_LARGE] += 1
-            case Verdict.RETRY if not self._hopeless(refusal, now):
+            case Verdict.RETRY if not self._setbacks.hopeless(refusal, now):
                 self._try_again(refusal, batch, now)
             case _:
                 self._fail(refusal, batch, now)
 
-    def _hopeless(self, refusal: Refusal, now: float) -> bool:
-        """Whether a retriable error has been coming back for too long to be one."""
-        if refusal.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return self._refused_since is not None and now - self._refused_since > MISSING_PATIENCE_S
-        if refusal.code == ErrorCode.CORRUPT_MESSAGE:
-            self._corrupt_sends += 1
-            return self._corrupt_sends >= CORRUPT_ATTEMPTS
-        return False
-
     def _try_again(self, refusal: Refusal, batch: Outgoing | None, now: float) -> None:
         self.trouble.target_passing(sentence(self.source, self.target, batch, refusal))
-        stuck_for = self._refuse(now)
-        delay = self._target_backoff.next()
-        self._not_before = now + delay
-        if stuck_for <= STUCK_AFTER_S:
-            self._around.wake_later(self, delay)
-        elif self._line.maybe_appended:
-            self.shed()  # what is in the line must be sent again as it is
-            self._around.wake_later(self, delay)
+        self._setbacks.count(now)
+        delay = self._setbacks.pause(now)
+        if self._setbacks.stuck:
+            self._set_aside(delay, self._setbacks.fetch_pause(delay), now)
         else:
-            self._start_over()
-            self._park(max(delay, min(stuck_for / 4, STUCK_RETRY_S)), now)
+            self._around.wake_later(self, delay)
 
     def _fail(self, refusal: Refusal, batch: Outgoing | None, now: float) -> None:
         offset = self.position if batch is None else batch.first_offset
         self.trouble.cannot_copy(offset, sentence(self.source, self.target, batch, refusal))
-        self._refuse(now)
-        self._start_over()
-        self._park(FAILED_RETRY_S, now)
+        self._setbacks.count(now)
+        self._setbacks.hold(now + FAILED_RETRY_S)
+        self._set_aside(FAILED_RETRY_S, FAILED_RETRY_S, now)
 
-    def _refuse(self, now: float) -> float:
-        """For how many seconds the target has been refusing."""
-        if self._refused_since is None:
-            self._refused_since = now
-        return now - self._refused_since
+    def _set_aside(self, send_pause: float, fetch_pause: float, now: float) -> None:
+        """Make room for others. What the target may have must be sent again as it is, or it would be there twice."""
+        if self._line.maybe_appended:
+            self.shed()
+            self._around.wake_later(self, send_pause)
+        else:
+            self._start_over()
+            self._park(fetch_pause, now)
 
     def _start_over(self) -> None:
         """Give everything back and fetch again from the position: the target has nothing of it."""
@@ -386,7 +362,7 @@ class PartitionCopy:
 
     @property
     def oldest_waiting(self) -> int:
-        """Largest timestamp (epoch ms) of the first batch that is not acknowledged; -1 if there is none, or it has none."""
+        """Largest timestamp (epoch ms) of the first batch that waits or is in flight; -1 if there is no such."""
         head = self._line.head
         if head is not None:
             return head.batch.max_timestamp
@@ -406,6 +382,7 @@ class PartitionCopy:
         self._give_back(sum(batch.held for batch in gone))
 
     def _give_back(self, count: int) -> None:
+        """Negative: take more."""
         if count:
             self.held -= count
             self._around.release(count)

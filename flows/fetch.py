@@ -1,35 +1,20 @@
-"""The source's side of a slot: one loop per source broker, and who is fetched where."""
+"""The source's side of a slot: which partition is fetched from which broker, and from which offset on."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any
+from collections.abc import Iterable
 
+from flows.broker_fetch import BrokerFetch
 from flows.budget import ByteBudget
 from flows.copy import PartitionCopy
-from flows.patience import PROBE_BYTES
 from flows.starts import out_of_range, without_offset
-from mm2.core.client_settings import FetchSettings, IsolationLevel
+from flows.surroundings import Spawn
+from mm2.core.client_settings import FetchSettings
 from mm2.kafka.cluster import Cluster
-from mm2.kafka.error_codes import ErrorCode
-from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
-from mm2.kafka.fetch_session import SESSION_ERRORS, FetchSession
+from mm2.kafka.errors import ClusterError
 from mm2.kafka.offsets import OffsetSpec, list_offsets
-from mm2.kafka.raw_fetch import FetchAnswer, FetchedPartition, FetchFrom
-
-PURPOSE = "fetch"
-
-ANSWER_BYTES = 8 * 1024 * 1024
-"""The most asked for in one answer, whatever fetch.max.bytes says: an answer is in memory twice for a moment, as it
-came and cut into partitions, and requests cost next to nothing at this size."""
-
-IMPATIENT_MS = 10
-"""How long a broker may wait for data while a partition of its is held back by the target: as soon as the target has
-caught up, it must be asked for again, and a request under way cannot be changed."""
-
-Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
 class Fetching:
@@ -191,162 +176,3 @@ class Fetching:
                 copy.start_at(without_offset(policy, earliest=first, latest=last), now)
             else:
                 copy.start_at(out_of_range(policy, copy.fetch_offset, earliest=first, latest=last), now)
-
-
-class BrokerFetch:
-    """Fetches the partitions at home at one broker, one request at a time, in a fetch session.
-
-    (A) A request goes out only after the budget promised its bytes; what is kept of the answer stays counted there.
-    (B) Partitions without news cost nothing: only those that were touched are looked at.
-    """
-
-    def __init__(
-        self, node_id: int, fetching: Fetching, cluster: Cluster, settings: FetchSettings, budget: ByteBudget
-    ) -> None:
-        self.node_id = node_id
-        self._fetching = fetching
-        self._cluster = cluster
-        self._settings = settings
-        self._budget = budget
-        self._session = FetchSession()
-        self._copies: dict[tuple[str, int], PartitionCopy] = {}
-        self._asked: dict[PartitionCopy, int] = {}
-        self._full: set[PartitionCopy] = set()
-        self._touched: set[PartitionCopy] = set()
-        self._news = asyncio.Event()
-
-    def touch(self, copy: PartitionCopy) -> None:
-        """Look at its wishes before the next request."""
-        self._copies[copy.source.topic, copy.source.partition] = copy
-        self._touched.add(copy)
-        self._news.set()
-
-    def drop(self, copy: PartitionCopy) -> None:
-        """It has no home here any more."""
-        self._copies.pop((copy.source.topic, copy.source.partition), None)
-        self._touched.discard(copy)
-        self._full.discard(copy)
-        self._asked.pop(copy, None)
-        self._session.want(copy.source, None)
-
-    async def run(self) -> None:
-        """Fetch until cancelled."""
-        while True:
-            self._news.clear()
-            self._look()
-            if not self._session:
-                await self._news.wait()
-                continue
-            with self._budget.fetcher():
-                while self._session:
-                    await self._fetch_once()
-                    self._look()
-
-    def _look(self) -> None:
-        for copy in self._touched:
-            offset = copy.fetch_from
-            if copy.full:
-                self._full.add(copy)
-            else:
-                self._full.discard(copy)
-            if offset is None:
-                self._asked.pop(copy, None)
-                self._session.want(copy.source, None)
-            else:
-                max_bytes = self._settings.max_partition_bytes
-                if copy.probing:
-                    max_bytes = min(max_bytes, PROBE_BYTES)
-                self._asked[copy] = offset
-                self._session.want(copy.source, FetchFrom(offset, max_bytes))
-        self._touched.clear()
-
-    async def _fetch_once(self) -> None:
-        promised = await self._budget.promise(min(self._settings.max_bytes, ANSWER_BYTES))
-        kept = 0
-        trouble: ClusterError | None = None
-        try:
-            self._look()  # the wait may have been long
-            if not self._session:
-                return
-            answer = await self._exchange(promised)
-            kept = self._take(answer)
-        except ClusterClosed:
-            raise
-        except ClusterError as error:
-            trouble = error
-        finally:
-            self._budget.release(promised - kept)
-        if trouble is not None:
-            self._session.lost()
-            await self._unanswered(trouble)
-        else:
-            await self._pause(answer)
-
-    async def _exchange(self, promised: int) -> FetchAnswer:
-        wait_ms = min(self._settings.max_wait_ms, IMPATIENT_MS) if self._full else self._settings.max_wait_ms
-        request = self._session.request(self._settings, max_bytes=promised, max_wait_ms=wait_ms)
-        timeout_ms = self._cluster.settings.request_timeout_ms + wait_ms
-        answer: FetchAnswer = await self._cluster.send(self.node_id, request, purpose=PURPOSE, timeout_ms=timeout_ms)
-        self._session.answered(answer)
-        return answer
-
-    async def _pause(self, answer: FetchAnswer) -> None:
-        """Wait where the broker asks for it, or refuses the whole request."""
-        if answer.error not in SESSION_ERRORS:
-            words = str(BrokerError(answer.error, f"fetch from broker {self.node_id}"))
-            for copy in self._copies.values():
-                copy.trouble.source_passing(words)
-            await asyncio.sleep(self._cluster.settings.retry_backoff_max_ms / 1000)
-        if answer.throttle_ms:
-            await asyncio.sleep(answer.throttle_ms / 1000)
-
-    def _take(self, answer: FetchAnswer) -> int:
-        now, wall = time.monotonic(), time.time()
-        committed = self._settings.isolation_level is IsolationLevel.READ_COMMITTED
-        kept = 0
-        for fetched in answer.partitions:
-            copy = self._copies.get((fetched.topic, fetched.partition))
-            asked = self._asked.get(copy) if copy is not None else None
-            if copy is None or asked is None:
-                continue
-            if fetched.error:
-                self._refused(copy, fetched)
-                continue
-            end_offset = fetched.last_stable_offset if committed else fetched.high_watermark
-            kept += copy.arrived(asked, fetched, end_offset, now, wall)
-            self._touched.add(copy)
-            if fetched.preferred_replica >= 0 and fetched.preferred_replica != self.node_id:
-                self._fetching.to_replica(copy, fetched.preferred_replica)
-        return kept
-
-    def _refused(self, copy: PartitionCopy, fetched: FetchedPartition) -> None:
-        error = BrokerError(fetched.error, f"fetch {copy.source}")
-        if fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._fetching.out_of_range(copy)
-        elif error.stale_metadata or fetched.error in (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.OFFSET_NOT_AVAILABLE):
-            self._fetching.find_again(copy, str(error))
-        elif error.retriable or fetched.error == ErrorCode.UNKNOWN_SERVER_ERROR:
-            copy.fetch_troubled(str(error), time.monotonic())
-        else:
-            copy.fetch_failed(str(error), time.monotonic())
-
-    async def _unanswered(self, error: ClusterError) -> None:
-        """This broker does not answer: perhaps others lead its partitions now."""
-        copies = list(self._copies.values())
-        words = str(error)
-        if not error.retriable:
-            for copy in copies:
-                copy.fetch_failed(words, time.monotonic())
-            return
-        for copy in copies:
-            copy.trouble.source_passing(words)
-        try:
-            await self._cluster.refresh({copy.source.topic for copy in copies})
-        except ClusterClosed:
-            raise
-        except ClusterError as trouble:
-            for copy in copies:
-                copy.trouble.source_passing(str(trouble))
-        for copy in copies:
-            if not self._fetching.leave_replica(copy):
-                self._fetching.check_home(copy)

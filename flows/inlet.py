@@ -14,8 +14,8 @@ class Inlet:
     """Invariants:
 
     (A) ``offset`` is where the last waiting batch ends, or where fetching was told to go on.
-    (B) Nothing is taken in that was not asked for at ``wanted``: an answer that comes after fetching was stopped, or was
-        sent elsewhere, changes nothing.
+    (B) Nothing is taken in that was not asked for at ``wanted``: an answer that comes after fetching was stopped or
+        went elsewhere changes nothing.
     """
 
     def __init__(self, offset: int | None, *, check_crcs: bool) -> None:

@@ -183,6 +183,10 @@ class Line:
         self._places.extendleft(map(Place, reversed(parts)))
         self._unsent += len(parts) - 1
 
+    def detach(self) -> int:
+        """Keep copies of what is in the line instead of what was fetched; how many more bytes are held, or fewer."""
+        return sum(place.batch.detach() for place in self._places)
+
     def clear(self) -> list[Outgoing]:
         """Give up what is in the line; sequences go on from its first batch. Nothing may be in flight."""
         assert not self._in_flight

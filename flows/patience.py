@@ -7,8 +7,8 @@ STUCK_AFTER_S = 1.0
 the target takes it. A leader change takes less than this."""
 
 STUCK_RETRY_S = 5.0
-"""How often, at most, a partition that gave its bytes back fetches some again to see whether the target takes them: each
-attempt costs both ends up to PROBE_BYTES. A quarter of the time it has been stuck, up to this."""
+"""A partition that gave its bytes back fetches some again, to see whether the target takes them, after a quarter of the
+time it has been stuck, but at least this often. An attempt costs both ends up to PROBE_BYTES."""
 
 FAILED_RETRY_S = 30.0
 """How often a FAILED partition is tried again: somebody may have raised max.message.bytes or granted a permission.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol
 
 from flows.batch.outgoing import Outgoing
 
 if TYPE_CHECKING:
     from flows.copy import PartitionCopy
+
+Spawn = Callable[[Coroutine[Any, Any, None]], object]
+"""Runs a coroutine beside everything else of the slot; an error of it that is nobody's ends the slot."""
 
 
 class Surroundings(Protocol):

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pyspark import TaskContext
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
+INIT = 1  # the parent of orphans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,13 +30,15 @@ class LaneTask:
 
     def __call__(self, rows: Iterable[None]) -> Iterable[None]:
         """Run the lane until it is told to end; takes and gives no rows (`RDD.mapPartitions`)."""
+        end_with_parent()
+        if os.getppid() == INIT:  # Spark's daemon, which forked us, is gone already
+            os._exit(1)
         from flows.lane import run_lane  # noqa: PLC0415 see above
 
         for _ in rows:
             continue
         context = TaskContext.get()
         attempt = context.attemptNumber() if context else 0
-        end_with_parent()
         asyncio.run(run_lane(lane=self.lane, node_url=self.node_url, token=self.token, attempt=attempt))
         return iter(())
 

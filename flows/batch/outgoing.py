@@ -115,6 +115,12 @@ class Outgoing:
         )
         self._head = lead(0, fields, self.records)
 
+    def detach(self) -> int:
+        """Let go of the fetched bytes this is a view into; how many more bytes are held from now on, or fewer."""
+        self.records = bytes(self.records)
+        before, self.held = self.held, self.size
+        return self.held - before
+
     def wire(self) -> tuple[bytes, bytes | memoryview]:
         """The stamped batch in two pieces: header and records."""
         return self._head, self.records

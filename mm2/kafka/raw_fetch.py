@@ -72,13 +72,12 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """``error`` and ``session_id`` concern the session; ``size`` is the bytes of the whole answer."""
+    """``error`` and ``session_id`` concern the session."""
 
     throttle_ms: int
     error: int
     session_id: int
     partitions: list[FetchedPartition]
-    size: int
 
 
 class FetchRequest:
@@ -197,4 +196,4 @@ def _decode(body: bytes, at: int, version: int) -> FetchAnswer:
                     records=records,
                 )
             )
-    return FetchAnswer(throttle_ms, error, session_id, partitions, len(body))
+    return FetchAnswer(throttle_ms, error, session_id, partitions)

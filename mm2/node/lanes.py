@@ -225,8 +225,11 @@ class LaneBoard:
         for lane in self._lanes:
             if lane.session is None or not lane.slots:
                 continue
-            reported = {(s.flow, s.slot): s.drained for s in lane.progress.slots} if lane.progress else {}
-            if not all(reported.get(key, False) for key in lane.slots):
+            if lane.progress is None:
+                return False
+            reported = {(s.flow, s.slot): s.drained for s in lane.progress.slots}
+            never_begun = lane.progress.version == lane.version  # of slots it was to drain before they had begun
+            if not all(reported.get(key, never_begun) for key in lane.slots):
                 return False
         return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import psutil
@@ -16,11 +17,12 @@ from tests.lab.fixtures import unique_name
 from tests.lab.node import Node
 from tests.lab.settings import one_flow
 from tests.lab.verify import wait_until_copied
-from tests.lab.waiting import wait_until
+from tests.lab.waiting import GaveUp, wait_until
 
 SEEDS = int(os.environ.get("MM2_FAULT_SEEDS", "10"))
 COPIED = 90.0  # seconds: the last fault may be the node's own, and Spark takes its time to start
 APPEARS = 60.0  # seconds until a process that was killed, or waits for one that was, is there again
+LEASE = 15.0  # seconds without contact after which node and lane give each other up
 PARTITIONS = 3
 PER_SECOND = 2_000
 
@@ -33,6 +35,11 @@ class Running:
     source: KafkaCluster
     target: KafkaCluster
     alias: str
+
+    def state(self, topic: str) -> str:
+        """The topic's state in /flows, empty when it is not there yet."""
+        shown = [topics for flow in self.node.flows() for topics in flow["topics"] if topics["topic"] == topic]
+        return str(shown[0]["state"]) if shown else ""
 
     def verify(self, topic: str, *, repeats_allowed: bool) -> None:
         remote = (self.target.bootstrap, f"{self.alias}.{topic}")
@@ -80,6 +87,7 @@ VICTIMS: dict[str, Callable[[Node], list[psutil.Process]]] = {
     "daemon": daemon,
     "worker": lanes,
 }
+ONE_OF_EACH = {"node": 1, "engine": 1, "JVM": 1, "daemon": 1}
 
 
 def kill_newest(node: Node, role: str) -> None:
@@ -105,13 +113,42 @@ def test_nothing_is_lost_when_each_process_is_killed(running: Running, rng: rand
         load.wait_for_more(PER_SECOND)
         load.stop()
     running.verify(topic, repeats_allowed=True)
-    wait_until(lambda: numbers(running.node) == (1, 1, 1, 1), APPEARS, "one of each is left, and no orphan")
+    with suppress(GaveUp):
+        wait_until(lambda: singles(running.node) == ONE_OF_EACH, APPEARS, "one of each is left, and no orphan")
+    assert singles(running.node) == ONE_OF_EACH
     running.node.wait_running()
 
 
-def numbers(node: Node) -> tuple[int, ...]:
-    """How many processes there are of each role but the lanes."""
-    return tuple(len(VICTIMS[role](node)) for role in ("node", "engine", "JVM", "daemon"))
+def singles(node: Node) -> dict[str, int]:
+    """How many processes there are of each role that should have one."""
+    return {role: len(VICTIMS[role](node)) for role in ONE_OF_EACH}
+
+
+@pytest.mark.parametrize("role", ["worker", "node"])
+def test_a_process_that_hangs_loses_its_lease(running: Running, role: str) -> None:
+    """Longer than the lease time: who is not heard of is replaced, who hears nothing stops, and nothing is lost."""
+    node = running.node
+    node.wait_running()
+    topic = running.source.create_topic(unique_name(f"{running.alias}-hung"), PARTITIONS)
+    with Load(running.source, topic, partitions=PARTITIONS, per_second=PER_SECOND) as load:
+        wait_until(lambda: running.state(topic) == "RUNNING", APPEARS, f"{topic} is being copied")
+        workers = lanes(node)
+        (hung, *_) = VICTIMS[role](node)
+        hung.suspend()
+        try:
+            gone = workers[:1] if role == "worker" else workers
+            wait_until(lambda: not any(alive(one) for one in gone), LEASE + 10, f"the lanes behind the hung {role} end")
+        finally:
+            if alive(hung):
+                hung.resume()
+        load.wait_for_more(PER_SECOND)
+        load.stop()
+    running.verify(topic, repeats_allowed=True)
+    node.wait_running()
+
+
+def alive(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
 def test_an_orderly_restart_under_load_repeats_nothing(running: Running, rng: random.Random) -> None:

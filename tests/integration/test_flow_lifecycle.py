@@ -6,6 +6,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from tests.integration.shared_node import COPIED
@@ -125,12 +126,13 @@ def test_a_second_node_waits_and_takes_over(
         remote = (cluster_b.bootstrap, f"{a}.{topic}")
         wait_until_copied((cluster_a.bootstrap, topic), remote, COPIED, repeats_allowed=repeats_allowed)
 
-    with Node(properties, name="first") as first, Node(properties, name="second") as second:
-        first.wait_running()
+    with Node(properties, name="first") as first, ExitStack() as later:
+        leader = str(wait_until(lambda: first.flow(f"{a}->{b}").get("leader"), 60, "the first node leads"))
+        second = later.enter_context(Node(properties, name="second"))
         wait_until(lambda: waits(second, f"{a}->{b}"), 30, "the second node says that it waits")
-        assert not second.healthy
-        leader = first.flow(f"{a}->{b}")["leader"]
         assert leader in waits(second, f"{a}->{b}")
+        first.wait_running()
+        assert not second.healthy
         write_and_wait()
 
         first.kill()

@@ -16,6 +16,7 @@ from tests.lab.waiting import GaveUp
 
 READ = 120.0  # seconds to read a topic: a million small records take ten
 AT_ONCE = 10_000  # records taken from the client in one call
+_SETTLING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
 SHOWN_BYTES = 40  # of a key or value in a message
 
 # key, value, headers and timestamp (ms): what a copy must keep beside the partition and the order
@@ -92,10 +93,18 @@ def _read(consumer: Consumer, topic: str, deadline: float) -> dict[int, list[Rec
 
 
 def end_offset_sum(bootstrap: str, topic: str) -> int:
-    """The end offsets of all partitions in one number, 0 for an unknown topic: grows as records arrive."""
+    """The end offsets of all partitions in one number: grows as records arrive. 0 for an unknown topic, and for one
+    that is just being made or changes its leader."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in _partition_numbers(admin, topic)}
-    return sum(future.result().offset for future in admin.list_offsets(wanted).values()) if wanted else 0
+    if not wanted:
+        return 0
+    try:
+        return sum(future.result().offset for future in admin.list_offsets(wanted).values())
+    except KafkaException as problem:
+        if problem.args[0].code() in _SETTLING:
+            return 0
+        raise
 
 
 def count(partitions: Partitions) -> int:

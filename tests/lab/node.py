@@ -54,7 +54,9 @@ class Node:
         self.url = listeners.split(",")[0].strip()
         self.file.write_text(text)
         self._command = (command_path("mm2"), "run", str(self.file), *arguments)
-        self._env = {**os.environ, **(env or {})}
+        temporary = self.directory / scratch.DATA  # what a killed node leaves goes with the test run
+        temporary.mkdir()
+        self._env = {**os.environ, "TMPDIR": str(temporary), **(env or {})}
         self._process: LabProcess | None = None
         self._family: dict[int, psutil.Process] = {}
 

@@ -72,6 +72,20 @@ async def test_a_broker_that_compresses_anew_accepts_ours(
         assert (await slot.copied(topic)).exact
 
 
+@pytest.mark.parametrize("acks", [0, 1])
+async def test_fewer_acknowledgements(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique, rng: random.Random, acks: int
+) -> None:
+    topic = unique("acks")
+    cluster_a.create_topic(topic)
+    write(cluster_a.bootstrap, topic, every_shape(rng, 2_000), records_per_batch=200)
+    produce = ProduceSettings(acks=acks, idempotent=False)
+    async with copying(cluster_a, cluster_b, {topic: 1}, produce=produce) as slot:
+        assert (await slot.copied(topic)).exact
+        await slot.caught_up(topic)
+        assert set((await slot.drained()).values()) == {2_000}
+
+
 async def test_append_time_of_the_source_becomes_the_records_timestamp(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique, rng: random.Random
 ) -> None:

@@ -69,11 +69,14 @@ class Target:
     max_bytes: int
     faulty: bool = True
     forgetful: bool = False
+    refuses_all: int = 0  # an error code, for as long as an outage lasts
     records: list[Record] = field(default_factory=list)
     producers: dict[int, deque[tuple[int, int, int]]] = field(default_factory=dict)  # first, last sequence, base offset
 
     def produce(self, raw: bytes) -> tuple[int, int]:
         """(error code, base offset)."""
+        if self.refuses_all:
+            return self.refuses_all, -1
         if self.faulty:
             fault = self.rng.random()
             if fault < 0.1:
@@ -188,8 +191,18 @@ class World:
             can += [self._answer] * 2
         if self.target.faulty and self.requests and self.rng.random() < 0.05:
             can = [self._break]
+        if self.target.faulty and self.rng.random() < 0.02:
+            can = [self._outage_begins_or_ends]
+        if self.rng.random() < 0.01:
+            can = [self.copy.shed]
         self.rng.choice(can)()
         self.check()
+
+    def _outage_begins_or_ends(self) -> None:
+        if self.target.refuses_all:
+            self.target.refuses_all = 0
+        else:
+            self.target.refuses_all = self.rng.choice([ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.INVALID_TIMESTAMP])
 
     def check(self) -> None:
         copy = self.copy
@@ -247,7 +260,7 @@ class World:
             self.copy.unroutable(unanswered(Unreachable("nobody there")), self.now)
 
     def _pass_time(self) -> None:
-        self.now += self.rng.choice([0.001, 0.01, 0.1, 0.5])
+        self.now += self.rng.choice([0.001, 0.01, 0.1, 0.5, 3.0 if self.target.refuses_all else 0.1])
         self._ring()
 
     def _ring(self) -> None:
@@ -263,6 +276,7 @@ class World:
     def finish(self) -> None:
         """The faults are over: run until everything is copied."""
         self.target.faulty = False
+        self.target.refuses_all = 0
         for _ in range(20_000):
             if self.copy.position >= self.source.end and self.copy.idle:
                 return

@@ -1,56 +1,53 @@
-"""Hypothesis strategies: records and batches of every shape a source can hold."""
+"""Records and batches of every shape a source can hold, from a seed."""
 
 from __future__ import annotations
 
-from hypothesis import strategies as st
+import random
 
 from tests.lab.batches import DELETE_HORIZON, LOG_APPEND_TIME, Batch, Headers, Record
 
 NOW = 1_700_000_000_000
-
-small = st.binary(max_size=40)
-nullable = st.none() | st.just(b"") | small | st.binary(min_size=100, max_size=3000)
-timestamps = st.integers(NOW - 10_000_000_000, NOW + 10_000_000_000) | st.integers(NOW, NOW + 50) | st.just(-1)
-names = st.text(max_size=12).filter(lambda text: text.isprintable() or not text)
+NAMES = ("", "h", "twice", "größe", "x" * 200)
 
 
-@st.composite
-def headers(draw: st.DrawFn) -> Headers:
-    return tuple(draw(st.lists(st.tuples(names, st.none() | small), max_size=3)))
+def _nullable(rng: random.Random) -> bytes | None:
+    return rng.choice([None, b"", rng.randbytes(8), rng.randbytes(40), bytes(rng.randrange(3_000))])
 
 
-@st.composite
-def stored_batches(draw: st.DrawFn, at: int = 0, *, max_records: int = 12) -> Batch:
+def _timestamp(rng: random.Random) -> int:
+    return rng.choice([NOW + rng.randrange(50), NOW + rng.randrange(-(10**10), 10**10), -1, 0])
+
+
+def _headers(rng: random.Random) -> Headers:
+    return tuple((rng.choice(NAMES), rng.choice([None, b"", b"value"])) for _ in range(rng.choice([0, 0, 1, 3])))
+
+
+def any_batch(rng: random.Random, at: int, *, max_records: int) -> Batch:
     """One batch with records from offset ``at`` on: any codec, holes or none, append time or not."""
-    base = at
-    offset = base
-    compacted = draw(st.booleans())
+    compacted = rng.random() < 0.3
+    offset = at
     records: list[Record] = []
-    for _ in range(draw(st.integers(1, max_records))):
-        if compacted:
-            offset += draw(st.integers(0, 3))
-        records.append(Record(offset, draw(timestamps), draw(nullable), draw(nullable), draw(headers())))
+    for _ in range(rng.randint(1, max_records)):
+        offset += rng.randint(0, 3) if compacted else 0
+        records.append(Record(offset, _timestamp(rng), _nullable(rng), _nullable(rng), _headers(rng)))
         offset += 1
-    next_offset = offset + (draw(st.integers(0, 3)) if compacted else 0)
-    attributes = draw(st.sampled_from([0, 0, LOG_APPEND_TIME, DELETE_HORIZON]))
+    attributes = rng.choice([0, 0, LOG_APPEND_TIME, DELETE_HORIZON])
     return Batch(
         records=records,
-        codec=draw(st.integers(0, 4)),
-        base_offset=base,
-        next_offset=next_offset,
+        codec=rng.randint(0, 4),
+        base_offset=at,
+        next_offset=offset + (rng.randint(0, 3) if compacted else 0),
         attributes=attributes,
         max_timestamp=NOW + 7 if attributes & LOG_APPEND_TIME else None,
     )
 
 
-@st.composite
-def logs(draw: st.DrawFn, *, max_batches: int = 8, max_records: int = 12) -> list[Batch]:
+def any_log(rng: random.Random, *, max_batches: int, max_records: int) -> list[Batch]:
     """Batches one after the other, with a gap here and there where whole batches were compacted away."""
-    at = draw(st.integers(0, 1000))
-    out: list[Batch] = []
-    for _ in range(draw(st.integers(1, max_batches))):
-        batch = draw(stored_batches(at, max_records=max_records))
-        out.append(batch)
-        assert batch.next_offset is not None
-        at = batch.next_offset + draw(st.sampled_from([0, 0, 0, 5]))
-    return out
+    at = rng.randint(0, 1_000)
+    log: list[Batch] = []
+    for _ in range(rng.randint(1, max_batches)):
+        log.append(any_batch(rng, at, max_records=max_records))
+        assert log[-1].next_offset is not None
+        at = log[-1].next_offset + rng.choice([0, 0, 0, 5])
+    return log

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter, deque
 
 from hypothesis import given
@@ -13,9 +14,10 @@ from flows.batch.header import batches
 from flows.batch.outgoing import Outgoing, ProducerId, SourceBatch
 from flows.batch.pack import pack, split
 from tests.lab.batches import HEADER, Batch, Record, read
-from tests.property.flows.shapes import logs
+from tests.property.flows.shapes import any_log
 
 PRODUCER = ProducerId(4711, 3)
+seeds = st.integers(0, 2**32 - 1)
 
 
 def queue_of(log: list[Batch]) -> deque[SourceBatch]:
@@ -44,20 +46,21 @@ def seen_by_consumer(outgoing: list[Outgoing]) -> list[Record]:
     return records
 
 
-rules = st.builds(
-    BatchRules,
-    codec=st.none() | st.sampled_from(Codec),
-    tiny_bytes=st.sampled_from([0, 300, 100_000]),
-    merged_bytes=st.sampled_from([61, 1000, 100_000]),
-)
+def any_rules(rng: random.Random) -> BatchRules:
+    return BatchRules(
+        codec=rng.choice([None, *Codec]),
+        tiny_bytes=rng.choice([0, 300, 100_000]),
+        merged_bytes=rng.choice([61, 1_000, 100_000]),
+    )
 
 
-@given(log=logs(), rules=rules, limit=st.none() | st.integers(100, 5000), data=st.data())
-def test_packing_keeps_every_record_from_the_wanted_offset_on(
-    log: list[Batch], rules: BatchRules, limit: int | None, data: st.DataObject
-) -> None:
+@given(seed=seeds)
+def test_packing_keeps_every_record_from_the_wanted_offset_on(seed: int) -> None:
+    rng = random.Random(seed)
+    log = any_log(rng, max_batches=8, max_records=12)
+    rules, limit = any_rules(rng), rng.choice([None, rng.randint(100, 5_000)])
     source = [record for batch in log for record in read(batch.encode())]
-    wanted = data.draw(st.integers(source[0].offset - 1, source[-1].offset + 1))
+    wanted = rng.randint(source[0].offset - 1, source[-1].offset + 1)
     queue = queue_of(log)
     held = sum(batch.held for batch in queue)
     end = queue[-1].until
@@ -79,12 +82,13 @@ def test_packing_keeps_every_record_from_the_wanted_offset_on(
         assert all(batch.size <= limit or batch.count == 1 for batch in outgoing)
 
 
-@given(log=logs(max_batches=1, max_records=40), limit=st.integers(62, 4000), sequence=st.integers(0, 2**31 - 1))
-def test_splitting_keeps_records_and_whose_they_are(log: list[Batch], limit: int, sequence: int) -> None:
-    rules = BatchRules()
-    (whole,) = pack(queue_of(log), 0, rules, None, Counter()).batches
+@given(seed=seeds)
+def test_splitting_keeps_records_and_whose_they_are(seed: int) -> None:
+    rng = random.Random(seed)
+    log = any_log(rng, max_batches=1, max_records=40)
+    (whole,) = pack(queue_of(log), 0, BatchRules(), None, Counter()).batches
     expected = seen_by_consumer([whole])
-    parts = split(whole, limit, None)
+    parts = split(whole, rng.randint(62, 4_000), None)
     assert seen_by_consumer(parts) == expected
     assert parts[-1].until == whole.until
     assert sum(part.held for part in parts) == whole.held

@@ -82,6 +82,7 @@ def test_a_drain_ends_with_everything_taken_back_or_acknowledged(seed: int) -> N
     play.run(200)
     play.copy.drain()
     play.target.faulty = False
+    play.target.refuses_all = 0
     for _ in range(5_000):
         if play.copy.idle:
             break

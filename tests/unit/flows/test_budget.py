@@ -87,14 +87,6 @@ async def test_how_long_the_first_in_line_waits() -> None:
     assert budget.waited(now() + 7) == 0
 
 
-async def test_a_smaller_limit_takes_effect_as_bytes_drain() -> None:
-    budget = ByteBudget(100)
-    await budget.promise(50)
-    budget.resize(20)
-    waiting = asyncio.create_task(budget.promise(10))
-    await turn()
-    assert not waiting.done()
-    budget.release(45)
-    assert await waiting == 10
+def test_a_budget_must_be_worth_sharing() -> None:
     with pytest.raises(ValueError, match="budget of 1 bytes"):
         ByteBudget(1)

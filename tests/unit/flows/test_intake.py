@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from flows.batch.header import CorruptBatchError, OldFormatError
-from flows.intake import Intake, take_in
+from flows.intake import BATCH_OVERHEAD, Intake, take_in
 from mm2.kafka.raw_fetch import FetchedPartition
 from tests.lab.batches import COMMIT, Batch, Record, marker
 
@@ -24,7 +24,7 @@ def test_what_follows_a_batch_without_data_belongs_to_it() -> None:
 
 def test_the_last_batch_holds_the_bytes_of_all() -> None:
     intake = taken(data(0), data(2), data(4))
-    assert [batch.held for batch in intake.batches] == [0, 0, 3 * len(data(0))]
+    assert [batch.held for batch in intake.batches] == [0, 0, 3 * (len(data(0)) + BATCH_OVERHEAD)]
     assert taken(marker(0, 1, COMMIT)).batches == []
 
 

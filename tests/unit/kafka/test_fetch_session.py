@@ -25,7 +25,7 @@ def sent(session: FetchSession) -> tuple[int, int, dict[int, int], list[int]]:
 
 
 def answer(error: int = 0, session_id: int = 77) -> FetchAnswer:
-    return FetchAnswer(0, error, session_id, [], 0)
+    return FetchAnswer(0, error, session_id, [])
 
 
 def established() -> FetchSession:

@@ -186,6 +186,18 @@ def test_drained_means_every_running_slot_said_so() -> None:
     assert board.drained
 
 
+def test_a_slot_that_was_to_drain_before_it_began_is_drained() -> None:
+    board = a_board(lanes=1)
+    board.put(a_slot(0))
+    session = grant(board, 0)
+    board.drain()
+    before, drained = board.lane_orders(0).version - 1, board.lane_orders(0).version
+    board.lane_report(0, session, LaneProgress(version=before, pid=1), 1.0)
+    assert not board.drained, "it may begin before it hears of the drain"
+    board.lane_report(0, session, LaneProgress(version=drained, pid=1), 2.0)
+    assert board.drained
+
+
 def test_changed_slots_change_the_version_and_equal_ones_do_not() -> None:
     board = a_board()
     slot = a_slot(0)

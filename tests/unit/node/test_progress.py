@@ -1,0 +1,56 @@
+"""Reports of lanes become one picture, whatever moves and restarts in between."""
+
+from __future__ import annotations
+
+from mm2.core.lease import PartitionProgress, SlotProgress, TaskState
+from mm2.core.names import Flow
+from mm2.node.progress import FlowProgress, ReplicatedTopic
+from mm2.node.published import PartitionStatus
+
+TOPIC = ReplicatedTopic(topic="t", remote_topic="A.t", partitions=1)
+
+
+def said(slot: int, state: TaskState, *, position: int, records: int) -> SlotProgress:
+    """A slot's report about the only partition."""
+    partition = PartitionProgress(
+        topic="t",
+        partition=0,
+        remote_topic="A.t",
+        state=state,
+        position=position,
+        end_offset=100,
+        records_total=records,
+    )
+    return SlotProgress(flow=Flow("A", "B"), slot=slot, epoch=1, state=TaskState.RUNNING, partitions=(partition,))
+
+
+def shown(progress: FlowProgress) -> PartitionStatus:
+    ((partition,),) = (topic.partitions for topic in progress.topics([TOPIC], {}))
+    return partition
+
+
+def test_a_partition_that_moved_is_the_new_slots_to_tell() -> None:
+    """The old slot goes on showing what it stopped, in the same lane and session."""
+    progress = FlowProgress()
+    progress.take("session", said(0, TaskState.RUNNING, position=40, records=40))
+    progress.take("session", said(0, TaskState.STOPPED, position=50, records=50))
+    for position in (60, 70):
+        progress.take("session", said(1, TaskState.RUNNING, position=position, records=position - 50))
+        progress.take("session", said(0, TaskState.STOPPED, position=50, records=50))
+    assert shown(progress).position == 70
+    assert shown(progress).records_total == 70
+
+
+def test_a_partition_that_came_back_counts_on() -> None:
+    progress = FlowProgress()
+    progress.take("session", said(0, TaskState.STOPPED, position=50, records=50))
+    progress.take("session", said(1, TaskState.STOPPED, position=50, records=0))
+    progress.take("session", said(0, TaskState.RUNNING, position=55, records=5))
+    assert (shown(progress).position, shown(progress).records_total) == (55, 55)
+
+
+def test_totals_survive_a_lane_that_starts_again() -> None:
+    progress = FlowProgress()
+    progress.take("first", said(0, TaskState.RUNNING, position=50, records=50))
+    progress.take("second", said(0, TaskState.RUNNING, position=58, records=8))
+    assert shown(progress).records_total == 58
