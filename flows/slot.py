@@ -53,12 +53,6 @@ class SlotRunner:
     def epoch(self) -> int:
         return self._lease.epoch
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Sentences a person should see though everything runs."""
-        warning = self._pipeline.producing.producers.warning if self._pipeline is not None else None
-        return () if warning is None else (f"{self._lease.flow}: {warning}",)
-
     async def start(self) -> None:
         """Begin to copy. Returns at once; what goes wrong shows in `progress`."""
         self._want(self._lease)
@@ -98,6 +92,7 @@ class SlotRunner:
             partitions=(*(progress_of(copy, now, wall) for copy in copies), *self._others()),
             batches=self._batches(),
             losses=tuple(self._losses + [loss for copy in copies for loss in copy.losses])[-LOSSES_KEPT:],
+            warnings=self._warnings(),
         )
 
     def _others(self) -> list[PartitionProgress]:
@@ -129,6 +124,10 @@ class SlotRunner:
             return self._failure
         syncs = self._pipeline.syncs
         return self._pipeline.offsets.trouble or (syncs.trouble if syncs is not None else None)
+
+    def _warnings(self) -> tuple[str, ...]:
+        warning = self._pipeline.producing.producers.warning if self._pipeline is not None else None
+        return () if warning is None else (warning,)
 
     def _batches(self) -> tuple[BatchCount, ...]:
         if self._pipeline is None:

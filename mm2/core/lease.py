@@ -137,7 +137,8 @@ class BatchCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotProgress:
-    """One slot's report. ``drained``: nothing in flight and all offsets stored, the slot may be given away."""
+    """One slot's report. ``drained``: nothing in flight and all offsets stored, the slot may be given away.
+    ``warnings``: sentences a person should see though everything runs."""
 
     flow: Flow
     slot: int
@@ -148,6 +149,7 @@ class SlotProgress:
     partitions: tuple[PartitionProgress, ...] = ()
     batches: tuple[BatchCount, ...] = ()
     losses: tuple[Loss, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +160,6 @@ class LaneProgress:
     pid: int
     slots: tuple[SlotProgress, ...] = ()
     buffered_bytes: int = 0
-    warnings: tuple[str, ...] = field(default=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

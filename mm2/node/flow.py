@@ -255,6 +255,8 @@ class FlowRunner:
         if self._leadership is not None:
             if self._leadership.source is not None and self._leadership.source.trouble is not None:
                 reasons.append(self._leadership.source.trouble)
+            if self._leadership.source is not None:
+                reasons += self._leadership.source.warnings
             if self._leadership.heartbeat is not None and self._leadership.heartbeat.trouble is not None:
                 reasons.append(self._leadership.heartbeat.trouble)
         for topic in topics:

@@ -40,7 +40,8 @@ SETTLE_EVERY_S = 1.0
 
 
 class SourceTask:
-    """Runs under one leadership (``epoch``) from start to close."""
+    """Runs under one leadership (``epoch``) from start to close. ``trouble`` keeps it from going on; ``warnings`` are
+    what a person should know though it runs."""
 
     def __init__(  # the pieces of one leadership; the flow owns the clusters
         self,
@@ -71,6 +72,7 @@ class SourceTask:
         self._restarts: dict[int, int] = {}
         self._failed_at: dict[int, float] = {}
         self._draining = False
+        self.warnings: list[str] = []
         self._discovering: str | None = "looking for topics"  # what is wrong there, None when nothing is
         self._granting: str | None = None
 
@@ -188,6 +190,10 @@ class SourceTask:
             if report is None:
                 continue
             self._progress.take(report.session, report.slot)
+            for warning in report.slot.warnings:
+                if warning not in self.warnings:
+                    log.warning("%s: %s", self._flow, warning)
+                    self.warnings.append(warning)
             if report.current:
                 running = [p for p in report.slot.partitions if p.state is not TaskState.STOPPED]
                 self._table.heard(slot, [TopicPartition(p.topic, p.partition) for p in running])
