@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import aiokafka.errors as aiokafka_errors
-from aiokafka.conn import AIOKafkaConnection, CloseReason, create_conn
+from aiokafka.conn import AIOKafkaConnection, CloseReason
 
 from mm2.core.client_settings import ClientSettings
 from mm2.kafka.backoff import Backoff
@@ -161,7 +161,7 @@ class Connection:
         settings, sasl = self._settings, self._settings.sasl
         try:
             async with asyncio.timeout(min(_SETUP_SECONDS, settings.request_timeout_ms / 1000)) as self._setup:
-                return await create_conn(
+                connection = AIOKafkaConnection(
                     endpoint.host,
                     endpoint.port,
                     client_id=self._client_id,
@@ -173,6 +173,12 @@ class Connection:
                     sasl_plain_username=sasl.username if sasl else None,
                     sasl_plain_password=sasl.password if sasl else None,
                 )
+                try:
+                    await connection.connect()
+                except BaseException:
+                    _abort(connection)
+                    raise
+                return connection
         except (aiokafka_errors.KafkaError, OSError, ValueError, KeyError, AssertionError) as error:
             # the last three: aiokafka's SASL automata on answers that do not fit
             raise explain(error, endpoint, settings, greeted=False) from error
@@ -199,3 +205,11 @@ class Connection:
         if writer is not None:
             abort = asyncio.get_running_loop().call_later(_CLOSE_SECONDS, writer.transport.abort)
             closed.add_done_callback(lambda _: abort.cancel())
+
+
+def _abort(connection: AIOKafkaConnection) -> None:
+    """Take the socket from a connection that failed while it was set up. aiokafka has closed it politely, which over
+    TLS means to wait for the peer's goodbye, and nobody waits for that here."""
+    protocol = connection._protocol
+    if protocol is not None and protocol._transport is not None:
+        protocol._transport.abort()
