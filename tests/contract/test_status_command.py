@@ -84,10 +84,21 @@ async def test_another_program_is_one_sentence_and_exit_1() -> None:
     assert err == f"mm2 lag: {server.url} answers, but not as an mm2 node (GET /flows gave 404): is that its port?\n"
 
 
+def heed_ctrl_c() -> None:
+    """As in a terminal: tests that run in the background inherit that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 async def test_watch_shows_it_again_and_ends_with_ctrl_c(serve: Serve) -> None:
     url = str((await serve(node())).base_url)
     process = await asyncio.create_subprocess_exec(
-        *MM2, "status", url, "--watch", stdout=asyncio.subprocess.PIPE, env=os.environ | {"PYTHONUNBUFFERED": "1"}
+        *MM2,
+        "status",
+        url,
+        "--watch",
+        stdout=asyncio.subprocess.PIPE,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        preexec_fn=heed_ctrl_c,
     )
     assert process.stdout is not None
     headings = 0

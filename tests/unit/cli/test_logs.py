@@ -51,11 +51,11 @@ def test_json_lines() -> None:
 def test_other_programs_are_quiet(level: str) -> None:
     stream = io.StringIO()
     set_up(level=level, stream=stream)
-    for name in ("aiokafka.conn", "uvicorn.error", "py4j.clientserver", "httpx"):
+    for name in ("aiokafka", "uvicorn.error", "py4j.clientserver", "httpx"):
         logging.getLogger(name).info("unseen")
         logging.getLogger(name).warning("seen %s", name)
     assert [line.rpartition(" ")[2] for line in stream.getvalue().splitlines()] == [
-        "aiokafka.conn",
+        "aiokafka",
         "uvicorn.error",
         "py4j.clientserver",
         "httpx",
