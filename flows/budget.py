@@ -7,6 +7,10 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+WORTHWHILE = 8
+"""An eighth of a share is worth a fetch: to wait for a whole one would let partitions that hold half of everything, and
+a few bytes more, stop all others."""
+
 
 class ByteBudget:
     """Counts bytes promised to fetch requests under way and bytes fetched and not yet done with.
@@ -14,7 +18,8 @@ class ByteBudget:
     (A) A promise is given only while everything counted stays within ``limit``. What a broker sends beyond its promise
         (the first batch of an answer is sent whole, however large) is counted too, so that the next promise waits.
     (B) Promises are given in the order of asking.
-    (C) One fetcher is promised at most ``share``, so that long polls that wait for data hold at most half of the whole.
+    (C) One fetcher is promised at most ``share``, so that long polls that wait for data hold at most half of the whole;
+        less, down to an eighth of that, if there is not more room.
     """
 
     def __init__(self, limit: int) -> None:
@@ -23,7 +28,7 @@ class ByteBudget:
         self._limit = limit
         self._used = 0
         self._fetchers = 0
-        self._waiting: deque[tuple[int, float, asyncio.Future[None]]] = deque()  # bytes, since when, turn
+        self._waiting: deque[tuple[int, float, asyncio.Future[int]]] = deque()  # bytes wanted, since when, turn
 
     @property
     def limit(self) -> int:
@@ -54,37 +59,35 @@ class ByteBudget:
 
     async def promise(self, wanted: int) -> int:
         """Wait for room and count it; how many bytes may be fetched. Give back with ``release`` what did not come."""
-        promised = min(wanted, self.share)
-        if self._waiting or self._used + promised > self._limit:
-            loop = asyncio.get_running_loop()
-            turn: asyncio.Future[None] = loop.create_future()
-            self._waiting.append((promised, loop.time(), turn))
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    self.release(promised)
-                raise
+        promised = 0 if self._waiting else self._room_for(wanted)
+        if promised:
+            self._used += promised
             return promised
-        self._used += promised
-        return promised
-
-    def charge(self, count: int) -> None:
-        """Count bytes nobody asked for room for."""
-        self._used += count
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[int] = loop.create_future()
+        self._waiting.append((wanted, loop.time(), turn))
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release(turn.result())
+            raise
 
     def release(self, count: int) -> None:
-        """Bytes are done with."""
+        """Bytes are done with; negative: more came than was promised."""
         self._used -= count
-        if self._waiting:
-            self._serve()
-
-    def _serve(self) -> None:
         while self._waiting:
-            promised, _, turn = self._waiting[0]
+            wanted, _, turn = self._waiting[0]
             if not turn.done():
-                if self._used + promised > self._limit:
+                promised = self._room_for(wanted)
+                if not promised:
                     return
                 self._used += promised
-                turn.set_result(None)
+                turn.set_result(promised)
             self._waiting.popleft()
+
+    def _room_for(self, wanted: int) -> int:
+        """What can be promised now; 0 if that is not worth it."""
+        most = min(wanted, self.share)
+        room = min(most, self._limit - self._used)
+        return room if room >= max(1, most // WORTHWHILE) else 0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
 
 from flows.batch.choice import BatchRules, Reason, for_long_link
 from flows.batch.header import CorruptBatchError
 from flows.batch.outgoing import Outgoing, ProducerId, SourceBatch
-from flows.batch.pack import pack, split
+from flows.batch.pack import pack, repack, split
 from flows.inlet import Inlet
 from flows.line import Line, Place
 from flows.outcomes import Refusal, Verdict, sentence
@@ -68,6 +68,7 @@ class PartitionCopy:
         self._setbacks = Setbacks(target_backoff)
         self._counts = counts
         self._limit: int | None = None  # the target refused batches not much larger
+        self._cuts: deque[int] = deque()  # where batches ended that were sent, given back, and are to be sent again
         self._corrupt_fetches = 0
         self._last_ack = self._sent_since = now
         self._quickest_ack = 0.0
@@ -132,7 +133,7 @@ class PartitionCopy:
             kept = intake.batches[-1].held
             self.held += kept
             self._inlet.queue.extend(intake.batches)
-            self._inlet.full = self.held >= self._max_held
+            self._inlet.full = self.held >= self._max_held and self._enough
             self.tally.arrived(intake.batches)
             self._around.send_changed(self)
         if intake.next_offset > asked:
@@ -174,18 +175,19 @@ class PartitionCopy:
         self._around.send_changed(self)
 
     def shed(self) -> None:
-        """Give back what waits and was not sent; it is fetched again after the target took what was."""
-        if self._inlet.queue:
-            tail = self._line.tail
-            self._give_back(self._inlet.give_back(self.position if tail is None else tail.until) - self._line.detach())
-            self._inlet.shed = tail is not None
-            self._inlet.full = self.held >= self._max_held
-            self._around.fetch_changed(self)
+        """Give back all that is held. Of what is in flight the answers are still wanted; what the target does not take,
+        and what was not sent, is fetched again."""
+        if not self._line.in_flight:
+            self._start_over()
+            return
+        self._give_back(self._inlet.give_back(self._packed_to) + self._line.hollow())
+        self._inlet.shed, self._inlet.full = True, False
+        self._around.fetch_changed(self)
 
     def drain(self) -> None:
         """Fetch no more and give back what was not sent; see ``idle``."""
         self._inlet.closed = True
-        self.shed()
+        self._give_back(self._inlet.give_back(self._packed_to))
         self._around.fetch_changed(self)
 
     @property
@@ -211,6 +213,7 @@ class PartitionCopy:
     def adopt(self, producer: ProducerId) -> None:
         """Send under this producer id from now on, which the remote partition has never been written with."""
         self._line.adopt(producer)
+        self._cuts.clear()  # to this producer id nothing is a repetition
         self._around.send_changed(self)
 
     @property
@@ -220,7 +223,12 @@ class PartitionCopy:
 
     @property
     def has_unsent(self) -> bool:
-        return self._line.has_unsent or bool(self._inlet.queue)
+        return self._line.has_unsent or (bool(self._inlet.queue) and self._enough)
+
+    @property
+    def _enough(self) -> bool:
+        """Whether what is to be packed as before is there as a whole."""
+        return not self._cuts or (self._inlet.offset or 0) >= self._cuts[0]
 
     def sendable(self, now: float) -> bool:
         """Whether ``take`` would give a batch."""
@@ -231,7 +239,7 @@ class PartitionCopy:
         if not self._line and now - self._last_ack > DOUBT_AFTER_S:
             self._line.doubt()
         while not self._line.has_unsent:
-            if not self._inlet.queue:
+            if not self.has_unsent:
                 return None
             try:
                 self._pack(now)
@@ -246,18 +254,28 @@ class PartitionCopy:
 
     def _pack(self, now: float) -> None:
         rules = self._far_rules if self._quickest_ack > LONG_LINK_S else self._rules
-        packed = pack(self._inlet.queue, self.position, rules, self._limit, self._counts)
-        if packed.batches:
-            self._line.append(packed.batches)
+        queue = self._inlet.queue
+        again = bool(self._cuts)
+        if again:
+            packed = repack(queue, self._packed_to, self._cuts.popleft(), rules, self._counts)
         else:
-            self._drop(packed.taken)
-            self._skip_to(packed.taken[-1].until, now)
+            packed = pack(queue, self._packed_to, rules, self._limit, self._counts)
+        if packed.batches:
+            self._line.append(packed.batches, maybe_appended=again)
+            return
+        self._drop(packed.taken)
+        for source in packed.taken:  # nothing of it was wanted: what stands before the queue goes on after it
+            tail = self._line.tail
+            if tail is None:
+                self.position = source.until
+            else:
+                tail.until = source.until
+        self._note_caught_up(now)
 
     def _cannot_pack(self, trouble: CorruptBatchError, now: float) -> None:
         offset = self._inlet.queue[0].header.base_offset
         self.trouble.cannot_copy(offset, f"copy {self.source} to {self.target}: {trouble}")
-        self.shed()
-        self._inlet.shed = False  # not the target's fault: an acknowledgement would change nothing
+        self._give_back(self._inlet.give_back(self._packed_to))
         self._park(FAILED_RETRY_S, now)
 
     def acked(self, place: Place, base_offset: int, now: float, wall: float) -> None:
@@ -274,6 +292,8 @@ class PartitionCopy:
         self._well(now)
         if self._line.settled:
             self._settle(now)
+        if self._line.spent:
+            self._start_over()
         self._around.send_changed(self)
 
     def _well(self, now: float) -> None:
@@ -296,6 +316,8 @@ class PartitionCopy:
         self._line.refused(place, refusal)
         if self._line.settled:
             self._settle(now)
+        if self._line.spent:
+            self._start_over()
 
     def unroutable(self, refusal: Refusal, now: float) -> None:
         """There is no leader to send to."""
@@ -319,7 +341,10 @@ class PartitionCopy:
                 self._line.disown()
             case Verdict.SPLIT if batch is not None and batch.count > 1:
                 self._limit = batch.size // 2
-                self._line.replace_head(split(batch, self._limit, self._rules.level))
+                if self._line.spent:
+                    self._start_over()
+                else:
+                    self._line.replace_head(split(batch, self._limit, self._rules.level))
                 self._counts[Reason.TOO_LARGE] += 1
             case Verdict.RETRY if not self._setbacks.hopeless(refusal, now):
                 self._try_again(refusal, batch, now)
@@ -330,8 +355,9 @@ class PartitionCopy:
         self.trouble.target_passing(sentence(self.source, self.target, batch, refusal))
         self._setbacks.count(now)
         delay = self._setbacks.pause(now)
-        if self._setbacks.stuck:
-            self._set_aside(delay, self._setbacks.fetch_pause(delay), now)
+        if self._setbacks.stuck and not self.draining:  # make room for others
+            self._start_over()
+            self._park(self._setbacks.fetch_pause(delay), now)
         else:
             self._around.wake_later(self, delay)
 
@@ -339,26 +365,26 @@ class PartitionCopy:
         offset = self.position if batch is None else batch.first_offset
         self.trouble.cannot_copy(offset, sentence(self.source, self.target, batch, refusal))
         self._setbacks.count(now)
-        self._setbacks.hold(now + FAILED_RETRY_S)
-        self._set_aside(FAILED_RETRY_S, FAILED_RETRY_S, now)
-
-    def _set_aside(self, send_pause: float, fetch_pause: float, now: float) -> None:
-        """Make room for others. What the target may have must be sent again as it is, or it would be there twice."""
-        if self._line.maybe_appended:
-            self.shed()
-            self._around.wake_later(self, send_pause)
-        else:
-            self._start_over()
-            self._park(fetch_pause, now)
+        self._start_over()
+        self._park(FAILED_RETRY_S, now)
 
     def _start_over(self) -> None:
-        """Give everything back and fetch again from the position: the target has nothing of it."""
+        """Give everything back and fetch again from the position. What the target may have of it will be packed as
+        before, so that it knows it again."""
+        if self._line.maybe_appended or self._cuts:
+            self._cuts.extendleft(reversed(self._line.cuts()))
         self._drop(self._line.clear())
         self._give_back(self._inlet.give_back(self.position))
         self._inlet.shed = self._inlet.full = False
         self._around.fetch_changed(self)
 
     # -- both
+
+    @property
+    def _packed_to(self) -> int:
+        """The source offset up to which everything is in the line or done with."""
+        tail = self._line.tail
+        return self.position if tail is None else tail.until
 
     @property
     def oldest_waiting(self) -> int:

@@ -59,6 +59,7 @@ class Line:
         self._in_flight = 0
         self._unsent = 0
         self._refused = False
+        self._hollow = False
         self._next_sequence = 0
 
     def __len__(self) -> int:
@@ -76,7 +77,7 @@ class Line:
     @property
     def ready(self) -> bool:
         """Whether ``take`` may be called: the next batch, in the line or to be appended, is within the window."""
-        if self._refused or self.producer is None:
+        if self._refused or self._hollow or self.producer is None:
             return False
         for index, place in enumerate(self._places):
             if index == self._window:
@@ -120,9 +121,9 @@ class Line:
         """The target may have forgotten the producer id: send one alone first."""
         self._window = 1
 
-    def append(self, batches: list[Outgoing]) -> None:
-        """Packed batches join the end."""
-        self._places.extend(map(Place, batches))
+    def append(self, batches: list[Outgoing], *, maybe_appended: bool = False) -> None:
+        """Packed batches join the end; ``maybe_appended``: they were sent before."""
+        self._places.extend(Place(batch, maybe_appended=maybe_appended) for batch in batches)
         self._unsent += len(batches)
 
     def take(self) -> Place:
@@ -149,6 +150,7 @@ class Line:
         done: list[Place] = []
         while self._places and self._places[0].sent is Sent.ACKED:
             done.append(self._places.popleft())
+        self._hollow &= bool(self._places)
         return done
 
     def refused(self, place: Place, refusal: Refusal) -> None:
@@ -183,9 +185,20 @@ class Line:
         self._places.extendleft(map(Place, reversed(parts)))
         self._unsent += len(parts) - 1
 
-    def detach(self) -> int:
-        """Keep copies of what is in the line instead of what was fetched; how many more bytes are held, or fewer."""
-        return sum(place.batch.detach() for place in self._places)
+    def hollow(self) -> int:
+        """Let go of all records while something is in flight: only answers are wanted. The bytes held until now."""
+        self._hollow = True
+        return sum(place.batch.hollow() for place in self._places)
+
+    @property
+    def spent(self) -> bool:
+        """Whether all answers have come and what is left has no records: it has to be fetched and packed again."""
+        return self._hollow and not self._in_flight and bool(self._places)
+
+    def cuts(self) -> list[int]:
+        """Where batches ended that the target may have, and those numbered after them: to be packed again, they must
+        end there again."""
+        return [place.batch.until for place in self._places if place.batch.sequence != NO_SEQUENCE]
 
     def clear(self) -> list[Outgoing]:
         """Give up what is in the line; sequences go on from its first batch. Nothing may be in flight."""
@@ -195,5 +208,5 @@ class Line:
         gone = [place.batch for place in self._places]
         self._places.clear()
         self._unsent = 0
-        self._refused = False
+        self._refused = self._hollow = False
         return gone

@@ -18,6 +18,13 @@ from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
 from mm2.kafka.raw_produce import ProduceAnswer, ProduceRequest
 
 PURPOSE = "produce"
+PROBE_PURPOSE = "probe"
+"""A connection of its own for partitions that were refused: the broker answers a connection's requests one by one, and
+may take its time with one whose replicas are behind."""
+
+REPLICAS_WAIT_MS = 5_000
+"""How long a broker may wait for its replicas before it says so instead; meanwhile nothing else of that connection is
+answered. Sent again, an idempotent batch is known again, so it may be less than Java's request.timeout.ms."""
 
 ANSWER_ROOM_MS = 5_000
 """For the broker's own timeout (request.timeout.ms) to come back as an answer, which says more than silence."""
@@ -34,7 +41,7 @@ class Producing:
         self.settings = settings
         self.budget = budget
         self.spawn = spawn
-        self._brokers: dict[int, BrokerProduce] = {}
+        self._brokers: dict[tuple[int, bool], BrokerProduce] = {}
         self._leaderless: set[PartitionCopy] = set()
         self._routing = False
         self.producers = ProducerIds(cluster, settings, spawn)
@@ -45,21 +52,32 @@ class Producing:
             return
         leader = self.cluster.cached_leader(copy.target)
         if leader is not None:
-            self._broker(leader.node_id).offer(copy)
+            self._broker(leader.node_id, copy.probing).offer(copy)
         elif not copy.in_flight:
             self._leaderless.add(copy)
             if not self._routing:
                 self._routing = True
                 self.spawn(self._route())
 
+    @property
+    def replicas_wait_ms(self) -> int:
+        """How long a broker may wait for its replicas."""
+        wait_ms = self.settings.request_timeout_ms
+        return min(wait_ms, REPLICAS_WAIT_MS) if self.producers.idempotent else wait_ms
+
+    @property
+    def share_of_a_broker(self) -> int:
+        """Bytes that may be in flight to one broker: what all together hold is a fetcher's share of the budget."""
+        return self.budget.share // max(1, len(self._brokers))
+
     def leader_moved(self, copy: PartitionCopy) -> None:
         """Its broker does not lead it any more, or does not answer."""
         self.cluster.forget(copy.target)
 
-    def _broker(self, node_id: int) -> BrokerProduce:
-        broker = self._brokers.get(node_id)
+    def _broker(self, node_id: int, probing: bool) -> BrokerProduce:
+        broker = self._brokers.get((node_id, probing))
         if broker is None:
-            broker = self._brokers[node_id] = BrokerProduce(node_id, self)
+            broker = self._brokers[node_id, probing] = BrokerProduce(node_id, self, probing=probing)
             self.spawn(broker.run())
         return broker
 
@@ -78,22 +96,25 @@ class Producing:
                     if isinstance(leader, BrokerError):
                         copy.unroutable(refused(leader.code, None, ()), time.monotonic())
                     else:
-                        self._broker(leader.node_id).offer(copy)
+                        self._broker(leader.node_id, copy.probing).offer(copy)
         finally:
             self._routing = False
 
 
 class BrokerProduce:
-    """Sends to one broker, several requests at a time over one connection.
+    """Sends to one broker over one connection, several requests at a time; what was refused goes over another.
 
-    (A) At most ``max_in_flight`` requests are under way, and no more are added once they hold the budget's share: a
-        broker that dies keeps no more than that from the others.
+    (A) At most ``max_in_flight`` requests are under way, and no more are added once they hold their part of the
+        budget's share: brokers that do not answer leave room for the partitions of the others.
     (B) A partition has one batch in a request; its next one goes into the next request.
     (C) Partitions take turns.
+    (D) A partition changes the connection only while none of its batches is in flight: after a refusal its next batch
+        goes alone (`flows.line.Line`, C).
     """
 
-    def __init__(self, node_id: int, producing: Producing) -> None:
+    def __init__(self, node_id: int, producing: Producing, *, probing: bool) -> None:
         self._node_id = node_id
+        self._probing = probing
         self._producing = producing
         self._cluster = producing.cluster
         self._settings = producing.settings
@@ -118,14 +139,19 @@ class BrokerProduce:
 
     def _pump(self) -> None:
         while self._ready and self._requests < self._settings.max_in_flight:
-            if self._requests and self._bytes >= self._producing.budget.share:
+            if self._requests and self._bytes >= self._producing.share_of_a_broker:
                 return
             places, size = self._load()
             if not places:
                 return
             self._requests += 1
             self._bytes += size
-            self._producing.spawn(self._send(places, size))
+            request = ProduceRequest(
+                acks=self._settings.acks,
+                timeout_ms=self._producing.replicas_wait_ms,
+                batches={copy.target: place.batch.wire() for copy, place in places},
+            )
+            self._producing.spawn(self._send(request, places, size))
 
     def _load(self) -> tuple[list[tuple[PartitionCopy, Place]], int]:
         """The next request's batches and their bytes."""
@@ -136,6 +162,9 @@ class BrokerProduce:
         while self._ready and size < self._settings.max_request_size:
             copy = next(iter(self._ready))
             del self._ready[copy]
+            if copy.probing is not self._probing:
+                self._producing.changed(copy)
+                continue
             if copy.producer is None:
                 self._producing.producers.supply(copy)
             if not copy.sendable(now):
@@ -150,18 +179,13 @@ class BrokerProduce:
         self._ready.update(dict.fromkeys(again))
         return places, size
 
-    async def _send(self, places: list[tuple[PartitionCopy, Place]], size: int) -> None:
+    async def _send(self, request: ProduceRequest, places: list[tuple[PartitionCopy, Place]], size: int) -> None:
         settings = self._settings
-        request = ProduceRequest(
-            acks=settings.acks,
-            timeout_ms=settings.request_timeout_ms,
-            batches={copy.target: place.batch.wire() for copy, place in places},
-        )
         try:
             answer = await self._cluster.send(
                 self._node_id,
                 request,
-                purpose=PURPOSE,
+                purpose=PROBE_PURPOSE if self._probing else PURPOSE,
                 timeout_ms=settings.request_timeout_ms + ANSWER_ROOM_MS,
                 expect_response=settings.acks != 0,
             )

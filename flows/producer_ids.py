@@ -34,6 +34,11 @@ class ProducerIds:
         self._asking = False
         self.warning: str | None = None
 
+    @property
+    def idempotent(self) -> bool:
+        """Whether the target knows a batch again that is sent twice."""
+        return self._current != NOT_IDEMPOTENT
+
     def supply(self, copy: PartitionCopy) -> None:
         """Let the partition adopt a producer id, at once or when there is one it has not used."""
         if self._give(copy):

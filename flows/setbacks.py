@@ -50,12 +50,8 @@ class Setbacks:
     def pause(self, now: float) -> float:
         """Seconds to wait before the next attempt; nothing may be sent until then."""
         delay = self._backoff.next()
-        self.hold(now + delay)
+        self._not_before = now + delay
         return delay
-
-    def hold(self, until: float) -> None:
-        """Send nothing before ``until``, monotonic seconds."""
-        self._not_before = until
 
     def fetch_pause(self, delay: float) -> float:
         """Seconds to wait before something is fetched again for a stuck partition; at least ``delay``."""

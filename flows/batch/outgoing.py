@@ -69,11 +69,12 @@ class Outgoing:
     sequence: int = NO_SEQUENCE
     _stamped: tuple[ProducerId, int] | None = field(default=None, init=False)
     _head: bytes = field(default=b"", init=False)
+    _hollow_size: int = field(default=0, init=False)
 
     @property
     def size(self) -> int:
         """Bytes on the wire."""
-        return HEADER_BYTES + len(self.records)
+        return self._hollow_size or HEADER_BYTES + len(self.records)
 
     @property
     def codec(self) -> int:
@@ -115,11 +116,12 @@ class Outgoing:
         )
         self._head = lead(0, fields, self.records)
 
-    def detach(self) -> int:
-        """Let go of the fetched bytes this is a view into; how many more bytes are held from now on, or fewer."""
-        self.records = bytes(self.records)
-        before, self.held = self.held, self.size
-        return self.held - before
+    def hollow(self) -> int:
+        """Let go of the records, of which only the answer to an earlier sending is wanted; the bytes held until now."""
+        self._hollow_size = self.size
+        self.records = b""
+        held, self.held = self.held, 0
+        return held
 
     def wire(self) -> tuple[bytes, bytes | memoryview]:
         """The stamped batch in two pieces: header and records."""

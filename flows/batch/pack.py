@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from itertools import takewhile
 from typing import NamedTuple
 
 from flows.batch.choice import BatchRules, Reason, is_tiny, merge_limit, merged_codec, reason_for
 from flows.batch.codecs import compress, decompress
 from flows.batch.header import CODEC_MASK, HEADER_BYTES, BatchHeader
 from flows.batch.outgoing import Outgoing, Runs, SourceBatch, pass_through
-from flows.batch.records import RecordPart, RecordRewriter
+from flows.batch.records import END, RecordPart, RecordRewriter
 
 
 class Packed(NamedTuple):
@@ -49,6 +50,30 @@ def pack(
     return Packed(packed, run)
 
 
+def repack(queue: deque[SourceBatch], wanted: int, cut: int, rules: BatchRules, counts: Counter[Reason]) -> Packed:
+    """Pack once more the batch that ended before source offset ``cut`` when it was packed first.
+
+    The target may have it: a broker knows it again by the number of its records, so it must hold the same ones.
+    Whatever the rules would merge or split today, it is all from ``wanted`` up to the cut. A source batch that goes on
+    behind the cut stays in the queue. Raises CorruptBatchError; the queue is unchanged then.
+    """
+    run = list(takewhile(lambda source: source.header.base_offset < cut, queue))
+    taken = [source for source in run if source.header.next_offset <= cut]
+    reasons = [reason_for(source.header, wanted, rules, None) for source in run]
+    if len(taken) == 1 and reasons == [Reason.PASS_THROUGH]:
+        batches = [pass_through(run[0])]
+    else:
+        batches = _rebuilt(run, wanted, rules, cut) if run else []
+        reasons = [reason or Reason.TINY for reason in reasons]
+        for batch in batches:
+            batch.held = sum(source.held for source in taken)
+            batch.until = max([cut, *(source.until for source in taken)])
+    for _ in taken:
+        queue.popleft()
+    counts.update(reasons)
+    return Packed(batches, taken)
+
+
 def _run(queue: deque[SourceBatch], rules: BatchRules, room: int) -> list[SourceBatch]:
     """The first batch, which is tiny, and those after it that are too, as long as there is room."""
     run: list[SourceBatch] = []
@@ -68,11 +93,11 @@ def _recoded(source: SourceBatch, rules: BatchRules) -> Outgoing:
     return batch
 
 
-def _rebuilt(run: list[SourceBatch], wanted: int, rules: BatchRules) -> list[Outgoing]:
+def _rebuilt(run: list[SourceBatch], wanted: int, rules: BatchRules, before: int = END) -> list[Outgoing]:
     rewriter = RecordRewriter()
     for source in run:
         header = source.header
-        rewriter.add(header, decompress(header.codec, source.data[HEADER_BYTES:]), wanted)
+        rewriter.add(header, decompress(header.codec, source.data[HEADER_BYTES:]), wanted, before)
     codec = merged_codec((source.header.codec for source in run), rules)
     return [
         _outgoing(

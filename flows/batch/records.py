@@ -39,6 +39,7 @@ def varint(value: int) -> bytes:
 
 _TABLED = 8_192  # all varints of one or two bytes: deltas and lengths are rarely longer
 _VARINTS = tuple(varint(value) for value in range(_TABLED))
+END = 1 << 63  # past every offset
 _GROWTH = 20  # bytes a record may grow by: length and offset delta at most 5 each, timestamp delta 10
 
 
@@ -99,13 +100,14 @@ class RecordRewriter:
             self._end_part()
         return self._parts
 
-    def add(self, header: BatchHeader, records: bytes, wanted: int) -> None:
-        """Append a source batch's records, given uncompressed, from source offset ``wanted`` on.
+    def add(self, header: BatchHeader, records: bytes, wanted: int, before: int = END) -> None:
+        """Append a source batch's records, given uncompressed, from source offset ``wanted`` on, and only those
+        ``before`` another.
 
         Raises CorruptBatchError when they do not follow the grammar; this rewriter must not be used any more then.
         """
         try:
-            added = self._add(header, records, wanted)
+            added = self._add(header, records, wanted, before)
         except IndexError:
             added = -1
         if added != header.record_count:
@@ -114,7 +116,7 @@ class RecordRewriter:
                 f"{header.record_count} records its header tells of"
             )
 
-    def _add(self, header: BatchHeader, records: bytes, wanted: int) -> int:  # noqa: PLR0912, PLR0915
+    def _add(self, header: BatchHeader, records: bytes, wanted: int, before: int) -> int:  # noqa: PLR0912, PLR0915
         # This loop is what re-batching costs: one pass, no calls, everything in local variables.
         source_base = header.base_offset
         source_timestamp = header.base_timestamp
@@ -169,7 +171,7 @@ class RecordRewriter:
             seen += 1
             if until > end or cursor > until:
                 return -1
-            if offset < wanted:
+            if not wanted <= offset < before:
                 at = until
                 continue
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.faults.load import Load
 from tests.faults.quotas import set_quota
+from tests.faults.workers import lanes
 from tests.lab.broker import Broker
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
@@ -114,12 +115,6 @@ def highest_memory(process: psutil.Process, seconds: float) -> int:
 
     wait_until(passed, seconds + 5, "the time is over")
     return highest
-
-
-def lanes(node: Node) -> list[psutil.Process]:
-    """The processes that copy: those that Spark's daemon forked."""
-    daemons = {one.pid for one in node.members("worker")}
-    return [one for one in node.members("worker") if one.ppid() in daemons]
 
 
 @pytest.mark.parametrize("side", ["source", "target"])

@@ -72,13 +72,13 @@ def test_offsets_are_stored_in_javas_bytes(shared: SharedNode) -> None:
 
 
 def test_copying_goes_on_where_java_stopped(shared: SharedNode) -> None:
-    flow = shared.plain
-    topic = flow.named("seeded")
+    flow = shared.greedy  # copies nothing of the topic until somebody makes the remote one
+    topic = flow.create("seeded", 2)
     store(flow, topic, 0, b'{"offset":5}')
     store(flow, topic, 1, b'{"offset":7}')
     store(flow, topic, 1, None)  # taken back: begins anew
-    flow.source.create_topic(topic, 2)
     write(flow.source.bootstrap, topic, plain(20, partitions=2))
+    flow.target.create_topic(flow.remote(topic), 2)
 
     def lengths() -> list[int]:
         read = read_topic(flow.target.bootstrap, flow.remote(topic))
@@ -96,7 +96,11 @@ def test_copying_goes_on_where_java_stopped(shared: SharedNode) -> None:
 def test_without_a_stored_offset_the_consumer_setting_decides(shared: SharedNode, reset: str) -> None:
     flow = shared.plain if reset == "earliest" else shared.unusual
     topic = flow.old_topic
-    flow.wait_state(topic, "RUNNING")
+
+    def positions() -> list[int]:
+        return [one["position"] for one in flow.status(topic).get("partitions", ())]
+
+    wait_until(lambda: positions() == [OLD_RECORDS], SEEN, f"{topic} is followed from its end on")
     write(flow.source.bootstrap, topic, plain(10, first=OLD_RECORDS))
     written = [one.content for one in read_topic(flow.source.bootstrap, topic)[0]]
     wanted = written if reset == "earliest" else written[OLD_RECORDS:]

@@ -18,7 +18,7 @@ def test_a_node_waits_for_both_clusters(start_cluster: StartCluster) -> None:
     for cluster in (a, b):
         cluster.broker(1).stop()
 
-    with Node(one_flow(a, b, topics="orders")) as node:
+    with Node(one_flow(a, b, topics="orders") | {"task.shutdown.graceful.timeout.ms": "2000"}) as node:
         node.wait_answering()
         wait_until(lambda: complains(node, "bootstrap.servers of B"), SEEN, "/health names the target's key")
         assert "is the broker down?" in complains(node, "bootstrap.servers of B")
@@ -34,7 +34,17 @@ def test_a_node_waits_for_both_clusters(start_cluster: StartCluster) -> None:
         node.wait_running()
         wait_until_copied((a.bootstrap, "orders"), (b.bootstrap, "A.orders"), COPIED)
         assert node.health() == {"status": "UP", "reasons": []}
-        assert node.stop() == 0
+
+        b.broker(1).stop()
+        write(a.bootstrap, "orders", plain(10, first=100))
+        wait_until(lambda: behind(node) == 10, SEEN, "the node has what the target does not take")
+        assert node.stop() == 1, "it could not drain"
+        assert "not everything was acknowledged within task.shutdown.graceful.timeout.ms" in node.process.output()
+
+
+def behind(node: Node) -> int:
+    """The topic's lag in records."""
+    return sum(one["lag_records"] for one in node.topic("A->B", "orders").get("partitions", ()))
 
 
 def test_a_host_that_nobody_knows(start_cluster: StartCluster) -> None:

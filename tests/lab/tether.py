@@ -21,6 +21,7 @@ def main() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != starter:
         sys.exit("the process that wanted this one is gone")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored in what a shell runs in the background, and inherited
     os.execvp(program[0], program)
 
 

@@ -137,7 +137,7 @@ class World:
         self.acknowledged_runs: list[tuple[int, int, int]] = []
         self.alarms: list[float] = []
         self.fetches: deque[int] = deque()
-        self.requests: deque[Place] = deque()
+        self.requests: deque[tuple[Place, bytes]] = deque()
         self.answers: deque[tuple[Place, tuple[int, int] | None]] = deque()
         backoff = Backoff(100, 1000, generator=random.Random(1))
         self.copy = PartitionCopy(
@@ -230,11 +230,11 @@ class World:
     def _send(self) -> None:
         place = self.copy.take(self.now)
         if place is not None:
-            self.requests.append(place)
+            self.requests.append((place, b"".join(place.batch.wire())))
 
     def _process(self) -> None:
-        place = self.requests.popleft()
-        self.answers.append((place, self.target.produce(b"".join(place.batch.wire()))))
+        place, raw = self.requests.popleft()
+        self.answers.append((place, self.target.produce(raw)))
 
     def _answer(self) -> None:
         place, result = self.answers.popleft()
@@ -250,9 +250,9 @@ class World:
     def _break(self) -> None:
         """The connection breaks: some requests were carried out, some not, and no answer comes any more."""
         carried_out = self.rng.randint(0, len(self.requests))
-        for index, place in enumerate(self.requests):
+        for index, (place, raw) in enumerate(self.requests):
             if index < carried_out:
-                self.target.produce(b"".join(place.batch.wire()))
+                self.target.produce(raw)
             self.answers.append((place, None))
         self.requests.clear()
         self.answers = deque((place, None) for place, _ in self.answers)

@@ -25,10 +25,10 @@ async def test_a_promise_waits_for_room_and_the_first_in_line_is_served_first() 
 
     tasks = [asyncio.create_task(ask("large", 40)), asyncio.create_task(ask("small", 1))]
     await turn()
-    budget.release(10)
+    budget.release(4)
     await turn()
     assert order == [], "the small one does not overtake (B)"
-    budget.release(35)
+    budget.release(41)
     await turn()
     assert order == ["large", "small"]
     assert budget.used == 96
@@ -41,6 +41,18 @@ async def test_nobody_is_promised_more_than_a_share() -> None:
         assert budget.share == 250
         assert await budget.promise(10_000) == 250
     assert budget.share == 500
+
+
+async def test_what_is_left_is_promised_if_it_is_worth_a_fetch() -> None:
+    budget = ByteBudget(1_000)
+    budget.release(-600)  # somebody holds more than half
+    assert await budget.promise(500) == 400
+    budget.release(60)
+    waiting = asyncio.create_task(budget.promise(500))
+    await turn()
+    assert not waiting.done(), "60 of 500 is not"
+    budget.release(10)
+    assert await waiting == 70
 
 
 async def test_bytes_beyond_a_promise_count_against_the_next_one() -> None:

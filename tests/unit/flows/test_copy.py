@@ -266,23 +266,72 @@ def test_a_stuck_partition_makes_room_and_looks_again() -> None:
     assert copy.fetch_from == 0
 
 
-def test_a_stuck_batch_that_the_target_may_have_is_kept() -> None:
-    copy, _ = partition()
+def test_what_the_target_may_have_is_given_back_too_and_packed_as_before() -> None:
+    copy, _ = partition(rules=BatchRules())
+    arrive(copy, data(0))
+    copy.acked(send(copy)[0], 0, 0.0, WALL)
+    tiny = [data(offset) for offset in range(1, 7)]
+    arrive(copy, *tiny[:3])  # merged
+    arrive(copy, *tiny[3:])
     now = 0.0
-    arrive(copy, data(0), data(1))
-    while now < 5:
+    while copy.held:
         for place in send(copy, now):
             copy.refused(place, unanswered(ConnectionLost("gone")), now)
         now += 0.1
-    assert not copy.idle
-    assert copy.fetch_from is None
-    assert copy.held == len(data(0)), "what was never sent is given back"
-    while not copy.sendable(now):
+    assert copy.trouble.words == "copy orders-3, offsets 1 to 6 to A.orders-3: gone"
+    while copy.fetch_from is None:
         now += 0.1
-    (place,) = send(copy, now)
+        copy.wake(now)
+    arrive(copy, *tiny[:2])
+    assert not copy.sendable(now + 5), "it was one batch of six"
+    arrive(copy, *tiny[2:], data(7))
+    (place,) = send(copy, now + 5)
+    assert (place.batch.sequence, place.batch.runs) == (1, ((1, 6),))
+
+
+def test_shedding_keeps_the_answers_that_come() -> None:
+    copy, slot = partition()
+    arrive(copy, data(0), data(1))
+    (place,) = send(copy)
+    copy.shed()
+    assert (copy.held, copy.idle, copy.fetch_from) == (0, False, None)
+    copy.acked(place, 0, 0.0, WALL)
+    assert (copy.position, copy.fetch_from, copy.idle) == (1, 1, True)
+    assert slot.released == len(data(0) + data(1)) + 2 * BATCH_OVERHEAD
+
+
+def test_what_was_shed_in_flight_and_refused_is_fetched_again() -> None:
+    copy, _ = partition()
+    arrive(copy, data(0), data(1))
+    (place,) = send(copy)
+    copy.shed()
+    copy.refused(place, unanswered(ConnectionLost("gone")), 0.0)
+    assert (copy.idle, copy.fetch_from) == (True, 0)
+    arrive(copy, data(0))
+    (place,) = send(copy, 1.0)
     assert place.batch.sequence == 0
-    copy.acked(place, 0, now, WALL)
-    assert copy.fetch_from == 1
+
+
+def test_a_batch_shed_in_flight_that_is_too_large_is_split_when_it_is_back() -> None:
+    copy, _ = partition()
+    arrive(copy, data(0, 10, 100))
+    (place,) = send(copy)
+    copy.shed()
+    copy.refused(place, refused(ErrorCode.MESSAGE_TOO_LARGE, None, ()), 0.0)
+    arrive(copy, data(0, 10, 100))
+    (place,) = send(copy)
+    assert 0 < place.batch.count < 10
+
+
+def test_a_batch_of_which_nothing_is_wanted_does_not_hold_up_the_position() -> None:
+    copy, _ = partition(5)
+    hollow = Batch(records=[Record(2, 0, b"k", b"v")], next_offset=9).encode()
+    arrive(copy, hollow, data(9), data(10))
+    places = send(copy)
+    assert copy.position == 9
+    copy.acked(places[0], 0, 0.0, WALL)
+    copy.acked(send(copy)[0], 1, 0.0, WALL)
+    assert copy.position == 11
 
 
 def test_a_remote_topic_that_stays_missing_fails_after_a_while() -> None:
