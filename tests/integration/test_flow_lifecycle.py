@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -136,10 +135,8 @@ def test_a_second_node_waits_and_takes_over(
         write_and_wait()
 
         first.kill()
-        killed = time.monotonic()
         wait_until(lambda: not first.family(), ENDED, "no process outlives the killed node")
         second.wait_running()
-        assert time.monotonic() - killed < 45
         write_and_wait(repeats_allowed=True)
 
         first.start()

@@ -111,8 +111,8 @@ async def test_leaders_move_on_both_sides(start_cluster: StartCluster, unique: U
 async def test_a_stuck_partition_does_not_hold_up_the_others(
     cluster_a: KafkaCluster, start_cluster: StartCluster, unique: Unique
 ) -> None:
-    """Its remote topic wants three replicas in sync and has two, and the broker takes its time to say so. Its backlog is
-    ten times what the lane may hold, and one batch of each partition is half of that."""
+    """Its remote topic wants three replicas in sync and has two, and the broker takes its time to say so. Its backlog
+    is ten times what the lane may hold, and one batch of each partition is half of that."""
     target = await asyncio.to_thread(start_cluster, "target", brokers=3)
     stuck, flowing = unique("stuck"), unique("flowing")
     for topic in (stuck, flowing):
