@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -151,7 +152,8 @@ class Node:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         for one in self.family():
-            one.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):  # ended with the one before it
+                one.kill()
         if self._process is not None:
             self._process.kill_group()
         if self._port is not None:
