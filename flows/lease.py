@@ -11,7 +11,7 @@ from types import TracebackType
 import httpx
 from pydantic import TypeAdapter
 
-from mm2.core.lease import LaneOrders, LaneProgress, LeaseGrant, LeaseRequest
+from mm2.core.lease import LaneOrders, LaneProgress, LeaseGrant, LeaseRequest, TaskState
 
 _GRANT = TypeAdapter(LeaseGrant)
 _ORDERS = TypeAdapter(LaneOrders)
@@ -20,6 +20,9 @@ _REQUEST = TypeAdapter(LeaseRequest)
 
 REPORT_EVERY_S = 1.0
 """The node holds a report this long unless it has news: once a second is what dashboards and `mm2 lag` refresh at."""
+
+DRAINING_REPORT_EVERY_S = 0.1
+"""While a slot drains somebody waits for the word that it is done."""
 
 CALL_TIMEOUT_S = 5.0
 """One call's limit beyond the long poll; three of them fit into the lease time, so one slow answer costs no lease."""
@@ -63,18 +66,19 @@ class Lease:
         return self.orders
 
     async def report(self, progress: LaneProgress) -> LaneOrders:
-        """Send progress and return the newest orders, at once when they are new, else after REPORT_EVERY_S.
-
-        Raises LeaseLostError when the lease is gone.
+        """Send progress and return the newest orders, at once when they are new, else after REPORT_EVERY_S (while
+        something drains, DRAINING_REPORT_EVERY_S). Raises LeaseLostError when the lease is gone.
         """
-        response = await self._call("POST", "progress", _PROGRESS.dump_json(progress))
+        draining = any(slot.state is TaskState.DRAINING for slot in progress.slots)
+        wait = DRAINING_REPORT_EVERY_S if draining else REPORT_EVERY_S
+        response = await self._call("POST", "progress", _PROGRESS.dump_json(progress), wait)
         if response.status_code == httpx.codes.OK:
             orders = _ORDERS.validate_json(response.content)
             if orders.version > self.orders.version:
                 self.orders = orders
         return self.orders
 
-    async def _call(self, method: str, what: str, body: bytes) -> httpx.Response:
+    async def _call(self, method: str, what: str, body: bytes, wait: float = 0.0) -> httpx.Response:
         """One call, repeated until it is answered or the lease time has passed without an answer."""
         while True:
             try:
@@ -82,7 +86,7 @@ class Lease:
                     method,
                     f"/internal/lanes/{self._lane}/{what}",
                     content=body,
-                    params={"wait": REPORT_EVERY_S},
+                    params={"wait": wait},
                     headers={"Content-Type": "application/json"},
                 )
             except httpx.TransportError as error:
