@@ -113,11 +113,6 @@ class EngineProcess:
             log.debug("engine said: %s", line)
         return f"the Spark engine ended with code {code}" + (f": {telling[-1]}" if telling else "")
 
-    @property
-    def pid(self) -> int | None:
-        """Process id of the engine while it runs."""
-        return None if self._process is None else self._process.pid
-
     def kill(self) -> None:
         """End the engine and its JVM without waiting."""
         self._closing = True

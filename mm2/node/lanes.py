@@ -233,11 +233,6 @@ class LaneBoard:
                 return False
         return True
 
-    @property
-    def running(self) -> int:
-        """Lanes that hold a lease."""
-        return sum(lane.session is not None for lane in self._lanes)
-
     def _lane(self, number: int) -> _Lane:
         if not 0 <= number < len(self._lanes):
             raise LeaseRefusedError(f"there is no lane {number}")
