@@ -38,17 +38,17 @@ class OffsetSync:
     downstream_offset: int
 
     def key(self) -> bytes:
-        return _string(self.topic_partition.topic) + _pack(">i", self.topic_partition.partition)
+        return encode_string(self.topic_partition.topic) + pack(">i", self.topic_partition.partition)
 
     def value(self) -> bytes:
-        return _pack(">qq", self.upstream_offset, self.downstream_offset)
+        return pack(">qq", self.upstream_offset, self.downstream_offset)
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> OffsetSync:
         """Raises FormatError."""
-        key_fields = _Fields("offset sync key", key)
+        key_fields = Fields("offset sync key", key)
         topic_partition = TopicPartition(key_fields.string("topic"), key_fields.int32("partition"))
-        fields = _Fields("offset sync value", value)
+        fields = Fields("offset sync value", value)
         return cls(
             topic_partition=topic_partition,
             upstream_offset=fields.int64("upstream offset"),
@@ -68,19 +68,19 @@ class Checkpoint:
     metadata: str = ""
 
     def key(self) -> bytes:
-        partition = _pack(">i", self.topic_partition.partition)
-        return _string(self.group) + _string(self.topic_partition.topic) + partition
+        partition = pack(">i", self.topic_partition.partition)
+        return encode_string(self.group) + encode_string(self.topic_partition.topic) + partition
 
     def value(self) -> bytes:
-        return _pack(">hqq", 0, self.upstream_offset, self.downstream_offset) + _string(self.metadata)
+        return pack(">hqq", 0, self.upstream_offset, self.downstream_offset) + encode_string(self.metadata)
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> Checkpoint:
         """Raises FormatError."""
-        key_fields = _Fields("checkpoint key", key)
+        key_fields = Fields("checkpoint key", key)
         group = key_fields.string("group")
         topic_partition = TopicPartition(key_fields.string("topic"), key_fields.int32("partition"))
-        fields = _Fields("checkpoint value", value)
+        fields = Fields("checkpoint value", value)
         fields.version()
         return cls(
             group=group,
@@ -100,37 +100,51 @@ class Heartbeat:
     timestamp_ms: int
 
     def key(self) -> bytes:
-        return _string(self.source) + _string(self.target)
+        return encode_string(self.source) + encode_string(self.target)
 
     def value(self) -> bytes:
-        return _pack(">hq", 0, self.timestamp_ms)
+        return pack(">hq", 0, self.timestamp_ms)
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> Heartbeat:
         """Raises FormatError."""
-        key_fields = _Fields("heartbeat key", key)
+        key_fields = Fields("heartbeat key", key)
         source, target = key_fields.string("source alias"), key_fields.string("target alias")
-        fields = _Fields("heartbeat value", value)
+        fields = Fields("heartbeat value", value)
         fields.version()
         return cls(source=source, target=target, timestamp_ms=fields.int64("timestamp"))
 
 
-def _pack(layout: str, *numbers: int) -> bytes:
+def pack(layout: str, *numbers: int) -> bytes:
+    """`struct.pack` that raises FormatError for what does not fit."""
     try:
         return struct.pack(layout, *numbers)
     except struct.error as error:
         raise FormatError(f"{numbers} does not fit: {error}") from None
 
 
-def _string(text: str) -> bytes:
+def encode_unsigned(number: int) -> bytes:
+    """What `Fields.unsigned` reads. Raises FormatError for a number below 0."""
+    if number < 0:
+        raise FormatError(f"{number} does not fit: it is below 0")
+    encoded = bytearray()
+    while number >= 0x80:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+def encode_string(text: str) -> bytes:
+    """A STRING. Raises FormatError for one that is too long."""
     encoded = text.encode(errors="replace")  # half a surrogate pair becomes "?", as in Java
     if len(encoded) > _STRING_MAX:
         raise FormatError(f"a text of {len(encoded)} bytes does not fit: {_STRING_MAX} is the most ({text[:40]!r}…)")
     return struct.pack(">h", len(encoded)) + encoded
 
 
-class _Fields:
-    """Reads one key or value from its start, field after field."""
+class Fields:
+    """Reads one key or value from its start, field after field; each raises FormatError where it is not there."""
 
     def __init__(self, what: str, data: bytes | None) -> None:
         if data is None:
@@ -161,7 +175,20 @@ class _Fields:
         start, self._at = self._at, self._at + length
         return self._data[start : self._at].decode(errors="replace")  # as Java reads what is no UTF-8
 
+    def unsigned(self, field: str) -> int:
+        """A number in as few bytes as it needs: seven bits each, the lowest first, all but the last with top bit."""
+        number = shift = 0
+        while True:
+            byte = self._number(field, ">B")
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return number
+            if shift >= 64:
+                raise FormatError(f"read {self._what}: {field}: it is longer than 64 bits")
+
     def version(self) -> None:
+        """Read a version, of which only 0 is known."""
         version = self._number("version", ">h")
         if version != 0:
             raise FormatError(f"read {self._what}: version {version} is not known, only 0")

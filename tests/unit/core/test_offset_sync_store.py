@@ -52,6 +52,8 @@ def test_one_past_the_last_sync_and_never_more() -> None:
     assert store.translate(TP, 150) == Translated(offset=201, behind=49)
     assert store.translate(TP, 5) == TooOld(first=100)
     assert store.translate(TP, 101) == Translated(offset=201, behind=0)
+    assert Translated(offset=201, behind=0).exact
+    assert not Translated(offset=201, behind=49).exact
     sync(store, 150, 251)
     assert store.translate(TP, 150) == Translated(offset=251, behind=0)
     sync(store, 200, 10)  # the remote topic was made anew

@@ -1,0 +1,152 @@
+"""What a copier writes down of its acknowledgements, so that offsets can be translated without loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mm2.core.exact_offset_records import SEGMENT_RANGES, CopiedRange, Reach, Segment, TopicIds
+from mm2.core.names import TopicPartition
+
+SLOTS = 32  # of 32 ranges: 1,024 ranges, about 10 KB in the topic, for a partition that is all holes
+
+
+class ExactOffsetJournal:
+    """The ranges of one source partition, on their way into `exact_offset_records`.
+
+    The caller reports whatever it has gone over, in the order of the source, and now and then writes what `unwritten`
+    gives it, in that order, before it stores source offsets: what a later life begins with has then been written down.
+
+    Invariants:
+    A. Target offsets rise from range to range and from segment to segment of an era; source offsets step back only
+       where copying began again at an earlier offset.
+    B. A range's hole has only offsets that the copier has seen to carry nothing. What it did not go over itself,
+       because it started behind it or was not told where a batch went, belongs to no range and no hole.
+    C. At most ``slots`` full segments wait to be written; what they lose to newer ones is no longer covered.
+    """
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        *,
+        topic_ids: TopicIds,
+        last: Segment | None = None,
+        slots: int = SLOTS,
+    ) -> None:
+        """``last`` is the newest record of the partition's highest sequence; it is continued. ``slots``: how many
+        segments compaction leaves."""
+        self._topic_partition = topic_partition
+        self._topic_ids = topic_ids
+        self._slots = slots
+        self._sequence = self._era = 0
+        self._before = self._reach = Reach()
+        self._empty_from = self._through = -1  # the source offsets in between carry no record; then copying goes on
+        self._ranges: list[CopiedRange] = []
+        self._sealed: dict[int, Segment] = {}
+        self._written: Segment | None = last
+        if last is not None:
+            self._continue(last)
+
+    def _continue(self, last: Segment) -> None:
+        self._sequence, self._era = last.sequence, last.era
+        self._before = self._reach = last.before
+        for copied in last.ranges:
+            self._reach = self._reach.after(copied)
+            self._ranges.append(copied)
+            self._empty_from = copied.upstream_end
+            self._through = max(self._empty_from, last.through)
+        if self._topic_ids.may_be(last.topic_ids):
+            self._topic_ids = self._topic_ids.completed_by(last.topic_ids)
+        else:
+            self.start_over(self._topic_ids)
+
+    def start_over(self, topic_ids: TopicIds) -> None:
+        """The source or the remote topic is another one now, or lost its end: what was written down is void."""
+        self._topic_ids = topic_ids
+        self._sequence += 1
+        self._era += 1
+        self._before = self._reach = Reach()
+        self._empty_from = self._through = -1
+        self._ranges = []
+        self._sealed.clear()
+
+    def acked(self, runs: Iterable[tuple[int, int]], downstream: int, *, since: int, until: int) -> None:
+        """The target has a batch, from its offset ``downstream`` on.
+
+        ``runs`` are (first source offset, records) in order. All source offsets from ``since`` to ``until`` that are in
+        no run carry no record; the caller does not say that of offsets it did not look at.
+        """
+        for upstream, records in runs:
+            self._add(upstream, downstream, records, since)
+            downstream += records
+            since = upstream + records
+        self.passed(since, until)
+
+    def acked_somewhere(self, *, until: int) -> None:
+        """The target has a batch that ends before source offset ``until``, but did not say where."""
+        self._seal()
+        self._gone_over(until)
+
+    def passed(self, since: int, until: int) -> None:
+        """Source offsets from ``since`` up to, not including, ``until`` carry no record."""
+        if since > self._through:
+            if self._ranges:
+                self._seal()
+            self._empty_from = since
+        self._through = max(self._through, until)
+        self._gone_over(until)
+
+    def unwritten(self) -> tuple[Segment, ...]:
+        """What to write, in this order. It is given again until `written` has been told of it."""
+        now = self._segment()
+        waiting = tuple(self._sealed.values())
+        return waiting if now == self._written or (now.sequence == 0 and not now.ranges) else (*waiting, now)
+
+    def written(self, segment: Segment) -> None:
+        """The target has ``segment``."""
+        if segment.sequence == self._sequence:
+            self._written = segment
+        elif self._sealed.get(segment.sequence) == segment:
+            del self._sealed[segment.sequence]
+
+    def _segment(self) -> Segment:
+        return Segment(
+            topic_partition=self._topic_partition,
+            slot=self._sequence % self._slots,
+            sequence=self._sequence,
+            era=self._era,
+            topic_ids=self._topic_ids,
+            before=self._before,
+            through=self._through if self._ranges else -1,
+            ranges=tuple(self._ranges),
+        )
+
+    def _add(self, upstream: int, downstream: int, records: int, since: int) -> None:
+        if downstream < self._reach.downstream:
+            self.start_over(self._topic_ids)
+        if since <= self._through and self._empty_from <= upstream:
+            since = min(since, self._empty_from)
+        last = self._ranges[-1] if self._ranges else None
+        added = CopiedRange(upstream, downstream, records, upstream - since)
+        if last is not None and (upstream, downstream) == (last.upstream_end, last.downstream_end):
+            self._ranges[-1] = last._replace(records=last.records + records)
+        else:
+            if len(self._ranges) == SEGMENT_RANGES:
+                self._seal()
+            self._ranges.append(added)
+        self._empty_from = self._through = added.upstream_end
+        self._reach = self._reach.after(added)
+
+    def _gone_over(self, until: int) -> None:
+        self._reach = self._reach._replace(upstream=max(self._reach.upstream, until))
+        if not self._ranges:
+            self._before = self._reach
+
+    def _seal(self) -> None:
+        sealed = self._segment()
+        if sealed != self._written:
+            self._sealed[sealed.sequence] = sealed
+        while len(self._sealed) > self._slots:
+            del self._sealed[min(self._sealed)]
+        self._sequence += 1
+        self._before = self._reach
+        self._ranges = []

@@ -1,0 +1,289 @@
+"""Exact offsets judged by what a reader of the target really finds, in any history of copying, crashes and others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mm2.core.exact_offset_journal import ExactOffsetJournal
+from mm2.core.exact_offset_records import CopiedRange, Reach, Segment, TopicIds, decode_segment
+from mm2.core.exact_offsets import Bounded, ExactOffsets, Found, PartitionOffsets, combine
+from mm2.core.names import TopicPartition
+from mm2.core.offset_translation import NO_SYNC, NOT_READY, TooOld, Translated, Translation
+
+TP = TopicPartition("orders", 3)
+SMALL = st.integers(0, 12)
+GROW = st.tuples(st.just("grow"), st.lists(st.booleans(), min_size=1, max_size=12))
+GROW_FULL = st.tuples(st.just("grow"), st.integers(10, 40).map(lambda count: [True] * count))
+COPY = st.tuples(st.just("copy"), st.integers(1, 6))
+COMMIT = st.tuples(st.sampled_from(["flush", "write", "marker", "compact", "restart"]), st.just(0))
+CRASH = st.tuples(st.just("crash"), st.integers(0, 6))
+TROUBLE = st.tuples(st.sampled_from(["java", "somewhere", "somewhere", "vanish", "lose_target", "new_source"]), SMALL)
+WRITE = st.tuples(st.sampled_from(["flush", "write", "write", "marker"]), st.just(0))
+LIFE = st.tuples(
+    st.lists(st.one_of(COPY, COPY, WRITE, GROW), min_size=1, max_size=6), st.one_of(CRASH, TROUBLE, COMMIT)
+)
+SMOOTH = st.lists(st.one_of(GROW, GROW_FULL, COPY, COPY, COMMIT), max_size=40)
+ROUGH = st.lists(LIFE, min_size=2, max_size=12).map(
+    lambda lives: [event for life, end in lives for event in (*life, end)]
+)
+
+
+@dataclass
+class World:
+    """A source partition, its remote partition, and who copies between them. Target entries are source offsets, or None
+    for what is not ours; ``records`` of the source are the offsets that carry one."""
+
+    slots: int
+    records: set[int] = field(default_factory=set)
+    source_end: int = 0
+    target: list[int | None] = field(default_factory=list)
+    topic: list[tuple[bytes, bytes]] = field(default_factory=list)
+    ids: int = 1
+    stored: int = 0
+    position: int = 0
+    journal: ExactOffsetJournal = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.start()
+        self.begin()
+        self.do("grow", [True] * 20)
+
+    def begin(self) -> None:
+        """What others, or nobody known, wrote to the target before the first segment, is taken to be whole."""
+        self.do("grow", [True])
+        self.copy(self.source_end - self.position)
+        self.flush(0)
+
+    def start(self) -> None:
+        """A new life of the copier knows what is stored and the last segment, no more."""
+        segments = [decoded for key, value in self.topic if (decoded := decode_segment(key, value))]
+        last = max(reversed(segments), key=lambda segment: segment.sequence, default=None)
+        ids = TopicIds(UUID(int=self.ids), UUID(int=self.ids))
+        self.journal = ExactOffsetJournal(TP, topic_ids=ids, last=last, slots=self.slots)
+        self.position = self.stored
+
+    def append(self, count: int) -> tuple[tuple[tuple[int, int], ...], int]:
+        """Copy the next offsets; returns the runs and where they went."""
+        base = len(self.target)
+        runs: list[tuple[int, int]] = []
+        until = min(self.position + count, self.source_end)
+        for offset in range(self.position, until):
+            if offset in self.records:
+                self.target.append(offset)
+                if runs and sum(runs[-1]) == offset:
+                    runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+                else:
+                    runs.append((offset, 1))
+        self.position = until
+        return tuple(runs), base
+
+    def do(self, what: str, how: int | list[bool]) -> None:
+        if isinstance(how, list):
+            self.records |= {self.source_end + step for step, carries in enumerate(how) if carries}
+            self.source_end += len(how)
+        else:
+            getattr(self, what)(how)
+
+    def copy(self, count: int) -> None:
+        since = self.position
+        runs, base = self.append(count)
+        self.journal.acked(runs, base, since=since, until=self.position)
+
+    def somewhere(self, count: int) -> None:
+        since = self.position
+        if self.append(count)[0]:
+            self.journal.acked_somewhere(until=self.position)
+        else:
+            self.journal.passed(since, self.position)
+
+    def write(self, _: int) -> None:
+        for segment in self.journal.unwritten():
+            self.topic.append((segment.key(), segment.value()))
+            self.journal.written(segment)
+
+    def flush(self, _: int) -> None:
+        self.write(0)
+        self.stored = self.position
+
+    def crash(self, unknown: int) -> None:
+        self.append(unknown)
+        self.start()
+
+    def restart(self, _: int) -> None:
+        self.flush(0)
+        self.start()
+
+    def java(self, count: int) -> None:
+        """It copies for a while and stops in order."""
+        self.position = self.stored
+        self.append(3 * count)
+        self.stored = self.position
+        self.start()
+        self.begin()
+
+    def marker(self, _: int) -> None:
+        self.target.append(None)
+
+    def vanish(self, which: int) -> None:
+        self.records -= set(sorted(self.records)[which::5])
+
+    def compact(self, _: int) -> None:
+        self.topic = list(dict(self.topic).items())  # a key stands where it was first written, which is harder to read
+        self.topic.sort(key=lambda record: decode_segment(*record).sequence)  # type: ignore[union-attr]
+
+    def lose_target(self, _: int) -> None:
+        """The remote topic is made anew; nothing is copied twice for that."""
+        self.target.clear()
+        self.ids += 1
+        self.restart(0)
+        self.write(0)
+        self.begin()
+
+    def new_source(self, _: int) -> None:
+        self.records.clear()
+        self.source_end = self.stored = 0
+        self.target = [None] * len(self.target)
+        self.ids += 1
+        self.start()
+        self.write(0)
+        self.begin()
+
+    def safe(self) -> list[int]:
+        """For each source position the last target offset from which on nothing is missed."""
+        last_copies = {offset: at for at, offset in enumerate(self.target) if offset is not None}
+        latest = [len(self.target)] * (self.source_end + 2)
+        for offset in range(self.source_end - 1, -1, -1):
+            copy = last_copies.get(offset, latest[offset]) if offset in self.records else latest[offset]
+            latest[offset] = min(latest[offset + 1], copy)
+        return latest
+
+
+def fold(topic: list[tuple[bytes, bytes]], partition: PartitionOffsets) -> PartitionOffsets:
+    for key, value in topic:
+        segment = decode_segment(key, value)
+        assert segment is not None
+        partition.apply(segment)
+    return partition
+
+
+def judge(world: World, partition: PartitionOffsets) -> None:
+    lowest = -1
+    for upstream, safe in enumerate(world.safe()):
+        place = partition.look_up(upstream)
+        if isinstance(place, Found):
+            least = most = place.offset
+        else:
+            least = lowest if place.least is None else place.least
+            most = least if place.most is None else place.most
+        assert lowest <= least <= most, "D"
+        assert least <= safe, "B"
+        assert least <= len(world.target), "C"
+        lowest = least
+
+
+@given(events=ROUGH, slots=st.integers(1, 3), window=st.sampled_from([2, 7, 1000]))
+def test_nothing_is_ever_missed(events: list[tuple[str, int | list[bool]]], slots: int, window: int) -> None:
+    world = World(slots)
+    running, read = PartitionOffsets(window=window), 0
+    for what, how in events:
+        world.do(what, how)
+        if what == "compact":
+            running, read = PartitionOffsets(window=window), 0
+        fold(world.topic[read:], running)
+        read = len(world.topic)
+        judge(world, running)
+        judge(world, fold(world.topic, PartitionOffsets(window=window)))
+
+
+@given(events=SMOOTH)
+def test_without_trouble_every_position_is_exact(events: list[tuple[str, int | list[bool]]]) -> None:
+    world = World(slots=32)
+    for what, how in events:
+        if what != "marker" or world.target[-1] is not None:  # more of them could hide records after a crash
+            world.do(what, how)
+    world.flush(0)
+    partition = fold(world.topic, PartitionOffsets())
+    copied = [offset for offset in world.target if offset is not None]
+    for upstream in range(world.position + 1 if copied else 0):
+        place = partition.look_up(upstream)
+        assert isinstance(place, Found)
+        following = [at for at, offset in enumerate(world.target) if offset is not None and offset >= upstream]
+        last_record = world.target.index(copied[-1])
+        assert place.offset == (following[0] if following else last_record + 1)
+
+
+RANGES = st.lists(
+    st.tuples(st.integers(-(2**40), 2**40), st.integers(0, 2**33), st.integers(1, 2**40), st.integers(0, 2**20)),
+    max_size=40,
+)
+
+
+@given(
+    numbers=st.tuples(*[st.integers(-1, 2**62)] * 5),
+    ids=st.tuples(*[st.one_of(st.none(), st.integers(1, 2**128 - 1))] * 2),
+    steps=RANGES,
+    topic=st.text(max_size=20),
+)
+def test_records_come_back_as_they_were(
+    numbers: tuple[int, ...], ids: tuple[int | None, ...], steps: list[tuple[int, int, int, int]], topic: str
+) -> None:
+    upstream, downstream, ranges = 2**50, 0, []
+    for step, ahead, records, hole in steps:
+        upstream, downstream = max(hole, upstream + step), downstream + ahead
+        ranges.append(CopiedRange(upstream, downstream, records, hole))
+        upstream, downstream = ranges[-1].upstream_end, ranges[-1].downstream_end
+    segment = Segment(
+        topic_partition=TopicPartition(topic.encode(errors="replace").decode(), 7),
+        slot=5,
+        sequence=numbers[0],
+        era=3,
+        topic_ids=TopicIds(*(None if number is None else UUID(int=number) for number in ids)),
+        before=Reach(*numbers[1:4]),
+        through=numbers[4],
+        ranges=tuple(ranges),
+    )
+    assert decode_segment(segment.key(), segment.value()) == segment
+
+
+ANSWERS = st.one_of(
+    st.sampled_from([NO_SYNC, NOT_READY, TooOld(first=7)]),
+    st.builds(Translated, offset=st.integers(0, 20), behind=st.integers(0, 9)),
+)
+BOUNDS = st.tuples(st.one_of(st.none(), st.integers(0, 20)), st.one_of(st.none(), st.integers(0, 20)))
+
+
+@given(bounds=BOUNDS, by_syncs=ANSWERS)
+def test_javas_answer_is_kept_within_what_is_known(
+    bounds: tuple[int | None, int | None], by_syncs: Translation
+) -> None:
+    least, most = (min(bounds), max(bounds)) if None not in bounds else bounds  # type: ignore[type-var]
+    answer = combine(Bounded(least, most, 4), by_syncs)
+    if isinstance(by_syncs, Translated):
+        assert isinstance(answer, Translated)
+        assert answer.offset == min(max(by_syncs.offset, least or 0), 99 if most is None else most)
+    elif by_syncs is NOT_READY or least is None:
+        assert answer == by_syncs
+    else:
+        assert answer == Translated(offset=least, behind=4)
+
+
+@settings(max_examples=20)
+@given(events=SMOOTH)
+def test_partitions_do_not_mix(events: list[tuple[str, int | list[bool]]]) -> None:
+    world = World(slots=2)
+    for what, how in events:
+        world.do(what, how)
+    world.flush(0)
+    flow = ExactOffsets()
+    for key, value in world.topic:
+        segment = decode_segment(key, value)
+        assert segment is not None
+        flow.apply(segment)
+    alone = fold(world.topic, PartitionOffsets())
+    for upstream in range(world.source_end + 2):
+        assert flow.translate(TP, upstream, NO_SYNC) == combine(alone.look_up(upstream), NO_SYNC)
+        assert flow.translate(TopicPartition("orders", 4), upstream, TooOld(first=3)) == TooOld(first=3)

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+from mm2.core.exact_offset_journal import ExactOffsetJournal
+from mm2.core.exact_offset_records import SEGMENT_RANGES, CopiedRange, Reach, Segment, TopicIds
+from mm2.core.names import TopicPartition
+
+TP = TopicPartition("orders", 0)
+IDS = TopicIds(UUID(int=1), UUID(int=2))
+
+
+def journal(last: Segment | None = None, *, ids: TopicIds = IDS, slots: int = 4) -> ExactOffsetJournal:
+    return ExactOffsetJournal(TP, topic_ids=ids, last=last, slots=slots)
+
+
+def flushed(book: ExactOffsetJournal) -> list[Segment]:
+    segments = list(book.unwritten())
+    for segment in segments:
+        book.written(segment)
+    assert book.unwritten() == ()
+    return segments
+
+
+def with_holes(book: ExactOffsetJournal, ranges: int, start: int = 0) -> None:
+    for number in range(start, start + ranges):
+        book.acked([(10 * number, 9)], 9 * number, since=10 * number, until=10 * number + 10)
+
+
+def test_nothing_is_written_of_nothing() -> None:
+    book = journal()
+    book.passed(0, 5)
+    assert book.unwritten() == ()
+
+
+def test_runs_are_merged_where_both_sides_go_on() -> None:
+    book = journal()
+    book.acked([(0, 10)], 100, since=0, until=10)
+    book.acked([(10, 5), (15, 5)], 110, since=10, until=20)
+    assert flushed(book)[0].ranges == (CopiedRange(0, 100, 20),)
+
+
+def test_holes_reach_back_to_what_was_gone_over() -> None:
+    book = journal()
+    book.passed(0, 2)
+    book.acked([(3, 5), (10, 5)], 0, since=2, until=17)
+    book.passed(17, 19)
+    book.acked([(20, 1)], 10, since=19, until=21)
+    ranges = (CopiedRange(3, 0, 5, 3), CopiedRange(10, 5, 5, 2), CopiedRange(20, 10, 1, 5))
+    assert flushed(book)[0].ranges == ranges
+
+
+def test_what_was_not_looked_at_is_no_hole() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=10)
+    book.acked([(52, 10)], 60, since=50, until=65)
+    assert flushed(book)[0].ranges == (CopiedRange(0, 0, 10), CopiedRange(52, 60, 10, 2))
+
+
+def test_through_tells_of_empty_offsets_behind_the_last_range_only() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=12)
+    assert flushed(book)[0].through == 12
+    book.passed(50, 60)
+    assert [(segment.ranges, segment.through, segment.before) for segment in flushed(book)] == [
+        ((), -1, Reach(60, 10)),
+    ]
+    book.acked([(61, 1)], 20, since=60, until=62)
+    assert flushed(book)[0].ranges == (CopiedRange(61, 20, 1, 11),)
+
+
+def test_a_repeat_steps_back() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=10)
+    book.acked([(7, 3)], 10, since=6, until=10)
+    assert flushed(book)[0].ranges == (CopiedRange(0, 0, 10), CopiedRange(7, 10, 3, 1))
+
+
+def test_a_batch_that_went_somewhere_leaves_a_gap() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=10)
+    book.acked_somewhere(until=15)
+    first, second = flushed(book)
+    assert (first.sequence, first.ranges) == (0, (CopiedRange(0, 0, 10),))
+    assert (second.sequence, second.ranges, second.before) == (1, (), Reach(15, 10))
+    book.acked([(15, 5)], 15, since=15, until=20)
+    assert flushed(book)[0].ranges == (CopiedRange(15, 15, 5),)
+
+
+def test_a_full_segment_makes_room() -> None:
+    book = journal()
+    with_holes(book, SEGMENT_RANGES)
+    (first,) = flushed(book)
+    with_holes(book, 1, SEGMENT_RANGES)
+    (second,) = flushed(book)
+    assert [(segment.sequence, segment.slot) for segment in (first, second)] == [(0, 0), (1, 1)]
+    assert second.before == Reach(10 * SEGMENT_RANGES, 9 * SEGMENT_RANGES)
+
+
+def test_what_could_not_be_written_is_given_again_up_to_the_slots() -> None:
+    book = journal(slots=2)
+    with_holes(book, 5 * SEGMENT_RANGES)
+    assert [segment.sequence for segment in book.unwritten()] == [2, 3, 4]
+    stale = book.unwritten()[0]
+    book.written(stale)
+    book.written(stale)
+    assert [(segment.sequence, segment.slot) for segment in flushed(book)] == [(3, 1), (4, 0)]
+
+
+def test_a_later_life_goes_on_where_the_last_segment_ends() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=12)
+    book = journal(flushed(book)[-1])
+    assert book.unwritten() == ()
+    book.acked([(14, 2)], 10, since=12, until=16)
+    (segment,) = flushed(book)
+    assert segment.ranges == (CopiedRange(0, 0, 10), CopiedRange(14, 10, 2, 4))
+    assert (segment.sequence, segment.before) == (0, Reach())
+
+
+def test_doubt_is_carried_until_copying_is_past_it() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=10)
+    book.acked([(10, 3)], 15, since=10, until=13)  # of target offsets 10 to 14 nobody knows
+    book.acked_somewhere(until=14)
+    assert flushed(book)[-1].before == Reach(14, 18, 2)
+
+
+def test_other_topics_of_the_same_name_void_everything() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=10)
+    last = flushed(book)[-1]
+    assert journal(last, ids=TopicIds(None, IDS.remote)).unwritten() == ()
+    assert journal(replace(last, topic_ids=TopicIds())).unwritten() == (last,)
+    anew = journal(last, ids=TopicIds(IDS.source, UUID(int=9)))
+    (segment,) = flushed(anew)
+    assert (segment.era, segment.sequence, segment.ranges, segment.before) == (1, 1, (), Reach())
+    assert segment.topic_ids.remote == UUID(int=9)
+    assert journal(segment, ids=segment.topic_ids).unwritten() == ()
+
+
+def test_a_target_that_steps_back_voids_everything() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=10)
+    book.acked([(10, 5)], 3, since=10, until=15)
+    (segment,) = flushed(book)
+    assert (segment.era, segment.ranges) == (1, (CopiedRange(10, 3, 5),))
