@@ -1,0 +1,217 @@
+"""MirrorCheckpointTaskTest and what mm2-compat §4.1 and §4.3 say beyond it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from mm2.core.checkpoints import (
+    Checkpoints,
+    CommittedOffset,
+    Emit,
+    GroupFilter,
+    GroupVerdict,
+    HeldBack,
+    NotCommitted,
+    Outcome,
+    TopicNotSelected,
+    Unchanged,
+    Untranslated,
+    remote_partition,
+)
+from mm2.core.formats import Checkpoint, OffsetSync
+from mm2.core.names import Flow, TopicPartition
+from mm2.core.offset_sync_store import OffsetSyncStore
+from mm2.core.offset_translation import NO_SYNC, NOT_READY, TooOld, Translated, Translation
+from mm2.core.policies import DefaultReplicationPolicy, IdentityReplicationPolicy
+
+FLOW = Flow("source1", "target2")
+T1 = TopicPartition("topic1", 2)
+REMOTE = TopicPartition("source1.topic1", 2)
+
+
+def checkpoints(selects: Callable[[str], bool] = lambda _: True) -> Checkpoints:
+    return Checkpoints(flow=FLOW, policy=DefaultReplicationPolicy(), selects=selects)
+
+
+def store(syncs: Iterable[tuple[TopicPartition, int, int]], *, must_read_to_end: bool = True) -> OffsetSyncStore:
+    loaded = OffsetSyncStore(must_read_to_end=must_read_to_end)
+    for partition, upstream, downstream in syncs:
+        loaded.apply(OffsetSync(topic_partition=partition, upstream_offset=upstream, downstream_offset=downstream))
+    loaded.read_to_end()
+    return loaded
+
+
+def always(translation: Translation) -> Callable[[TopicPartition, int], Translation]:
+    return lambda partition, offset: translation
+
+
+def judged(book: Checkpoints, offset: int, translation: Translation, partition: TopicPartition = T1) -> Outcome:
+    """Judge one commit of group g; what is to be emitted is written."""
+    outcome = book.judge("g", {partition: CommittedOffset(offset=offset)}, always(translation))[partition]
+    if isinstance(outcome, Emit):
+        book.remember(outcome.checkpoint)
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("topic", "remote"),
+    [
+        ("topic3", "source1.topic3"),
+        ("target2.topic3", "topic3"),
+        ("source6.topic7", "source1.source6.topic7"),
+    ],
+)
+def test_a_topic_that_came_from_the_target_goes_home(topic: str, remote: str) -> None:
+    policy = DefaultReplicationPolicy()
+    assert remote_partition(TopicPartition(topic, 8), flow=FLOW, policy=policy) == TopicPartition(remote, 8)
+
+
+def test_names_stay_under_the_identity_policy() -> None:
+    policy = IdentityReplicationPolicy(source_alias="source1")
+    for topic, remote in {
+        "topic3": "topic3",
+        "target2.topic3": "target2.topic3",
+        "heartbeats": "source1.heartbeats",
+    }.items():
+        assert remote_partition(TopicPartition(topic, 0), flow=FLOW, policy=policy).topic == remote
+
+
+def test_checkpoints_of_committed_offsets() -> None:
+    home = TopicPartition("target2.topic5", 6)
+    syncs = store([(T1, 3, 4), (home, 7, 8)])
+    committed = {T1: CommittedOffset(offset=10, metadata="m"), home: CommittedOffset(offset=7)}
+    outcomes = checkpoints().judge("group9", committed, syncs.translate)
+    assert outcomes == {
+        T1: Emit(
+            checkpoint=Checkpoint(
+                group="group9", topic_partition=REMOTE, upstream_offset=10, downstream_offset=5, metadata="m"
+            ),
+            translated=Translated(offset=5, behind=6),
+        ),
+        home: Emit(
+            checkpoint=Checkpoint(
+                group="group9",
+                topic_partition=TopicPartition("topic5", 6),
+                upstream_offset=7,
+                downstream_offset=8,
+            ),
+            translated=Translated(offset=8, behind=0),
+        ),
+    }
+
+
+def test_nothing_for_what_cannot_be_translated_or_was_not_committed() -> None:
+    other = TopicPartition("topic1", 1)
+    none, reset = TopicPartition("topic1", 7), TopicPartition("topic1", 8)
+    hidden = TopicPartition("hidden", 0)
+    outcomes = checkpoints(lambda topic: topic != "hidden").judge(
+        "g",
+        {
+            other: CommittedOffset(offset=10),
+            none: None,
+            reset: CommittedOffset(offset=-1),
+            hidden: CommittedOffset(offset=1),
+        },
+        store([(T1, 3, 4)]).translate,
+    )
+    assert outcomes == {
+        other: Untranslated(reason=NO_SYNC),
+        none: NotCommitted(),
+        reset: NotCommitted(),
+        hidden: TopicNotSelected(),
+    }
+
+
+def test_a_checkpoint_does_not_go_back_because_less_is_known() -> None:
+    """MirrorCheckpointTaskTest.testCheckpointRecordsMonotonicIfStoreRewinds."""
+    syncs, book = store([(T1, 11, 4), (T1, 12, 5)], must_read_to_end=False), checkpoints()
+
+    def commit(offset: int) -> Outcome:
+        return book.judge("g1", {T1: CommittedOffset(offset=offset)}, syncs.translate)[T1]
+
+    first = commit(13)
+    assert isinstance(first, Emit)
+    assert first.checkpoint.downstream_offset == 6
+    book.remember(first.checkpoint)
+    assert commit(13) == Unchanged(checkpoint=first.checkpoint)
+    for step in range(13, 18):
+        syncs.apply(OffsetSync(topic_partition=T1, upstream_offset=step, downstream_offset=step - 7))
+    assert commit(13) == HeldBack(checkpoint=first.checkpoint, offset=5)
+    assert isinstance(commit(12), Emit)  # the group itself went back
+
+
+def test_a_restart_goes_on_from_the_checkpoints_that_were_written() -> None:
+    """MirrorCheckpointTaskTest.testCheckpointsTaskRestartUsesExistingCheckpoints."""
+    tp, book = TopicPartition("t1", 0), checkpoints()
+
+    def commit(offset: int, syncs: OffsetSyncStore) -> int | None:
+        outcome = book.judge("group1", {tp: CommittedOffset(offset=offset)}, syncs.translate)[tp]
+        return outcome.checkpoint.downstream_offset if isinstance(outcome, Emit) else None
+
+    before = store([(tp, offset, offset) for offset in (100, 200, 300)], must_read_to_end=False)
+    assert commit(250, before) == 201
+    book.remember(
+        Checkpoint(
+            group="group1",
+            topic_partition=TopicPartition("source1.t1", 0),
+            upstream_offset=250,
+            downstream_offset=201,
+        )
+    )
+    after = store([(tp, offset, offset) for offset in (175, 275, 375, 475)], must_read_to_end=False)
+    assert after.translate(tp, 250) == Translated(offset=176, behind=74)
+    assert after.translate(tp, 370) == Translated(offset=176, behind=194)
+    assert [commit(offset, after) for offset in (250, 370, 400)] == [None, None, 376]
+
+
+def test_the_last_of_loaded_checkpoints_counts() -> None:
+    book = checkpoints()
+    for downstream in (5, 9):
+        loaded = Checkpoint(group="g", topic_partition=REMOTE, upstream_offset=50, downstream_offset=downstream)
+        book.remember(loaded)
+    assert book.of_group("g") == {REMOTE: loaded}
+    assert book.of_group("another") == {}
+    assert isinstance(judged(book, 51, Translated(offset=8, behind=0)), HeldBack)
+    assert isinstance(judged(book, 51, Translated(offset=10, behind=0)), Emit)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        (judged(checkpoints(), 10, Translated(offset=5, behind=0)), "translated to 5"),
+        (
+            judged(checkpoints(), 10, Translated(offset=5, behind=3)),
+            "translated to 5, conservatively: records of up to 3 source offsets are read again",
+        ),
+        (judged(checkpoints(), 10, TooOld(first=12)), "too old: of source offsets before 12 nothing is known any more"),
+        (
+            judged(checkpoints(), 10, NO_SYNC),
+            "nothing of this partition was replicated yet, as far as offset syncs tell",
+        ),
+        (judged(checkpoints(), 10, NOT_READY), "the offset syncs are still being read"),
+        (NotCommitted(), "the group has committed no offset"),
+        (TopicNotSelected(), "topics and topics.exclude do not select the topic"),
+    ],
+)
+def test_every_outcome_says_why(outcome: Outcome, words: str) -> None:
+    assert str(outcome) == words
+
+
+def test_what_was_emitted_before_says_so() -> None:
+    book = checkpoints()
+    judged(book, 10, Translated(offset=5, behind=0))
+    assert str(judged(book, 10, Translated(offset=5, behind=0))) == "translated to 5 before"
+    assert str(judged(book, 10, Translated(offset=4, behind=1))) == (
+        "translated to 5 before; what is known now would lead back to 4"
+    )
+
+
+def test_group_verdicts() -> None:
+    choice = GroupFilter(selects=lambda group: group.startswith("g"), topics=lambda topic: topic == "orders")
+    orders, other = TopicPartition("orders", 0), TopicPartition("other", 0)
+    assert choice.verdict("g,1 ü", [other, orders]) is GroupVerdict.CHECKPOINTED
+    assert choice.verdict("g1", [other]) is GroupVerdict.NO_TOPIC
+    assert choice.verdict("g1", []) is GroupVerdict.NO_TOPIC
+    assert choice.verdict("h1", [orders]) is GroupVerdict.NOT_SELECTED
