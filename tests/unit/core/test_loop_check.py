@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mm2.core.loop_check import CheckedFlow, Loop, PossibleLoop, find_loops
+from mm2.core.names import Flow
+from mm2.core.policies import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
+from mm2.core.replication_filter import ReplicationFilter
+
+
+def flow(
+    text: str, *topics: str, policy: ReplicationPolicy | None = None, exclude: str = r".*[\-\.]internal|__.*"
+) -> CheckedFlow:
+    """One flow, under the identity policy if no other is given."""
+    parsed = Flow.parse(text)
+    selected = re.compile("|".join(topics))
+    return CheckedFlow(
+        rules=ReplicationFilter(
+            flow=parsed,
+            policy=policy or IdentityReplicationPolicy(source_alias=parsed.source),
+            selects=lambda topic: bool(selected.fullmatch(topic)) and not re.fullmatch(exclude, topic),
+        ),
+        topics=topics,
+    )
+
+
+def loops(*flows: CheckedFlow) -> list[str]:
+    """Each loop as its flows and the topic, or a question mark."""
+    return [
+        " ".join(map(str, loop.flows)) + ": " + (loop.topic if isinstance(loop, Loop) else "?")
+        for loop in find_loops(flows)
+    ]
+
+
+def test_names_that_are_kept_both_ways_go_round() -> None:
+    assert loops(flow("A->B", ".*"), flow("B->A", ".*")) == ["A->B B->A: x"]
+    assert loops(flow("A->B", "orders", "users"), flow("B->A", "users")) == ["A->B B->A: users"]
+    assert loops(flow("B->A", "users"), flow("A->B", r"us\w+")) == ["A->B B->A: users"]
+
+
+def test_one_way_is_no_loop() -> None:
+    assert loops(flow("A->B", ".*"), flow("A->C", ".*"), flow("B->C", ".*")) == []
+    assert loops() == []
+
+
+def test_topics_that_do_not_meet_are_no_loop() -> None:
+    assert loops(flow("A->B", "orders"), flow("B->A", "users")) == []
+    assert loops(flow("A->B", "a-.*"), flow("B->A", "b-.*")) == []
+    assert loops(flow("A->B", ".*", exclude="b-.*"), flow("B->A", "b-.*")) == []
+
+
+def test_beginnings_that_meet() -> None:
+    assert loops(flow("A->B", r"team\.a.*"), flow("B->A", r"team\..*")) == ["A->B B->A: team.a"]
+    assert loops(flow("A->B", "a.*", exclude="a"), flow("B->A", "ax.*")) == ["A->B B->A: ax"]
+
+
+def test_what_cannot_be_told_is_named() -> None:
+    (loop,) = find_loops([flow("A->B", "[a-m]{2}"), flow("B->A", "[n-z]+", "orders")])
+    assert loop == PossibleLoop(flows=(Flow("A", "B"), Flow("B", "A")), patterns=("[a-m]{2}", "[n-z]+"))
+    assert str(loop) == (
+        "A->B, B->A are a circle under a replication policy that keeps names. A topic that all of them select would be"
+        " copied round and round; [a-m]{2}, [n-z]+ does not tell whether there is one. Make sure that there is none"
+    )
+
+
+def test_the_reason_is_said() -> None:
+    (loop,) = find_loops([flow("A->B", "orders"), flow("B->A", "orders")])
+    assert str(loop) == (
+        "A->B, B->A would copy topic orders round and round: a replication policy that keeps names cannot tell a copy"
+        " from an original. Disable one of these flows, give them topics that do not meet, or use"
+        " DefaultReplicationPolicy"
+    )
+
+
+def test_longer_circles() -> None:
+    circle = [flow("A->B", ".*"), flow("B->C", "o.*"), flow("C->A", "orders")]
+    assert loops(*circle, flow("A->C", "x")) == ["A->B B->C C->A: orders"]
+    assert loops(*circle[:2], flow("C->A", "users")) == []
+
+
+def test_a_flow_that_has_to_change_anyway_is_named_once() -> None:
+    mesh = [flow(f"{one}->{two}", ".*") for one in "ABCDEFGHIJ" for two in "ABCDEFGHIJ" if one != two]
+    found = loops(*mesh)
+    assert len(found) == 45
+    assert found[0] == "A->B B->A: x"
+
+
+def test_the_default_policy_sees_its_copies() -> None:
+    default = DefaultReplicationPolicy()
+    mesh = [flow(f"{one}->{two}", ".*", policy=default) for one in "ABCDEFGH" for two in "ABCDEFGH" if one != two]
+    assert loops(*mesh) == []
+
+
+def test_a_circle_of_both_policies_makes_ever_longer_names() -> None:
+    default = DefaultReplicationPolicy()
+    assert loops(flow("A->B", ".*"), flow("B->A", ".*", policy=default)) == ["A->B B->A: x"]
+    assert loops(flow("A->B", "orders"), flow("B->A", "orders", policy=default)) == []
+    two_that_rename = [flow("B->C", ".*", policy=default), flow("C->A", ".*", policy=default)]
+    assert loops(flow("A->B", ".*"), *two_that_rename) == []
+
+
+def test_separators_that_cannot_be_read() -> None:
+    mixed = [
+        flow("A->B", ".*", policy=DefaultReplicationPolicy()),
+        flow("B->A", ".*", policy=DefaultReplicationPolicy(separator="_")),
+    ]
+    assert loops(*mixed) == ["A->B B->A: x"]
+
+
+@pytest.mark.parametrize("internal", ["__consumer_offsets", "mm2-offsets.A.internal"])
+def test_internal_topics_do_not_go_round(internal: str) -> None:
+    assert loops(flow("A->B", internal, exclude=""), flow("B->A", internal, exclude="")) == []
