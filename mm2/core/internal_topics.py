@@ -96,6 +96,19 @@ def checkpoints(policy: ReplicationPolicy, flow: Flow) -> InternalTopic:
     )
 
 
+def exact_offsets(flow: Flow) -> InternalTopic:
+    """Our own: which source offsets became which target offsets (`exact_offset_records`). Groups rely on it as on the
+    checkpoints, so those set its replication factor. One partition, since the order of its records counts."""
+    return InternalTopic(
+        name=f"mm2-exact-offsets.{flow.source}.internal",
+        side=Side.TARGET,
+        partitions=1,
+        replication_factor_key="checkpoints.topic.replication.factor",
+        checked=True,
+        partitions_fixed=True,
+    )
+
+
 def source_offsets(
     flow: Flow, *, name: str | None = None, partitions: int = SOURCE_OFFSETS_PARTITIONS
 ) -> InternalTopic:
