@@ -123,7 +123,7 @@ class ExactOffsetJournal:
     def _add(self, upstream: int, downstream: int, records: int, since: int) -> None:
         if downstream < self._reach.downstream:
             self.start_over(self._topic_ids)
-        if since <= self._through and self._empty_from <= upstream:
+        if since <= self._through:
             since = min(since, self._empty_from)
         last = self._ranges[-1] if self._ranges else None
         added = CopiedRange(upstream, downstream, records, upstream - since)

@@ -93,6 +93,14 @@ def test_a_repeat_of_a_repeat() -> None:
     assert offsets(partition, 90, 91, 92, 99) == [100, 101, 105, 112]
 
 
+def test_a_repeat_that_begins_earlier_than_the_one_before() -> None:
+    ranges = [CopiedRange(0, 0, 50), CopiedRange(60, 50, 40, 10), CopiedRange(80, 90, 5), CopiedRange(55, 95, 30, 5)]
+    partition = known(segment(*ranges))
+    assert offsets(partition, 49, 58, 60, 84, 99) == [49, 50, 50, 74, 89]
+    partition.apply(segment(*ranges, CopiedRange(85, 125, 15)))
+    assert offsets(partition, 49, 52, 58, 84, 99, 100) == [49, 95, 98, 124, 139, 140]
+
+
 def test_target_offsets_that_nobody_wrote_down_may_be_records_that_come_again() -> None:
     """A copier ended with up to five records on the target that it had not written down."""
     partition = known(segment(CopiedRange(0, 0, 100), CopiedRange(100, 105, 4)))
@@ -120,7 +128,8 @@ def test_a_new_era_begins_with_nothing() -> None:
     partition.apply(segment(CopiedRange(200, 0, 10), era=1, sequence=1))
     partition.apply(segment(CopiedRange(0, 0, 100)))  # compaction has not come to it yet
     assert partition.look_up(50) == Bounded(most=0)
-    assert offsets(partition, 205) == [5]
+    partition.apply(segment(CopiedRange(200, 0, 20), era=1, sequence=1))
+    assert offsets(partition, 205, 215) == [5, 15]
 
 
 def test_the_oldest_ranges_are_dropped() -> None:
