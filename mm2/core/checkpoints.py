@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 from mm2.core.formats import Checkpoint
 from mm2.core.names import Flow, TopicPartition
@@ -62,9 +63,10 @@ class Emit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unchanged:
-    """The last ``checkpoint`` leads to the same target offset."""
+    """The last ``checkpoint`` leads to the same target offset; ``translated`` says how good that is by now."""
 
     checkpoint: Checkpoint
+    translated: Translated
 
     def __str__(self) -> str:
         return f"translated to {self.checkpoint.downstream_offset} before"
@@ -121,7 +123,8 @@ class Checkpoints:
     where offset syncs have become fewer since.
 
     Invariants:
-    A. The target offsets of a group's checkpoints for a partition rise, but where the group stepped back on the source.
+    A. The target offsets of a group's checkpoints for a partition rise, but where the group stepped back on the source,
+       and where the last one is known to miss records by now: the remote topic was made anew, or lost its end.
     B. A checkpoint that changes nothing is not written again.
     """
 
@@ -136,6 +139,11 @@ class Checkpoints:
         """It was read from the topic, in its order, or has been written to it."""
         self._last[checkpoint.group][checkpoint.topic_partition] = checkpoint
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Every group that has checkpoints."""
+        return tuple(self._last)
+
     def of_group(self, group: str) -> Mapping[TopicPartition, Checkpoint]:
         """The group's last checkpoints by remote partition."""
         return self._last.get(group, {})
@@ -145,50 +153,75 @@ class Checkpoints:
         group: str,
         committed: Mapping[TopicPartition, CommittedOffset | None],
         translate: Callable[[TopicPartition, int], Translation],
+        latest: Callable[[TopicPartition, int], int | None] = lambda partition, offset: None,
     ) -> dict[TopicPartition, Outcome]:
         """What becomes of each partition the group has committed on the source; as a text, in a sentence for people.
 
-        The caller writes what is to be emitted, and then has it remembered.
+        ``latest``: the last target offset from which a source position misses nothing, None where nobody knows. A last
+        checkpoint beyond it is forgotten. The caller writes what is to be emitted, and then has it remembered.
         """
-        selected = {topic: self._selects(topic) for topic in {partition.topic for partition in committed}}
+        remotes = {topic: self._remote(topic) for topic in {partition.topic for partition in committed}}
         last = self.of_group(group)
         outcomes: dict[TopicPartition, Outcome] = {}
         for partition, position in committed.items():
-            if not selected[partition.topic]:
+            topic = remotes[partition.topic]
+            if topic is None:
                 outcomes[partition] = TopicNotSelected()
             elif position is None or position.offset < 0:
                 outcomes[partition] = NotCommitted()
             else:
+                remote = TopicPartition(topic, partition.partition)
                 translation = translate(partition, position.offset)
+                before = last.get(remote)
+                if before is not None and _is_too_late(
+                    before, translation, partial(latest, partition, position.offset)
+                ):
+                    del self._last[group][remote]
+                    before = None
                 if isinstance(translation, Translated):
-                    remote = remote_partition(partition, flow=self._flow, policy=self._policy)
-                    checkpoint = Checkpoint(
-                        group=group,
-                        topic_partition=remote,
-                        upstream_offset=position.offset,
-                        downstream_offset=translation.offset,
-                        metadata=position.metadata,
-                    )
-                    outcomes[partition] = _follow(last.get(remote), checkpoint, translation)
+                    outcomes[partition] = _follow(before, group, remote, position, translation)
                 else:
                     outcomes[partition] = Untranslated(reason=translation)
         return outcomes
 
+    def _remote(self, topic: str) -> str | None:
+        """The topic's name on the target; None if it is not selected."""
+        return remote_topic(topic, flow=self._flow, policy=self._policy) if self._selects(topic) else None
+
 
 def remote_partition(partition: TopicPartition, *, flow: Flow, policy: ReplicationPolicy) -> TopicPartition:
     """Where the source's ``partition`` is on the target. A topic that came from there goes home under its own name."""
-    if policy.topic_source(partition.topic) == flow.target:
-        return TopicPartition(policy.original_topic(partition.topic), partition.partition)
-    return TopicPartition(policy.format_remote_topic(flow.source, partition.topic), partition.partition)
+    return TopicPartition(remote_topic(partition.topic, flow=flow, policy=policy), partition.partition)
 
 
-def _follow(last: Checkpoint | None, checkpoint: Checkpoint, translated: Translated) -> Outcome:
-    if (
-        last is None
-        or checkpoint.upstream_offset < last.upstream_offset
-        or checkpoint.downstream_offset > last.downstream_offset
-    ):
+def remote_topic(topic: str, *, flow: Flow, policy: ReplicationPolicy) -> str:
+    """The name of the source's ``topic`` on the target, as for `remote_partition`."""
+    if policy.topic_source(topic) == flow.target:
+        return policy.original_topic(topic)
+    return policy.format_remote_topic(flow.source, topic)
+
+
+def _is_too_late(last: Checkpoint, translation: Translation, latest: Callable[[], int | None]) -> bool:
+    """Whether the group would miss records if it went on from its last checkpoint: it points into a remote topic that
+    is gone, or the group stepped back to where nothing is translated."""
+    if isinstance(translation, Translated) and translation.offset >= last.downstream_offset:
+        return False
+    limit = latest()
+    return limit is not None and limit < last.downstream_offset
+
+
+def _follow(
+    last: Checkpoint | None, group: str, remote: TopicPartition, position: CommittedOffset, translated: Translated
+) -> Outcome:
+    if last is None or position.offset < last.upstream_offset or translated.offset > last.downstream_offset:
+        checkpoint = Checkpoint(
+            group=group,
+            topic_partition=remote,
+            upstream_offset=position.offset,
+            downstream_offset=translated.offset,
+            metadata=position.metadata,
+        )
         return Emit(checkpoint=checkpoint, translated=translated)
-    if checkpoint.downstream_offset == last.downstream_offset:
-        return Unchanged(checkpoint=last)
-    return HeldBack(checkpoint=last, offset=checkpoint.downstream_offset)
+    if translated.offset == last.downstream_offset:
+        return Unchanged(checkpoint=last, translated=translated)
+    return HeldBack(checkpoint=last, offset=translated.offset)

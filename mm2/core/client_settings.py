@@ -114,8 +114,6 @@ class ProduceSettings:
     max_in_flight: int = 5
     max_request_size: int = 1_048_576
     batch_size: int = 16_384
-    linger_ms: int = 0
     request_timeout_ms: int = 30_000
-    delivery_timeout_ms: int = 2_147_483_647
     compression_type: str | None = None
     compression_level: int | None = None

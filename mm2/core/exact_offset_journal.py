@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from mm2.core.exact_offset_records import SEGMENT_RANGES, CopiedRange, Reach, Segment, TopicIds
 from mm2.core.names import TopicPartition
@@ -22,6 +22,8 @@ class ExactOffsetJournal:
     B. A range's hole has only offsets that the copier has seen to carry nothing. What it did not go over itself,
        because it started behind it or was not told where a batch went, belongs to no range and no hole.
     C. At most ``slots`` full segments wait to be written; what they lose to newer ones is no longer covered.
+    D. The last range and the reach are behind by ``_grown`` records that went on where the range ends on both sides:
+       most batches do, and cost one comparison. `_catch_up` brings them up to date before anything else is looked at.
     """
 
     def __init__(
@@ -41,6 +43,8 @@ class ExactOffsetJournal:
         self._before = self._reach = Reach()
         self._empty_from = self._through = -1  # the source offsets in between carry no record; then copying goes on
         self._ranges: list[CopiedRange] = []
+        self._next = (-1, -1)  # the source and target offset right after the last range
+        self._grown = 0
         self._sealed: dict[int, Segment] = {}
         self._written: Segment | None = last
         if last is not None:
@@ -52,12 +56,11 @@ class ExactOffsetJournal:
         for copied in last.ranges:
             self._reach = self._reach.after(copied)
             self._ranges.append(copied)
+            self._next = copied.upstream_end, copied.downstream_end
             self._empty_from = copied.upstream_end
             self._through = max(self._empty_from, last.through)
-        if self._topic_ids.may_be(last.topic_ids):
-            self._topic_ids = self._topic_ids.completed_by(last.topic_ids)
-        else:
-            self.start_over(self._topic_ids)
+        ids, self._topic_ids = self._topic_ids, last.topic_ids
+        self.identify(ids)
 
     def start_over(self, topic_ids: TopicIds) -> None:
         """The source or the remote topic is another one now, or lost its end: what was written down is void."""
@@ -66,15 +69,37 @@ class ExactOffsetJournal:
         self._era += 1
         self._before = self._reach = Reach()
         self._empty_from = self._through = -1
-        self._ranges = []
+        self._forget_ranges()
         self._sealed.clear()
 
-    def acked(self, runs: Iterable[tuple[int, int]], downstream: int, *, since: int, until: int) -> None:
+    @property
+    def newest(self) -> Segment:
+        """The last segment as it is now, for a later journal of the partition to go on from."""
+        self._catch_up()
+        return self._segment()
+
+    def identify(self, topic_ids: TopicIds) -> None:
+        """The topics that are copied now. Ids that were not known are noted; if a known one is another now, what was
+        written down is void."""
+        if self._topic_ids.may_be(topic_ids):
+            self._topic_ids = self._topic_ids.completed_by(topic_ids)
+        else:
+            self.start_over(topic_ids)
+
+    def acked(self, runs: Sequence[tuple[int, int]], downstream: int, *, since: int, until: int) -> None:
         """The target has a batch, from its offset ``downstream`` on.
 
         ``runs`` are (first source offset, records) in order. All source offsets from ``since`` to ``until`` that are in
         no run carry no record; the caller does not say that of offsets it did not look at.
         """
+        if len(runs) == 1:
+            upstream, records = runs[0]
+            if (upstream, downstream) == self._next and upstream + records == until and since <= self._through:
+                self._next = until, downstream + records
+                self._grown += records
+                self._empty_from = self._through = until
+                return
+        self._catch_up()
         for upstream, records in runs:
             self._add(upstream, downstream, records, since)
             downstream += records
@@ -83,11 +108,14 @@ class ExactOffsetJournal:
 
     def acked_somewhere(self, *, until: int) -> None:
         """The target has a batch that ends before source offset ``until``, but did not say where."""
-        self._seal()
+        self._catch_up()
+        if self._ranges:
+            self._seal()
         self._gone_over(until)
 
     def passed(self, since: int, until: int) -> None:
         """Source offsets from ``since`` up to, not including, ``until`` carry no record."""
+        self._catch_up()
         if since > self._through:
             if self._ranges:
                 self._seal()
@@ -97,16 +125,21 @@ class ExactOffsetJournal:
 
     def unwritten(self) -> tuple[Segment, ...]:
         """What to write, in this order. It is given again until `written` has been told of it."""
+        self._catch_up()
         now = self._segment()
         waiting = tuple(self._sealed.values())
         return waiting if now == self._written or (now.sequence == 0 and not now.ranges) else (*waiting, now)
 
     def written(self, segment: Segment) -> None:
-        """The target has ``segment``."""
+        """The topic has ``segment``."""
         if segment.sequence == self._sequence:
             self._written = segment
         elif self._sealed.get(segment.sequence) == segment:
             del self._sealed[segment.sequence]
+
+    def refused(self) -> None:
+        """The topic does not take what is given: do not collect full segments for it. The last is given again."""
+        self._sealed.clear()
 
     def _segment(self) -> Segment:
         return Segment(
@@ -121,8 +154,8 @@ class ExactOffsetJournal:
         )
 
     def _add(self, upstream: int, downstream: int, records: int, since: int) -> None:
-        if downstream < self._reach.downstream:
-            self.start_over(self._topic_ids)
+        if downstream < self._reach.downstream:  # which remote topic that is nobody knows yet
+            self.start_over(self._topic_ids._replace(remote=None))
         if since <= self._through:
             since = min(since, self._empty_from)
         last = self._ranges[-1] if self._ranges else None
@@ -133,8 +166,22 @@ class ExactOffsetJournal:
             if len(self._ranges) == SEGMENT_RANGES:
                 self._seal()
             self._ranges.append(added)
+        self._next = added.upstream_end, added.downstream_end
         self._empty_from = self._through = added.upstream_end
         self._reach = self._reach.after(added)
+
+    def _catch_up(self) -> None:
+        if self._grown:
+            grown, self._grown = self._grown, 0
+            upstream, downstream = self._next
+            self._reach = self._reach.after(CopiedRange(upstream - grown, downstream - grown, grown))
+            last = self._ranges[-1]
+            self._ranges[-1] = last._replace(records=last.records + grown)
+
+    def _forget_ranges(self) -> None:
+        self._ranges = []
+        self._next = -1, -1
+        self._grown = 0
 
     def _gone_over(self, until: int) -> None:
         self._reach = self._reach._replace(upstream=max(self._reach.upstream, until))
@@ -149,4 +196,4 @@ class ExactOffsetJournal:
             del self._sealed[min(self._sealed)]
         self._sequence += 1
         self._before = self._reach
-        self._ranges = []
+        self._forget_ranges()

@@ -67,6 +67,9 @@ class TopicIds(NamedTuple):
         return TopicIds(self.source or other.source, self.remote or other.remote)
 
 
+UNKNOWN_IDS = TopicIds()
+
+
 class Reach(NamedTuple):
     """How far copying had come at some time, at the most; -1: nowhere yet.
 
@@ -80,10 +83,14 @@ class Reach(NamedTuple):
     doubt: int = 0
 
     def after(self, copied: CopiedRange) -> Reach:
-        """How far copying had come after ``copied`` was."""
+        """How far copying had come after ``copied`` was.
+
+        Target offsets in between are in doubt, but for one for each source offset that others may have copied there.
+        """
         doubt = self.doubt
-        if self.downstream >= 0 and copied.upstream - copied.hole <= self.upstream:
-            doubt = max(doubt, copied.downstream - self.downstream)
+        if self.downstream >= 0:
+            by_others = max(0, copied.upstream - copied.hole - self.upstream)
+            doubt = max(doubt, copied.downstream - self.downstream - by_others)
         onward = copied.upstream_end - max(copied.upstream, self.upstream)
         return Reach(max(self.upstream, copied.upstream_end), copied.downstream_end, max(0, doubt - max(0, onward)))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -44,7 +45,7 @@ Place = Found | Bounded
 class ExactOffsets:
     """What is known of one flow's offsets, folded from the records of the topic in its order.
 
-    A range takes 32 bytes here, and a partition about 500 besides; one that is copied in order is one range.
+    A range takes 32 bytes here, and a partition about 800 besides; one that is copied in order is one range.
     """
 
     def __init__(self, *, window: int = WINDOW) -> None:
@@ -59,19 +60,35 @@ class ExactOffsets:
             partition = self._partitions[segment.topic_partition] = PartitionOffsets(window=self._window)
         partition.apply(segment)
 
-    def translate(self, topic_partition: TopicPartition, upstream_offset: int, by_syncs: Translation) -> Translation:
-        """Translate the position ``upstream_offset``; ``by_syncs`` is Java's answer, for where the map has none."""
+    def translate(
+        self,
+        topic_partition: TopicPartition,
+        upstream_offset: int,
+        by_syncs: Callable[[TopicPartition, int], Translation],
+    ) -> Translation:
+        """Translate the position ``upstream_offset``; ``by_syncs`` gives Java's answer, for where the map has none."""
         partition = self._partitions.get(topic_partition)
-        return by_syncs if partition is None else combine(partition.look_up(upstream_offset), by_syncs)
+        if partition is None:
+            return by_syncs(topic_partition, upstream_offset)
+        place = partition.look_up(upstream_offset)
+        if isinstance(place, Found):
+            return Translated(offset=place.offset, behind=0)
+        return combine(place, by_syncs(topic_partition, upstream_offset))
+
+    def latest(self, topic_partition: TopicPartition, upstream_offset: int) -> int | None:
+        """The last target offset from which the position ``upstream_offset`` misses nothing; None: not known."""
+        partition = self._partitions.get(topic_partition)
+        if partition is None:
+            return None
+        place = partition.look_up(upstream_offset)
+        return place.offset if isinstance(place, Found) else place.most
 
 
-def combine(place: Place, by_syncs: Translation) -> Translation:
-    """The exact answer, or Java's kept within what is known.
+def combine(place: Bounded, by_syncs: Translation) -> Translation:
+    """Java's answer kept within what is known.
 
     An offset sync can tell less than the map (``least``), or tell of a remote topic that is gone (``most``).
     """
-    if isinstance(place, Found):
-        return Translated(offset=place.offset, behind=0)
     match by_syncs:
         case Translated(offset=offset, behind=behind):
             if place.most is not None and offset > place.most:

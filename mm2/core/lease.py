@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mm2.core.client_settings import ClientSettings, FetchSettings, ProduceSettings
+from mm2.core.exact_offset_records import UNKNOWN_IDS, TopicIds
 from mm2.core.names import Flow
 
 
@@ -31,12 +32,21 @@ class TaskState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLease:
     """One source partition to copy. ``start_offset`` is the next source offset wanted; None: nothing is stored,
-    auto.offset.reset decides."""
+    auto.offset.reset decides.
+
+    ``topic_ids``: the topics that ``start_offset`` speaks of; one of other ids has to be copied from its beginning.
+    ``made_anew``: the source topic is another one than that of the stored offset, which is void. ``start_offset`` is
+    the new one's beginning then, and is to be stored before anything else.
+    ``last_segment``: the value, in base64, of the newest record in the exact offsets' topic (`exact_offset_records`).
+    """
 
     topic: str
     partition: int
     remote_topic: str
     start_offset: int | None
+    topic_ids: TopicIds = UNKNOWN_IDS
+    made_anew: bool = False
+    last_segment: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +70,15 @@ class OffsetSyncsLease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExactOffsetsLease:
+    """Where exact offsets go (partition 0 of ``topic``), in segments of which each partition keeps ``slots``."""
+
+    client: ClientSettings
+    topic: str
+    slots: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SlotLease:
     """The right of one lane to run one slot, until revoked or expired. A lower ``epoch`` is void; a higher ``restart``
     of the same epoch asks to begin anew from ``start_offset``s, after the slot had failed."""
@@ -74,6 +93,7 @@ class SlotLease:
     produce: ProduceSettings
     offsets: OffsetsLease
     offset_syncs: OffsetSyncsLease | None
+    exact_offsets: ExactOffsetsLease | None = None
     partitions: tuple[PartitionLease, ...]
     drain: bool = False
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mm2.core.names import Flow
+from mm2.core.plugins import PluginError
 from mm2.core.replication_filter import ReplicationFilter
 
 _NAME = re.compile(r"(?:[A-Za-z0-9_-]|\\?\.(?!\*)|\\-)*")
@@ -25,7 +26,8 @@ _ENDINGS = ("", "x", "-0")  # tried after a beginning, since topics.exclude may 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedFlow:
-    """An enabled flow, the ``rules`` it replicates by, and the elements of its ``topics``."""
+    """An enabled flow, the ``rules`` it replicates by, and the elements of its ``topics``. For a filter of a user's own
+    the one element is its class, ``module:Class``, which does not tell what it selects."""
 
     rules: ReplicationFilter
     topics: tuple[str, ...]
@@ -44,9 +46,9 @@ class Loop:
 
     def __str__(self) -> str:
         return (
-            f"{', '.join(map(str, self.flows))} would copy topic {self.topic} round and round: a replication policy"
-            f" that keeps names cannot tell a copy from an original. Disable one of these flows, give them topics that"
-            f" do not meet, or use DefaultReplicationPolicy"
+            f"{', '.join(map(str, self.flows))} would copy topics such as {self.topic} round and round: the names that"
+            f" their replication policies give do not tell a copy from an original. Disable one of these flows, give"
+            f" them topics that do not meet, or use DefaultReplicationPolicy"
         )
 
 
@@ -59,9 +61,9 @@ class PossibleLoop:
 
     def __str__(self) -> str:
         return (
-            f"{', '.join(map(str, self.flows))} are a circle under a replication policy that keeps names. A topic that"
-            f" all of them select would be copied round and round; {', '.join(self.patterns)} does not tell whether"
-            f" there is one. Make sure that there is none"
+            f"{', '.join(map(str, self.flows))} are a circle, and the names that their replication policies give do not"
+            f" tell a copy from an original. A topic that all of them select would be copied round and round;"
+            f" {', '.join(self.patterns)} does not say whether there is one. Make sure that there is none"
         )
 
 
@@ -101,8 +103,11 @@ def _tells(checked: CheckedFlow, following: CheckedFlow) -> bool:
 
 
 def _reads(checked: CheckedFlow, other: CheckedFlow) -> bool:
-    remote = other.rules.policy.format_remote_topic(other.flow.source, "topic")
-    return remote != "topic" and checked.rules.policy.topic_source(remote) == other.flow.source
+    try:
+        remote = other.rules.policy.format_remote_topic(other.flow.source, "topic")
+        return remote != "topic" and checked.rules.policy.topic_source(remote) == other.flow.source
+    except PluginError:
+        return False
 
 
 def _loop(circle: tuple[CheckedFlow, ...]) -> Loop | PossibleLoop | None:
@@ -119,12 +124,16 @@ def _loop(circle: tuple[CheckedFlow, ...]) -> Loop | PossibleLoop | None:
 
 
 def _comes_round(circle: Sequence[CheckedFlow], topic: str) -> bool:
-    """Whether ``topic`` of the first cluster, or what became of it, is still copied the second time round."""
-    for _ in range(2):
-        for checked in circle:
-            if not checked.rules.replicates(topic):
-                return False
-            topic = checked.rules.policy.format_remote_topic(checked.flow.source, topic)
+    """Whether ``topic`` of the first cluster, or what became of it, is still copied the second time round. A topic that
+    a user's class says nothing about is not copied."""
+    try:
+        for _ in range(2):
+            for checked in circle:
+                if not checked.rules.replicates(topic):
+                    return False
+                topic = checked.rules.policy.format_remote_topic(checked.flow.source, topic)
+    except PluginError:
+        return False
     return True
 
 

@@ -11,12 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from mm2.core.plugins import Configurable
 
-class ReplicationPolicy(Protocol):
+MOST_HOPS = 250
+"""A name has at most 249 characters, so a policy that takes an alias off it each time ends before; one that adds to it
+would never end."""
+
+
+class ReplicationPolicy(Configurable, Protocol):
     """Names of remote and internal topics; Java's interface of the same name with its defaults.
 
-    A policy of your own inherits from this class and answers the first three methods. ``alias`` is a cluster alias of
-    mm2.properties, ``topic`` a name on the cluster at hand.
+    A policy of a user's own inherits from this class and answers the first three methods (docs/extending.md).
+    ``alias`` is a cluster alias of mm2.properties, ``topic`` a name on the cluster at hand.
     """
 
     @abstractmethod
@@ -32,10 +38,11 @@ class ReplicationPolicy(Protocol):
         """The name ``topic`` has on the cluster it was replicated from, None when it is no remote topic."""
 
     def upstream_topics(self, topic: str) -> Iterator[str]:
-        """The names of ``topic`` on the clusters it came through, nearest first; ends where a name comes back."""
+        """The names of ``topic`` on the clusters it came through, nearest first; ends where a name comes back, and
+        after `MOST_HOPS`."""
         seen = {topic}
         upstream = self.upstream_topic(topic)
-        while upstream is not None and upstream not in seen:
+        while upstream is not None and upstream not in seen and len(seen) <= MOST_HOPS:
             yield upstream
             seen.add(upstream)
             upstream = self.upstream_topic(upstream)

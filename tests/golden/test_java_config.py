@@ -72,8 +72,6 @@ OURS = {
     ("worker", "offset.storage.topic"): "",
     ("worker", "status.storage.topic"): "",
     ("producer", "compression.type"): None,
-    ("producer", "delivery.timeout.ms"): "2147483647",
-    ("producer", "linger.ms"): "0",
     # chosen by us, see docs/configuration.md
     ("top", "listeners"): None,
     ("worker", "offset.flush.interval.ms"): "5000",

@@ -21,7 +21,9 @@ GROW_FULL = st.tuples(st.just("grow"), st.integers(10, 40).map(lambda count: [Tr
 COPY = st.tuples(st.just("copy"), st.integers(1, 6))
 COMMIT = st.tuples(st.sampled_from(["flush", "write", "marker", "compact", "restart"]), st.just(0))
 CRASH = st.tuples(st.just("crash"), st.integers(0, 6))
-TROUBLE = st.tuples(st.sampled_from(["java", "somewhere", "somewhere", "vanish", "lose_target", "new_source"]), SMALL)
+TROUBLE = st.tuples(
+    st.sampled_from(["java", "somewhere", "somewhere", "refused", "vanish", "lose_target", "new_source"]), SMALL
+)
 WRITE = st.tuples(st.sampled_from(["flush", "write", "write", "marker"]), st.just(0))
 LIFE = st.tuples(
     st.lists(st.one_of(COPY, COPY, WRITE, GROW), min_size=1, max_size=6), st.one_of(CRASH, TROUBLE, COMMIT)
@@ -45,6 +47,7 @@ class World:
     ids: int = 1
     stored: int = 0
     position: int = 0
+    in_order: bool = False
     journal: ExactOffsetJournal = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,6 +64,7 @@ class World:
     def start(self) -> None:
         """A new life of the copier knows what is stored and the last segment, no more."""
         segments = [decoded for key, value in self.topic if (decoded := decode_segment(key, value))]
+        self.in_order = False
         last = max(reversed(segments), key=lambda segment: segment.sequence, default=None)
         ids = TopicIds(UUID(int=self.ids), UUID(int=self.ids))
         self.journal = ExactOffsetJournal(TP, topic_ids=ids, last=last, slots=self.slots)
@@ -104,13 +108,25 @@ class World:
         for segment in self.journal.unwritten():
             self.topic.append((segment.key(), segment.value()))
             self.journal.written(segment)
+        self.in_order = False
+
+    def refused(self, _: int) -> None:
+        """The topic takes nothing, and source offsets are stored all the same: a life to be ended in order, as the next
+        one cannot know that something is missing."""
+        if self.journal.unwritten():
+            self.journal.refused()
+            self.in_order = True
+        self.stored = self.position
 
     def flush(self, _: int) -> None:
         self.write(0)
         self.stored = self.position
 
     def crash(self, unknown: int) -> None:
-        self.append(unknown)
+        if self.in_order:
+            self.stored = self.position
+        else:
+            self.append(unknown)
         self.start()
 
     def restart(self, _: int) -> None:
@@ -285,5 +301,7 @@ def test_partitions_do_not_mix(events: list[tuple[str, int | list[bool]]]) -> No
         flow.apply(segment)
     alone = fold(world.topic, PartitionOffsets())
     for upstream in range(world.source_end + 2):
-        assert flow.translate(TP, upstream, NO_SYNC) == combine(alone.look_up(upstream), NO_SYNC)
-        assert flow.translate(TopicPartition("orders", 4), upstream, TooOld(first=3)) == TooOld(first=3)
+        place = alone.look_up(upstream)
+        expected = Translated(offset=place.offset, behind=0) if isinstance(place, Found) else combine(place, NO_SYNC)
+        assert flow.translate(TP, upstream, lambda *_: NO_SYNC) == expected
+        assert flow.translate(TopicPartition("orders", 4), upstream, lambda *_: TooOld(first=3)) == TooOld(first=3)

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -45,6 +46,11 @@ public final class GoldenVectors {
         files.put("murmur2", murmur2());
         files.put("topic-configs", topicConfigs());
         files.put("offset-sync-writer", offsetSyncWriter());
+        write(args, files);
+    }
+
+    /** Each list of answers into a file of its own, in the directory and with the beginning that the arguments give. */
+    static void write(String[] args, Map<String, List<?>> files) throws IOException {
         for (Map.Entry<String, List<?>> file : files.entrySet()) {
             Path path = Path.of(args[0], args[1] + "-" + file.getKey() + ".json");
             List<String> lines = file.getValue().stream().map(GoldenVectors::line).toList();

@@ -14,7 +14,11 @@ from flows.copy import PartitionCopy
 from flows.line import Place
 from flows.outcomes import DUPLICATE, refused, unanswered
 from flows.report import progress_of
+from flows.surroundings import Seen
+from mm2.core.exact_offset_journal import ExactOffsetJournal
+from mm2.core.exact_offset_records import TopicIds
 from mm2.core.lease import PartitionLease
+from mm2.core.names import TopicPartition
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.error_codes import ErrorCode
 from mm2.kafka.errors import ConnectionLost, Unreachable
@@ -135,6 +139,7 @@ class World:
         self.idempotent = idempotent
         self.next_producer = 1
         self.acknowledged_runs: list[tuple[int, int, int]] = []
+        self.journal = ExactOffsetJournal(TopicPartition("t", 0), topic_ids=TopicIds())
         self.alarms: list[float] = []
         self.fetches: deque[int] = deque()
         self.requests: deque[tuple[Place, bytes]] = deque()
@@ -166,8 +171,14 @@ class World:
     def wake_later(self, copy: PartitionCopy, delay: float) -> None:
         self.alarms.append(self.now + delay)
 
-    def acknowledged(self, copy: PartitionCopy, batch: Outgoing, base_offset: int) -> None:
-        if base_offset >= 0:
+    def passed(self, copy: PartitionCopy, seen: Seen) -> None:
+        self.journal.passed(seen.since, seen.until)
+
+    def acknowledged(self, copy: PartitionCopy, batch: Outgoing, base_offset: int, seen: Seen) -> None:
+        if base_offset < 0:
+            self.journal.acked_somewhere(until=seen.until)
+        else:
+            self.journal.acked(batch.runs, base_offset, since=seen.since, until=seen.until)
             for first, count in batch.runs:
                 self.acknowledged_runs.append((first, base_offset, count))
                 base_offset += count
@@ -177,11 +188,11 @@ class World:
     def step(self) -> None:
         """Something happens, at random among what can."""
         can = [self._pass_time]
-        if self.copy.fetch_from is not None and not self.fetches:
+        if self.copy.inlet.wanted is not None and not self.fetches:
             can.append(self._fetch)
         if self.fetches:
             can.append(self._fetched)
-        if self.copy.producer is None:
+        if self.copy.outlet.line.producer is None:
             can.append(self._adopt)
         if self.copy.sendable(self.now):
             can += [self._send] * 3
@@ -207,11 +218,11 @@ class World:
     def check(self) -> None:
         copy = self.copy
         assert copy.held == self.held
-        assert copy.in_flight == len(self.requests) + len(self.answers)
-        assert copy.in_flight <= 5
+        assert copy.outlet.line.in_flight == len(self.requests) + len(self.answers)
+        assert copy.outlet.line.in_flight <= 5
 
     def _fetch(self) -> None:
-        offset = self.copy.fetch_from
+        offset = self.copy.inlet.wanted
         assert offset is not None
         self.fetches.append(offset)
 
@@ -221,7 +232,7 @@ class World:
         self.held += self.copy.arrived(offset, answer, self.source.end, self.now, self.now)
 
     def _adopt(self) -> None:
-        if self.copy.in_flight:
+        if self.copy.outlet.line.in_flight:
             return
         producer = ProducerId(self.next_producer, 0) if self.idempotent else ProducerId(-1, -1)
         self.next_producer += 1
@@ -256,7 +267,7 @@ class World:
             self.answers.append((place, None))
         self.requests.clear()
         self.answers = deque((place, None) for place, _ in self.answers)
-        if self.rng.random() < 0.5 and not self.copy.in_flight:
+        if self.rng.random() < 0.5 and not self.copy.outlet.line.in_flight:
             self.copy.unroutable(unanswered(Unreachable("nobody there")), self.now)
 
     def _pass_time(self) -> None:
@@ -278,7 +289,7 @@ class World:
         self.target.faulty = False
         self.target.refuses_all = 0
         for _ in range(20_000):
-            if self.copy.position >= self.source.end and self.copy.idle:
+            if self.copy.headway.position >= self.source.end and self.copy.idle:
                 return
             self.step()
             if self.alarms and not self.copy.sendable(self.now):

@@ -135,7 +135,7 @@ def test_a_checkpoint_does_not_go_back_because_less_is_known() -> None:
     assert isinstance(first, Emit)
     assert first.checkpoint.downstream_offset == 6
     book.remember(first.checkpoint)
-    assert commit(13) == Unchanged(checkpoint=first.checkpoint)
+    assert commit(13) == Unchanged(checkpoint=first.checkpoint, translated=Translated(offset=6, behind=0))
     for step in range(13, 18):
         syncs.apply(OffsetSync(topic_partition=T1, upstream_offset=step, downstream_offset=step - 7))
     assert commit(13) == HeldBack(checkpoint=first.checkpoint, offset=5)
@@ -173,8 +173,40 @@ def test_the_last_of_loaded_checkpoints_counts() -> None:
         book.remember(loaded)
     assert book.of_group("g") == {REMOTE: loaded}
     assert book.of_group("another") == {}
+    assert book.groups == ("g",)
     assert isinstance(judged(book, 51, Translated(offset=8, behind=0)), HeldBack)
     assert isinstance(judged(book, 51, Translated(offset=10, behind=0)), Emit)
+
+
+@pytest.mark.parametrize(
+    ("latest", "offset"),
+    [(None, None), (900, None), (899, 200), (200, 200)],
+    ids=["not known", "the last checkpoint is not too late", "it is, by a record", "it is"],
+)
+def test_a_checkpoint_that_would_miss_records_by_now_is_replaced(latest: int | None, offset: int | None) -> None:
+    """The remote topic was made anew: source offset 1200 is at 200 now, and nothing of what was at 900 is left."""
+    book = checkpoints()
+    judged(book, 900, Translated(offset=900, behind=0))
+    outcome = book.judge(
+        "g",
+        {T1: CommittedOffset(offset=1200)},
+        always(Translated(offset=200, behind=0)),
+        lambda partition, position: {(T1, 1200): latest}[partition, position],
+    )[T1]
+    assert (outcome.checkpoint.downstream_offset if isinstance(outcome, Emit) else None) == offset
+
+
+@pytest.mark.parametrize(("latest", "kept"), [(None, True), (900, True), (899, False)])
+def test_a_checkpoint_that_would_miss_records_is_forgotten_where_nothing_takes_its_place(
+    latest: int | None, kept: bool
+) -> None:
+    """So that group offset sync does not send anybody there."""
+    book = checkpoints()
+    judged(book, 900, Translated(offset=900, behind=0))
+    committed = {T1: CommittedOffset(offset=900)}
+    outcomes = book.judge("g", committed, always(TooOld(first=1500)), lambda partition, position: latest)
+    assert outcomes == {T1: Untranslated(reason=TooOld(first=1500))}
+    assert (REMOTE in book.of_group("g")) is kept
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,13 @@ def test_a_batch_that_went_somewhere_leaves_a_gap() -> None:
     assert flushed(book)[0].ranges == (CopiedRange(15, 15, 5),)
 
 
+def test_a_target_that_never_says_where_leaves_nothing_to_write() -> None:
+    book = journal()
+    for number in range(5):
+        book.acked_somewhere(until=10 * number + 10)
+    assert book.unwritten() == ()
+
+
 def test_a_full_segment_makes_room() -> None:
     book = journal()
     with_holes(book, SEGMENT_RANGES)
@@ -146,3 +153,50 @@ def test_a_target_that_steps_back_voids_everything() -> None:
     book.acked([(10, 5)], 3, since=10, until=15)
     (segment,) = flushed(book)
     assert (segment.era, segment.ranges) == (1, (CopiedRange(10, 3, 5),))
+
+
+def test_after_others_copied_only_what_they_cannot_explain_is_in_doubt() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=10)
+    book.acked([(30, 1)], 30, since=30, until=31)  # 10 to 29 by somebody else, one record each
+    assert book.newest.before.doubt == 0
+    book.acked([(40, 1)], 45, since=40, until=41)  # 31 to 39, and five target offsets too many
+    book.acked_somewhere(until=42)
+    assert book.newest.before == Reach(42, 46, 4)
+
+
+def test_a_topic_that_refuses_is_given_the_last_segment_only() -> None:
+    book = journal()
+    with_holes(book, 2 * SEGMENT_RANGES + 1)
+    assert len(book.unwritten()) == 3
+    book.refused()
+    (last,) = book.unwritten()
+    assert last == book.newest
+    with_holes(book, SEGMENT_RANGES, 2 * SEGMENT_RANGES + 1)
+    assert len(book.unwritten()) == 2, "it is tried again as ever"
+
+
+def test_the_last_range_grows_in_one_step() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=10)
+    for number in range(1, 10):
+        book.acked([(10 * number, 10)], 10 * number, since=10 * number, until=10 * number + 10)
+    book.passed(100, 103)
+    (segment,) = flushed(book)
+    assert (segment.ranges, segment.through) == ((CopiedRange(0, 0, 100),), 103)
+    assert book.newest == segment
+
+
+def test_ids_that_become_known_are_written_down_and_others_void_everything() -> None:
+    book = journal(ids=TopicIds())
+    book.acked([(0, 10)], 0, since=0, until=10)
+    book.identify(IDS)
+    assert flushed(book)[0].topic_ids == IDS
+    book.identify(IDS)
+    assert book.unwritten() == ()
+    book.acked([(10, 5)], 3, since=10, until=15)  # a remote topic that nobody has looked at yet
+    book.identify(TopicIds(IDS.source, UUID(int=9)))
+    (segment,) = flushed(book)
+    assert (segment.era, segment.topic_ids.remote, segment.ranges) == (1, UUID(int=9), (CopiedRange(10, 3, 5),))
+    book.identify(TopicIds(UUID(int=8), UUID(int=9)))
+    assert [(one.era, one.ranges) for one in flushed(book)] == [(2, ())]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 from pydantic import TypeAdapter
 
@@ -11,7 +13,16 @@ from mm2.core.client_settings import (
     SaslSettings,
     TlsSettings,
 )
-from mm2.core.lease import LaneOrders, LeaseGrant, LeaseRequest, OffsetsLease, PartitionLease, SlotLease
+from mm2.core.exact_offset_records import TopicIds
+from mm2.core.lease import (
+    ExactOffsetsLease,
+    LaneOrders,
+    LeaseGrant,
+    LeaseRequest,
+    OffsetsLease,
+    PartitionLease,
+    SlotLease,
+)
 from mm2.core.names import Flow
 
 CLIENT = ClientSettings(
@@ -32,7 +43,19 @@ ORDERS = LaneOrders(
             produce=ProduceSettings(),
             offsets=OffsetsLease(client=CLIENT, topic="mm2-offsets.A.internal", partitions=25, flush_interval_ms=5000),
             offset_syncs=None,
-            partitions=(PartitionLease(topic="t", partition=0, remote_topic="A.t", start_offset=None),),
+            exact_offsets=ExactOffsetsLease(client=CLIENT, topic="mm2-exact-offsets.A.internal", slots=32),
+            partitions=(
+                PartitionLease(topic="t", partition=0, remote_topic="A.t", start_offset=None),
+                PartitionLease(
+                    topic="u",
+                    partition=1,
+                    remote_topic="A.u",
+                    start_offset=0,
+                    topic_ids=TopicIds(UUID(int=7), None),
+                    made_anew=True,
+                    last_segment="AAAA",
+                ),
+            ),
         ),
     ),
 )

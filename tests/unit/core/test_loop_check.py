@@ -6,6 +6,7 @@ import pytest
 
 from mm2.core.loop_check import CheckedFlow, Loop, PossibleLoop, find_loops
 from mm2.core.names import Flow
+from mm2.core.plugins import PluginError
 from mm2.core.policies import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 from mm2.core.replication_filter import ReplicationFilter
 
@@ -60,16 +61,17 @@ def test_what_cannot_be_told_is_named() -> None:
     (loop,) = find_loops([flow("A->B", "[a-m]{2}"), flow("B->A", "[n-z]+", "orders")])
     assert loop == PossibleLoop(flows=(Flow("A", "B"), Flow("B", "A")), patterns=("[a-m]{2}", "[n-z]+"))
     assert str(loop) == (
-        "A->B, B->A are a circle under a replication policy that keeps names. A topic that all of them select would be"
-        " copied round and round; [a-m]{2}, [n-z]+ does not tell whether there is one. Make sure that there is none"
+        "A->B, B->A are a circle, and the names that their replication policies give do not tell a copy from an"
+        " original. A topic that all of them select would be copied round and round; [a-m]{2}, [n-z]+ does not say"
+        " whether there is one. Make sure that there is none"
     )
 
 
 def test_the_reason_is_said() -> None:
     (loop,) = find_loops([flow("A->B", "orders"), flow("B->A", "orders")])
     assert str(loop) == (
-        "A->B, B->A would copy topic orders round and round: a replication policy that keeps names cannot tell a copy"
-        " from an original. Disable one of these flows, give them topics that do not meet, or use"
+        "A->B, B->A would copy topics such as orders round and round: the names that their replication policies give do"
+        " not tell a copy from an original. Disable one of these flows, give them topics that do not meet, or use"
         " DefaultReplicationPolicy"
     )
 
@@ -112,3 +114,26 @@ def test_separators_that_cannot_be_read() -> None:
 @pytest.mark.parametrize("internal", ["__consumer_offsets", "mm2-offsets.A.internal"])
 def test_internal_topics_do_not_go_round(internal: str) -> None:
     assert loops(flow("A->B", internal, exclude=""), flow("B->A", internal, exclude="")) == []
+
+
+class Unreadable(DefaultReplicationPolicy):
+    """Knows one topic."""
+
+    def format_remote_topic(self, alias: str, topic: str) -> str:
+        if topic != "known":
+            raise PluginError("replication.policy.class my:Policy: unknown")
+        return topic
+
+
+def test_a_user_s_class_that_does_not_answer_copies_nothing() -> None:
+    own = Unreadable()
+    assert loops(flow("A->B", ".*", policy=own), flow("B->A", ".*", policy=own)) == []
+    assert loops(flow("A->B", "known", policy=own), flow("B->A", "known", policy=own)) == ["A->B B->A: known"]
+
+
+def test_a_user_s_filter_is_asked_for_the_names_of_the_others() -> None:
+    own = CheckedFlow(rules=flow("A->B", "ord.*").rules, topics=("my.module:Filter",))
+    assert loops(own, flow("B->A", "orders")) == ["A->B B->A: orders"]
+    (loop,) = find_loops([own, flow("B->A", "users")])
+    assert isinstance(loop, PossibleLoop)
+    assert loop.patterns == ("my.module:Filter",)
