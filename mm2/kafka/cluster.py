@@ -56,6 +56,7 @@ class Cluster:
 
     def __init__(self, settings: ClientSettings, *, client_id: str | None = None) -> None:
         self.settings = settings
+        self.group_coordinators: dict[str, int] = {}  # as last heard; `mm2.kafka.group_coordinators` keeps it
         self._client_id = client_id or settings.client_id
         self._ssl_context: ssl.SSLContext | None = None
         self._connections: dict[tuple[int, str], Connection] = {}

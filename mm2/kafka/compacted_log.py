@@ -44,11 +44,14 @@ class CompactedLog:
         *,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
         purpose: str = "log",
+        last: int | None = None,
     ) -> None:
+        """``last``: leave out all but so many offsets at the end of each partition."""
         self._cluster = cluster
         self._topic = topic
         self._isolation = isolation
         self._purpose = purpose
+        self._last = last
         self._positions: dict[TopicPartition, int] = {}
         self.trouble: ClusterError | None = None
 
@@ -105,8 +108,12 @@ class CompactedLog:
         check(info.error if info else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"read topic {self._topic}")
         partitions = [TopicPartition(self._topic, one.partition) for one in info.partitions] if info else []
         unread = [one for one in partitions if one not in self._positions]
-        self._positions |= await self._offsets(unread, OffsetSpec.EARLIEST)
-        return await self._offsets(partitions, OffsetSpec.LATEST)
+        starts = await self._offsets(unread, OffsetSpec.EARLIEST)
+        ends = await self._offsets(partitions, OffsetSpec.LATEST)
+        if self._last is not None:
+            starts = {one: max(start, ends[one] - self._last) for one, start in starts.items()}
+        self._positions |= starts
+        return ends
 
     async def _offsets(self, partitions: list[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}

@@ -5,17 +5,23 @@ Rules from org.apache.kafka.clients.FetchSessionHandler.
 
 from __future__ import annotations
 
+from typing import Any
+from uuid import UUID
+
 from mm2.core.client_settings import FetchSettings
 from mm2.core.names import TopicPartition
 from mm2.kafka.error_codes import ErrorCode
 from mm2.kafka.raw_fetch import INITIAL_EPOCH, NO_SESSION, FetchAnswer, FetchFrom, FetchRequest
+from mm2.kafka.raw_fetch_by_id import FetchByIdRequest
 
 _LAST_EPOCH = 2**31 - 1
+_NOT_GONE = UUID(int=0)
 
 SESSION_ERRORS = (
     ErrorCode.NONE,
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
 )
 """What an answer may say about its session in the normal course: another full request puts it right."""
 
@@ -27,12 +33,16 @@ class FetchSession:
     (B) After anything else the next request is a full one, which needs no memory on the broker's side.
     (C) Partitions that were named last come last in a full request, so that those with data do not starve the others at
         brokers without sessions. (In a session the broker turns the order itself.)
+    (D) Topics go by their ids if all of them have one. A session goes by ids or by names as long as it lasts.
     """
 
     def __init__(self) -> None:
         self._wanted: dict[TopicPartition, FetchFrom] = {}
         self._changed: dict[TopicPartition, FetchFrom] = {}
-        self._gone: set[TopicPartition] = set()
+        self._gone: dict[TopicPartition, UUID | None] = {}
+        self._names: dict[UUID, str] = {}
+        self._without_id = 0  # wanted partitions without a topic id
+        self._by_id = False
         self._session_id = NO_SESSION
         self._epoch = INITIAL_EPOCH
 
@@ -42,34 +52,46 @@ class FetchSession:
 
     def want(self, partition: TopicPartition, fetch_from: FetchFrom | None) -> None:
         """Fetch this partition from there on, or no more."""
-        if fetch_from is None:
-            if self._wanted.pop(partition, None) is not None:
-                self._changed.pop(partition, None)
-                self._gone.add(partition)
+        before = self._wanted.get(partition)
+        again = fetch_from is not None and self._gone.get(partition, _NOT_GONE) == fetch_from.topic_id
+        if again:
+            del self._gone[partition]
+        elif before == fetch_from:
             return
-        if partition in self._gone:
-            self._gone.discard(partition)
-        elif self._wanted.get(partition) == fetch_from:
-            return
-        self._wanted.pop(partition, None)
-        self._wanted[partition] = self._changed[partition] = fetch_from
+        if before is not None:
+            del self._wanted[partition]
+            self._changed.pop(partition, None)
+            self._without_id -= before.topic_id is None
+            if fetch_from is None or fetch_from.topic_id != before.topic_id:
+                self._gone[partition] = before.topic_id
+        if fetch_from is not None:
+            self._wanted[partition] = self._changed[partition] = fetch_from
+            if fetch_from.topic_id is None:
+                self._without_id += 1
+            else:
+                self._names[fetch_from.topic_id] = partition.topic
 
     def request(self, settings: FetchSettings, *, max_bytes: int, max_wait_ms: int) -> FetchRequest:
         """The next request."""
+        if self._by_id != (not self._without_id):
+            self._by_id = not self._by_id
+            self.lost()
         full = self._epoch == INITIAL_EPOCH
-        request = FetchRequest(
-            partitions=dict(self._wanted) if full else self._changed,
-            forgotten=() if full else sorted(self._gone),
-            session_id=self._session_id,
-            session_epoch=self._epoch,
-            max_wait_ms=max_wait_ms,
-            min_bytes=settings.min_bytes,
-            max_bytes=max_bytes,
-            isolation=settings.isolation_level,
-            rack=settings.client_rack,
-        )
-        self._changed, self._gone = {}, set()
-        return request
+        partitions = dict(self._wanted) if full else self._changed
+        gone = {} if full else dict(sorted(self._gone.items()))
+        how: dict[str, Any] = {
+            "session_id": self._session_id,
+            "session_epoch": self._epoch,
+            "max_wait_ms": max_wait_ms,
+            "min_bytes": settings.min_bytes,
+            "max_bytes": max_bytes,
+            "isolation": settings.isolation_level,
+            "rack": settings.client_rack,
+        }
+        self._changed, self._gone = {}, {}
+        if self._by_id:
+            return FetchByIdRequest(partitions=partitions, forgotten=gone, names=self._names, **how)
+        return FetchRequest(partitions=partitions, forgotten=[one for one in gone if one not in partitions], **how)
 
     def answered(self, answer: FetchAnswer) -> None:
         """Take note of the session part of an answer; its ``error`` is dealt with."""

@@ -10,13 +10,14 @@ import logging
 from collections.abc import Mapping
 
 from mm2.core.internal_topics import InternalTopic
+from mm2.kafka.admin import ClusterAdmin
 from mm2.kafka.cluster import Cluster
 from mm2.kafka.error_codes import ErrorCode
 from mm2.kafka.errors import BrokerError, ClusterError, NotSupported
 from mm2.kafka.metadata import TopicInfo
 from mm2.kafka.retrying import API_TIMEOUT_MS, retried
 from mm2.kafka.topic_configs import describe_topic_configs
-from mm2.kafka.topics import NewTopic, create_topics
+from mm2.kafka.topics import NewTopic
 
 log = logging.getLogger(__name__)
 
@@ -28,19 +29,20 @@ class WrongInternalTopic(ClusterError):
 
 
 async def ensure_internal_topic(
-    cluster: Cluster,
+    admin: ClusterAdmin,
     topic: InternalTopic,
     *,
     replication_factor: int,
     settings: Mapping[str, str] | None = None,
     timeout_ms: int = API_TIMEOUT_MS,
 ) -> TopicInfo:
-    """Create ``topic`` unless it is there, wait until each partition has a leader, and check it.
+    """Create ``topic`` by ``admin`` unless it is there, wait until each partition has a leader, and check it.
 
     ``replication_factor`` -1 is the cluster's default; ``settings`` are further topic configs. Raises
     WrongInternalTopic, or another ClusterError after ``timeout_ms``.
     """
-    may_create = await _create(cluster, topic, replication_factor, settings, timeout_ms)
+    cluster = admin.cluster
+    may_create = await _create(admin, topic, replication_factor, settings, timeout_ms)
     info = await _wait_led(cluster, topic, may_create=may_create, timeout_ms=timeout_ms)
     policy = await _cleanup_policy(cluster, topic, timeout_ms) if topic.checked else None
     refusal = topic.refusal(partitions=len(info.partitions), cleanup_policy=policy)
@@ -50,7 +52,7 @@ async def ensure_internal_topic(
 
 
 async def _create(
-    cluster: Cluster,
+    admin: ClusterAdmin,
     topic: InternalTopic,
     replication_factor: int,
     settings: Mapping[str, str] | None,
@@ -64,11 +66,11 @@ async def _create(
         configs=topic.creation_configs(settings),
     )
     try:
-        error = (await create_topics(cluster, [new], timeout_ms=timeout_ms))[topic.name]
+        error = (await admin.create_topics([new], timeout_ms=timeout_ms))[topic.name]
     except NotSupported:
         return False
     if error is None:
-        log.info("created topic %s on cluster %s", topic.name, cluster.settings.alias)
+        log.info("created topic %s on cluster %s", topic.name, admin.cluster.settings.alias)
     elif error.code in _NOT_ALLOWED:
         return False
     elif error.code == ErrorCode.INVALID_REPLICATION_FACTOR:

@@ -16,50 +16,33 @@ event loop for seconds. Here the answer is kept as bytes and read a few topics a
 from __future__ import annotations
 
 import asyncio
-import struct
-from io import BytesIO
 from typing import Any
-from uuid import UUID
 
-from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.api import Request, RequestStruct
 from aiokafka.protocol.types import Array, Boolean, CompactArray, CompactString, Schema, String, TaggedFields
 
+from mm2.kafka.answer_reader import AnswerReader
 from mm2.kafka.metadata import Broker, Metadata, PartitionInfo, TopicInfo
 from mm2.kafka.protocol_types import Uuid
+from mm2.kafka.undecoded_answer import UndecodedAnswer
 
 _API_KEY = 3
 _FIRST_FLEXIBLE = 9
 _YIELD_EVERY = 2_000  # partitions decoded between two turns of the event loop: about 10 ms
 
-_i16 = struct.Struct(">h").unpack_from
-_i32 = struct.Struct(">i").unpack_from
 
-
-class MetadataAnswer(Response):  # type: ignore[misc]
-    """The undecoded answer; ``decoded`` reads it."""
-
+class _Answer5(UndecodedAnswer):
     API_KEY = _API_KEY
-    API_VERSION = -1
-    SCHEMA = Schema()
-
-    def __init__(self, body: bytes) -> None:
-        super().__init__()
-        self.body = body
-
-    @classmethod
-    def decode(cls, data: BytesIO) -> MetadataAnswer:
-        return cls(data.read())
-
-
-class _Answer5(MetadataAnswer):
     API_VERSION = 5
 
 
-class _Answer7(MetadataAnswer):
+class _Answer7(UndecodedAnswer):
+    API_KEY = _API_KEY
     API_VERSION = 7
 
 
-class _Answer12(MetadataAnswer):
+class _Answer12(UndecodedAnswer):
+    API_KEY = _API_KEY
     API_VERSION = 12
 
 
@@ -105,74 +88,10 @@ class MetadataRequest(Request[_Request5 | _Request7 | _Request12]):  # type: ign
         return request_struct_class(topics, False, False, {})
 
 
-class _Reader:
-    """A cursor over the answer's bytes."""
-
-    __slots__ = ("_at", "_body", "_flexible")
-
-    def __init__(self, body: bytes, *, flexible: bool) -> None:
-        self._body = body
-        self._at = 0
-        self._flexible = flexible
-
-    def int16(self) -> int:
-        (value,) = _i16(self._body, self._at)
-        self._at += 2
-        return int(value)
-
-    def int32(self) -> int:
-        (value,) = _i32(self._body, self._at)
-        self._at += 4
-        return int(value)
-
-    def boolean(self) -> bool:
-        self._at += 1
-        return self._body[self._at - 1] != 0
-
-    def uuid(self) -> UUID | None:
-        raw = self._body[self._at : self._at + 16]
-        self._at += 16
-        return UUID(bytes=raw) if any(raw) else None
-
-    def varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._body[self._at]
-            self._at += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-
-    def string(self) -> str | None:
-        length = self.varint() - 1 if self._flexible else self.int16()
-        if length < 0:
-            return None
-        self._at += length
-        return self._body[self._at - length : self._at].decode()
-
-    def length(self) -> int:
-        """Elements of the array that begins here; a null array counts as empty."""
-        return max(0, self.varint() - 1 if self._flexible else self.int32())
-
-    def int32s(self) -> tuple[int, ...]:
-        count = self.length()
-        self._at += 4 * count
-        return struct.unpack_from(f">{count}i", self._body, self._at - 4 * count)
-
-    def tags(self) -> None:
-        """Skip the tag section, where the version has one."""
-        if self._flexible:
-            for _ in range(self.varint()):
-                self.varint()
-                size = self.varint()
-                self._at += size
-
-
 async def decoded(answer: Any) -> Metadata:
     """Read an answer, letting the event loop turn in between."""
     version: int = answer.API_VERSION
-    reader = _Reader(answer.body, flexible=version >= _FIRST_FLEXIBLE)
+    reader = AnswerReader(answer.body, flexible=version >= _FIRST_FLEXIBLE)
     reader.int32()  # throttle time: the broker itself delays us
     brokers = [_broker(reader) for _ in range(reader.length())]
     cluster_id = reader.string()
@@ -194,13 +113,13 @@ async def decoded(answer: Any) -> Metadata:
     )
 
 
-def _broker(reader: _Reader) -> Broker:
+def _broker(reader: AnswerReader) -> Broker:
     broker = Broker(node_id=reader.int32(), host=reader.string() or "", port=reader.int32(), rack=reader.string())
     reader.tags()
     return broker
 
 
-def _topic(reader: _Reader, version: int) -> TopicInfo:
+def _topic(reader: AnswerReader, version: int) -> TopicInfo:
     flexible = version >= _FIRST_FLEXIBLE
     error = reader.int16()
     name = reader.string() or ""
@@ -213,7 +132,7 @@ def _topic(reader: _Reader, version: int) -> TopicInfo:
     return TopicInfo(name=name, error=error, topic_id=topic_id, is_internal=is_internal, partitions=tuple(partitions))
 
 
-def _partition(reader: _Reader, version: int) -> PartitionInfo:
+def _partition(reader: AnswerReader, version: int) -> PartitionInfo:
     error = reader.int16()
     partition = reader.int32()
     leader = reader.int32()

@@ -21,13 +21,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+from uuid import UUID
 
 from mm2.core.client_settings import IsolationLevel
 from mm2.core.names import TopicPartition
 from mm2.kafka.raw_request import RawRequest, by_topic, put_string, version_for
 
 _API_KEY = 1
-_LOWEST, _HIGHEST = 4, 11  # 4 brings read_committed; from 12 on headers are flexible, which buys a consumer nothing
+_LOWEST, _HIGHEST = 4, 11  # 4 brings read_committed; 12 has nothing for a consumer; from 13 on topics have no names
 
 _CONSUMER = -1
 _NO_LOG_START = -1
@@ -47,11 +48,13 @@ _ABORTED = struct.Struct(">qq")
 
 
 class FetchFrom(NamedTuple):
-    """Where to go on in a partition; ``leader_epoch`` -1 lets the broker not compare."""
+    """Where to go on in a partition; ``leader_epoch`` -1 lets the broker not compare. ``topic_id``: of which topic, for
+    requests that can tell (`raw_fetch_by_id`)."""
 
     offset: int
     max_bytes: int
     leader_epoch: int = -1
+    topic_id: UUID | None = None
 
 
 class FetchedPartition(NamedTuple):
@@ -121,7 +124,7 @@ class FetchRequest:
         for topic, partitions in topics.items():
             put_string(out, topic)
             out += _i32.pack(len(partitions))
-            for partition, (offset, max_bytes, epoch) in partitions:
+            for partition, (offset, max_bytes, epoch, _) in partitions:
                 if version >= 9:
                     out += fields.pack(partition, epoch, offset, _NO_LOG_START, max_bytes)
                 elif version >= 5:

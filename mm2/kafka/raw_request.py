@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from io import BytesIO
 from typing import Any, NamedTuple, TypeVar
 
 from mm2.core.names import TopicPartition
+from mm2.kafka.answer_reader import AnswerReader
 from mm2.kafka.errors import NotSupported
 
 _HEADER = struct.Struct(">hhi")
 _CORRELATION_ID = struct.Struct(">i")
 _LENGTH = struct.Struct(">h")
+
+NO_TAGS = 0  # an empty tag section
 
 Value = TypeVar("Value")
 
@@ -39,24 +42,40 @@ class _Decoder(NamedTuple):
 
 
 class RawRequest:
-    """One encoded request of a version without flexible headers.
+    """One encoded request. ``flexible``: its version has a tag section in both headers (KIP-482).
 
     ``read`` turns (all bytes of the answer, where its body begins, version) into what the sender gets back.
     """
 
-    def __init__(self, api_key: int, version: int, body: bytes, read: Callable[[bytes, int, int], Any]) -> None:
+    def __init__(
+        self,
+        api_key: int,
+        version: int,
+        body: bytes,
+        read: Callable[[bytes, int, int], Any],
+        *,
+        flexible: bool = False,
+    ) -> None:
         self.API_KEY = api_key
         self.API_VERSION = version
         self.RESPONSE_TYPE = _Decoder(read, version)
         self._body = body
+        self._flexible = flexible
 
     def build_request_header(self, correlation_id: int, client_id: str) -> _Encoded:
         header = bytearray(_HEADER.pack(self.API_KEY, self.API_VERSION, correlation_id))
         put_string(header, client_id)
+        if self._flexible:
+            header.append(NO_TAGS)
         return _Encoded(bytes(header))
 
     def parse_response_header(self, data: BytesIO) -> _AnswerHeader:
-        return _AnswerHeader(*_CORRELATION_ID.unpack(data.read(_CORRELATION_ID.size)))
+        header = _AnswerHeader(*_CORRELATION_ID.unpack(data.read(_CORRELATION_ID.size)))
+        if self._flexible:
+            reader = AnswerReader(data.getvalue(), data.tell(), flexible=True)
+            reader.tags()
+            data.seek(reader.at)
+        return header
 
     def encode(self) -> bytes:
         return self._body
@@ -82,6 +101,28 @@ def put_string(out: bytearray, text: str) -> None:
     raw = text.encode()
     out += _LENGTH.pack(len(raw))
     out += raw
+
+
+def put_varint(out: bytearray, value: int) -> None:
+    """Append an unsigned integer, seven bits a byte, the lowest first."""
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def put_compact_string(out: bytearray, text: str) -> None:
+    """Append a string as flexible versions write it."""
+    raw = text.encode()
+    put_varint(out, len(raw) + 1)
+    out += raw
+
+
+def put_compact_strings(out: bytearray, texts: Collection[str]) -> None:
+    """Append an array of strings as flexible versions write it."""
+    put_varint(out, len(texts) + 1)
+    for text in texts:
+        put_compact_string(out, text)
 
 
 def by_topic(partitions: Iterable[tuple[TopicPartition, Value]]) -> dict[str, list[tuple[int, Value]]]:

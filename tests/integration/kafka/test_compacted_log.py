@@ -73,6 +73,23 @@ async def test_everything_is_read_once_and_then_only_what_is_new(start_cluster: 
         assert (tombstone.partition, tombstone.offset, tombstone.key, tombstone.value) == (1, 120, b"1", None)
 
 
+async def test_only_the_end_of_each_partition(cluster_a: KafkaCluster, unique: Callable[[str], str]) -> None:
+    """Heartbeats are asked for so: what was written a week ago says nothing about now."""
+    name = cluster_a.create_topic(unique("log"), 3, config=COMPACTED)
+    for partition, count in enumerate((10, 3, 0)):
+        records = [Outgoing(key=b"%d" % n, value=b"%d" % n, partition=partition) for n in range(count)]
+        write(cluster_a.bootstrap, name, records)
+    async with connected(cluster_a) as cluster:
+        await led(cluster, TopicPartition(name, 2))
+        log = CompactedLog(cluster, name, last=4)
+        wanted = [
+            one for one in as_read_by_another(cluster_a, name, IsolationLevel.READ_UNCOMMITTED) if one[:2] >= (0, 6)
+        ]
+        assert ours(await all_of(log.read_to_end())) == wanted
+        write(cluster_a.bootstrap, name, [Outgoing(key=b"%d" % n, value=b"new", partition=2) for n in range(9)])
+        assert len(await all_of(log.read_to_end())) == 9  # from where it was, not from the end again
+
+
 async def test_large_records_and_many_bytes(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
     name = cluster_b.create_topic(unique("log"), 3, config=COMPACTED)
     big = [Outgoing(key=b"%d" % n, value=bytes(900_000), partition=n % 3) for n in range(12)]

@@ -12,6 +12,7 @@ from mm2.core import internal_topics
 from mm2.core.client_settings import SaslMechanism, SaslSettings, SecurityProtocol
 from mm2.core.internal_topics import InternalTopic
 from mm2.core.names import Flow
+from mm2.kafka.admin import ClusterAdmin
 from mm2.kafka.cluster import Cluster
 from mm2.kafka.error_codes import ErrorCode
 from mm2.kafka.errors import BrokerError
@@ -42,7 +43,7 @@ async def test_it_is_created_once_and_found_afterwards(
     async with connected(cluster_b) as cluster:
         settings = {"segment.bytes": "10485760", "cleanup.policy": "delete"}
         for _ in range(2):
-            info = await ensure_internal_topic(cluster, topic, replication_factor=1, settings=settings)
+            info = await ensure_internal_topic(ClusterAdmin(cluster), topic, replication_factor=1, settings=settings)
             assert [one.leader for one in info.partitions] == [1] * 25
         found = (await describe_topic_configs(cluster, [topic.name]))[topic.name]
         assert not isinstance(found, BrokerError)
@@ -57,9 +58,9 @@ async def test_a_deleting_topic_is_refused_where_java_looks_and_taken_where_it_d
     unchecked = replace(checked, checked=False)
     cluster_b.create_topic(checked.name, 25, config={"cleanup.policy": "compact,delete"})
     async with connected(cluster_b) as cluster:
-        await ensure_internal_topic(cluster, unchecked, replication_factor=1)
+        await ensure_internal_topic(ClusterAdmin(cluster), unchecked, replication_factor=1)
         with pytest.raises(WrongInternalTopic) as caught:
-            await ensure_internal_topic(cluster, checked, replication_factor=1)
+            await ensure_internal_topic(ClusterAdmin(cluster), checked, replication_factor=1)
         for word in ("cluster b: ", checked.name, "cleanup.policy=compact,delete", "kafka-configs.sh"):
             assert word in str(caught.value)
         assert not caught.value.retriable
@@ -72,7 +73,7 @@ async def test_the_config_topic_has_one_partition(
     cluster_b.create_topic(topic.name, 3, config={"cleanup.policy": "compact"})
     async with connected(cluster_b) as cluster:
         with pytest.raises(WrongInternalTopic, match="has 3 partitions where exactly 1 is needed"):
-            await ensure_internal_topic(cluster, topic, replication_factor=1)
+            await ensure_internal_topic(ClusterAdmin(cluster), topic, replication_factor=1)
 
 
 async def test_too_few_brokers_are_told_with_the_key(
@@ -80,7 +81,7 @@ async def test_too_few_brokers_are_told_with_the_key(
 ) -> None:
     async with connected(cluster_b) as cluster:
         with pytest.raises(BrokerError, match=r"only 1 broker.*Check offset.storage.replication.factor \(3\)"):
-            await ensure_internal_topic(cluster, fresh(OFFSETS), replication_factor=3)
+            await ensure_internal_topic(ClusterAdmin(cluster), fresh(OFFSETS), replication_factor=3)
 
 
 @pytest.fixture(scope="module")
@@ -129,11 +130,11 @@ async def test_who_may_not_create_may_still_use_what_is_there(
     allow(guarded, topic.name, AclOperation.DESCRIBE)
     async with connected(guarded, "SASL_PLAINTEXT", **AS_ALICE) as cluster:
         await until_seen(cluster, topic.name)
-        assert len((await ensure_internal_topic(cluster, topic, replication_factor=1)).partitions) == 25
+        assert len((await ensure_internal_topic(ClusterAdmin(cluster), topic, replication_factor=1)).partitions) == 25
         allow(guarded, topic.name, AclOperation.DESCRIBE_CONFIGS)
         await until_configs_seen(cluster, topic.name)
         with pytest.raises(WrongInternalTopic, match=r"cleanup\.policy=delete"):
-            await ensure_internal_topic(cluster, topic, replication_factor=1)
+            await ensure_internal_topic(ClusterAdmin(cluster), topic, replication_factor=1)
 
 
 async def test_who_may_not_create_is_told_what_to_create(
@@ -144,7 +145,7 @@ async def test_who_may_not_create_is_told_what_to_create(
     async with connected(guarded, "SASL_PLAINTEXT", **AS_ALICE) as cluster:
         await until_seen(cluster, topic.name)
         with pytest.raises(WrongInternalTopic, match=r"create it with 25 partitions and cleanup.policy=compact, or"):
-            await ensure_internal_topic(cluster, topic, replication_factor=1)
+            await ensure_internal_topic(ClusterAdmin(cluster), topic, replication_factor=1)
 
 
 async def test_who_may_not_even_see_it_is_told_so(
@@ -154,5 +155,5 @@ async def test_who_may_not_even_see_it_is_told_so(
     guarded.create_topic(topic.name, 25, config={"cleanup.policy": "compact"})
     async with connected(guarded, "SASL_PLAINTEXT", **AS_ALICE) as cluster:
         with pytest.raises(BrokerError) as caught:
-            await ensure_internal_topic(cluster, topic, replication_factor=1)
+            await ensure_internal_topic(ClusterAdmin(cluster), topic, replication_factor=1)
         assert caught.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
+from uuid import UUID
 
 import aiokafka.protocol.fetch as theirs
 
@@ -11,6 +13,7 @@ from mm2.core.names import TopicPartition
 from mm2.kafka.error_codes import ErrorCode
 from mm2.kafka.fetch_session import FetchSession
 from mm2.kafka.raw_fetch import FetchAnswer, FetchFrom
+from mm2.kafka.raw_fetch_by_id import FetchByIdRequest
 
 ONE, TWO = TopicPartition("t", 1), TopicPartition("t", 2)
 
@@ -86,3 +89,35 @@ def test_a_broker_without_sessions_is_always_asked_for_everything_in_turn() -> N
     _, epoch, offsets, _ = sent(session)
     assert epoch == 0
     assert list(offsets.items()) == [(2, 20), (1, 15)], "what had data goes to the end"
+
+
+def by_id(session: FetchSession) -> tuple[int, int, FetchByIdRequest]:
+    """Session id, epoch, and the next request, which goes by ids."""
+    request = session.request(FetchSettings(), max_bytes=1_000, max_wait_ms=10)
+    assert isinstance(request, FetchByIdRequest)
+    raw = request.prepare({1: (4, 13)}).encode()
+    session_id, epoch = struct.unpack_from(">ii", raw, 17)
+    return session_id, epoch, request
+
+
+def test_topics_go_by_their_ids_when_all_have_one() -> None:
+    first, second = UUID(int=1), UUID(int=2)
+    session = established()
+    session.want(ONE, FetchFrom(10, 100, topic_id=first))
+    assert sent(session) == (77, 1, {1: 10}, []), "the other has none yet"
+    session.answered(answer())
+    session.want(TWO, FetchFrom(20, 100, topic_id=first))
+    session_id, epoch, request = by_id(session)
+    assert (session_id, epoch) == (77, 0), "a session of names is closed"
+    assert request.prepare({1: (4, 13)}).encode().count(first.bytes) == 1
+    session.answered(answer(0, 78))
+    session.want(ONE, None)
+    session.want(ONE, FetchFrom(0, 100, topic_id=second))
+    session_id, epoch, request = by_id(session)
+    raw = request.prepare({1: (4, 13)}).encode()
+    assert (session_id, epoch) == (78, 1)
+    assert raw.index(second.bytes) < raw.index(first.bytes), "the new topic is wanted, the old one forgotten"
+    session.answered(answer(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, 78))
+    assert by_id(session)[:2] == (78, 0)
+    session.want(TWO, FetchFrom(20, 100))
+    assert sent(session) == (78, 0, {1: 0, 2: 20}, []), "names again: one has no id"

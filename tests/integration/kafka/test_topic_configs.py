@@ -1,0 +1,74 @@
+"""Changing single configurations of topics, judged by an independent client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
+
+from mm2.core.topic_configs import DeleteConfig, SetConfig
+from mm2.kafka.error_codes import ErrorCode
+from mm2.kafka.errors import BrokerError
+from mm2.kafka.topic_configs import alter_topic_configs, describe_topic_configs
+from tests.integration.kafka.clients import connected
+from tests.lab.cluster import KafkaCluster
+from tests.lab.fixtures import StartCluster
+from tests.lab.jars import VERSIONS
+
+
+def own_configs(kafka: KafkaCluster, topic: str) -> dict[str, str]:
+    (future,) = kafka.admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
+    own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    return {name: str(entry.value) for name, entry in future.result(30).items() if entry.source == own}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_only_what_is_named_changes(start_cluster: StartCluster, version: str) -> None:
+    kafka = start_cluster(version=version)
+    kafka.create_topic("orders", config={"retention.ms": "1000", "segment.bytes": "1048576"})
+    kafka.create_topic("other")
+    async with connected(kafka) as cluster:
+        outcome = await alter_topic_configs(
+            cluster,
+            {
+                "orders": [
+                    DeleteConfig(name="retention.ms", before="1000"),
+                    SetConfig(name="cleanup.policy", value="compact,delete", before="delete"),
+                ],
+                "other": [
+                    SetConfig(name="retention.ms", value="5000", before=None),
+                    SetConfig(name="max.message.bytes", value="lots", before=None),
+                ],
+                "no-such": [SetConfig(name="retention.ms", value="1", before=None)],
+            },
+        )
+        assert outcome["orders"] is None
+        assert code(outcome["other"]) == ErrorCode.INVALID_CONFIG
+        assert str(outcome["other"]).startswith("change configuration of topic other: Invalid value lots")
+        assert code(outcome["no-such"]) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert own_configs(kafka, "orders") == {"segment.bytes": "1048576", "cleanup.policy": "compact,delete"}
+        assert own_configs(kafka, "other") == {}, "all of a topic's changes or none"
+
+        configs = (await describe_topic_configs(cluster, ["orders"]))["orders"]
+        assert not isinstance(configs, BrokerError)
+        (future,) = kafka.admin.describe_configs([ConfigResource(ResourceType.TOPIC, "orders")]).values()
+        seen = {entry.name: (entry.value, entry.source, entry.is_read_only) for entry in future.result(30).values()}
+        assert {e.name: (e.value, int(e.source), e.read_only) for e in configs.values()} == seen
+
+
+async def test_many_topics_in_few_requests(
+    cluster_a: KafkaCluster, unique: Callable[[str], str], requests: list[str]
+) -> None:
+    names = [cluster_a.create_topic(unique(f"n{number}")) for number in range(20)]
+    async with connected(cluster_a) as cluster:
+        changes = {name: [SetConfig(name="retention.ms", value="4000", before=None)] for name in names}
+        await cluster.any_node()
+        requests.clear()
+        assert set((await alter_topic_configs(cluster, changes)).values()) == {None}
+        assert len(requests) == 1
+    assert own_configs(cluster_a, names[-1]) == {"retention.ms": "4000"}
+
+
+def code(outcome: BrokerError | None) -> int | None:
+    return outcome.code if outcome else None

@@ -1,0 +1,73 @@
+"""The requests about topic configurations, byte for byte against aiokafka's field types."""
+
+from __future__ import annotations
+
+from aiokafka.protocol.admin import DescribeConfigsResponse_v1
+
+from mm2.core.topic_configs import ConfigEntry, ConfigSource, DeleteConfig, SetConfig
+from mm2.kafka.answer_reader import AnswerReader
+from mm2.kafka.errors import BrokerError
+from mm2.kafka.topic_configs import _AlterTopicConfigs, _chunks, _topic
+
+ENTRY: tuple[object, ...] = ("retention.ms", "1000", False, 1, False, [])
+
+
+def read(*resources: tuple[object, ...]) -> dict[str, object]:
+    reader = AnswerReader(DescribeConfigsResponse_v1(0, list(resources)).encode())
+    reader.int32()
+    known: dict[bytes, ConfigEntry] = {}
+    return dict(_topic(reader, known) for _ in range(reader.length()))
+
+
+def test_entries_with_and_without_synonyms() -> None:
+    synonyms = [("log.retention.ms", None, 5), ("log.retention.hours", "168", 4)]
+    hidden = ("pässword", None, True, 99, True, synonyms)
+    retention = ConfigEntry(name="retention.ms", value="1000", source=ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    assert read((0, None, 2, "orders", [ENTRY, hidden]), (0, "", 2, "other", [ENTRY])) == {
+        "orders": {
+            "retention.ms": retention,
+            "pässword": ConfigEntry(
+                name="pässword", value=None, source=ConfigSource.UNKNOWN, read_only=True, sensitive=True
+            ),
+        },
+        "other": {"retention.ms": retention},
+    }
+
+
+def test_a_refusal_in_the_brokers_words() -> None:
+    found = read((29, "Topic authorization failed.", 2, "orders", []), (0, None, 2, "other", [ENTRY]))
+    assert isinstance(found["orders"], BrokerError)
+    assert str(found["orders"]).startswith("describe configuration of topic orders: Topic authorization failed.")
+    assert not isinstance(found["other"], BrokerError)
+
+
+def test_changes_of_a_topic_stay_together_and_requests_stay_small() -> None:
+    changes = {
+        f"orders-{number}": [SetConfig(name=f"c{n}", value="1", before=None) for n in range(2_000)]
+        for number in range(3)
+    }
+    chunks = list(_chunks(changes))
+    assert [[(name, len(rows)) for _, name, rows in chunk] for chunk in chunks] == [
+        [("orders-0", 2_000), ("orders-1", 2_000)],
+        [("orders-2", 2_000)],
+    ]
+
+
+def test_set_and_delete() -> None:
+    changes: list[SetConfig | DeleteConfig] = [
+        SetConfig(name="a", value="1", before=None),
+        DeleteConfig(name="b", before="2"),
+    ]
+    (resources,) = _chunks({"orders": changes})
+    request = _AlterTopicConfigs(resources).prepare({44: (0, 1)})
+    assert (
+        request.encode()
+        == (
+            b"\0\0\0\1"  # one resource
+            b"\2\0\6orders"  # a topic
+            b"\0\0\0\2"
+            b"\0\1a\0\0\1" + b"1"  # SET is 0
+            b"\0\1b\1\xff\xff"  # DELETE is 1, without a value
+            b"\0"  # not only validated
+        )
+    )
