@@ -82,10 +82,6 @@ class ProducerKeys(ClientKeys):
     )
     max_request_size: Size = key("max.request.size", 1_048_576, "Bytes one produce request may have.")
     batch_size: Size = key("batch.size", 16_384, "Bytes up to which small batches are merged.")
-    linger_ms: LongDuration = key("linger.ms", 0, "How long a batch waits for more records. A producer's own: 5.")
-    delivery_timeout_ms: Duration = key(
-        "delivery.timeout.ms", 2_147_483_647, "When to give a batch up. A producer's own: 120000."
-    )
     compression_type: Annotated[OptionalString, one_of(*CODECS)] = key(
         "compression.type", None, "Codec on the target. Without it every batch keeps its own."
     )

@@ -51,6 +51,7 @@ MISSED: Mapping[ClientKind, Mapping[str, Missed]] = {
         "transactional.id": Missed("exactly-once flows come with a later release and choose it themselves"),
         "transaction.timeout.ms": Missed("exactly-once flows come with a later release", ("60000",)),
         "transaction.two.phase.commit.enable": Missed("no other program commits for us", ("false",)),
+        "delivery.timeout.ms": Missed("a batch is tried until it is written or refused for good", ("2147483647",)),
         "partitioner.class": Missed("records keep their partition, so there is nothing to choose"),
     },
     ClientKind.ADMIN: {
@@ -102,6 +103,7 @@ POINTLESS: Mapping[ClientKind, Mapping[str, str]] = {
     ClientKind.PRODUCER: {
         **_POINTLESS_FOR_ALL,
         "key.serializer": _BYTES,
+        "linger.ms": "small batches are merged as they come, without waiting for more",
         "max.block.ms": "reading waits while writing cannot go on",
         "metadata.max.idle.ms": "metadata is kept for the topics of the flow",
         "partitioner.adaptive.partitioning.enable": _PARTITION,

@@ -84,9 +84,7 @@ class ClientReader:
             max_in_flight=settings.max_in_flight if asked_in_flight else 1,
             max_request_size=settings.max_request_size,
             batch_size=settings.batch_size,
-            linger_ms=settings.linger_ms,
             request_timeout_ms=settings.request_timeout_ms,
-            delivery_timeout_ms=settings.delivery_timeout_ms,
             compression_type=settings.compression_type,
             compression_level=_level(properties, settings),
         )

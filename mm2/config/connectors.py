@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
+from mm2.config.class_names import ADMIN, GROUP_FILTER, POLICY, PROPERTY_FILTER, TOPIC_FILTER
 from mm2.config.java_types import (
     Boolean,
     ClassName,
@@ -25,35 +26,28 @@ from mm2.config.java_types import (
 )
 from mm2.config.keys import KeyModel, key
 
-JAVA_MIRROR = "org.apache.kafka.connect.mirror"
-
-CHECKPOINTS = "checkpoints"
-GROUP_OFFSETS = "group offset syncs"
-TOPIC_CONFIGS = "repeated topic configuration syncs"
-ACLS = "ACL syncs"
-
-_DEFAULT_POLICY = f"{JAVA_MIRROR}.DefaultReplicationPolicy"
-_TOPIC_FILTER = f"{JAVA_MIRROR}.DefaultTopicFilter"
-_GROUP_FILTER = f"{JAVA_MIRROR}.DefaultGroupFilter"
-_PROPERTY_FILTER = f"{JAVA_MIRROR}.DefaultConfigPropertyFilter"
-_FORWARDING_ADMIN = "org.apache.kafka.clients.admin.ForwardingAdmin"
+_OR_OWN = "or a class of yours, `module:Class` ([extending.md](extending.md))"
 
 
-def _only(built_in: str, consequence: str) -> AfterValidator:
-    """A class where only Java's own is there yet."""
-
-    def check(name: str) -> str:
-        if name != built_in:
-            raise refuse(f"must be {built_in}: classes of your own come with a later release, and {consequence}")
-        return name
-
-    return AfterValidator(check)
+_NO_TRANSFORMS = (
+    "Must be empty: transformations are Java classes, which cannot be loaded here, and batches are passed on without "
+    "being taken apart."
+)
 
 
 def _empty(names: tuple[str, ...]) -> tuple[str, ...]:
     if names:
-        raise refuse("must be empty: transformations come with a later release, and records would arrive without them")
+        raise refuse(
+            "must be empty: transformations are Java classes, which cannot be loaded here, and records would arrive "
+            "without them"
+        )
     return names
+
+
+def _metric_formats(formats: tuple[str, ...]) -> tuple[str, ...]:
+    if not formats or not {"legacy", "new"}.issuperset(formats):
+        raise refuse("must be legacy, new, or both parted by a comma")
+    return formats
 
 
 def _stops_on_errors(tolerance: str) -> str:
@@ -75,10 +69,10 @@ class ConnectorSettings(KeyModel):
         "admin.timeout.ms", 60_000, "How long one administrative step, such as creating topics, may take."
     )
     replication_policy_class: ClassName = key(
-        "replication.policy.class",
-        _DEFAULT_POLICY,
+        POLICY.name,
+        POLICY.default,
         "How remote topics are named: `DefaultReplicationPolicy` puts the source's alias in front, "
-        "`IdentityReplicationPolicy` keeps names.",
+        f"`IdentityReplicationPolicy` keeps names, {_OR_OWN}.",
     )
     replication_policy_separator: String = key(
         "replication.policy.separator", ".", "What stands between alias and topic in the name of a remote topic."
@@ -88,11 +82,23 @@ class ConnectorSettings(KeyModel):
         True,
         "Use a separator of your own in the names of offset-sync and checkpoint topics too (KIP-949).",
     )
-    forwarding_admin_class: Annotated[ClassName, _only(_FORWARDING_ADMIN, "topics would be created without it")] = key(
-        "forwarding.admin.class", _FORWARDING_ADMIN, "What creates topics and changes settings (KIP-787)."
+    forwarding_admin_class: ClassName = key(
+        ADMIN.name,
+        ADMIN.default,
+        f"What creates topics and changes settings (KIP-787): Java's, {_OR_OWN}.",
     )
-    transforms: Annotated[ListOf, AfterValidator(_empty)] = key("transforms", (), "Single message transformations.")
-    predicates: Annotated[ListOf, AfterValidator(_empty)] = key("predicates", (), "Conditions of transformations.")
+    transforms: Annotated[ListOf, AfterValidator(_empty)] = key(
+        "transforms", (), f"Single message transformations. {_NO_TRANSFORMS}"
+    )
+    predicates: Annotated[ListOf, AfterValidator(_empty)] = key(
+        "predicates", (), f"Conditions of transformations. {_NO_TRANSFORMS}"
+    )
+    metric_names_formats: Annotated[ListOf, AfterValidator(_metric_formats)] = key(
+        "metric.names.formats",
+        ("legacy",),
+        "Names of Java's metrics, `legacy` or `new` (KIP-1280). Metrics are Prometheus's here, under the names in "
+        "[metrics.md](metrics.md), whatever this says.",
+    )
     errors_tolerance: Annotated[String, one_of("none", "all"), AfterValidator(_stops_on_errors)] = key(
         "errors.tolerance", "none", "Whether records that the target refuses are dropped (`all`) or stop (`none`)."
     )
@@ -130,12 +136,14 @@ class SourceSettings(ConnectorSettings):
         "Whose defaults a remote topic gets for settings its source topic leaves at the default. "
         "Only `A->B.use.defaults.from` counts.",
     )
-    topic_filter_class: Annotated[ClassName, _only(_TOPIC_FILTER, "topics would be chosen without it")] = key(
-        "topic.filter.class", _TOPIC_FILTER, "The filter that reads `topics`."
+    topic_filter_class: ClassName = key(
+        TOPIC_FILTER.name, TOPIC_FILTER.default, f"What chooses topics: Java's, which reads `topics`, {_OR_OWN}."
     )
-    config_property_filter_class: Annotated[
-        ClassName, _only(_PROPERTY_FILTER, "topic settings would be chosen without it")
-    ] = key("config.property.filter.class", _PROPERTY_FILTER, "The filter that reads `config.properties.exclude`.")
+    config_property_filter_class: ClassName = key(
+        PROPERTY_FILTER.name,
+        PROPERTY_FILTER.default,
+        f"What chooses topic settings: Java's, which reads `config.properties.exclude`, {_OR_OWN}.",
+    )
     refresh_topics_enabled: Boolean = key(
         "refresh.topics.enabled", True, "Look for new topics and partitions on the source again and again."
     )
@@ -145,17 +153,16 @@ class SourceSettings(ConnectorSettings):
     sync_topic_configs_enabled: Boolean = key(
         "sync.topic.configs.enabled",
         True,
-        "Keep bringing changed topic settings to the remote topics.",
-        later=TOPIC_CONFIGS,
+        "Keep bringing changed topic settings to the remote topics (KIP-894).",
     )
     sync_topic_configs_interval_seconds: IntervalSeconds = key(
-        "sync.topic.configs.interval.seconds", 600, "Seconds between two such rounds.", later=TOPIC_CONFIGS
+        "sync.topic.configs.interval.seconds", 600, "Seconds between two such rounds; negative: never."
     )
     sync_topic_acls_enabled: Boolean = key(
-        "sync.topic.acls.enabled", True, "Copy read permissions of topics to the remote topics.", later=ACLS
+        "sync.topic.acls.enabled", True, "Copy read permissions of topics to the remote topics."
     )
     sync_topic_acls_interval_seconds: IntervalSeconds = key(
-        "sync.topic.acls.interval.seconds", 600, "Seconds between two such rounds.", later=ACLS
+        "sync.topic.acls.interval.seconds", 600, "Seconds between two such rounds; negative: never."
     )
     replication_factor: ReplicationFactorInt = key(
         "replication.factor", 2, "Replicas of a new remote topic; -1 takes the target broker's default."
@@ -184,44 +191,35 @@ class SourceSettings(ConnectorSettings):
 class CheckpointSettings(ConnectorSettings):
     """What MirrorCheckpointConnector is told: which groups, and what is done with their offsets."""
 
-    groups: ListOf = key(
-        "groups", (".*",), "Consumer groups to follow: names or Java regular expressions.", later=CHECKPOINTS
-    )
+    groups: ListOf = key("groups", (".*",), "Consumer groups to follow: names or Java regular expressions.")
     groups_exclude: ListOf = key(
         "groups.exclude",
         ("console-consumer-.*", "connect-.*", "__.*"),
         "Consumer groups not to follow; stronger than `groups`.",
-        later=CHECKPOINTS,
     )
-    group_filter_class: Annotated[ClassName, _only(_GROUP_FILTER, "groups would be chosen without it")] = key(
-        "group.filter.class", _GROUP_FILTER, "The filter that reads `groups`."
+    group_filter_class: ClassName = key(
+        GROUP_FILTER.name, GROUP_FILTER.default, f"What chooses groups: Java's, which reads `groups`, {_OR_OWN}."
     )
     refresh_groups_enabled: Boolean = key(
-        "refresh.groups.enabled", True, "Look for new consumer groups again and again.", later=CHECKPOINTS
+        "refresh.groups.enabled", True, "Look for new consumer groups again and again."
     )
     refresh_groups_interval_seconds: IntervalSeconds = key(
-        "refresh.groups.interval.seconds", 600, "Seconds between two looks for new groups.", later=CHECKPOINTS
+        "refresh.groups.interval.seconds", 600, "Seconds between two looks for new groups."
     )
     emit_checkpoints_enabled: Boolean = key(
-        "emit.checkpoints.enabled",
-        True,
-        "Write translated group offsets to `A.checkpoints.internal`.",
-        later=CHECKPOINTS,
+        "emit.checkpoints.enabled", True, "Write translated group offsets to `A.checkpoints.internal`."
     )
     emit_checkpoints_interval_seconds: IntervalSeconds = key(
-        "emit.checkpoints.interval.seconds", 60, "Seconds between two checkpoints of a group.", later=CHECKPOINTS
+        "emit.checkpoints.interval.seconds", 60, "Seconds between two checkpoints of a group."
     )
     sync_group_offsets_enabled: Boolean = key(
-        "sync.group.offsets.enabled",
-        False,
-        "Also commit translated offsets for groups that are idle on the target.",
-        later=GROUP_OFFSETS,
+        "sync.group.offsets.enabled", False, "Also commit translated offsets for groups that are idle on the target."
     )
     sync_group_offsets_interval_seconds: IntervalSeconds = key(
-        "sync.group.offsets.interval.seconds", 60, "Seconds between two such rounds.", later=GROUP_OFFSETS
+        "sync.group.offsets.interval.seconds", 60, "Seconds between two such rounds."
     )
     checkpoints_topic_replication_factor: ReplicationFactorShort = key(
-        "checkpoints.topic.replication.factor", 3, "Replicas of the checkpoint topic.", later=CHECKPOINTS
+        "checkpoints.topic.replication.factor", 3, "Replicas of the checkpoint topic."
     )
 
 

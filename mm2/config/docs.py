@@ -47,6 +47,24 @@ Both are so in Java; `mm2 check` says it where it matters.
 A flow exists when `A->B.enabled` is true, or when it emits heartbeats, which is the default: B->A then writes heartbeats
 into A, which A->B carries to B. `--clusters B C` leaves the flows that end in B or C.
 
+## What is refused for more than one line
+
+- Flows that would copy a topic round and round, as A->B and B->A do under `IdentityReplicationPolicy` when both select
+  it: the names tell no copy from an original. The whole file is looked at, also flows that other nodes run. A circle
+  that cannot be judged, because `topics` is a regular expression of another kind than `orders.*` or a filter of your
+  own, is a warning.
+- `offset-syncs.…` keys beside `emit.offset-syncs.enabled = false`, as in Java. Without offset syncs, or with
+  `emit.checkpoints.enabled = false`, a flow has no checkpoints and syncs no group offsets; Java logs an error then, `mm2
+  check` warns where something else in the file asks for them.
+- Transformations: see `transforms` below.
+
+## Classes
+
+`replication.policy.class`, `topic.filter.class`, `group.filter.class`, `config.property.filter.class` and
+`forwarding.admin.class` take Java's names of the classes that are built in, or `module:Class` for one of yours in Python
+([extending.md](extending.md)). Any command that reads the file imports them, so who may write the file may run code as
+the node. Modules come from the installed packages and `PYTHONPATH`, never from the file's directory.
+
 ## The file
 
 `=`, `:` or a blank parts key and value; a backslash is written twice (`orders\\\\.eu`); a line that ends in a backslash

@@ -77,10 +77,10 @@ def explain_flow(file: File, settings: FlowSettings) -> tuple[Section, ...]:
 
 
 def explain_rest(file: File) -> Section:
-    """Lines of the file that mean nothing here, and why."""
+    """Lines of the file that are no settings of ours, and why: they mean nothing here, or are for a user's classes."""
     notes = (finding for finding in file.findings if finding.weight is Weight.NOTE)
     return Section(
-        "lines without effect",
+        "other lines",
         tuple(Line(note.entry.key, note.entry.shown, f"line {note.entry.line}: {note.text}") for note in notes),
     )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from mm2.config import derive, filters, keys
+from mm2.config import derive, keys
 from mm2.config.clients import ClientReader
 from mm2.config.connectors import CheckpointSettings, HeartbeatSettings, SourceSettings
 from mm2.config.flow_clients import property_maps, read_clients
 from mm2.config.node_keys import OwnFlowSettings
-from mm2.config.policy import read_policy
+from mm2.config.plugins import PluginReader
 from mm2.config.problems import ProblemLog
 from mm2.config.settings import FlowSettings
 from mm2.config.values import Properties
@@ -36,18 +37,18 @@ class FlowProperties:
         return cls(connector=connector, worker=worker, clients=property_maps(flow, worker, connector), own=own)
 
 
-def read_flow(file: FlowProperties, flow: Flow, reader: ClientReader) -> FlowSettings:
-    """Everything about ``flow``; what is wrong with it goes to the reader's log."""
+def read_flow(file: FlowProperties, flow: Flow, reader: ClientReader, directory: Path) -> FlowSettings:
+    """Everything about ``flow`` of a file in ``directory``; what is wrong with it goes to the reader's log."""
     problems = reader.problems
     source = keys.read(SourceSettings, file.connector, problems)
     checkpoint = keys.read(CheckpointSettings, file.connector, problems)
     heartbeat = keys.read(HeartbeatSettings, file.connector, problems)
     worker = keys.read(WorkerSettings, file.worker, problems)
 
-    def pattern(name: str, elements: tuple[str, ...]) -> filters.NamePattern:
-        return filters.read_pattern(name, elements, file.connector, problems)
-
-    _check_offset_syncs(file.connector, source, problems)
+    plugins = PluginReader(flow=flow, properties=file.connector, source=source, directory=directory, problems=problems)
+    if source.enabled:
+        _check_offset_syncs(file.connector, source, problems)
+        _check_checkpoints(file.connector, source, checkpoint, problems)
     return FlowSettings(
         flow=flow,
         enabled=source.enabled,
@@ -59,16 +60,11 @@ def read_flow(file: FlowProperties, flow: Flow, reader: ClientReader) -> FlowSet
         storage=_storage(file.worker, worker),
         own=keys.read(OwnFlowSettings, file.own, problems),
         clients=read_clients(file.clients, flow, worker.group_id, reader),
-        policy=read_policy(source, flow, file.connector, problems),
-        topic_filter=filters.NameFilter(
-            include=pattern("topics", source.topics), exclude=pattern("topics.exclude", source.topics_exclude)
-        ),
-        group_filter=filters.NameFilter(
-            include=pattern("groups", checkpoint.groups), exclude=pattern("groups.exclude", checkpoint.groups_exclude)
-        ),
-        config_property_filter=filters.PropertyFilter(
-            pattern("config.properties.exclude", source.config_properties_exclude)
-        ),
+        policy=plugins.policy(),
+        topic_filter=plugins.topic_filter(),
+        group_filter=plugins.group_filter(checkpoint),
+        config_property_filter=plugins.property_filter(),
+        admin=plugins.admin(),
     )
 
 
@@ -109,8 +105,8 @@ STORAGE_WORDS = ("topic", "partitions", "replication.factor", "cleanup.policy")
 
 
 def _check_offset_syncs(properties: Properties, source: SourceSettings, problems: ProblemLog) -> None:
-    """Java's cross-check: no settings of offset syncs without offset syncs, and no checkpoints either."""
-    if source.emit_offset_syncs_enabled or not source.enabled:
+    """Java's cross-check: no settings of offset syncs without offset syncs."""
+    if source.emit_offset_syncs_enabled:
         return
     for name, value in properties.items():
         if name.startswith("offset-syncs"):
@@ -118,3 +114,22 @@ def _check_offset_syncs(properties: Properties, source: SourceSettings, problems
                 problems,
                 "must not be set beside emit.offset-syncs.enabled = false, as in Java. Remove one of the two lines.",
             )
+
+
+def _check_checkpoints(
+    properties: Properties, source: SourceSettings, checkpoint: CheckpointSettings, problems: ProblemLog
+) -> None:
+    """Where Java would not create the checkpoint connector, and log an error: say what is missing then."""
+    if not checkpoint.emit_checkpoints_enabled:
+        if checkpoint.sync_group_offsets_enabled:
+            properties["sync.group.offsets.enabled"].warn(
+                problems,
+                "has no effect beside emit.checkpoints.enabled = false: group offsets are synced from checkpoints, as "
+                "in Java. Remove one of the two lines.",
+            )
+    elif not source.emit_offset_syncs_enabled:
+        properties["emit.offset-syncs.enabled"].warn(
+            problems,
+            "leaves the flow without checkpoints and synced group offsets, which are made from offset syncs, as in "
+            "Java. Add emit.checkpoints.enabled = false if that is meant, or remove the line.",
+        )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum, auto
 from itertools import product
 
-from mm2.config import scopes
+from mm2.config import class_names, scopes
 from mm2.config.problems import ProblemLog
 from mm2.config.properties import Entry
 from mm2.core.names import Flow
@@ -26,6 +26,12 @@ _MEANT = {
     "whitelist": "topics",
 }
 """Forms that stand in many files, some in Apache's own documentation."""
+
+
+_POLICY = "replication.policy."
+"""What reaches a flow's connectors though it stands alone and is no key of theirs."""
+
+_CLASS_KEYS = tuple(key.name for key in class_names.CLASS_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +63,16 @@ def report(findings: Iterable[Finding], problems: ProblemLog) -> None:
             problems.warning(finding.text, at=finding.entry)
 
 
-def findings(entries: Iterable[Entry], aliases: Sequence[str]) -> Iterator[Finding]:
+def findings(entries: Mapping[str, Entry], aliases: Sequence[str]) -> Iterator[Finding]:
     """What the place of every line makes of it, where that may not be what was meant."""
-    for entry in entries:
-        if (found := _finding(entry, aliases)) is not None:
+    for entry in entries.values():
+        if (found := _finding(entry, entries, aliases)) is not None:
             yield found
 
 
-def _finding(entry: Entry, aliases: Sequence[str]) -> Finding | None:
+def _finding(entry: Entry, entries: Mapping[str, Entry], aliases: Sequence[str]) -> Finding | None:
     if "->" in entry.key:
-        return _of_flow(entry, aliases)
+        return _of_flow(entry, entries, aliases)
     if (alias := _alias_of(entry.key, aliases)) is not None:
         return _of_place(entry, f"{alias}.", scopes.under_cluster(alias))
     if entry.key in aliases:
@@ -74,7 +80,7 @@ def _finding(entry: Entry, aliases: Sequence[str]) -> Finding | None:
     stranger, dot, name = entry.key.partition(".")
     if dot and name == "bootstrap.servers":
         return _unknown_cluster(entry, stranger, aliases)
-    return _of_place(entry, "", scopes.ALONE)
+    return _of_place(entry, "", scopes.ALONE, _own_classes(entries, None))
 
 
 def _alias_of(key: str, aliases: Sequence[str]) -> str | None:
@@ -84,17 +90,35 @@ def _alias_of(key: str, aliases: Sequence[str]) -> str | None:
     return max((alias for alias in aliases if key.startswith(f"{alias}.")), key=len, default=None)
 
 
-def _of_place(entry: Entry, prefix: str, place: scopes.Place) -> Finding | None:
+def _of_place(entry: Entry, prefix: str, place: scopes.Place, own: Sequence[str] = ()) -> Finding | None:
+    """``own``: classes of a user's own, which may have keys of their own."""
     name = entry.key.removeprefix(prefix)
     try:
         remark = place.judge(name, entry.value)
     except scopes.UnknownKeyError as unknown:
         meant = _meant(name, unknown.candidates)
+        if own and (not meant or name.startswith(_POLICY)):
+            return _for_own(entry, prefix, own)
         repair = f"Did you mean {prefix}{meant}?" if meant else "Remove the line."
         return _warning(entry, f"is no key of MirrorMaker, so it has no effect. {repair}")
     if remark is None:
         return None
     return Finding(entry, remark.text, Weight.WARNING if remark.loud else Weight.NOTE, remark.only_if_sound)
+
+
+def _for_own(entry: Entry, prefix: str, own: Sequence[str]) -> Finding:
+    if prefix or entry.key.startswith(_POLICY):
+        return Finding(entry, f"is no key of MirrorMaker: it is told to {', '.join(own)}.", Weight.NOTE)
+    return _warning(entry, f"has no effect alone, as in Java. Write A->B.{entry.key} for {', '.join(own)} to be told.")
+
+
+def _own_classes(entries: Mapping[str, Entry], flow: Flow | None) -> tuple[str, ...]:
+    """The classes of a user's own that ``flow`` has; without one, those of the whole file."""
+    if flow is None:
+        found = [entry for name, entry in entries.items() if name.endswith(_CLASS_KEYS)]
+    else:
+        found = [entries[name] for key in _CLASS_KEYS for name in (f"{flow}.{key}", key) if name in entries]
+    return tuple(sorted({entry.value.strip() for entry in found if class_names.is_own(entry.value)}))
 
 
 def _meant(name: str, candidates: frozenset[str]) -> str | None:
@@ -112,7 +136,7 @@ def _unknown_cluster(entry: Entry, alias: str, aliases: Sequence[str]) -> Findin
     return _warning(entry, f"has no effect: {alias} is not in clusters. {repair}")
 
 
-def _of_flow(entry: Entry, aliases: Sequence[str]) -> Finding | None:
+def _of_flow(entry: Entry, entries: Mapping[str, Entry], aliases: Sequence[str]) -> Finding | None:
     flows = [Flow(source, target) for source, target in product(aliases, repeat=2)]
     flow = max(
         (flow for flow in flows if entry.key.startswith(f"{flow}.")), key=lambda flow: len(str(flow)), default=None
@@ -121,7 +145,7 @@ def _of_flow(entry: Entry, aliases: Sequence[str]) -> Finding | None:
         return _no_dot(entry, flows) or _unknown_flow(entry, aliases)
     if flow.source == flow.target:
         return _warning(entry, "has no effect: no flow runs from a cluster to itself, as in Java. Remove the line.")
-    return _of_place(entry, f"{flow}.", scopes.under_flow(flow))
+    return _of_place(entry, f"{flow}.", scopes.under_flow(flow), _own_classes(entries, flow))
 
 
 def _no_dot(entry: Entry, flows: Sequence[Flow]) -> Finding | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +11,14 @@ from mm2.config import keys, known, pairs, providers
 from mm2.config.clients import ClientReader
 from mm2.config.flows import FlowProperties, read_flow
 from mm2.config.java_types import read_list
+from mm2.config.loops import check_loops
 from mm2.config.node_keys import OwnSettings, RestSettings
 from mm2.config.problems import ProblemLog
 from mm2.config.properties import Entry, read_file
 from mm2.config.settings import FlowSettings, Loaded, NodeSettings
 from mm2.config.values import Properties, Value
 from mm2.core.names import Flow
+from mm2.core.own_policy import OwnPolicy
 
 PUBLIC_PATHS = ("docs", "flows", "health", "metrics", "openapi.json")
 """First segments of the node's public REST paths (contract: REST)."""
@@ -29,13 +31,15 @@ class File:
     """A file that could be read: its properties, references replaced, and the flows a node has by it.
 
     Where an error leaves no flow to run, ``flows`` are those there might have been, so that they are judged all the
-    same. ``findings``: what is to say about single lines, also what only explanations show.
+    same. ``elsewhere``: the file's other flows, which end in clusters that other nodes serve. ``findings``: what is to
+    say about single lines, also what only explanations show.
     """
 
     properties: Properties
     clusters: Entry
     aliases: tuple[str, ...]
     flows: tuple[Flow, ...]
+    elsewhere: tuple[Flow, ...]
     findings: tuple[known.Finding, ...]
 
 
@@ -76,20 +80,23 @@ def read(path: Path, clusters: Sequence[str], problems: ProblemLog) -> File | No
     if "" in named:
         problems.warning("has a comma too many, which names no cluster. Remove it.", at=line)
     _check_aliases(aliases, line, properties, problems)
-    flows = _flows(properties, aliases, clusters, line, problems)
+    flows, elsewhere = _flows(properties, aliases, clusters, line, problems)
     return File(
         properties=properties,
         clusters=line,
         aliases=aliases,
         flows=flows,
-        findings=tuple(known.findings(entries.values(), aliases)),
+        elsewhere=elsewhere,
+        findings=tuple(known.findings(entries, aliases)),
     )
 
 
 def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
     reader = ClientReader(clusters=file.clusters, problems=problems)
-    flows = tuple(read_flow(FlowProperties.of(file.properties, flow), flow, reader) for flow in file.flows)
+    flows = tuple(read_flow(FlowProperties.of(file.properties, flow), flow, reader, path.parent) for flow in file.flows)
     _check_policies(flows, file.clusters, problems)
+    if not problems.failed:  # what is replaced by a default would be judged otherwise
+        check_loops(file.properties, (*flows, *_elsewhere(path, file)), problems)
     own = keys.read(OwnSettings, file.properties, problems)
     if own.election == "zookeeper" and not own.zookeeper_connect:
         file.properties["mm2.election"].refuse(problems, "needs mm2.zookeeper.connect = host:port. Add it.")
@@ -101,6 +108,16 @@ def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
         own=own,
         spark={name: value.text for name, value in file.properties.items() if name.startswith("spark.")},
     )
+
+
+def _elsewhere(path: Path, file: File) -> Iterator[FlowSettings]:
+    """The file's other flows, but for those that something is wrong with: their own nodes say so."""
+    for flow in file.elsewhere:
+        problems = ProblemLog(str(path))
+        reader = ClientReader(clusters=file.clusters, problems=problems)
+        settings = read_flow(FlowProperties.of(file.properties, flow), flow, reader, path.parent)
+        if not problems.failed:
+            yield settings
 
 
 def _check_aliases(aliases: Sequence[str], line: Entry, properties: Properties, problems: ProblemLog) -> None:
@@ -123,13 +140,14 @@ def _check_aliases(aliases: Sequence[str], line: Entry, properties: Properties, 
 
 def _flows(
     properties: Properties, aliases: Sequence[str], clusters: Sequence[str], line: Entry, problems: ProblemLog
-) -> tuple[Flow, ...]:
+) -> tuple[tuple[Flow, ...], tuple[Flow, ...]]:
+    """Those of a node that serves ``clusters``, and the others."""
     pairs.check_switches(properties, aliases, problems)
     flows = pairs.flows(properties, aliases)
     if not flows:
         if aliases:
             problems.error(_nothing_enabled(aliases), at=line)
-        return pairs.possible(aliases)
+        return pairs.possible(aliases), ()
     _check_usage(flows, aliases, line, problems)
     _check_command_line(clusters, aliases, problems)
     chosen = tuple(flow for flow in flows if not clusters or flow.target in clusters)
@@ -138,7 +156,7 @@ def _flows(
             f"leaves no flow to run: none ends in {', '.join(clusters)}. The file has {', '.join(map(str, flows))}.",
             key="--clusters",
         )
-    return chosen or flows
+    return chosen or flows, tuple(flow for flow in flows if flow not in chosen)
 
 
 def _check_usage(flows: Sequence[Flow], aliases: Sequence[str], line: Entry, problems: ProblemLog) -> None:
@@ -171,6 +189,8 @@ def _check_policies(flows: Sequence[FlowSettings], line: Entry, problems: Proble
 
 def _check_policy(flow: FlowSettings, alias: str, line: Entry, problems: ProblemLog) -> None:
     separator = flow.source.replication_policy_separator
+    if isinstance(flow.policy, OwnPolicy):
+        return  # it may keep the origin of a topic somewhere else than in the name
     if flow.policy.alias_breaks_names(alias):
         problems.error(
             f"must not have {alias} for an alias: its remote topics, such as "

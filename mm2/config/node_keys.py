@@ -9,6 +9,7 @@ from pydantic import AfterValidator
 
 from mm2.config.java_types import (
     Boolean,
+    Int,
     ListOf,
     Long,
     OptionalInt,
@@ -20,13 +21,16 @@ from mm2.config.java_types import (
     refuse,
 )
 from mm2.config.keys import KeyModel, key
+from mm2.core.exact_offset_records import SEGMENT_RANGES
 
 NODE_CLUSTERS = "clusters of nodes"
 ZOOKEEPER = "elections on ZooKeeper"
 REST_ADMIN = "REST commands"
-TRANSLATION = "translated offsets"
 CROSS_ORIGIN = "REST pages for other origins"
 
+
+MOST_RANGES = 32_768
+"""About 1 MB of memory, and 300 KB in the topic, for a partition that is all holes."""
 
 _LISTENER = re.compile(r"http://(?:\[[0-9a-z:.%]+\]|[0-9a-z._-]*):(?P<port>[0-9]{1,5})/?", re.IGNORECASE)
 """An empty host is every interface."""
@@ -116,6 +120,15 @@ class OwnSettings(KeyModel):
     )
 
 
+def _whole_segments(ranges: int) -> int:
+    if ranges % SEGMENT_RANGES or not SEGMENT_RANGES <= ranges <= MOST_RANGES:
+        raise refuse(
+            f"must be a multiple of {SEGMENT_RANGES} from {SEGMENT_RANGES} to {MOST_RANGES}: ranges are stored by the "
+            f"{SEGMENT_RANGES}"
+        )
+    return ranges
+
+
 class OwnFlowSettings(KeyModel):
     """Keys of our own that can differ from flow to flow: ``A->B.mm2.…``, else ``mm2.…``."""
 
@@ -123,7 +136,12 @@ class OwnFlowSettings(KeyModel):
         "mm2.offset.translation",
         "exact",
         "Translate group offsets exactly where acknowledgements are remembered, or always as Java does.",
-        later=TRANSLATION,
+    )
+    offset_translation_window: Annotated[Int, AfterValidator(_whole_segments)] = key(
+        "mm2.offset.translation.window",
+        1024,
+        "Ranges of offsets that exact translation remembers of each partition; a partition copied without holes is "
+        "one range.",
     )
 
 

@@ -161,9 +161,9 @@ ALONE = Place(
         _Rule(_named(derive.ONLY_PER_FLOW), _always("has no effect alone, as in Java. Write A->B.{name} for a flow.")),
         _Rule(_named(_EXACTLY_ONCE), _always("has no effect alone, as in Java. Write A->B.{name} for a flow.")),
         _Rule(_named(_NODE), _not_yet(_NODE)),
+        _Rule(_named(java_only.CONNECTOR), _pointless(java_only.CONNECTOR)),
         _Rule(_named(_CONNECTOR), _not_yet(_CONNECTOR)),
         _Rule(_named(derive.CLIENT_NAMES | _SECURITY), _fine),
-        _Rule(_named(java_only.CONNECTOR), _pointless(java_only.CONNECTOR)),
         _Rule(_named(filter(_beginning(*derive.WORKER_PREFIXES), _WORKER)), _not_yet(_WORKER)),
         _Rule(_named(filter(_beginning(*derive.WORKER_PREFIXES), java_only.WORKER)), _pointless(java_only.WORKER)),
         _Rule(_beginning("spark.", "config.providers.", "listeners.https.", *_STORAGE, *_TRANSFORMATIONS), _fine),
@@ -221,9 +221,9 @@ def under_flow(flow: Flow) -> Place:
     return Place(
         rules=(
             _LEGACY,
+            _Rule(_named(java_only.CONNECTOR), _pointless(java_only.CONNECTOR)),
             _Rule(_named(_CONNECTOR), _not_yet(_CONNECTOR)),
             _Rule(_named(_EXACTLY_ONCE), _always(_arrives_later("exactly-once flows"))),
-            _Rule(_named(java_only.CONNECTOR), _fine),
             _Rule(
                 _beginning("topic.creation.", "offsets.storage.topic", "config.providers.", *_TRANSFORMATIONS), _fine
             ),

@@ -29,6 +29,11 @@ class Value:
         assert self.entry is not None, f"a value no user wrote is wrong: {rule}"
         problems.error(rule, at=self.entry)
 
+    def warn(self, problems: ProblemLog, sentence: str) -> None:
+        """Report what a user should know about this value."""
+        assert self.entry is not None, f"a value no user wrote is warned of: {sentence}"
+        problems.warning(sentence, at=self.entry)
+
     def shown(self, key: str) -> str:
         """The text as it may be printed under ``key``."""
         return secrets.shown(key, self.entry.shown if self.entry else self.text)

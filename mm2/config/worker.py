@@ -51,9 +51,6 @@ class WorkerSettings(KeyModel):
     offset_flush_interval_ms: Annotated[Long, at_least(1)] = key(
         "offset.flush.interval.ms", 5_000, "How often source offsets are stored. Java: 60000."
     )
-    offset_flush_timeout_ms: Annotated[Long, at_least(1)] = key(
-        "offset.flush.timeout.ms", 5_000, "How long storing them may take before it is tried again."
-    )
     task_shutdown_graceful_timeout_ms: Annotated[Long, at_least(0)] = key(
         "task.shutdown.graceful.timeout.ms", 10_000, "How long a node that stops may drain. Java: 5000."
     )

@@ -48,3 +48,26 @@ def test_no_pattern_matches_nothing() -> None:
     assert not NameFilter(include=nothing, exclude=nothing)("a")
     assert NameFilter(include=NamePattern.of((".*",)), exclude=nothing)("a")
     assert PropertyFilter(nothing)("retention.ms")
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("orders", None),
+        ("orders-copy", "groups.exclude leaves it out: .*-copy"),
+        ("connect-x", "groups.exclude leaves it out: .*-copy, connect-(, x)"),
+        ("payments", "groups does not name it: orders.*, connect.*"),
+    ],
+)
+def test_a_refusal_names_the_element(name: str, sentence: str | None) -> None:
+    """A comma parts the list inside parentheses too: such elements mean something only when joined again."""
+    chosen = NameFilter(
+        include=NamePattern.of(("orders.*", "connect.*")), exclude=NamePattern.of((".*-copy", "connect-(", "x)"))
+    )
+    assert chosen.refusal(name, "groups") == sentence
+    assert chosen(name) is (sentence is None)
+
+
+def test_a_filter_without_includes_says_so() -> None:
+    nothing = NamePattern.of(())
+    assert NameFilter(include=nothing, exclude=nothing).refusal("a", "topics") == "topics does not name it: it is empty"

@@ -109,6 +109,15 @@ def test_a_flow_of_its_own_has_keys_of_its_own(tmp_path: Path) -> None:
     assert [flow.own.offset_translation for flow in flows] == ["exact", "compatible"]
 
 
+def test_the_window_of_exact_translation(tmp_path: Path) -> None:
+    lines = "mm2.offset.translation.window = 32768\nA->B.mm2.offset.translation.window = 32\n"
+    assert [flow.own.offset_translation_window for flow in settings(tmp_path, lines).flows] == [32, 32_768]
+    assert flow(tmp_path).own.offset_translation_window == 1_024
+    for wrong in (0, 31, 33, 65_536):
+        (problem,) = loaded(tmp_path, f"mm2.offset.translation.window = {wrong}\n").problems
+        assert "must be a multiple of 32 from 32 to 32768" in problem.text
+
+
 def test_settings_travel(tmp_path: Path) -> None:
     node = settings(tmp_path, "topics = orders.*\n")
     assert pickle.loads(pickle.dumps(node)) == node

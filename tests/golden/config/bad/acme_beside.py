@@ -1,0 +1,1 @@
+"""A module beside a file, where it is not looked for."""

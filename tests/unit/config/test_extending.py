@@ -1,0 +1,71 @@
+"""docs/extending.md as a reader would try it: its blocks are files, and the classes do what the page says."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mm2.config.load import load
+from mm2.config.settings import FlowSettings
+from mm2.core.client_settings import ClientSettings
+from mm2.kafka.admin import Refusals
+from mm2.kafka.cluster import Cluster
+from mm2.kafka.topics import NewTopic
+from tests.lab.docs import write_blocks
+
+PAGE = Path(__file__).parents[3] / "docs/extending.md"
+MODULES = ("acme_naming", "acme_filters", "acme_admin")
+
+
+@pytest.fixture
+def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FlowSettings]:
+    """The flow A->B of the page's file."""
+    files = write_blocks(PAGE, tmp_path)
+    assert set(files) == {"mm2.properties", *(f"{module}.py" for module in MODULES)}
+    (tmp_path / "topics.txt").write_text("orders\nusers\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    loaded = load(Path("mm2.properties"))
+    assert loaded.problems == ()
+    assert loaded.settings is not None
+    yield loaded.settings.flows[0]
+    for module in MODULES:
+        sys.modules.pop(module, None)
+
+
+def test_the_policy(described: FlowSettings) -> None:
+    policy = described.policy
+    assert policy.format_remote_topic("A", "orders") == "orders.copied-from.A"
+    assert policy.topic_source("orders.copied-from.A") == "A"
+    assert policy.topic_source("orders") is None
+    assert policy.upstream_topic("orders") is None
+    assert policy.original_topic("orders.copied-from.A.copied-from.B") == "orders"
+    assert policy.is_heartbeats_topic("heartbeats.copied-from.A")
+    assert policy.checkpoints_topic("A") == "A.checkpoints.internal"
+
+
+def test_the_filters(described: FlowSettings) -> None:
+    assert [described.topic_filter(topic) for topic in ("orders", "users", "logs")] == [True, True, False]
+    assert [described.group_filter(group) for group in ("svc-mail", "console-consumer-7")] == [True, False]
+    names = ("retention.ms", "cleanup.policy", "max.message.bytes")
+    assert [described.config_property_filter(name) for name in names] == [True, True, False]
+
+
+async def test_the_admin(described: FlowSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[NewTopic] = []
+
+    async def create_topics(_cluster: Cluster, topics: list[NewTopic], *, timeout_ms: int) -> Refusals:
+        await asyncio.sleep(0)
+        asked.extend(topics)
+        return {topic.name: None for topic in topics if timeout_ms}
+
+    monkeypatch.setattr("mm2.kafka.topics.create_topics", create_topics)
+    cluster = Cluster(ClientSettings(alias="B", bootstrap_servers=("localhost:1",), client_id="test"))
+    admin = described.admin_class(cluster)
+    new = NewTopic(name="A.orders", partitions=1, replication_factor=1, configs={"cleanup.policy": "delete"})
+    assert await admin.create_topics([new]) == {"A.orders": None}
+    assert [topic.configs for topic in asked] == [{"cleanup.policy": "delete", "min.insync.replicas": "1"}]
