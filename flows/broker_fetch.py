@@ -81,8 +81,8 @@ class BrokerFetch:
 
     def _look(self) -> None:
         for copy in self._touched:
-            offset = copy.fetch_from
-            if copy.full:
+            offset = copy.inlet.wanted
+            if copy.inlet.full:
                 self._full.add(copy)
             else:
                 self._full.discard(copy)
@@ -91,10 +91,10 @@ class BrokerFetch:
                 self._session.want(copy.source, None)
             else:
                 max_bytes = self._settings.max_partition_bytes
-                if copy.probing:
+                if copy.outlet.setbacks.any:
                     max_bytes = min(max_bytes, PROBE_BYTES)
                 self._asked[copy] = offset
-                self._session.want(copy.source, FetchFrom(offset, max_bytes))
+                self._session.want(copy.source, FetchFrom(offset, max_bytes, topic_id=copy.topic_ids.source))
         self._touched.clear()
 
     async def _fetch_once(self) -> None:

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from flows.broker_fetch import BrokerFetch
 from flows.budget import ByteBudget
 from flows.copy import PartitionCopy
+from flows.identity import Identities
 from flows.starts import out_of_range, without_offset
 from flows.surroundings import Spawn
-from mm2.core.client_settings import FetchSettings
+from mm2.core.client_settings import FetchSettings, OffsetReset
 from mm2.kafka.cluster import Cluster
 from mm2.kafka.errors import ClusterError
 from mm2.kafka.offsets import OffsetSpec, list_offsets
@@ -23,11 +24,19 @@ class Fetching:
     ``changed`` is to be called whenever a partition's wishes change.
     """
 
-    def __init__(self, cluster: Cluster, settings: FetchSettings, budget: ByteBudget, spawn: Spawn) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: FetchSettings,
+        budget: ByteBudget,
+        spawn: Spawn,
+        identities: Identities,
+    ) -> None:
         self._cluster = cluster
         self._settings = settings
         self._budget = budget
         self._spawn = spawn
+        self._identities = identities
         self._brokers: dict[int, BrokerFetch] = {}
         self._homes: dict[PartitionCopy, BrokerFetch] = {}
         self._replicas: dict[PartitionCopy, int] = {}
@@ -38,13 +47,13 @@ class Fetching:
 
     def changed(self, copy: PartitionCopy) -> None:
         """A partition is new, wants to be fetched from elsewhere in it, or not at all."""
-        if copy.needs_start:
+        if copy.inlet.needs_start:
             self._start(copy)
             return
         home = self._homes.get(copy)
         if home is not None:
             home.touch(copy)
-        elif copy.fetch_from is not None:
+        elif copy.inlet.wanted is not None:
             self._homeless.add(copy)
             if not self._routing:
                 self._routing = True
@@ -124,7 +133,7 @@ class Fetching:
             return
         for copy in copies:
             leader = leaders[copy.source]
-            if copy in self._homes or copy.fetch_from is None:
+            if copy in self._homes or copy.inlet.wanted is None or not self._identities.same_source(copy):
                 continue
             if not isinstance(leader, ClusterError):
                 self._move_in(copy, self._replicas.get(copy, leader.node_id))
@@ -158,6 +167,7 @@ class Fetching:
         await asyncio.sleep(0)  # whoever else begins now comes along
         self._start_due = False
         copies, self._starting = self._starting, set()
+        copies = await self._of_the_same_topic(copies)
         partitions = [copy.source for copy in copies]
         isolation = self._settings.isolation_level
         earliest = await list_offsets(self._cluster, partitions, OffsetSpec.EARLIEST, timeout_ms=0)
@@ -172,7 +182,19 @@ class Fetching:
             elif isinstance(last, ClusterError):
                 self._cluster.forget(copy.source)
                 self._unfound({copy}, last)
-            elif copy.fetch_offset is None:
+            elif copy.inlet.offset is None:
                 copy.start_at(without_offset(policy, earliest=first, latest=last), now)
             else:
-                copy.start_at(out_of_range(policy, copy.fetch_offset, earliest=first, latest=last), now)
+                reset = OffsetReset.EARLIEST if copy.of_new_topic and copy.headway.position == 0 else policy
+                copy.start_at(out_of_range(reset, copy.inlet.offset, earliest=first, latest=last), now)
+
+    async def _of_the_same_topic(self, copies: set[PartitionCopy]) -> set[PartitionCopy]:
+        """Those whose topic is still the one they copied: of another one an offset means nothing."""
+        lost = {copy for copy in copies if copy.inlet.offset is not None}
+        if lost:
+            try:
+                await self._cluster.refresh({copy.source.topic for copy in lost})
+            except ClusterError as error:
+                self._unfound(lost, error)
+                return copies - lost
+        return copies - {copy for copy in lost if not self._identities.same_source(copy)}

@@ -11,7 +11,7 @@ from mm2.kafka.raw_fetch import FetchedPartition
 
 
 class Inlet:
-    """Invariants:
+    """``offset`` None: not known yet. Invariants:
 
     (A) ``offset`` is where the last waiting batch ends, or where fetching was told to go on.
     (B) Nothing is taken in that was not asked for at ``wanted``: an answer that comes after fetching was stopped or
@@ -23,7 +23,7 @@ class Inlet:
         self.queue: deque[SourceBatch] = deque()
         self.full = False  # what waits must be acknowledged first
         self.shed = False  # the same, and what waited was given back, because the target takes nothing
-        self.closed = False
+        self.closed = False  # the partition leaves: nothing is fetched any more
         self._check_crcs = check_crcs
         self._parked_until: float | None = None
 
@@ -36,6 +36,11 @@ class Inlet:
     def wanted(self) -> int | None:
         """The offset to fetch from; None while nothing is to be fetched."""
         return self.offset if self.open else None
+
+    @property
+    def needs_start(self) -> bool:
+        """Whether an offset has to be chosen before anything can be fetched."""
+        return self.offset is None and self.open
 
     def park(self, until: float) -> None:
         """Fetch nothing before ``until``, monotonic seconds."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from functools import partial
 
 from flows.copy import PartitionCopy
@@ -15,12 +16,16 @@ from mm2.kafka.errors import ClusterClosed, ClusterError
 
 log = logging.getLogger("mm2.offsets")
 
+BEFORE_THE_BEGINNING = -1
+
 
 class SourceOffsets:
     """Writes the last copied offset of partitions that moved.
 
     (A) What is written lies before the partition's ``position``: the target has acknowledged it and all before it.
     (B) A partition has one write under way at a time, so that an older offset never comes after a newer one.
+    (C) Of a topic made anew first the offset before its beginning is stored, -1. For Java, too, that means that nothing
+        is copied yet; what the topic of before left there would let a restart begin in the middle of the new one.
     """
 
     def __init__(self, producer: ControlProducer, lease: OffsetsLease, *, source: str) -> None:
@@ -42,25 +47,35 @@ class SourceOffsets:
         return copy not in self._moved and copy not in self._writing
 
     def moved(self, copy: PartitionCopy) -> None:
-        """The target acknowledged more of this partition."""
+        """The target acknowledged more of this partition, or it begins anew."""
         self._moved.add(copy)
 
-    def write(self) -> None:
-        """Write what moved and is not being written."""
-        for copy in list(self._moved):
-            if copy in self._writing or copy.last_copied is None:
+    def due(self) -> dict[PartitionCopy, int]:
+        """What there is to write now: the last copied offsets of partitions that moved."""
+        due: dict[PartitionCopy, int] = {}
+        for copy in self._moved:
+            if copy.begins_anew:
+                due[copy] = BEFORE_THE_BEGINNING
+            elif copy.headway.last_copied is not None:
+                due[copy] = copy.headway.last_copied
+        return due
+
+    def write(self, due: Mapping[PartitionCopy, int]) -> None:
+        """Write these (`due`) unless one of their partition is being written."""
+        for copy, offset in due.items():
+            if copy in self._writing:
                 continue
             key = encode_key(SourceKey(cluster=self._source, topic=copy.source.topic, partition=copy.source.partition))
             try:
                 written = self._producer.send(
-                    self._lease.topic, partition_of(key, self._lease.partitions), key, encode_offset(copy.last_copied)
+                    self._lease.topic, partition_of(key, self._lease.partitions), key, encode_offset(offset)
                 )
             except ClusterError as error:
                 self._failed(error)
                 return
             self._moved.discard(copy)
             self._writing[copy] = written
-            written.add_done_callback(partial(self._written, copy, copy.last_copied))
+            written.add_done_callback(partial(self._written, copy, offset))
 
     async def settle(self, timeout: float) -> None:
         """Wait until what is being written is stored, ``timeout`` seconds at most."""
@@ -76,8 +91,11 @@ class SourceOffsets:
         if isinstance(error, ClusterClosed):
             return
         if error is None:
-            copy.stored = offset + 1
+            copy.headway.stored = offset + 1
+            copy.begins_anew = False
             self.trouble = None
+            if copy.headway.last_copied is not None and copy.headway.last_copied > offset:
+                self._moved.add(copy)
         else:
             self._moved.add(copy)
             self._failed(error)

@@ -11,12 +11,13 @@ from typing import Any
 
 from flows.batch.choice import Reason, rules_from
 from flows.batch.outgoing import Outgoing
+from flows.bookkeeping import Bookkeeping
 from flows.budget import ByteBudget
 from flows.copy import PartitionCopy
 from flows.fetch import Fetching
-from flows.offsets import SourceOffsets
+from flows.identity import Identities, MadeAnew
 from flows.produce import Producing
-from flows.syncs import OffsetSyncs
+from flows.surroundings import Seen
 from mm2.core.lease import PartitionLease, SlotLease
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.cluster import Cluster
@@ -30,9 +31,6 @@ one that is slow leaves most of the room to the others."""
 
 STARVED_AFTER_S = 1.0
 """If a fetch has waited for room that long, partitions whose batches are not being acknowledged give back theirs."""
-
-FLUSH_TIMEOUT_S = 5.0
-"""How long the writing of source offsets is waited for before syncs go out all the same: offset.flush.timeout.ms."""
 
 TICK_S = 1.0
 """How often it is looked for starvation and old metadata."""
@@ -52,9 +50,10 @@ class Pipeline:
         *,
         source: Cluster,
         target: Cluster,
-        offsets: SourceOffsets,
-        syncs: OffsetSyncs | None,
+        books: Bookkeeping,
+        made_anew: MadeAnew,
     ) -> None:
+        """``made_anew`` is called for a copy whose source topic is another one now, with the new topic's id."""
         self._lease = lease
         self._budget = budget
         self._group = group
@@ -63,11 +62,11 @@ class Pipeline:
         self._rules = rules_from(lease.produce)
         self._moved = asyncio.Event()
         self._closed = False
-        self.offsets = offsets
-        self.syncs = syncs
+        self.books = books
         self.counts: Counter[Reason] = Counter()
         self.copies: set[PartitionCopy] = set()
-        self.fetching = Fetching(source, lease.fetch, budget, self.spawn)
+        self.identities = Identities(lease.flow, source, target, books, made_anew)
+        self.fetching = Fetching(source, lease.fetch, budget, self.spawn, self.identities)
         self.producing = Producing(target, lease.produce, budget, self.spawn)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -104,8 +103,13 @@ class Pipeline:
             now=time.monotonic(),
         )
         self.copies.add(copy)
+        self.books.begin(copy, partition)
         self.fetching.changed(copy)
         return copy
+
+    def look_again(self) -> None:
+        """There is reason to think that a topic is another one now: look."""
+        self.spawn(self._refresh())
 
     async def let_go(self, copies: set[PartitionCopy]) -> None:
         """Stop copying these partitions: when it returns, nothing of them is in flight and their offsets are stored.
@@ -117,20 +121,15 @@ class Pipeline:
         while True:
             self._moved.clear()
             if all(copy.idle for copy in copies):
-                self.offsets.write()
-                if all(self.offsets.is_clean(copy) for copy in copies):
+                await self._flush()
+                if all(self.books.is_clean(copy) for copy in copies):
                     break
-                await self.offsets.settle(FLUSH_TIMEOUT_S)
             else:
                 await self._moved.wait()
-        if self.syncs is not None:
-            self.syncs.commit()
-            await self.syncs.settle()
+        await self.books.close(copies)
         for copy in copies:
             self.copies.discard(copy)
             self.fetching.remove(copy)
-            if self.syncs is not None:
-                self.syncs.forget(copy.source)
 
     # -- Surroundings
 
@@ -148,11 +147,16 @@ class Pipeline:
     def wake_later(self, copy: PartitionCopy, delay: float) -> None:
         self.spawn(self._wake(copy, delay))
 
-    def acknowledged(self, copy: PartitionCopy, batch: Outgoing, base_offset: int) -> None:
-        self.offsets.moved(copy)
-        if self.syncs is not None and base_offset >= 0:
-            self.syncs.acked(copy.source, batch.runs, base_offset)
+    def acknowledged(self, copy: PartitionCopy, batch: Outgoing, base_offset: int, seen: Seen) -> None:
+        self.books.acknowledged(copy, batch, base_offset, seen)
+        if base_offset >= 0:
+            if base_offset < copy.headway.remote_end:
+                self.look_again()  # the remote topic lost its end, or is another one
+            copy.headway.remote_end = base_offset + batch.count
         self._moved.set()
+
+    def passed(self, copy: PartitionCopy, seen: Seen) -> None:
+        self.books.passed(copy, seen)
 
     # -- loops
 
@@ -164,10 +168,12 @@ class Pipeline:
         interval = self._lease.offsets.flush_interval_ms / 1000
         while True:
             await asyncio.sleep(interval)
-            self.offsets.write()
-            await self.offsets.settle(FLUSH_TIMEOUT_S)
-            if self.syncs is not None:
-                self.syncs.commit()
+            await self._flush()
+            self.books.commit()
+
+    async def _flush(self) -> None:
+        self.identities.check(list(self.copies))
+        await self.books.flush()
 
     async def _watch(self) -> None:
         refreshed = time.monotonic()
@@ -177,7 +183,7 @@ class Pipeline:
             now = time.monotonic()
             if self._budget.waited(asyncio.get_running_loop().time()) > STARVED_AFTER_S:
                 for copy in list(self.copies):
-                    if copy.quiet_for(now) > STARVED_AFTER_S:
+                    if copy.outlet.quiet_for(now) > STARVED_AFTER_S:
                         copy.shed()
             if now - refreshed > max_age:
                 refreshed = now
@@ -187,6 +193,7 @@ class Pipeline:
         try:
             await self.fetching.refresh()
             await self._target.refresh({copy.target.topic for copy in self.copies})
+            self.identities.check(list(self.copies))
         except ClusterClosed:
             raise
         except ClusterError as error:

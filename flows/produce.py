@@ -52,8 +52,8 @@ class Producing:
             return
         leader = self.cluster.cached_leader(copy.target)
         if leader is not None:
-            self._broker(leader.node_id, copy.probing).offer(copy)
-        elif not copy.in_flight:
+            self._broker(leader.node_id, copy.outlet.setbacks.any).offer(copy)
+        elif not copy.outlet.line.in_flight:
             self._leaderless.add(copy)
             if not self._routing:
                 self._routing = True
@@ -96,7 +96,7 @@ class Producing:
                     if isinstance(leader, BrokerError):
                         copy.unroutable(refused(leader.code, None, ()), time.monotonic())
                     else:
-                        self._broker(leader.node_id, copy.probing).offer(copy)
+                        self._broker(leader.node_id, copy.outlet.setbacks.any).offer(copy)
         finally:
             self._routing = False
 
@@ -162,10 +162,10 @@ class BrokerProduce:
         while self._ready and size < self._settings.max_request_size:
             copy = next(iter(self._ready))
             del self._ready[copy]
-            if copy.probing is not self._probing:
+            if copy.outlet.setbacks.any is not self._probing:
                 self._producing.changed(copy)
                 continue
-            if copy.producer is None:
+            if copy.outlet.line.producer is None:
                 self._producing.producers.supply(copy)
             if not copy.sendable(now):
                 continue

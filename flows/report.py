@@ -8,16 +8,16 @@ from mm2.core.lease import PartitionProgress, TaskState
 
 def progress_of(copy: PartitionCopy, now: float, wall: float, *, stopped: bool = False) -> PartitionProgress:
     """How far it is at ``now`` monotonic and ``wall`` epoch seconds; ``stopped``: it has left the slot."""
-    tally = copy.tally
+    tally, headway = copy.tally, copy.headway
     return PartitionProgress(
         topic=copy.source.topic,
         partition=copy.source.partition,
         remote_topic=copy.target.topic,
         state=TaskState.STOPPED if stopped else _state(copy),
-        position=copy.position,
-        stored=copy.stored,
-        end_offset=copy.end_offset,
-        lag_seconds=_lag_seconds(copy, now, wall),
+        position=headway.position,
+        stored=headway.stored,
+        end_offset=headway.end_offset,
+        lag_seconds=headway.lag_seconds(copy.oldest_waiting, now, wall),
         records_total=tally.records,
         bytes_total=tally.stored_bytes,
         latency_sum=tally.latency_sum,
@@ -31,15 +31,6 @@ def progress_of(copy: PartitionCopy, now: float, wall: float, *, stopped: bool =
 def _state(copy: PartitionCopy) -> TaskState:
     if copy.trouble.failed:
         return TaskState.FAILED
-    if copy.draining:
+    if copy.inlet.closed:
         return TaskState.DRAINING
-    return TaskState.WAITING if copy.end_offset < 0 else TaskState.RUNNING
-
-
-def _lag_seconds(copy: PartitionCopy, now: float, wall: float) -> float:
-    """0 when caught up, else how old the first batch not yet copied is; while that is not known, how long ago the
-    partition was caught up."""
-    if copy.position >= copy.end_offset:
-        return 0.0
-    timestamp = copy.oldest_waiting
-    return max(0.0, wall - timestamp / 1000 if timestamp >= 0 else now - copy.caught_up)
+    return TaskState.WAITING if copy.headway.end_offset < 0 else TaskState.RUNNING

@@ -7,15 +7,21 @@ import dataclasses
 import logging
 import time
 from contextlib import AsyncExitStack
+from uuid import UUID
 
+from flows.bookkeeping import Bookkeeping
 from flows.budget import ByteBudget
 from flows.copy import PartitionCopy
+from flows.exact_offsets import ExactOffsets
+from flows.identity import Identities
 from flows.offsets import SourceOffsets
 from flows.pipeline import Pipeline
 from flows.report import progress_of
 from flows.syncs import OffsetSyncs
+from flows.tally import Tally
 from mm2.core.client_settings import ClientSettings
 from mm2.core.lease import BatchCount, Loss, PartitionLease, PartitionProgress, SlotLease, SlotProgress, TaskState
+from mm2.core.made_anew import source_made_anew
 from mm2.core.names import TopicPartition
 from mm2.kafka.cluster import Cluster
 from mm2.kafka.control_producer import ControlProducer
@@ -43,6 +49,8 @@ class SlotRunner:
         self._running: dict[TopicPartition, PartitionCopy] = {}
         self._leaving: dict[TopicPartition, PartitionCopy] = {}
         self._stopped: dict[TopicPartition, PartitionProgress] = {}
+        self._tallies: dict[TopicPartition, Tally] = {}
+        self._ahead: dict[TopicPartition, PartitionLease] = {}  # where those that left would go on
         self._losses: list[Loss] = []
         self._pipeline: Pipeline | None = None
         self._draining = False
@@ -91,7 +99,7 @@ class SlotRunner:
             error=self._trouble(),
             partitions=(*(progress_of(copy, now, wall) for copy in copies), *self._others()),
             batches=self._batches(),
-            losses=tuple(self._losses + [loss for copy in copies for loss in copy.losses])[-LOSSES_KEPT:],
+            losses=tuple(self._losses + [loss for copy in copies for loss in copy.headway.losses])[-LOSSES_KEPT:],
             warnings=self._warnings(),
         )
 
@@ -122,12 +130,13 @@ class SlotRunner:
     def _trouble(self) -> str | None:
         if self._failure is not None or self._pipeline is None:
             return self._failure
-        syncs = self._pipeline.syncs
-        return self._pipeline.offsets.trouble or (syncs.trouble if syncs is not None else None)
+        return self._pipeline.books.trouble
 
     def _warnings(self) -> tuple[str, ...]:
-        warning = self._pipeline.producing.producers.warning if self._pipeline is not None else None
-        return () if warning is None else (warning,)
+        if self._pipeline is None:
+            return ()
+        warnings = (self._pipeline.producing.producers.warning, self._pipeline.books.warning)
+        return (*(warning for warning in warnings if warning is not None), *self._pipeline.identities.warnings)
 
     def _batches(self) -> tuple[BatchCount, ...]:
         if self._pipeline is None:
@@ -142,7 +151,14 @@ class SlotRunner:
     def _want(self, lease: SlotLease) -> None:
         self._wanted = {TopicPartition(one.topic, one.partition): one for one in lease.partitions}
         self._lease = dataclasses.replace(self._lease, partitions=lease.partitions, epoch=lease.epoch)
+        if self._pipeline is not None and any(self._of_other_topic(partition) for partition in self._running):
+            self._pipeline.look_again()
         self._changed.set()
+
+    def _of_other_topic(self, partition: TopicPartition) -> bool:
+        """Whether the node speaks of another topic of this name than is being copied."""
+        lease = self._wanted.get(partition)
+        return lease is not None and not lease.topic_ids.may_be(self._running[partition].topic_ids)
 
     async def _run(self) -> None:
         try:
@@ -164,25 +180,19 @@ class SlotRunner:
                     clusters[settings] = await stack.enter_async_context(Cluster(settings))
                 return clusters[settings]
 
+            async def producer(settings: ClientSettings, purpose: str) -> ControlProducer:
+                return await stack.enter_async_context(ControlProducer(await cluster(settings), purpose=purpose))
+
             source, target = await cluster(lease.source), await cluster(lease.target)
-            offsets_producer = await stack.enter_async_context(
-                ControlProducer(await cluster(lease.offsets.client), purpose="offsets")
+            offsets, syncs, exact = lease.offsets, lease.offset_syncs, lease.exact_offsets
+            books = Bookkeeping(
+                offsets=SourceOffsets(await producer(offsets.client, "offsets"), offsets, source=lease.flow.source),
+                syncs=OffsetSyncs(await producer(syncs.client, "syncs"), syncs) if syncs is not None else None,
+                exact=ExactOffsets(await producer(exact.client, "exact offsets"), exact) if exact is not None else None,
             )
-            syncs = None
-            if lease.offset_syncs is not None:
-                syncs_producer = await stack.enter_async_context(
-                    ControlProducer(await cluster(lease.offset_syncs.client), purpose="syncs")
-                )
-                syncs = OffsetSyncs(syncs_producer, lease.offset_syncs)
             async with asyncio.TaskGroup() as group:
                 pipeline = Pipeline(
-                    lease,
-                    self._budget,
-                    group,
-                    source=source,
-                    target=target,
-                    offsets=SourceOffsets(offsets_producer, lease.offsets, source=lease.flow.source),
-                    syncs=syncs,
+                    lease, self._budget, group, source=source, target=target, books=books, made_anew=self._made_anew
                 )
                 self._pipeline = pipeline
                 try:
@@ -205,17 +215,41 @@ class SlotRunner:
                 if gone:
                     pipeline.spawn(self._let_go(pipeline, gone))
                 for partition in self._wanted.keys() - self._running.keys() - self._leaving.keys():
-                    self._running[partition] = pipeline.add(self._start_of(partition))
+                    copy = pipeline.add(self._start_of(partition, pipeline.identities))
+                    copy.tally = self._tallies.setdefault(partition, copy.tally)  # it counts since the lane's start
+                    self._running[partition] = copy
                     self._stopped.pop(partition, None)
             await self._changed.wait()
 
-    def _start_of(self, partition: TopicPartition) -> PartitionLease:
-        """Its lease; if this slot had it before and the lease was made before it stopped, from where it stopped."""
+    def _start_of(self, partition: TopicPartition, identities: Identities) -> PartitionLease:
+        """Its lease, unless this slot had the partition before and knows more: the lease may have been made before the
+        partition stopped, or before its topic was made anew."""
         lease = self._wanted[partition]
-        before = self._stopped.get(partition)
-        if before is None or before.stored is None or before.stored <= (lease.start_offset or 0):
+        ahead = self._ahead.pop(partition, None)
+        if ahead is None:
             return lease
-        return dataclasses.replace(lease, start_offset=before.stored)
+        given, known = lease.topic_ids.source, ahead.topic_ids.source
+        if identities.is_gone(given) or (given is None and ahead.made_anew):
+            return ahead
+        if given is not None and known is not None and given != known:
+            return lease
+        return ahead if (ahead.start_offset or 0) > (lease.start_offset or 0) else lease
+
+    def _made_anew(self, copy: PartitionCopy, source_id: UUID) -> None:
+        """The source topic is another one now: what is in flight of the old one is waited for, then the new one is
+        copied from its beginning."""
+        if self._pipeline is None or self._running.get(copy.source) is not copy:
+            return
+        reason = source_made_anew(copy.source.topic, self._lease.flow.source)
+        copy.headway.lose(
+            copy.source, copy.headway.position, max(copy.headway.position, copy.headway.end_offset), reason
+        )
+        gone = self._leave({copy.source})
+        ids = copy.topic_ids._replace(source=source_id)
+        self._ahead[copy.source] = dataclasses.replace(
+            _where_it_stands(copy), start_offset=0, made_anew=True, topic_ids=ids
+        )
+        self._pipeline.spawn(self._let_go(self._pipeline, gone))
 
     def _leave(self, partitions: set[TopicPartition]) -> set[PartitionCopy]:
         leaving = {partition: self._running.pop(partition) for partition in partitions}
@@ -232,5 +266,18 @@ class SlotRunner:
         for copy in copies:
             self._leaving.pop(copy.source, None)
             self._stopped[copy.source] = progress_of(copy, now, wall, stopped=True)
-            self._losses += copy.losses
+            self._ahead.setdefault(copy.source, _where_it_stands(copy))
+            self._losses += copy.headway.losses
         del self._losses[:-LOSSES_KEPT]
+
+
+def _where_it_stands(copy: PartitionCopy) -> PartitionLease:
+    """A lease to go on from what is stored."""
+    return PartitionLease(
+        topic=copy.source.topic,
+        partition=copy.source.partition,
+        remote_topic=copy.target.topic,
+        start_offset=0 if copy.begins_anew else copy.headway.stored,
+        topic_ids=copy.topic_ids,
+        made_anew=copy.begins_anew,
+    )

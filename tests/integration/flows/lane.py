@@ -10,7 +10,14 @@ from dataclasses import dataclass, field, replace
 from flows.budget import ByteBudget
 from flows.slot import SlotRunner
 from mm2.core.client_settings import ClientSettings, FetchSettings, ProduceSettings
-from mm2.core.lease import OffsetsLease, OffsetSyncsLease, PartitionLease, PartitionProgress, SlotLease
+from mm2.core.lease import (
+    ExactOffsetsLease,
+    OffsetsLease,
+    OffsetSyncsLease,
+    PartitionLease,
+    PartitionProgress,
+    SlotLease,
+)
 from mm2.core.names import Flow, TopicPartition
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
@@ -21,6 +28,7 @@ COPIED = 60.0  # seconds for a test's records to be copied on a busy machine
 DRAINED = 20.0
 BUFFER = 16 * 1024 * 1024
 OFFSETS_PARTITIONS = 3
+FLUSH_MS = 300
 QUICK_MS = 300  # backoff at most, so that tests of faults wait less
 
 
@@ -88,7 +96,7 @@ def lease_of(
     *,
     fetch: FetchSettings | None = None,
     produce: ProduceSettings | None = None,
-    flush_interval_ms: int = 300,
+    flush_interval_ms: int = FLUSH_MS,
     lag_max: int = 100,
 ) -> SlotLease:
     a, b = client(source, "A"), client(target, "B")
@@ -123,9 +131,13 @@ async def copying(
     fetch: FetchSettings | None = None,
     produce: ProduceSettings | None = None,
     buffer_bytes: int = BUFFER,
+    flush_interval_ms: int = FLUSH_MS,
     again: Slot | None = None,
+    exact_offsets: str | None = None,
+    segments: Mapping[TopicPartition, str] | None = None,
 ) -> AsyncIterator[Slot]:
-    """A slot that copies ``topics`` (name to partitions) from ``starts``; ``again``: as the successor of that one."""
+    """A slot that copies ``topics`` (name to partitions) from ``starts``; ``again``: as the successor of that one, with
+    the newest ``segments`` of the ``exact_offsets`` topic."""
     remote = {topic: f"A.{topic}" for topic in topics}
     starts = starts or {}
     partitions = tuple(
@@ -134,11 +146,14 @@ async def copying(
             partition=number,
             remote_topic=remote[topic],
             start_offset=starts.get(TopicPartition(topic, number)),
+            last_segment=(segments or {}).get(TopicPartition(topic, number)),
         )
         for topic, count in topics.items()
         for number in range(count)
     )
-    lease = lease_of(source, target, partitions, fetch=fetch, produce=produce)
+    lease = lease_of(source, target, partitions, fetch=fetch, produce=produce, flush_interval_ms=flush_interval_ms)
+    if exact_offsets is not None:
+        lease = replace(lease, exact_offsets=ExactOffsetsLease(client=lease.target, topic=exact_offsets, slots=32))
     if again is not None:
         lease = replace(lease, offsets=again.lease.offsets, offset_syncs=again.lease.offset_syncs)
     elif create:

@@ -8,8 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
+from mm2.core.names import TopicPartition
 from tests.integration.flows.lane import copying
 from tests.lab.cluster import KafkaCluster
+from tests.lab.exact_map import judge, read_segments
 from tests.lab.fixtures import StartCluster
 from tests.lab.history import count, read_topic
 from tests.lab.records import Outgoing, write, write_transactions
@@ -55,8 +57,16 @@ async def test_holes_and_tombstones(
         return count(read_topic(source.bootstrap, topic)) < 2_500
 
     await asyncio.to_thread(wait_until, cleaned, CLEANED, "the cleaner took records out")
-    async with copying(source, cluster_b, {topic: 1}) as slot:
+    exact_topic = cluster_b.create_topic(unique("mm2-exact-offsets"), config={"cleanup.policy": "compact"})
+    async with copying(source, cluster_b, {topic: 1}, exact_offsets=exact_topic) as slot:
         verdict = await slot.copied(topic, isolation="read_uncommitted")
         assert verdict.exact
         await slot.caught_up(topic)
         assert slot.batches["holes"] > 0
+        await slot.drained()
+    written = read_segments(cluster_b.bootstrap, exact_topic)[TopicPartition(topic, 0)]
+    there = read_topic(source.bootstrap, topic, isolation="read_uncommitted")[0]
+    coverage = judge(written, there, read_topic(cluster_b.bootstrap, f"A.{topic}")[0])
+    ranges = sum(len(segment.ranges) for segment in {segment.sequence: segment for segment in written}.values())
+    assert ranges > 20, "holes"
+    assert min(coverage.exact) == max(coverage.conservative, default=-1) + 1, "all of the window, nothing before"

@@ -17,6 +17,7 @@ from flows.outcomes import refused, unanswered
 from flows.patience import CORRUPT_ATTEMPTS, FAILED_RETRY_S, MISSING_PATIENCE_S
 from flows.report import progress_of
 from flows.starts import CannotStart, GoOn
+from flows.surroundings import Seen
 from mm2.core.lease import Loss, PartitionLease, TaskState
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.error_codes import ErrorCode
@@ -34,6 +35,7 @@ class Slot:
         self.released = 0
         self.pauses: list[float] = []
         self.acknowledged_batches: list[tuple[int, int]] = []
+        self.seen: list[Seen] = []
 
     def release(self, count: int) -> None:
         self.released += count
@@ -45,16 +47,29 @@ class Slot:
     def wake_later(self, copy: PartitionCopy, delay: float) -> None:
         self.pauses.append(delay)
 
-    def acknowledged(self, copy: PartitionCopy, batch: Outgoing, base_offset: int) -> None:
+    def acknowledged(self, copy: PartitionCopy, batch: Outgoing, base_offset: int, seen: Seen) -> None:
         self.acknowledged_batches.append((batch.first_offset, base_offset))
+        self.seen.append(seen)
+
+    def passed(self, copy: PartitionCopy, seen: Seen) -> None:
+        self.seen.append(seen)
 
 
 def partition(
     start: int | None = 0, *, max_held: int = 100_000, rules: BatchRules | None = None
 ) -> tuple[PartitionCopy, Slot]:
     slot = Slot()
-    copy = PartitionCopy(
-        PartitionLease(topic="orders", partition=3, remote_topic="A.orders", start_offset=start),
+    lease = PartitionLease(topic="orders", partition=3, remote_topic="A.orders", start_offset=start)
+    copy = copy_of(lease, slot, max_held=max_held, rules=rules)
+    copy.adopt(ProducerId(7, 0))
+    return copy, slot
+
+
+def copy_of(
+    lease: PartitionLease, slot: Slot, *, max_held: int = 100_000, rules: BatchRules | None = None
+) -> PartitionCopy:
+    return PartitionCopy(
+        lease,
         slot,
         rules=rules or BatchRules(tiny_bytes=0),
         max_in_flight=5,
@@ -65,8 +80,6 @@ def partition(
         counts=Counter[Reason](),
         now=0.0,
     )
-    copy.adopt(ProducerId(7, 0))
-    return copy, slot
 
 
 def data(offset: int, count: int = 1, value_bytes: int = 10) -> bytes:
@@ -80,7 +93,7 @@ def fetched(*blobs: bytes) -> FetchedPartition:
 
 
 def arrive(copy: PartitionCopy, *blobs: bytes, end: int = 100, now: float = 0.0) -> int:
-    asked = copy.fetch_from
+    asked = copy.inlet.wanted
     assert asked is not None
     return copy.arrived(asked, fetched(*blobs), end, now, WALL)
 
@@ -99,13 +112,13 @@ def test_from_fetch_to_acknowledgement() -> None:
     blobs = [data(0, 5), data(5, 5)]
     held = sum(len(blob) + BATCH_OVERHEAD for blob in blobs)
     assert arrive(copy, *blobs) == copy.held == held
-    assert copy.fetch_from == 10
+    assert copy.inlet.wanted == 10
     (first,) = send(copy)  # a new producer's first batch goes alone
     copy.acked(first, 70, 1.0, WALL)
-    assert (copy.position, copy.last_copied, slot.acknowledged_batches) == (5, 4, [(0, 70)])
+    assert (copy.headway.position, copy.headway.last_copied, slot.acknowledged_batches) == (5, 4, [(0, 70)])
     (second,) = send(copy)
     copy.acked(second, 75, 2.0, WALL)
-    assert (copy.position, copy.held, slot.released) == (10, 0, held)
+    assert (copy.headway.position, copy.held, slot.released) == (10, 0, held)
     assert copy.idle
     progress = progress_of(copy, 2.0, WALL)
     assert (progress.records_total, progress.bytes_total) == (10, len(b"".join(blobs)))
@@ -116,54 +129,54 @@ def test_from_fetch_to_acknowledgement() -> None:
 def test_an_answer_that_was_not_asked_for_changes_nothing() -> None:
     copy, _ = partition()
     assert copy.arrived(7, fetched(data(7)), 100, 0.0, WALL) == 0
-    assert (copy.fetch_from, copy.idle) == (0, True)
+    assert (copy.inlet.wanted, copy.idle) == (0, True)
 
 
 def test_what_carries_no_data_moves_the_position_but_not_past_what_waits() -> None:
     copy, _ = partition()
     arrive(copy, marker(0, 1, COMMIT), end=1)
-    assert (copy.position, copy.fetch_from, copy.last_copied) == (1, 1, None)
+    assert (copy.headway.position, copy.inlet.wanted, copy.headway.last_copied) == (1, 1, None)
     assert progress_of(copy, 0.0, WALL).lag_seconds == 0
     arrive(copy, data(1), marker(2, 1, COMMIT))
     arrive(copy, marker(3, 1, COMMIT))
-    assert copy.position == 1
+    assert copy.headway.position == 1
     (place,) = send(copy)
     arrive(copy, marker(4, 1, COMMIT))
     copy.acked(place, 0, 0.0, WALL)
-    assert (copy.position, copy.last_copied) == (5, 1)
+    assert (copy.headway.position, copy.headway.last_copied) == (5, 1)
 
 
 def test_fetching_waits_while_enough_is_held() -> None:
     blob = data(0, 1, 500)
     copy, _ = partition(max_held=2 * (len(blob) + BATCH_OVERHEAD))
     arrive(copy, blob)
-    assert not copy.full
+    assert not copy.inlet.full
     arrive(copy, data(1, 1, 500))
-    assert copy.full
-    assert copy.fetch_from is None
+    assert copy.inlet.full
+    assert copy.inlet.wanted is None
     (place,) = send(copy)
     copy.acked(place, 0, 0.0, WALL)
-    assert copy.fetch_from == 2
+    assert copy.inlet.wanted == 2
 
 
 def test_an_offset_is_chosen() -> None:
     copy, _ = partition(None)
-    assert copy.needs_start
+    assert copy.inlet.needs_start
     assert progress_of(copy, 0.0, WALL).state is TaskState.WAITING
-    copy.start_at(GoOn(offset=40), 0.0)
-    assert (copy.fetch_from, copy.position) == (40, 40)
-    assert copy.losses == []
+    copy.start_at(GoOn(offset=40, earliest=40), 0.0)
+    assert (copy.inlet.wanted, copy.headway.position) == (40, 40)
+    assert copy.headway.losses == []
 
 
 def test_a_gap_is_reported_and_does_not_touch_what_waits() -> None:
     copy, _ = partition()
     arrive(copy, data(0, 5))
-    copy.start_at(GoOn(offset=50, lost=(5, 50), reason="retention"), 0.0)
-    assert copy.losses == [Loss(topic="orders", partition=3, first=5, until=50, reason="retention")]
-    assert (copy.fetch_from, copy.position) == (50, 0)
+    copy.start_at(GoOn(offset=50, earliest=50, lost=(5, 50), reason="retention"), 0.0)
+    assert copy.headway.losses == [Loss(topic="orders", partition=3, first=5, until=50, reason="retention")]
+    assert (copy.inlet.wanted, copy.headway.position) == (50, 0)
     (place,) = send(copy)
     copy.acked(place, 0, 0.0, WALL)
-    assert copy.position == 50
+    assert copy.headway.position == 50
 
 
 def test_no_offset_may_be_chosen() -> None:
@@ -172,9 +185,9 @@ def test_no_offset_may_be_chosen() -> None:
     assert copy.trouble.words == "fetch orders-3: no policy"
     assert copy.trouble.failed
     assert slot.pauses == [FAILED_RETRY_S]
-    assert not copy.needs_start
+    assert not copy.inlet.needs_start
     copy.wake(FAILED_RETRY_S)
-    assert copy.needs_start
+    assert copy.inlet.needs_start
 
 
 def test_a_damaged_batch_is_fetched_again_before_it_counts_as_broken() -> None:
@@ -185,7 +198,7 @@ def test_a_damaged_batch_is_fetched_again_before_it_counts_as_broken() -> None:
     for attempt in range(CORRUPT_ATTEMPTS):
         assert copy.trouble.failed is False, attempt
         arrive(copy, bytes(damaged), now=now)
-        assert copy.fetch_from is None
+        assert copy.inlet.wanted is None
         now += 2
         copy.wake(now)
     assert copy.trouble.failed
@@ -208,10 +221,10 @@ def test_a_batch_that_cannot_be_unpacked_fails_after_what_is_before_it() -> None
     copy.acked(first, 0, 0.0, WALL)
     assert copy.take(0.0) is None
     assert "do not hold the 1 records" in (copy.trouble.words or "")
-    assert (copy.trouble.failed, copy.held, copy.position) == (True, 0, 1)
-    assert copy.fetch_from is None
+    assert (copy.trouble.failed, copy.held, copy.headway.position) == (True, 0, 1)
+    assert copy.inlet.wanted is None
     copy.wake(FAILED_RETRY_S)
-    assert copy.fetch_from == 1
+    assert copy.inlet.wanted == 1
 
 
 def test_a_batch_is_split_when_the_target_refuses_its_size() -> None:
@@ -227,7 +240,7 @@ def test_a_batch_is_split_when_the_target_refuses_its_size() -> None:
         copied += place.batch.count
         copy.acked(place, copied, 0.0, WALL)
         copy.adopt(ProducerId(8 + copied, 0))  # keeps one in flight
-    assert (copied, copy.position, copy.trouble.words) == (10, 10, None)
+    assert (copied, copy.headway.position, copy.trouble.words) == (10, 10, None)
 
 
 def test_one_record_that_is_too_large_fails_and_is_tried_again() -> None:
@@ -237,10 +250,10 @@ def test_one_record_that_is_too_large_fails_and_is_tried_again() -> None:
     copy.refused(place, refused(ErrorCode.MESSAGE_TOO_LARGE, "too large", ()), 0.0)
     assert copy.trouble.failed
     assert (copy.trouble.words or "").startswith("copy orders-3, offset 0 to A.orders-3: too large (MESSAGE_TOO_LARGE)")
-    assert (copy.idle, copy.held, copy.fetch_from) == (True, 0, None), "nothing of it takes room"
+    assert (copy.idle, copy.held, copy.inlet.wanted) == (True, 0, None), "nothing of it takes room"
     assert slot.pauses == [FAILED_RETRY_S]
     copy.wake(FAILED_RETRY_S)
-    assert copy.fetch_from == 0
+    assert copy.inlet.wanted == 0
     arrive(copy, data(0, 1, 1_000))
     (place,) = send(copy, FAILED_RETRY_S)
     assert place.batch.sequence == 0
@@ -258,12 +271,12 @@ def test_a_stuck_partition_makes_room_and_looks_again() -> None:
         now += slot.pauses[-1] + 0.01
         copy.wake(now)
     assert 1 < now < 4
-    assert copy.probing
+    assert copy.outlet.setbacks.any
     assert not copy.trouble.failed
-    while copy.fetch_from is None:
+    while copy.inlet.wanted is None:
         now += 0.1
         copy.wake(now)
-    assert copy.fetch_from == 0
+    assert copy.inlet.wanted == 0
 
 
 def test_what_the_target_may_have_is_given_back_too_and_packed_as_before() -> None:
@@ -279,7 +292,7 @@ def test_what_the_target_may_have_is_given_back_too_and_packed_as_before() -> No
             copy.refused(place, unanswered(ConnectionLost("gone")), now)
         now += 0.1
     assert copy.trouble.words == "copy orders-3, offsets 1 to 6 to A.orders-3: gone"
-    while copy.fetch_from is None:
+    while copy.inlet.wanted is None:
         now += 0.1
         copy.wake(now)
     arrive(copy, *tiny[:2])
@@ -294,9 +307,9 @@ def test_shedding_keeps_the_answers_that_come() -> None:
     arrive(copy, data(0), data(1))
     (place,) = send(copy)
     copy.shed()
-    assert (copy.held, copy.idle, copy.fetch_from) == (0, False, None)
+    assert (copy.held, copy.idle, copy.inlet.wanted) == (0, False, None)
     copy.acked(place, 0, 0.0, WALL)
-    assert (copy.position, copy.fetch_from, copy.idle) == (1, 1, True)
+    assert (copy.headway.position, copy.inlet.wanted, copy.idle) == (1, 1, True)
     assert slot.released == len(data(0) + data(1)) + 2 * BATCH_OVERHEAD
 
 
@@ -306,7 +319,7 @@ def test_what_was_shed_in_flight_and_refused_is_fetched_again() -> None:
     (place,) = send(copy)
     copy.shed()
     copy.refused(place, unanswered(ConnectionLost("gone")), 0.0)
-    assert (copy.idle, copy.fetch_from) == (True, 0)
+    assert (copy.idle, copy.inlet.wanted) == (True, 0)
     arrive(copy, data(0))
     (place,) = send(copy, 1.0)
     assert place.batch.sequence == 0
@@ -328,10 +341,10 @@ def test_a_batch_of_which_nothing_is_wanted_does_not_hold_up_the_position() -> N
     hollow = Batch(records=[Record(2, 0, b"k", b"v")], next_offset=9).encode()
     arrive(copy, hollow, data(9), data(10))
     places = send(copy)
-    assert copy.position == 9
+    assert copy.headway.position == 9
     copy.acked(places[0], 0, 0.0, WALL)
     copy.acked(send(copy)[0], 1, 0.0, WALL)
-    assert copy.position == 11
+    assert copy.headway.position == 11
 
 
 def test_a_remote_topic_that_stays_missing_fails_after_a_while() -> None:
@@ -358,9 +371,9 @@ def test_draining_keeps_only_what_was_sent() -> None:
     arrive(copy, data(0), data(1))
     (place,) = send(copy)
     copy.drain()
-    assert (copy.draining, copy.idle, copy.fetch_from) == (True, False, None)
+    assert (copy.inlet.closed, copy.idle, copy.inlet.wanted) == (True, False, None)
     copy.acked(place, 0, 0.0, WALL)
-    assert (copy.idle, copy.held, copy.position) == (True, 0, 1)
+    assert (copy.idle, copy.held, copy.headway.position) == (True, 0, 1)
     assert slot.released == len(data(0) + data(1)) + 2 * BATCH_OVERHEAD
 
 
@@ -376,11 +389,11 @@ def test_abandoning_gives_everything_back_once() -> None:
 def test_how_long_nothing_was_acknowledged() -> None:
     copy, _ = partition()
     arrive(copy, data(0), data(1))
-    assert copy.quiet_for(9.0) == 0
+    assert copy.outlet.quiet_for(9.0) == 0
     (place,) = send(copy, 10.0)
-    assert copy.quiet_for(13.0) == 3
+    assert copy.outlet.quiet_for(13.0) == 3
     copy.acked(place, 0, 14.0, WALL)
-    assert copy.quiet_for(20.0) == 0
+    assert copy.outlet.quiet_for(20.0) == 0
 
 
 def test_the_lag_in_seconds_is_the_age_of_what_waits() -> None:
@@ -415,3 +428,35 @@ def test_after_a_long_silence_one_batch_goes_alone() -> None:
     copy.acked(send(copy)[0], 0, 0.0, WALL)
     arrive(copy, *(data(offset) for offset in range(1, 5)))
     assert len(send(copy, 100.0)) == 1
+
+
+def test_what_was_seen_is_told_of_every_move() -> None:
+    copy, slot = partition()
+    arrive(copy, marker(0, 1, COMMIT), end=1)
+    arrive(copy, data(3, 2), marker(5, 1, COMMIT))  # compaction took 1 and 2
+    (place,) = send(copy)
+    copy.acked(place, 0, 0.0, WALL)
+    assert slot.seen == [(0, 1), (1, 6)]
+
+
+def test_what_retention_took_was_seen_to_be_empty_and_what_a_reset_jumps_over_was_not() -> None:
+    copy, slot = partition(5)
+    copy.start_at(GoOn(offset=90, earliest=40, lost=(5, 90), reason="retention"), 0.0)
+    assert (copy.headway.position, slot.seen) == (90, [(5, 40)])
+    copy, slot = partition(5)
+    arrive(copy, data(5, 5))
+    (place,) = send(copy)
+    copy.start_at(GoOn(offset=90, earliest=40, lost=(10, 90), reason="retention"), 0.0)
+    arrive(copy, data(90))
+    copy.acked(place, 0, 0.0, WALL)
+    assert (copy.headway.position, slot.seen) == (90, [(5, 40)])
+    (place,) = send(copy)
+    copy.acked(place, 5, 0.0, WALL)
+    assert slot.seen == [(5, 40), (90, 91)]
+
+
+def test_a_partition_of_a_new_topic_has_nothing_stored() -> None:
+    slot = Slot()
+    lease = PartitionLease(topic="orders", partition=3, remote_topic="A.orders", start_offset=0, made_anew=True)
+    copy = copy_of(lease, slot)
+    assert (copy.headway.position, copy.headway.stored, copy.begins_anew, copy.inlet.wanted) == (0, None, True, 0)

@@ -8,7 +8,7 @@ from mm2.core.client_settings import OffsetReset
 
 @pytest.mark.parametrize(("policy", "offset"), [(OffsetReset.EARLIEST, 10), (OffsetReset.LATEST, 90)])
 def test_nothing_is_stored(policy: OffsetReset, offset: int) -> None:
-    assert without_offset(policy, earliest=10, latest=90) == GoOn(offset=offset)
+    assert without_offset(policy, earliest=10, latest=90) == GoOn(offset=offset, earliest=10)
 
 
 def test_nothing_is_stored_and_no_policy() -> None:
@@ -34,7 +34,7 @@ def test_losses_are_told(policy: OffsetReset, wanted: int, offset: int, lost: tu
 
 @pytest.mark.parametrize("wanted", [10, 50, 90])
 def test_an_offset_that_is_there_again(wanted: int) -> None:
-    assert out_of_range(OffsetReset.NONE, wanted, earliest=10, latest=90) == GoOn(offset=wanted)
+    assert out_of_range(OffsetReset.NONE, wanted, earliest=10, latest=90) == GoOn(offset=wanted, earliest=10)
 
 
 @pytest.mark.parametrize("wanted", [5, 95])
