@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -47,6 +48,8 @@ def run(file: Path, clusters: tuple[str, ...]) -> int:
         return MISTAKE
     own = loaded.settings.own
     set_up(level=own.log_level, log_format=own.log_format, secrets=_secrets(loaded.settings))
+    gc.collect()
+    gc.freeze()  # all that was imported: looking through it again and again stops the event loop for 50 ms each time
     return asyncio.run(_Program(loaded.settings).run())
 
 

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 
 from mm2.config.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
@@ -14,18 +13,20 @@ from mm2.config.worker import StorageTopic
 from mm2.core import internal_topics
 from mm2.core.internal_topics import InternalTopic
 from mm2.core.lease import TaskState
+from mm2.core.plugins import PluginError
 from mm2.election.kafka_group import GroupSettings, KafkaGroup
 from mm2.election.protocol import Election, HeldByOther, Joined, Json, Lost, MemberInfo, Membership
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.cluster import Cluster
 from mm2.kafka.errors import ClusterError
 from mm2.kafka.internal_topics import WrongInternalTopic, ensure_internal_topic
+from mm2.node.checkpoint_tally import CheckpointTally
 from mm2.node.desk import Desk
-from mm2.node.progress import FlowProgress, worst
+from mm2.node.leadership import Leadership
+from mm2.node.progress import FlowProgress
 from mm2.node.published import FlowStatus, TaskStatus, TopicStatus
 from mm2.node.source_offsets import SourceOffsets
-from mm2.node.tasks.heartbeat import HeartbeatTask
-from mm2.node.tasks.source import SourceTask
+from mm2.node.tasks.checkpoint import reason_for_none
 
 log = logging.getLogger(__name__)
 
@@ -35,16 +36,8 @@ RETRY_LONGEST_MS = 10_000
 somebody may be waiting for it to come back."""
 
 
-@dataclass(slots=True)
-class _Leadership:
-    """What runs while this node leads the flow."""
-
-    heartbeat: HeartbeatTask | None
-    source: SourceTask | None
-
-
 class FlowRunner:
-    """Invariants: (A) source and heartbeat tasks run only while this node leads. (B) nothing that goes wrong in one
+    """Invariants: (A) the flow's tasks run only while this node leads. (B) nothing that goes wrong in one
     flow ends another, or the node."""
 
     def __init__(self, settings: FlowSettings, node_id: str, desk: Desk) -> None:
@@ -52,7 +45,8 @@ class FlowRunner:
         self._node_id = node_id
         self._desk = desk
         self._progress = FlowProgress()
-        self._leadership: _Leadership | None = None
+        self._tally = CheckpointTally()
+        self._leadership: Leadership | None = None
         self._membership: Membership | None = None
         self._trouble: str | None = "connecting"
         self._broken = False
@@ -66,8 +60,8 @@ class FlowRunner:
             began = asyncio.get_running_loop().time()
             try:
                 await self._serve()
-            except ClusterError as error:
-                self._note(str(error), broken=isinstance(error, WrongInternalTopic))
+            except (ClusterError, PluginError) as error:
+                self._note(str(error), broken=isinstance(error, WrongInternalTopic | PluginError))
             except Exception:
                 log.exception("%s: unexpected error, the flow starts again", self.settings.flow)
                 self._note("an unexpected error, see the log; the flow is started again", broken=True)
@@ -78,8 +72,8 @@ class FlowRunner:
     def drain(self) -> None:
         """Change nothing any more: the node is being drained."""
         self._draining = True
-        if self._leadership is not None and self._leadership.source is not None:
-            self._leadership.source.drain()
+        if self._leadership is not None:
+            self._leadership.drain()
 
     def _note(self, sentence: str, *, broken: bool = False) -> None:
         if sentence != self._trouble:
@@ -114,6 +108,7 @@ class FlowRunner:
         """Create and check the worker's three topics (mm2-compat §2.1). Raises ClusterError."""
         flow, storage = self.settings.flow, self.settings.storage
         timeout_ms = self.settings.source.admin_timeout_ms
+        admin = self.settings.admin_class(target)
         wanted: list[tuple[InternalTopic, StorageTopic]] = [
             (
                 internal_topics.source_offsets(flow, name=storage.offsets.name, partitions=storage.offsets.partitions),
@@ -127,7 +122,7 @@ class FlowRunner:
         ]
         found = [
             await ensure_internal_topic(
-                target,
+                admin,
                 topic,
                 replication_factor=how.replication_factor,
                 settings=dict(how.configs),
@@ -171,47 +166,34 @@ class FlowRunner:
         self._desk.wake()
 
     async def _lead(self, epoch: int, source: Cluster, target: Cluster, offsets: SourceOffsets) -> None:
-        settings = self.settings
-        leadership = self._leadership = _Leadership(
-            heartbeat=HeartbeatTask(settings, offsets_partitions=offsets.partitions, node_id=self._node_id)
-            if settings.heartbeats
-            else None,
-            source=SourceTask(
-                settings,
-                epoch=epoch,
-                desk=self._desk,
-                source=source,
-                target=target,
-                offsets=offsets,
-                progress=self._progress,
-                node_id=self._node_id,
-            )
-            if settings.enabled
-            else None,
+        leadership = self._leadership = Leadership(
+            self.settings,
+            epoch=epoch,
+            desk=self._desk,
+            source=source,
+            target=target,
+            offsets=offsets,
+            progress=self._progress,
+            tally=self._tally,
+            node_id=self._node_id,
         )
+        if self._draining:
+            leadership.drain()
         try:
-            async with asyncio.TaskGroup() as tasks:
-                if leadership.heartbeat is not None:
-                    tasks.create_task(leadership.heartbeat.run(), name=f"{settings.flow} heartbeat")
-                if leadership.source is not None:
-                    if self._draining:
-                        leadership.source.drain()
-                    tasks.create_task(leadership.source.run(), name=f"{settings.flow} source")
+            await leadership.run()
         finally:
-            if leadership.heartbeat is not None:
-                self._heartbeats += leadership.heartbeat.emitted
-            if leadership.source is not None and not self._draining:
-                leadership.source.close()
+            self._heartbeats += leadership.emitted
+            if not self._draining:
+                leadership.close()
             self._leadership = None
 
     # -- what is shown
 
     def status(self) -> FlowStatus:
         """The flow as this node sees it."""
-        source = self._leadership.source if self._leadership else None
-        heartbeat = self._leadership.heartbeat if self._leadership else None
-        topics = source.topics() if source else ()
-        tasks = (*(source.tasks() if source else ()), *((heartbeat.status(),) if heartbeat else ()))
+        leading = self._leadership
+        tasks = leading.tasks() if leading is not None else ()
+        topics = leading.topics() if leading is not None else ()
         membership = self._membership
         state, reasons = self._state(tasks, topics), self._reasons(topics)
         if state is TaskState.WAITING and not reasons:
@@ -221,14 +203,18 @@ class FlowRunner:
             enabled=self.settings.enabled,
             state=state,
             leader=membership.leader_node if isinstance(membership, Joined) else None,
-            is_leader=self._leadership is not None,
+            is_leader=leading is not None,
             epoch=membership.generation if isinstance(membership, Joined) else -1,
             reasons=tuple(reasons),
             tasks=tasks,
             topics=topics,
             batches=self._progress.batches,
             losses=self._progress.losses,
-            heartbeats_total=self._heartbeats + (heartbeat.emitted if heartbeat else 0),
+            heartbeats_total=self._heartbeats + (leading.emitted if leading is not None else 0),
+            groups=leading.groups if leading is not None else (),
+            group_reasons=self._group_reasons(),
+            checkpoint_latency=self._tally.latency_by_group,
+            skipped=self._tally.skipped_by_topic,
         )
 
     def _state(self, tasks: tuple[TaskStatus, ...], topics: tuple[TopicStatus, ...]) -> TaskState:
@@ -238,32 +224,38 @@ class FlowRunner:
             return TaskState.DRAINING
         if self._leadership is None or self._trouble is not None:
             return TaskState.WAITING
-        source = self._leadership.source
-        if source is not None and source.trouble is not None:
-            return TaskState.WAITING
-        return worst([*(task.state for task in tasks), *(topic.state for topic in topics)])
+        return self._leadership.state(tasks, topics)
 
     def _reasons(self, topics: tuple[TopicStatus, ...]) -> list[str]:
         reasons = []
         if self._trouble is not None:
             reasons.append(self._trouble)
-        match self._membership:
-            case Joined(is_leader=False, leader_node=leader):
-                reasons.append(f"node {leader} runs this flow; this node waits to take over when it leaves")
-            case Lost(reason=reason) | HeldByOther(reason=reason):
-                reasons.append(reason)
+        reasons += self._elsewhere()
         if self._leadership is not None:
-            if self._leadership.source is not None and self._leadership.source.trouble is not None:
-                reasons.append(self._leadership.source.trouble)
-            if self._leadership.source is not None:
-                reasons += self._leadership.source.warnings
-            if self._leadership.heartbeat is not None and self._leadership.heartbeat.trouble is not None:
-                reasons.append(self._leadership.heartbeat.trouble)
+            reasons += self._leadership.reasons()
         for topic in topics:
             if topic.error is not None:
                 reasons.append(f"topic {topic.topic}: {topic.error}")
             reasons += [p.error for p in topic.partitions if p.state is TaskState.FAILED and p.error is not None]
         return reasons
+
+    def _elsewhere(self) -> list[str]:
+        """Why this node does not lead, where that is nothing to be repaired here."""
+        match self._membership:
+            case Joined(is_leader=False, leader_node=leader):
+                return [f"node {leader} runs this flow; this node waits to take over when it leaves"]
+            case Lost(reason=reason) | HeldByOther(reason=reason):
+                return [reason]
+        return []
+
+    def _group_reasons(self) -> tuple[str, ...]:
+        """Why /flows/…/groups shows less than everything."""
+        none = reason_for_none(self.settings)
+        if none is not None:
+            return (none,)
+        if self._leadership is not None:
+            return self._leadership.group_reasons
+        return tuple(self._elsewhere() or ([] if self._trouble is None else [self._trouble]))
 
 
 def _leader_runs_all(members: Mapping[str, MemberInfo]) -> dict[str, Json]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from mm2.core.exact_offset_records import UNKNOWN_IDS, TopicIds
 from mm2.core.lease import BatchCount, Loss, PartitionProgress, SlotProgress, TaskState
 from mm2.core.names import TopicPartition
 from mm2.node.published import PartitionStatus, TopicStatus
@@ -28,12 +29,14 @@ def worst(states: Iterable[TaskState], default: TaskState = TaskState.RUNNING) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicatedTopic:
-    """A topic the flow replicates: its partitions, its name on the target, and what keeps it from being copied."""
+    """A topic the flow replicates: its partitions, its name on the target, and what keeps it from being copied.
+    ``topic_ids``: which topics of these names were there."""
 
     topic: str
     remote_topic: str
     partitions: int
     error: str | None = None
+    topic_ids: TopicIds = UNKNOWN_IDS
 
 
 class FlowProgress:

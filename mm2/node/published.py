@@ -5,7 +5,9 @@ The node replaces these values; whoever reads them gets a consistent picture wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from mm2.core.lease import BatchCount, Loss, TaskState
 from mm2.core.names import Flow
@@ -58,9 +60,73 @@ class TaskStatus:
     error: str | None
 
 
+class GroupState(StrEnum):
+    """What becomes of a consumer group of the source, or of one of its partitions (contract: REST)."""
+
+    TRANSLATED = "TRANSLATED"
+    PARTLY_TRANSLATED = "PARTLY_TRANSLATED"
+    TOO_OLD = "TOO_OLD"
+    NOT_REPLICATED = "NOT_REPLICATED"
+    NOT_COMMITTED = "NOT_COMMITTED"
+    ACTIVE = "ACTIVE"
+    FILTERED = "FILTERED"
+    FAILED = "FAILED"
+    WAITING = "WAITING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPartitionStatus:
+    """One partition a group has committed on the source. ``reason`` says in a sentence why ``state`` is what it is.
+
+    ``source_offset``: the group's. ``translated_offset``: where it would go on in ``remote_topic``; ``exact`` when no
+    record is read again there, else records of up to ``read_again`` source offsets are. ``checkpoint``: source and
+    target offset of the last one written. ``target_offset``: what the group has committed on the target. ``sync``:
+    what group offset sync made of it, in a sentence. None: not known, or there is none.
+    """
+
+    topic: str
+    partition: int
+    remote_topic: str | None
+    state: GroupState
+    reason: str
+    source_offset: int | None = None
+    translated_offset: int | None = None
+    exact: bool | None = None
+    read_again: int | None = None
+    checkpoint: tuple[int, int] | None = None
+    target_offset: int | None = None
+    sync: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStatus:
+    """One consumer group of the source, and in a sentence why ``state`` is what it is. ``source_state`` and
+    ``target_state`` are Kafka's words; None: not known, or the target has no such group."""
+
+    group: str
+    state: GroupState
+    reason: str
+    source_state: str | None = None
+    target_state: str | None = None
+    partitions: tuple[GroupPartitionStatus, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """Observations of a time since the node started, and their sum in seconds."""
+
+    count: int = 0
+    seconds: float = 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowStatus:
-    """``leader``: node id or None. ``reasons``: one sentence for each thing that keeps the flow from running well."""
+    """``leader``: node id or None. ``reasons``: one sentence for each thing that keeps the flow from running well.
+
+    ``groups`` are made while one goes through them: there may be 100,000 partitions in them. ``group_reasons``: why
+    there are none, or why they are not quite what they should be. ``checkpoint_latency``: by group, from a checkpoint's
+    timestamp to its acknowledgement. ``skipped``: records that could not be read, by internal topic.
+    """
 
     flow: Flow
     enabled: bool
@@ -74,6 +140,10 @@ class FlowStatus:
     batches: tuple[BatchCount, ...] = ()
     losses: tuple[Loss, ...] = ()
     heartbeats_total: int = 0
+    groups: Iterable[GroupStatus] = ()
+    group_reasons: tuple[str, ...] = ()
+    checkpoint_latency: Mapping[str, Latency] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

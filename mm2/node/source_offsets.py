@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 
 from mm2.core.client_settings import IsolationLevel
-from mm2.core.connect_offsets import SourceKey, decode_key, decode_position
+from mm2.core.connect_offsets import SourceKey, decode_key, decode_offset
 from mm2.core.formats import FormatError
 from mm2.core.names import TopicPartition
 from mm2.kafka.cluster import Cluster
@@ -29,6 +30,7 @@ class SourceOffsets:
         self._source_alias = source_alias
         self._log = CompactedLog(cluster, topic, isolation=IsolationLevel.READ_COMMITTED, purpose="source offsets")
         self._positions: dict[TopicPartition, int | None] = {}
+        self._beginnings: Counter[TopicPartition] = Counter()
         self._skipped = 0
         self._reading = asyncio.Lock()
 
@@ -39,11 +41,24 @@ class SourceOffsets:
                 try:
                     key = decode_key(record.key)
                     if isinstance(key, SourceKey) and key.cluster == self._source_alias:
-                        self._positions[TopicPartition(key.topic, key.partition)] = decode_position(record.value)
+                        self._take(TopicPartition(key.topic, key.partition), decode_offset(record.value))
                 except FormatError as error:
                     self._skipped += 1
                     log.warning("%s: skipped record %d so far that is not ours: %s", self._topic, self._skipped, error)
 
+    def _take(self, partition: TopicPartition, offset: int | None) -> None:
+        self._positions[partition] = None if offset is None else max(0, offset + 1)
+        if offset is not None and offset < 0:
+            self._beginnings[partition] += 1
+
     def position(self, partition: TopicPartition) -> int | None:
-        """The next source offset to copy; None: nothing is stored, auto.offset.reset decides."""
+        """The next source offset to copy; None: nothing is stored, auto.offset.reset decides.
+
+        0 also where -1 is stored, which to Java is the same as nothing: we write it of topics made anew (C of
+        `flows.offsets`), whose beginning is wanted whatever auto.offset.reset says.
+        """
         return self._positions.get(partition)
+
+    def beginnings(self, partition: TopicPartition) -> int:
+        """How often a lane stored that it begins with a topic made anew, as far as that was read."""
+        return self._beginnings[partition]

@@ -11,17 +11,19 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from mm2.config.settings import NodeSettings
 from mm2.core.lease import TaskState
+from mm2.core.names import Flow
 from mm2.node.desk import Desk
 from mm2.node.engine_process import EngineProcess, spark_settings
 from mm2.node.flow import FlowRunner
 from mm2.node.lanes import LaneBoard
 from mm2.node.published import FlowStatus, NodeStatus
+from mm2.node.shared_remote_topics import shared_remote_topics
 
 log = logging.getLogger("mm2.node")
 
@@ -52,13 +54,14 @@ class Node:
         self._engine: EngineProcess | None = None
         self.flows = [FlowRunner(flow, self.node_id, self.desk) for flow in settings.flows]
         self._tasks: list[asyncio.Task[None]] = []
+        self._shared: Mapping[Flow, str] = {}
         self.published = self._status()
 
     async def start(self, lease_url: str) -> None:
         """Start everything and return; it goes on in tasks of its own. ``lease_url``: where ``desk`` is served."""
         self.desk.url = lease_url
-        self._spawn(self._watch_leases(), "watch leases")
-        self._spawn(self._publish(), "publish")
+        self._spawn(self._keep(self._watch_leases, WATCH_EVERY_S), "watch leases")
+        self._spawn(self._keep(self._publish, PUBLISH_EVERY_S), "publish")
         for flow in self.flows:
             self._spawn(flow.run(), f"flow {flow.settings.flow}")
         if any(flow.settings.enabled for flow in self.flows):
@@ -92,11 +95,12 @@ class Node:
         trouble = self._engine.trouble if self._engine is not None else None
         if self._engine is not None and engine is None and trouble is None:
             trouble = "the Spark engine is starting"  # its process runs, Spark has not said so yet
+        flows = [self._with_trouble(flow.status(), trouble) for flow in self.flows]
         return NodeStatus(
             node_id=self.node_id,
             version=self._version,
             started_at=self._started_at,
-            flows=tuple(self._with_trouble(flow.status(), trouble) for flow in self.flows),
+            flows=tuple(self._with_shared_topics(flows)),
             spark_ui=engine.spark_ui if engine else None,
         )
 
@@ -135,6 +139,16 @@ class Node:
             return status
         return replace(status, state=TaskState.WAITING, reasons=(*status.reasons, trouble))
 
+    def _with_shared_topics(self, flows: Sequence[FlowStatus]) -> Iterator[FlowStatus]:
+        """Two flows that write one remote topic both say so."""
+        shared = shared_remote_topics(flows)
+        for flow in shared.keys() - self._shared.keys():
+            log.warning("%s: %s", flow, shared[flow])
+        self._shared = shared
+        for status in flows:
+            sentence = shared.get(status.flow)
+            yield status if sentence is None else replace(status, reasons=(*status.reasons, sentence))
+
     def _spawn(self, work: Coroutine[None, None, None], name: str) -> None:
         self._tasks.append(asyncio.create_task(work, name=name))
 
@@ -142,14 +156,19 @@ class Node:
         self.desk.board.engine_lost(time.monotonic())
         self.desk.wake()
 
-    async def _publish(self) -> None:
-        while True:
-            self.published = self._status()
-            await asyncio.sleep(PUBLISH_EVERY_S)
+    def _publish(self) -> None:
+        self.published = self._status()
 
-    async def _watch_leases(self) -> None:
+    def _watch_leases(self) -> None:
+        for sentence in self.desk.board.expire(time.monotonic()):
+            log.warning("%s", sentence)
+            self.desk.wake()
+
+    async def _keep(self, work: Callable[[], None], every_s: float) -> None:
+        """Do it again and again, whatever happens: a picture that stands still would look as if all were well."""
         while True:
-            for sentence in self.desk.board.expire(time.monotonic()):
-                log.warning("%s", sentence)
-                self.desk.wake()
-            await asyncio.sleep(WATCH_EVERY_S)
+            try:
+                work()
+            except Exception:
+                log.exception("unexpected error; it is tried again in %g s", every_s)
+            await asyncio.sleep(every_s)

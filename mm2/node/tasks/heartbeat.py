@@ -53,10 +53,11 @@ class HeartbeatTask:
     async def _ensure_topic(self, cluster: Cluster) -> None:
         topic = internal_topics.heartbeats(self._settings.policy)
         factor = self._settings.heartbeat.heartbeats_topic_replication_factor
+        admin = self._settings.admin_class(cluster)
         backoff = Backoff(1_000, 30_000)
         while True:
             try:
-                await ensure_internal_topic(cluster, topic, replication_factor=factor)
+                await ensure_internal_topic(admin, topic, replication_factor=factor)
             except ClusterError as error:
                 self._trouble = f"create topic {topic.name}: {error}"
                 log.warning("%s: %s", self._settings.flow, self._trouble)

@@ -8,28 +8,25 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from mm2.config.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment import spread
-from mm2.core.internal_topics import InternalTopic, Side, offset_syncs
-from mm2.core.lease import OffsetsLease, OffsetSyncsLease, PartitionLease, SlotLease, TaskState
+from mm2.core.lease import SlotLease, TaskState
 from mm2.core.names import TopicPartition
-from mm2.kafka.backoff import Backoff
+from mm2.core.replication_filter import ReplicationFilter
+from mm2.kafka.admin import ClusterAdmin
 from mm2.kafka.cluster import Cluster
 from mm2.kafka.errors import ClusterError
-from mm2.kafka.internal_topics import ensure_internal_topic
 from mm2.node.desk import Desk
+from mm2.node.discovery import TopicDiscovery
 from mm2.node.progress import FlowProgress
 from mm2.node.published import TaskStatus, TopicStatus
-from mm2.node.remote_topics import Discovery, RemoteTopics
+from mm2.node.remote_topics import Discovery
+from mm2.node.slot_leases import SlotLeases
 from mm2.node.slots import SlotTable
 from mm2.node.source_offsets import SourceOffsets
+from mm2.node.topic_syncs import TopicSyncs
 
 log = logging.getLogger(__name__)
-
-SOON_S = 15.0
-"""A topic that could not be created is tried again this often, whatever refresh.topics.interval.seconds says: its cause
-(too few brokers, a missing permission) is usually being repaired by somebody who is waiting."""
 
 RESTART_SLOT_S = 30.0
 """A slot that failed as a whole shows why for this long and is tried again: long enough to be seen, and to not burn CPU
@@ -40,8 +37,7 @@ SETTLE_EVERY_S = 1.0
 
 
 class SourceTask:
-    """Runs under one leadership (``epoch``) from start to close. ``trouble`` keeps it from going on; ``warnings`` are
-    what a person should know though it runs."""
+    """Runs under one leadership (``epoch``) from start to close. ``trouble`` keeps it from going on."""
 
     def __init__(  # the pieces of one leadership; the flow owns the clusters
         self,
@@ -61,26 +57,35 @@ class SourceTask:
         self._desk = desk
         self._source = source
         self._target = target
-        self._offsets = offsets
         self._progress = progress
         self._node_id = node_id
-        self._remote_topics = RemoteTopics(settings, source, target)
-        self._discovery: Discovery | None = None
+        chosen = ReplicationFilter(
+            flow=settings.flow,
+            policy=settings.policy,
+            selects=settings.topic_filter,
+            replicate_heartbeats=settings.source.heartbeats_replication_enabled,
+        )
+        admin: ClusterAdmin = settings.admin_class(target)
+        self._discovery = TopicDiscovery(settings, settings.admin_class(source), admin, chosen)
+        self._syncs = TopicSyncs(settings, source, admin, self._discovery, chosen)
+        self._leases = SlotLeases(settings, admin, offsets, epoch=epoch)
         self._assignment: dict[TopicPartition, int] = {}
+        self._spread_evenly: tuple[TopicPartition, ...] | None = None
         self._table = SlotTable()
         self._granted: dict[int, frozenset[TopicPartition]] = {}
         self._restarts: dict[int, int] = {}
         self._failed_at: dict[int, float] = {}
+        self._made_anew: set[str] = set()  # topics that lanes have not been told of
         self._draining = False
-        self.warnings: list[str] = []
-        self._discovering: str | None = "looking for topics"  # what is wrong there, None when nothing is
+        self._lane_warnings: list[str] = []
         self._granting: str | None = None
 
     async def run(self) -> None:
-        """Discover and settle until cancelled."""
+        """Discover, sync and settle until cancelled."""
         self._desk.register(self._flow, self._fresh_lease)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._keep_discovering(), name=f"{self._flow} discover")
+            group.create_task(self._discovery.run(self._take), name=f"{self._flow} discover")
+            group.create_task(self._syncs.run(), name=f"{self._flow} topic syncs")
             group.create_task(self._keep_settled(), name=f"{self._flow} settle")
 
     def drain(self) -> None:
@@ -96,74 +101,29 @@ class SourceTask:
     @property
     def trouble(self) -> str | None:
         """What keeps the task as a whole from its work, None when nothing does."""
-        return self._discovering or self._granting
+        return self._discovery.trouble or self._granting
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a person should know though the task runs."""
+        return list(dict.fromkeys(self._lane_warnings + self._leases.warnings)) + self._syncs.warnings
 
     def _warn(self, before: str | None, sentence: str) -> str:
         if sentence != before:
             log.warning("%s: %s", self._flow, sentence)
         return sentence
 
-    # -- discovery
-
-    async def _keep_discovering(self) -> None:
-        backoff = Backoff(1_000, 10_000)  # a round costs both clusters a full metadata answer
-        await self._ensure_offset_syncs(backoff)
-        first = True
-        while True:
-            try:
-                async with asyncio.timeout(self._settings.source.admin_timeout_ms / 1000 * 2):
-                    discovery = await self._remote_topics.discover()
-            except (ClusterError, TimeoutError) as error:
-                words = error or "the clusters did not answer in time (admin.timeout.ms)"
-                self._discovering = self._warn(self._discovering, f"discover topics: {words}")
-                await asyncio.sleep(backoff.next())
-                continue
-            backoff.reset()
-            self._discovering = None
-            self._take(discovery)
-            await asyncio.sleep(self._pause(discovery, soon=first))
-            first = False
-
-    def _pause(self, discovery: Discovery, *, soon: bool) -> float:
-        """Seconds until the next round; ``soon`` after the first, which came before the other flows of this node had
-        made their heartbeats topics."""
-        source = self._settings.source
-        seconds = source.refresh_topics_interval_seconds
-        interval = float(seconds) if source.refresh_topics_enabled and seconds >= 0 else 86_400.0  # once a day: never
-        return min(interval, SOON_S) if soon or discovery.troubled else interval
-
-    async def _ensure_offset_syncs(self, backoff: Backoff) -> None:
-        if not self._settings.source.emit_offset_syncs_enabled:
+    async def _take(self, discovery: Discovery) -> None:
+        """Spread over slots what was found, unless that changes nothing any more."""
+        self._made_anew |= self._leases.discovered(discovery)
+        if discovery.partitions == self._spread_evenly:
             return
-        topic = self._offset_syncs_topic()
-        cluster = self._source if topic.side is Side.SOURCE else self._target
-        while True:
-            try:
-                await cluster.metadata(())  # a cluster that is away is said at once, not after a minute of trying
-                await ensure_internal_topic(
-                    cluster,
-                    topic,
-                    replication_factor=self._settings.source.offset_syncs_topic_replication_factor,
-                )
-            except ClusterError as error:
-                self._discovering = self._warn(self._discovering, f"create the offset-syncs topic: {error}")
-                await asyncio.sleep(backoff.next())
-            else:
-                backoff.reset()
-                return
-
-    def _take(self, discovery: Discovery) -> None:
-        before = self._discovery
-        if before is not None:
-            gone = {t.topic for t in before.topics} - {t.topic for t in discovery.topics}
-            for name in sorted(gone):
-                log.info("%s: topic %s is gone from the source; its remote topic stays", self._flow, name)
-        for topic in discovery.topics:
-            if topic.error is not None and (before is None or topic not in before.topics):
-                log.warning("%s: topic %s: %s", self._flow, topic.topic, topic.error)
-        self._discovery = discovery
-        slots = spread(discovery.partitions, tasks_max=self._settings.source.tasks_max, previous=self._assignment)
-        self._assignment = {partition: slot for slot, partitions in enumerate(slots) for partition in partitions}
+        slots = await asyncio.to_thread(  # a tenth of a second for 10,000 partitions: too long for leases to wait
+            spread, discovery.partitions, tasks_max=self._settings.source.tasks_max, previous=self._assignment
+        )
+        assignment = {partition: slot for slot, partitions in enumerate(slots) for partition in partitions}
+        self._spread_evenly = discovery.partitions if assignment == self._assignment else None
+        self._assignment = assignment
         self._table.assign(dict(enumerate(slots)))
         self._desk.wake()
 
@@ -191,9 +151,9 @@ class SourceTask:
                 continue
             self._progress.take(report.session, report.slot)
             for warning in report.slot.warnings:
-                if warning not in self.warnings:
+                if warning not in self._lane_warnings:
                     log.warning("%s: %s", self._flow, warning)
-                    self.warnings.append(warning)
+                    self._lane_warnings.append(warning)
             if report.current:
                 running = [p for p in report.slot.partitions if p.state is not TaskState.STOPPED]
                 self._table.heard(slot, [TopicPartition(p.topic, p.partition) for p in running])
@@ -208,15 +168,18 @@ class SourceTask:
                 del self._failed_at[slot]
                 self._restarts[slot] = self._restarts.get(slot, 0) + 1
                 log.warning("%s: slot %d is started again: it had failed: %s", self._flow, slot, report.slot.error)
-                await self._offsets.refresh()
+                await self._leases.refresh()
                 self._desk.put(self._lease(slot))
 
     async def _grant(self) -> None:
         grants = self._table.grants()
         changed = {slot: parts for slot, parts in grants.items() if parts != self._granted.get(slot, frozenset())}
+        if self._made_anew:  # the lanes that copy these are told, and look for themselves
+            changed |= {s: parts for s, parts in grants.items() if any(one.topic in self._made_anew for one in parts)}
         if not changed:
             return
-        await self._offsets.refresh()
+        await self._leases.refresh()
+        self._made_anew.clear()
         for slot, partitions in changed.items():
             self._granted[slot] = partitions
             self._desk.put(self._lease(slot))
@@ -228,62 +191,18 @@ class SourceTask:
         """The lease of a slot whose lane begins (again): what it was granted, from what is stored now."""
         if slot not in self._granted:
             return None
-        await self._offsets.refresh()
+        await self._leases.refresh()
         return self._lease(slot) if slot in self._granted else None
 
     def _lease(self, slot: int) -> SlotLease:
-        clients, settings = self._settings.clients, self._settings
-        return SlotLease(
-            flow=self._flow,
-            slot=slot,
-            epoch=self._epoch,
-            restart=self._restarts.get(slot, 0),
-            source=clients.of(ClientRole.REPLICATION_CONSUMER, slot),
-            fetch=clients.fetch,
-            target=clients.of(ClientRole.RECORDS, slot),
-            produce=clients.produce,
-            offsets=OffsetsLease(
-                client=clients.of(ClientRole.OFFSETS),
-                topic=settings.storage.offsets.name,
-                partitions=self._offsets.partitions,
-                flush_interval_ms=settings.worker.offset_flush_interval_ms,
-            ),
-            offset_syncs=self._offset_syncs_lease(slot),
-            partitions=tuple(
-                PartitionLease(
-                    topic=partition.topic,
-                    partition=partition.partition,
-                    remote_topic=settings.policy.format_remote_topic(self._flow.source, partition.topic),
-                    start_offset=self._offsets.position(partition),
-                )
-                for partition in sorted(self._granted[slot])
-            ),
-            drain=self._draining,
-        )
-
-    def _offset_syncs_lease(self, slot: int) -> OffsetSyncsLease | None:
-        if not self._settings.source.emit_offset_syncs_enabled:
-            return None
-        topic = self._offset_syncs_topic()
-        role = (
-            ClientRole.OFFSET_SYNCS_SOURCE_PRODUCER
-            if topic.side is Side.SOURCE
-            else ClientRole.OFFSET_SYNCS_TARGET_PRODUCER
-        )
-        return OffsetSyncsLease(
-            client=self._settings.clients.of(role, slot),
-            topic=topic.name,
-            lag_max=self._settings.source.offset_lag_max,
-        )
-
-    def _offset_syncs_topic(self) -> InternalTopic:
-        return offset_syncs(self._settings.policy, self._flow, Side(self._settings.source.offset_syncs_topic_location))
+        return self._leases.lease(slot, self._granted[slot], restart=self._restarts.get(slot, 0), drain=self._draining)
 
     # -- what is shown
 
     def topics(self) -> tuple[TopicStatus, ...]:
         """Every replicated topic with its partitions."""
-        if self._discovery is None:
+        discovery = self._discovery.latest
+        if discovery is None:
             return ()
         states: dict[TopicPartition, tuple[TaskState, str | None]] = {}
         for slot in self._granted:
@@ -292,7 +211,7 @@ class SourceTask:
                 key = TopicPartition(p.topic, p.partition)
                 if p.state is not TaskState.STOPPED or key not in states:  # another slot may run it by now
                     states[key] = (p.state, p.error)
-        return self._progress.topics(self._discovery.topics, states)
+        return self._progress.topics(discovery.topics, states)
 
     def tasks(self) -> tuple[TaskStatus, ...]:
         """One source task a slot."""

@@ -1,0 +1,24 @@
+"""Flows of a test's own, at the price of a few topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.checkpoints.flow import CheckpointFlow
+from tests.lab.cluster import KafkaCluster
+
+NewFlow = Callable[..., CheckpointFlow]
+
+
+@pytest.fixture
+def new_flow(cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path: Path) -> NewFlow:
+    """Makes a flow between the shared clusters; ``lines`` are added to its file."""
+
+    def new(lines: str = "", **options: Any) -> CheckpointFlow:
+        return CheckpointFlow(cluster_a, cluster_b, tmp_path, lines, **options)
+
+    return new
