@@ -105,6 +105,18 @@ def _flow_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
         "1 for the state a task is in, 0 for the others.",
         labels=(*FLOW, "task", "kind", "node", "state"),
     )
+    checkpoints = SummaryMetricFamily(
+        "mm2_checkpoint_latency_seconds",
+        "Seconds from reading a group's offset on the source to the acknowledgement of its checkpoint by the target;"
+        " one observation a checkpoint.",
+        labels=(*FLOW, "group"),
+    )
+    skipped = CounterMetricFamily(
+        "mm2_internal_records_skipped",
+        "Records of internal topics that could not be read (garbage, versions of a later release), since the node"
+        " started.",
+        labels=(*FLOW, "topic"),
+    )
     leader = GaugeMetricFamily("mm2_node_is_leader", "1 while this node leads the flow, else 0.", labels=FLOW)
     for flow in flows:
         name = (flow.flow.source, flow.flow.target)
@@ -114,10 +126,14 @@ def _flow_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
             lost.add_metric((*name, remote_topic, str(partition)), count)
         heartbeats.add_metric(name, flow.heartbeats_total)
         leader.add_metric(name, flow.is_leader)
+        for group, latency in flow.checkpoint_latency.items():
+            checkpoints.add_metric((*name, group), latency.count, latency.seconds)
+        for topic, count in flow.skipped.items():
+            skipped.add_metric((*name, topic), count)
         for task in flow.tasks:
             for state in TaskState:
                 states.add_metric((*name, task.id, task.kind, task.node, state), task.state is state)
-    return iter((batches, lost, heartbeats, states, leader))
+    return iter((batches, lost, heartbeats, states, leader, checkpoints, skipped))
 
 
 def _lost(flow: FlowStatus) -> dict[tuple[str, int], int]:

@@ -18,15 +18,17 @@ from pydantic import TypeAdapter
 
 from mm2.node.published import NodeStatus
 from mm2.rest.docs_page import docs_page
+from mm2.rest.group_shapes import GroupsShape, groups_json
 from mm2.rest.health import UP, health
 from mm2.rest.metrics import NodeCollector
-from mm2.rest.shapes import FlowShape, HealthShape
+from mm2.rest.shapes import FlowShape, HealthShape, UnknownShape
 
 GZIP_FROM_BYTES = 1_400
 """About one network packet: a shorter answer does not arrive any earlier when compressed."""
 
 _FLOWS = TypeAdapter(tuple[FlowShape, ...])
 _HEALTH = TypeAdapter(HealthShape)
+_UNKNOWN = TypeAdapter(UnknownShape)
 
 
 def public_app(published: Callable[[], NodeStatus]) -> FastAPI:
@@ -64,6 +66,25 @@ def public_app(published: Callable[[], NodeStatus]) -> FastAPI:
         """Every flow this node knows, also those that only send heartbeats."""
         body = _FLOWS.dump_json(tuple(map(FlowShape.of, published().flows)))
         return _packed(body, "application/json", accept_encoding)
+
+    @app.get(
+        "/flows/{source}/{target}/groups",
+        summary="What becomes of the source's consumer groups, and why",
+        response_model=GroupsShape,
+        responses={status.HTTP_404_NOT_FOUND: {"model": UnknownShape, "description": "There is no such flow"}},
+    )
+    def groups(
+        source: str, target: str, accept_encoding: Annotated[str, Header(include_in_schema=False)] = ""
+    ) -> Response:
+        """Every group with its committed offsets, what they are on the target, and what group offset sync did."""
+        known = published().flows
+        flow = next((one for one in known if (one.flow.source, one.flow.target) == (source, target)), None)
+        if flow is None:
+            others = ", ".join(str(one.flow) for one in known) or "none"
+            sentence = f"there is no flow {source}->{target} on this node; its flows: {others}"
+            body = _UNKNOWN.dump_json(UnknownShape(detail=sentence))
+            return Response(body, status.HTTP_404_NOT_FOUND, media_type="application/json")
+        return _packed(groups_json(flow), "application/json", accept_encoding)
 
     @app.get("/metrics", summary="Prometheus metrics", response_class=Response)
     def metrics(accept_encoding: Annotated[str, Header(include_in_schema=False)] = "") -> Response:

@@ -133,3 +133,10 @@ class FlowShape:
             topics=tuple(map(TopicShape.of, status.topics)),
             losses=tuple(map(LossShape.of, status.losses)),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownShape:
+    """What was asked for is not there."""
+
+    detail: Annotated[str, Field(description="a sentence that says what there is instead")]

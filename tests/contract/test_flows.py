@@ -96,6 +96,6 @@ async def test_a_long_answer_is_compressed_for_who_takes_it(serve: Serve) -> Non
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-@pytest.mark.parametrize("path", ["/flows", "/health", "/health/live", "/metrics", "/docs"])
+@pytest.mark.parametrize("path", ["/flows", "/flows/A/B/groups", "/health", "/health/live", "/metrics", "/docs"])
 async def test_nothing_can_be_written(serve: Serve, method: str, path: str) -> None:
     assert (await (await serve(node())).request(method, path)).status_code == 405

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mm2.core.lease import TaskState
 from mm2.core.names import Flow
-from mm2.node.published import NodeStatus
+from mm2.node.published import Latency, NodeStatus
 from tests.contract.conftest import Serve
 from tests.contract.samples import LOSS, flow, heartbeat_flow, node, partition, topic, wide_node
 
@@ -30,7 +30,10 @@ A_ORDERS_0 = {"source": "A", "target": "B", "topic": "A.orders", "partition": "0
 
 
 async def test_names_labels_and_values(serve: Serve) -> None:
-    answer = await (await serve(node(flow(losses=(LOSS,)), heartbeat_flow()))).get("/metrics")
+    checkpoints = {"g1": Latency(count=4, seconds=0.5)}
+    skipped = {"mm2-offset-syncs.B.internal": 2}
+    replicating = flow(losses=(LOSS,), checkpoint_latency=checkpoints, skipped=skipped)
+    answer = await (await serve(node(replicating, heartbeat_flow()))).get("/metrics")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     found = series(answer.text)
@@ -47,6 +50,9 @@ async def test_names_labels_and_values(serve: Serve) -> None:
         labelled("mm2_source_lost_records_total", **A_ORDERS_0): 15,
         labelled("mm2_source_batches_total", **a_b, path="pass-through", reason=""): 42,
         labelled("mm2_source_batches_total", **a_b, path="rebatch", reason="compaction"): 3,
+        labelled("mm2_checkpoint_latency_seconds_sum", **a_b, group="g1"): 0.5,
+        labelled("mm2_checkpoint_latency_seconds_count", **a_b, group="g1"): 4,
+        labelled("mm2_internal_records_skipped_total", **a_b, topic="mm2-offset-syncs.B.internal"): 2,
         labelled("mm2_heartbeats_total", **a_b): 5,
         labelled("mm2_heartbeats_total", source="B", target="A"): 0,
         labelled("mm2_node_is_leader", **a_b): 1,

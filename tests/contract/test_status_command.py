@@ -5,13 +5,16 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
+import pytest
 from fastapi import FastAPI
 
+from mm2.node.published import NodeStatus
 from mm2.rest.server import RestServer
 from tests.contract.conftest import Serve
-from tests.contract.samples import node
+from tests.contract.samples import flow, node, partition, topic
 
 MM2 = (sys.executable, "-c", "from mm2.app import main; main()")
 DEADLINE_S = 60  # two busy cores
@@ -45,7 +48,9 @@ async def test_status_and_lag_of_a_file(serve: Serve, tmp_path: Path) -> None:
     assert (await mm2("status", str(file)))[0] == 0
     code, out, _ = await mm2("lag", str(file))
     assert code == 0
-    assert out.splitlines()[1].split() == ["A->B", "orders", "0", "90", "100", "10", "1.5", "RUNNING"]
+    flow, partition = out.splitlines()[1].split(), out.splitlines()[4].split()
+    assert flow == ["A->B", "RUNNING", "standing", "still", "10", "1.5", "0", "1", "0"]
+    assert partition == ["A->B", "orders", "0", "RUNNING", "10", "1.5", "0", "90", "100"]
 
 
 async def test_json_is_the_answer_itself(serve: Serve) -> None:
@@ -53,6 +58,40 @@ async def test_json_is_the_answer_itself(serve: Serve) -> None:
     code, out, _ = await mm2("status", str(client.base_url), "--json")
     assert code == 0
     assert json.loads(out) == (await client.get("/flows")).json()
+
+
+class Copying:
+    """A node whose flow copies a hundred records a second of a backlog of ten thousand."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+
+    def __call__(self) -> NodeStatus:
+        now = time.monotonic()
+        self._began = now if self._began is None else self._began
+        position = int(100 * (now - self._began))
+        return node(
+            flow(topic("orders", partition(position=position, end_offset=10_000, lag_records=10_000 - position)))
+        )
+
+
+async def test_lag_tells_how_fast_and_when(serve: Serve) -> None:
+    client = await serve(Copying())
+    code, out, err = await mm2("lag", str(client.base_url), "--json")
+    assert (code, err) == (0, "")
+    (shown,) = json.loads(out)["flows"]
+    assert shown["records_per_second"] == pytest.approx(100, rel=0.2)
+    assert shown["catch_up_seconds"] == pytest.approx(97, rel=0.2)
+    assert (shown["flow"], shown["outlook"], shown["caught_up"]) == ("A->B", "catching up", 0)
+    assert shown["partitions"][0]["records_per_second"] == shown["records_per_second"]
+
+
+async def test_topics_of_a_url(serve: Serve) -> None:
+    url = str((await serve(node())).base_url)
+    code, out, _ = await mm2("topics", url, "--flow", "A->B")
+    assert code == 0
+    assert out.splitlines()[0] == "A->B  RUNNING  1 topic"
+    assert out.splitlines()[2].split() == ["orders", "A.orders", "1", "-", "RUNNING"]
 
 
 async def test_proxies_of_the_environment_are_not_asked(serve: Serve) -> None:
@@ -89,11 +128,13 @@ def heed_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-async def test_watch_shows_it_again_and_ends_with_ctrl_c(serve: Serve) -> None:
-    url = str((await serve(node())).base_url)
+@pytest.mark.parametrize(("command", "until"), [("status", b"A->B"), ("lag", b"caught up in about")])
+async def test_watch_shows_it_again_and_ends_with_ctrl_c(serve: Serve, command: str, until: bytes) -> None:
+    """Twice the heading; of lag, also what only a second look can tell."""
+    url = str((await serve(Copying())).base_url)
     process = await asyncio.create_subprocess_exec(
         *MM2,
-        "status",
+        command,
         url,
         "--watch",
         stdout=asyncio.subprocess.PIPE,
@@ -101,10 +142,10 @@ async def test_watch_shows_it_again_and_ends_with_ctrl_c(serve: Serve) -> None:
         preexec_fn=heed_ctrl_c,
     )
     assert process.stdout is not None
-    headings = 0
+    seen = 0
     async with asyncio.timeout(DEADLINE_S):
-        while headings < 2:
-            headings += (await process.stdout.readline()).startswith(b"A->B")
+        while seen < 2:
+            seen += until in await process.stdout.readline()
         process.send_signal(signal.SIGINT)
         await process.stdout.read()
         assert await process.wait() == 0
@@ -112,7 +153,7 @@ async def test_watch_shows_it_again_and_ends_with_ctrl_c(serve: Serve) -> None:
 
 async def test_a_reader_that_stops_early_is_no_trouble(serve: Serve) -> None:
     url = str((await serve(node())).base_url)
-    command = f"{sys.executable} -c 'from mm2.app import main; main()' lag {url} | true"
+    command = f"{sys.executable} -c 'from mm2.app import main; main()' status {url} | true"
     process = await asyncio.create_subprocess_shell(command, stderr=asyncio.subprocess.PIPE)
     async with asyncio.timeout(DEADLINE_S):
         _, err = await process.communicate()
