@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mm2.client import ConfigInvalid, DefaultReplicationPolicy, IdentityReplicationPolicy, MirrorClientConfig
+from mm2.core.client_settings import SaslMechanism, SecurityProtocol
+from tests.unit.core.test_policies import SuffixPolicy
+
+JAVA = "org.apache.kafka.connect.mirror"
+SERVERS = {"bootstrap.servers": "b1:9092, b2:9092"}
+LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="{}" password="pw-{}";'
+SASL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": LOGIN.format("ann", "ann")}
+
+
+def read(properties: dict[str, str]) -> MirrorClientConfig:
+    return MirrorClientConfig.from_properties(properties)
+
+
+def problems(properties: dict[str, str]) -> tuple[str, ...]:
+    with pytest.raises(ConfigInvalid) as caught:
+        read(properties)
+    return caught.value.problems
+
+
+def test_servers_are_enough() -> None:
+    config = read(SERVERS)
+    assert config.client.bootstrap_servers == ("b1:9092", "b2:9092")
+    assert config.client.security_protocol is SecurityProtocol.PLAINTEXT
+    assert config.client.client_id == "mm2-client"
+    assert config.consumer is None
+    assert config.policy == DefaultReplicationPolicy()
+
+
+def test_a_config_is_taken_as_it_is_and_properties_are_read() -> None:
+    config = read(SERVERS)
+    assert MirrorClientConfig.of(config) is config
+    assert MirrorClientConfig.of(SERVERS) == config
+
+
+def test_security_is_read_as_in_a_file() -> None:
+    client = read(SERVERS | SASL).client
+    assert client.security_protocol is SecurityProtocol.SASL_SSL
+    assert client.sasl is not None
+    assert (client.sasl.mechanism, client.sasl.username, client.sasl.password) == (SaslMechanism.PLAIN, "ann", "pw-ann")
+    assert client.tls.check_hostname
+
+
+def test_each_client_may_have_properties_of_its_own() -> None:
+    config = read(
+        SERVERS
+        | SASL
+        | {
+            "admin.sasl.jaas.config": LOGIN.format("lister", "l"),
+            "consumer.sasl.jaas.config": LOGIN.format("reader", "r"),
+            "producer.sasl.jaas.config": LOGIN.format("writer", "w"),
+            "consumer.bootstrap.servers": "b3:9092",
+            "consumer.max.poll.records": "5",
+        }
+    )
+    assert config.client.sasl is not None
+    assert config.client.sasl.username == "lister"
+    assert config.consumer is not None
+    assert config.consumer.sasl is not None
+    assert config.consumer.sasl.username == "reader"
+    assert config.client.bootstrap_servers == ("b1:9092", "b2:9092")
+    assert config.consumer.bootstrap_servers == ("b3:9092",)
+
+
+def test_servers_may_stand_behind_both_prefixes() -> None:
+    config = read({"admin.bootstrap.servers": "b:1", "consumer.bootstrap.servers": "b:1"})
+    assert config.client.bootstrap_servers == ("b:1",)
+    assert config.consumer is None
+
+
+def test_client_id_and_timeouts_count() -> None:
+    client = read(SERVERS | {"client.id": "failover", "request.timeout.ms": "5000"}).client
+    assert client.client_id == "failover|mm2-client"
+    assert client.request_timeout_ms == 5_000
+
+
+def test_the_policy_by_name() -> None:
+    separated = {"replication.policy.separator": "_", "replication.policy.internal.topic.separator.enabled": "false"}
+    assert read(SERVERS | separated).policy == DefaultReplicationPolicy(separator="_", internal_separator_enabled=False)
+    identity = {"replication.policy.class": f"{JAVA}.IdentityReplicationPolicy"}
+    assert read(SERVERS | identity).policy == IdentityReplicationPolicy(source_alias=None)
+    assert read(SERVERS | identity | {"source.cluster.alias": "A"}).policy == IdentityReplicationPolicy(
+        source_alias="A"
+    )
+
+
+def test_the_policy_as_an_object() -> None:
+    policy = SuffixPolicy()
+    config = MirrorClientConfig.from_properties(
+        SERVERS | {"replication.policy.class": "com.example.Own"}, policy=policy
+    )
+    assert config.policy is policy
+
+
+def test_the_policy_as_a_class_of_ones_own() -> None:
+    policy = read(SERVERS | {"replication.policy.class": "tests.unit.core.test_policies:SuffixPolicy"}).policy
+    assert policy.topic_source("orders@A") == "A"
+    assert policy.checkpoints_topic("A") == "A.checkpoints.internal"
+
+
+def test_every_problem_is_told_at_once_and_secrets_are_not() -> None:
+    told = problems(
+        {
+            "bootstrap.servers": "nonsense",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": "geheim",
+            "replication.policy.internal.topic.separator.enabled": "maybe",
+        }
+    )
+    assert len(told) == 3
+    assert any(one.startswith("properties: bootstrap.servers = nonsense  must be host:port") for one in told)
+    assert any("sasl.jaas.config = [hidden]" in one for one in told)
+    assert any("separator.enabled = maybe" in one for one in told)
+    assert "geheim" not in " ".join(told)
+
+
+@pytest.mark.parametrize(
+    ("properties", "sentence"),
+    [
+        ({}, "properties: bootstrap.servers  is missing, so nothing can connect"),
+        ({"bootstrap.servers": ""}, "must be host:port"),
+        (SERVERS | {"security.protocol": "TLS"}, "security.protocol = TLS"),
+        (SERVERS | {"consumer.security.protocol": "TLS"}, "consumer.security.protocol = TLS"),
+        (SERVERS | {"request.timeout.ms": "soon"}, "request.timeout.ms = soon"),
+        (SERVERS | {"replication.policy.class": "com.example.Unknown"}, "replication.policy.class"),
+    ],
+)
+def test_what_cannot_be_is_refused(properties: dict[str, str], sentence: str) -> None:
+    (told,) = problems(properties)
+    assert sentence in told
+
+
+def test_an_unknown_key_does_no_harm() -> None:
+    assert read(SERVERS | {"clusters": "A, B", "A->B.enabled": "true", "tasks.max": "many"}) == read(SERVERS)
+
+
+FILE = """
+clusters = A, B
+A.bootstrap.servers = a:9092
+B.bootstrap.servers = b:9092
+A->B.enabled = true
+security.protocol = SASL_PLAINTEXT
+sasl.mechanism = PLAIN
+A.sasl.jaas.config = ${file:/nowhere/a.properties:jaas}
+B.sasl.jaas.config = ${env:B_JAAS}
+B.consumer.sasl.jaas.config = ${env:B_READER_JAAS}
+replication.policy.separator = _
+config.providers = env, file
+config.providers.env.class = org.apache.kafka.common.config.provider.EnvVarConfigProvider
+config.providers.file.class = org.apache.kafka.common.config.provider.FileConfigProvider
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("B_JAAS", LOGIN.format("bea", "b"))
+    monkeypatch.setenv("B_READER_JAAS", LOGIN.format("reader", "r"))
+    path = tmp_path / "mm2.properties"
+    path.write_text(FILE)
+    return path
+
+
+def test_a_cluster_of_a_file(file: Path) -> None:
+    """The secret of A is not on this machine, and B does not need it."""
+    config = MirrorClientConfig.from_file(file, "B")
+    assert config.client.alias == "B"
+    assert config.client.bootstrap_servers == ("b:9092",)
+    assert config.client.security_protocol is SecurityProtocol.SASL_PLAINTEXT
+    assert config.client.sasl is not None
+    assert config.client.sasl.username == "bea"
+    assert config.consumer is not None
+    assert config.consumer.sasl is not None
+    assert config.consumer.sasl.username == "reader"
+    assert config.policy == DefaultReplicationPolicy(separator="_")
+
+
+def test_what_a_file_says_of_the_cluster_wins_over_what_stands_alone(tmp_path: Path) -> None:
+    path = tmp_path / "mm2.properties"
+    path.write_text("clusters=A,B\nB.bootstrap.servers=b:1\nbootstrap.servers=x:1\nB.request.timeout.ms=7\n")
+    client = MirrorClientConfig.from_file(str(path), "B").client
+    assert (client.bootstrap_servers, client.request_timeout_ms) == (("b:1",), 7)
+
+
+def test_problems_of_a_file_have_their_lines(file: Path) -> None:
+    with pytest.raises(ConfigInvalid) as caught:
+        MirrorClientConfig.from_file(file, "A")
+    (told,) = caught.value.problems
+    assert told.startswith(f"{file}:8 A.sasl.jaas.config = ")
+    assert "refers to a value that cannot be had" in told
+
+
+@pytest.mark.parametrize(
+    ("content", "alias", "sentence"),
+    [
+        (None, "B", "does not exist"),
+        ("clusters = A, B", "C", "1 clusters = A, B  has no cluster C: there are A, B."),
+        ("A.bootstrap.servers = a:9092", "A", "has no cluster A: there are none."),
+        ("clusters = A, B", "B", "B.bootstrap.servers  is missing"),
+    ],
+)
+def test_files_that_say_too_little(tmp_path: Path, content: str | None, alias: str, sentence: str) -> None:
+    path = tmp_path / "mm2.properties"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ConfigInvalid) as caught:
+        MirrorClientConfig.from_file(path, alias)
+    (told,) = caught.value.problems
+    assert sentence in told

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from mm2.client.patience import answered
+from mm2.core.client_settings import ClientSettings
+from mm2.kafka.errors import AuthenticationRefused, ClusterError, NotSupported, RequestTimedOut, TlsRefused, Unreachable
+
+SETTINGS = ClientSettings(bootstrap_servers=("b:9092",), retry_backoff_ms=1, retry_backoff_max_ms=1)
+NEVER = 600.0  # seconds that no test waits
+
+
+class Broker:
+    """Raises the errors it is given, one after another, then answers."""
+
+    def __init__(self, *errors: ClusterError) -> None:
+        self.left = list(errors)
+        self.asked = 0
+
+    async def answer(self) -> str:
+        self.asked += 1
+        if self.left:
+            raise self.left.pop(0)
+        return "topics"
+
+
+async def test_passing_trouble_is_waited_out() -> None:
+    broker = Broker(Unreachable("down"), RequestTimedOut("slow"))
+    assert await answered(broker.answer, "list topics", SETTINGS, timeout=NEVER) == "topics"
+    assert broker.asked == 3
+
+
+@pytest.mark.parametrize(
+    "error", [AuthenticationRefused("wrong password"), TlsRefused("not trusted"), NotSupported("too old")]
+)
+async def test_what_waiting_does_not_heal_is_raised_at_once(error: ClusterError) -> None:
+    broker = Broker(error)
+    with pytest.raises(type(error)):
+        await answered(broker.answer, "list topics", SETTINGS, timeout=NEVER)
+    assert broker.asked == 1
+
+
+async def test_when_the_time_is_up_the_last_trouble_is_raised() -> None:
+    async def down() -> str:
+        raise Unreachable("nothing listens there")
+
+    with pytest.raises(Unreachable, match="nothing listens there"):
+        await answered(down, "list topics", SETTINGS, timeout=0.05)
+
+
+async def test_an_attempt_that_hangs_is_ended_when_the_time_is_up() -> None:
+    begun = time.monotonic()
+    with pytest.raises(RequestTimedOut, match=r"list topics: no answer within 0\.05 s"):
+        await answered(asyncio.Event().wait, "list topics", SETTINGS, timeout=0.05)
+    assert time.monotonic() - begun < 5  # not request.timeout.ms
