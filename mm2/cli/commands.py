@@ -49,6 +49,11 @@ time; 130 after a second signal. A cluster that cannot be reached never ends
 a node: it keeps trying and says so.
 """
 
+CLUSTERS_HELP = """\
+No node is asked but the clusters themselves, for 10 s each.
+Exit codes: 0 an answer; 1 there is none; 2 FILE or the command line is wrong.
+"""
+
 COMMANDS = {
     "run": Command(
         function="mm2.cli.run:run",
@@ -74,12 +79,41 @@ COMMANDS = {
     ),
     "lag": Command(
         function="mm2.cli.lag:lag",
-        usage="mm2 lag FILE|URL [--watch]",
-        help="Show how far each partition is behind its source, the worst first.\n\n"
+        usage="mm2 lag FILE|URL [--watch | --json]",
+        help="Show how far flows and partitions are behind, and when they catch up.\n\n"
+        "The worst partitions come first. Where something is behind, the node is asked\n"
+        "twice within 3 s, to tell how fast it copies.\n\n"
         "FILE needs listeners: the node is asked over REST.\nExit code 1: it does not answer.",
+    ),
+    "topics": Command(
+        function="mm2.cli.topics:topics",
+        usage="mm2 topics FILE|URL [--flow 'A->B'] [--all] [--json]",
+        help="Show which topics become which remote topics, and why others do not.\n\n"
+        "The node is asked over REST. With FILE the clusters are asked where no node\n"
+        "answers, and for --all: each for 10 s.\n"
+        "Exit code 1: nobody answers.",
+    ),
+    "offsets": Command(
+        function="mm2.cli.offsets:offsets",
+        usage="mm2 offsets FILE [--flow 'A->B'] [--group G ...] [--json]",
+        help="Show where consumer groups of the source would go on in the target.\n\n"
+        "exact: no record is read again. conservative: some are, none is missed.\n"
+        "Where the source does not answer, the positions are those of the last\n"
+        "checkpoints.\n"
+        f"{CLUSTERS_HELP}",
+    ),
+    "heartbeats": Command(
+        function="mm2.cli.heartbeats:heartbeats",
+        usage="mm2 heartbeats FILE [--cluster B] [--json]",
+        help="Show which heartbeats arrived where, and which should have.\n\n"
+        "late: older than three intervals. missing: the flows of FILE should write them\n"
+        f"or carry them along.\n{CLUSTERS_HELP}",
     ),
     "version": Command(function="mm2.cli.version:version", usage="mm2 version", help="Print the version."),
 }
+
+LISTS = {"--clusters": "cluster alias", "--group": "group"}
+"""Options that take every word after them, and what each word is."""
 
 JAVA_NAME = "connect-mirror-maker"
 JAVA_COMMAND = Command(
@@ -168,11 +202,13 @@ def _mistake(error: CycloptsError, words: Sequence[str]) -> str:
             guess = f" Did you mean {similar[0]}?" if similar else ""
             return f"there is no command {words[0]!r}.{guess} Commands: {', '.join(COMMANDS)}."
         case ConsumeMultipleError():
-            return "--clusters needs at least one cluster alias."
+            option = next((option for option in LISTS if option in words), "--clusters")
+            return f"{option} needs at least one {LISTS[option]}."
         case MissingArgumentError(argument=argument) if argument is not None:
             name = argument.name
-            if "--clusters" in words:
-                return f"{name} is missing: --clusters takes every word after it, so {name} goes before it."
+            for option in words:
+                if option in LISTS:
+                    return f"{name} is missing: {option} takes every word after it, so {name} goes before it."
             return f"{name} is missing."
         case UnusedCliTokensError(unused_tokens=[first, *_]):
             return f"{first!r} is one word too many."

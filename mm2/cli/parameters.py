@@ -19,3 +19,8 @@ Clusters = Annotated[
 ]
 Node = Annotated[str, Parameter(name="FILE|URL", help="mm2.properties of the node, or its URL.")]
 Watch = Annotated[bool, Parameter(negative=(), show_default=False, help="Show it anew every 2 s until Ctrl-C.")]
+Json = Annotated[bool, Parameter(negative=(), show_default=False, help="Print it as JSON, for programs.")]
+FlowName = Annotated[
+    str | None,
+    Parameter(name="--flow", show_default=False, help="The flow, written A->B; the only enabled one if left out."),
+]

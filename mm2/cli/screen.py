@@ -15,18 +15,18 @@ from mm2.cli.trouble import CommandError
 REFRESH_S = 2.0
 """Lanes report once a second: faster shows the same numbers again."""
 
-PIPE_WIDTH = 400
-"""Columns where there is no terminal: nothing should be cut out of what a program reads."""
+WIDE = 400
+"""Columns of what is printed once. On a narrow terminal lines go on in the next one: better than offsets cut short."""
 
 
 def show_once(view: Callable[[], RenderableType]) -> None:
     """Print it."""
-    _console().print(view())
+    Console(width=WIDE, highlight=False).print(view())
 
 
 def show_live(view: Callable[[], RenderableType]) -> None:
     """Show it anew every REFRESH_S until Ctrl-C. A node that does not answer for a while is a sentence in its place."""
-    console = _console()
+    console = Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
     try:
         if not console.is_terminal:
             while True:
@@ -45,7 +45,3 @@ def _or_sentence(view: Callable[[], RenderableType]) -> RenderableType:
         return view()
     except CommandError as error:
         return Text(str(error), style="red")
-
-
-def _console() -> Console:
-    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)

@@ -55,6 +55,13 @@ MISTAKES = {
     "unknown option": (["status", "f", "--jsn"], "mm2 status: Unknown option: --jsn. Did you mean --json?"),
     "both forms": (["status", "f", "--json", "--watch"], "mm2 status: --watch and --json do not go together"),
     "no such file": (["lag", "no-such-file"], "mm2 lag: no-such-file: does not exist."),
+    "both forms of lag": (["lag", "f", "--json", "--watch"], "mm2 lag: --watch and --json do not go together"),
+    "file after groups": (["offsets", "--group", "a", "f"], "mm2 offsets: FILE is missing: --group takes every word"),
+    "empty groups": (["offsets", "f", "--group"], "mm2 offsets: --group needs at least one group."),
+    "no file for offsets": (["offsets", "no-such-file"], "mm2 offsets: no-such-file: does not exist."),
+    "no file for heartbeats": (["heartbeats", "no-such-file"], "mm2 heartbeats: no-such-file: does not exist."),
+    "no file for topics": (["topics", "no-such-file"], "mm2 topics: no-such-file: does not exist."),
+    "rules of a node": (["topics", "http://127.0.0.1:1", "--all"], "mm2 topics: --all needs FILE"),
 }
 
 
@@ -83,6 +90,28 @@ def test_no_words_at_all_give_the_help_and_exit_2(capsys: pytest.CaptureFixture[
     overview = capsys.readouterr().out
     for name in COMMANDS:
         assert f"  {name}: " in overview
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["offsets", "f", "--group", "a", "b, c", "größe"],
+        ["offsets", "f", "--group", "a", "--group=b, c", "--group", "größe"],
+    ],
+)
+def test_group_takes_names_as_they_are(words: list[str]) -> None:
+    assert bound(words)["group"] == ("a", "b, c", "größe")
+    assert bound(["offsets", "f", "--group=-x"])["group"] == ("-x",)
+
+
+def test_ctrl_c_ends_a_command_that_looks_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mm2.cli.check.check_file", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        execute(mm2_app(), ["check", "f"])
+    assert ended.value.code == 130
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
