@@ -1,0 +1,252 @@
+"""The example files of deploy/examples: each runs as it stands and does what its picture says (docs/topologies.md).
+
+They have clusters of their own: the shared ones hold heartbeats under the aliases of many other flows, and those would
+travel along.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import javaproperties
+import pytest
+
+from mm2.client import MirrorClient
+from mm2.config.load import load
+from tests.integration.shared_node import COPIED, SEEN
+from tests.lab.cluster import KafkaCluster
+from tests.lab.commands import ROOT
+from tests.lab.groups import Offsets, commit, committed
+from tests.lab.history import count, read_topic
+from tests.lab.node import Node
+from tests.lab.records import every_shape, write
+from tests.lab.settings import ONE_COPY
+from tests.lab.verify import wait_until_copied
+from tests.lab.waiting import wait_until
+
+EXAMPLES = ROOT / "deploy" / "examples"
+RECORDS = 200  # in a round of writing
+
+# What a lab asks of any file: one copy, since a cluster is one broker, and no waiting for intervals.
+IN_THE_LAB = {
+    **ONE_COPY,
+    "refresh.topics.interval.seconds": "1",
+    "refresh.groups.interval.seconds": "1",
+    "emit.checkpoints.interval.seconds": "1",
+    "sync.group.offsets.interval.seconds": "1",
+}
+
+Three = tuple[KafkaCluster, KafkaCluster, KafkaCluster]
+
+
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[Three]:
+    with KafkaCluster("first") as first, KafkaCluster("second") as second, KafkaCluster("third") as third:
+        yield first, second, third
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """An example file in the lab: its clusters by alias, and a node that runs it."""
+
+    clusters: Mapping[str, KafkaCluster]
+    node: Node
+    rng: random.Random
+
+    def write(self, *places: tuple[str, str]) -> None:
+        """A round of records of every shape into topics, each given as alias and name."""
+        for alias, topic in places:
+            write(self.clusters[alias].bootstrap, topic, every_shape(self.rng, RECORDS, partitions=2), codec="lz4")
+
+    def wait_copied(self, source: tuple[str, str], *remotes: tuple[str, str]) -> None:
+        """Until each remote topic is the source topic, record by record."""
+        for alias, topic in remotes:
+            verdict = wait_until_copied(
+                (self.clusters[source[0]].bootstrap, source[1]), (self.clusters[alias].bootstrap, topic), COPIED
+            )
+            assert verdict.exact
+
+    def written(self, alias: str, topic: str) -> int:
+        return count(read_topic(self.clusters[alias].bootstrap, topic))
+
+    def topics(self, alias: str) -> set[str]:
+        """What is there beside the topics in which MirrorMaker and Kafka keep state."""
+        return {topic for topic in self.clusters[alias].admin.list_topics(timeout=10).topics if not internal(topic)}
+
+    def hops(self, alias: str) -> dict[str, int | None]:
+        """How far every other cluster is from this one, as programs ask for it."""
+        with MirrorClient({"bootstrap.servers": self.clusters[alias].bootstrap}) as client:
+            return {other: client.replication_hops(other) for other in self.clusters if other != alias}
+
+    def commit(self, alias: str, group: str, offsets: Offsets) -> None:
+        commit(self.clusters[alias], group, offsets)
+
+    def wait_group(self, alias: str, group: str, offsets: Offsets) -> None:
+        """Until the group has these positions there, to the record, and no others."""
+        cluster = self.clusters[alias]
+        wait_until(lambda: committed(cluster, group) == offsets, SEEN, f"group {group} of {alias} is at {offsets}")
+
+    def wait_topics(self, expected: Mapping[str, set[str]]) -> None:
+        """Until every cluster has these topics, and no more."""
+        for alias, topics in expected.items():
+            wait_until(lambda alias=alias, topics=topics: self.topics(alias) >= topics, SEEN, f"{alias} has {topics}")  # type: ignore[misc]
+        assert {alias: self.topics(alias) for alias in expected} == expected
+
+
+def internal(topic: str) -> bool:
+    return topic.startswith(("__", "mm2")) or topic.endswith(".checkpoints.internal")
+
+
+def properties_of(file: str, clusters: Mapping[str, KafkaCluster]) -> dict[str, str]:
+    """The very file, but for addresses and what IN_THE_LAB changes."""
+    properties = javaproperties.loads((EXAMPLES / file).read_text("ascii"))
+    assert properties["clusters"] == ", ".join(clusters)
+    del properties["listeners"]  # the node of a test has a port of its own
+    addresses = {f"{alias}.bootstrap.servers": cluster.bootstrap for alias, cluster in clusters.items()}
+    lab = dict(IN_THE_LAB)
+    if properties.get("emit.offset-syncs.enabled") == "false":
+        del lab["offset-syncs.topic.replication.factor"]  # must not be set beside it
+    return {**properties, **lab, **addresses}
+
+
+@contextmanager
+def running(
+    file: str, clusters: Mapping[str, KafkaCluster], topics: Mapping[str, tuple[str, ...]], rng: random.Random
+) -> Iterator[Topology]:
+    """The file on clusters that hold nothing but ``topics`` by alias, each with a round of records in it."""
+    for cluster in clusters.values():
+        empty(cluster)
+    places = [(alias, topic) for alias, names in topics.items() for topic in names]
+    for alias, topic in places:
+        clusters[alias].create_topic(topic, 2)
+    with ExitStack() as ends:
+        node = Node(properties_of(file, clusters), name=file.removesuffix(".properties"))
+        topology = Topology(clusters=clusters, node=node, rng=rng)
+        topology.write(*places)
+        ends.enter_context(node).wait_running()
+        yield topology
+
+
+def empty(cluster: KafkaCluster) -> None:
+    """Delete what the topology before this one left."""
+
+    def left() -> list[str]:
+        return [topic for topic in cluster.admin.list_topics(timeout=10).topics if not topic.startswith("__")]
+
+    if topics := left():
+        for future in cluster.admin.delete_topics(topics).values():
+            future.result(SEEN)
+        wait_until(lambda: not left(), SEEN, f"the topics of {cluster.name} are deleted")
+
+
+@pytest.mark.parametrize("file", sorted(path.name for path in EXAMPLES.glob("*.properties")))
+def test_the_file_is_good(file: str) -> None:
+    loaded = load(EXAMPLES / file)
+    assert loaded.settings is not None
+    assert list(loaded.problems) == []
+
+
+def test_active_active(clusters: Three, rng: random.Random) -> None:
+    sites = {"west": clusters[0], "east": clusters[1]}
+    both = ("orders", "payments")
+    with running("active-active.properties", sites, {"west": (*both, "local"), "east": both}, rng) as topology:
+        topology.write(("west", "orders"), ("east", "orders"))
+        for topic in both:
+            topology.wait_copied(("west", topic), ("east", f"west.{topic}"))
+            topology.wait_copied(("east", topic), ("west", f"east.{topic}"))
+        copies = {"west": {f"east.{topic}" for topic in (*both, "heartbeats")}}
+        copies["east"] = {f"west.{topic}" for topic in (*both, "heartbeats")}
+        topology.wait_topics(
+            {
+                "west": {*both, "local", "heartbeats", *copies["west"]},
+                "east": {*both, "heartbeats", *copies["east"]},
+            }
+        )
+        assert [topology.written(site, "orders") for site in sites] == [2 * RECORDS] * 2, "nothing came back"
+        assert (topology.hops("west"), topology.hops("east")) == ({"east": 1}, {"west": 1})
+
+        topology.commit("west", "billing", {("orders", 0): 30, ("east.orders", 0): 9})
+        topology.commit("east", "shipping", {("orders", 1): 40})
+        topology.wait_group("east", "billing", {("west.orders", 0): 30})
+        topology.wait_group("west", "shipping", {("east.orders", 1): 40})
+
+
+def test_fan_out(clusters: Three, rng: random.Random) -> None:
+    places = dict(zip(("central", "berlin", "lima"), clusters, strict=True))
+    with running(
+        "fan-out.properties", places, {"central": ("prices", "rates"), "berlin": ("prices",)}, rng
+    ) as topology:
+        topology.write(("central", "prices"))
+        topology.wait_copied(("central", "prices"), ("berlin", "central.prices"), ("lima", "central.prices"))
+        topology.wait_copied(("central", "rates"), ("berlin", "central.rates"))
+        topology.wait_topics(
+            {
+                "central": {"prices", "rates", "heartbeats"},
+                "berlin": {"prices", "central.prices", "central.rates", "central.heartbeats"},
+                "lima": {"central.prices", "central.heartbeats"},
+            }
+        )
+        assert topology.hops("lima") == {"central": 1, "berlin": None}
+
+
+def test_aggregation(clusters: Three, rng: random.Random) -> None:
+    places = dict(zip(("plant1", "plant2", "hub"), clusters, strict=True))
+    topics = {"plant1": ("sensors", "alarms"), "plant2": ("sensors", "private"), "hub": ("sensors",)}
+    with running("aggregation.properties", places, topics, rng) as topology:
+        topology.write(("plant1", "sensors"), ("plant2", "sensors"))
+        topology.wait_copied(("plant1", "sensors"), ("hub", "plant1.sensors"))
+        topology.wait_copied(("plant2", "sensors"), ("hub", "plant2.sensors"))
+        topology.wait_copied(("plant1", "alarms"), ("hub", "plant1.alarms"))
+        beats = {"plant1.heartbeats", "plant2.heartbeats"}
+        topology.wait_topics(
+            {
+                "plant1": {"sensors", "alarms", "heartbeats"},
+                "plant2": {"sensors", "private", "heartbeats"},
+                "hub": {"sensors", "plant1.sensors", "plant2.sensors", "plant1.alarms", *beats},
+            }
+        )
+        assert topology.written("hub", "sensors") == RECORDS, "the hub's own topic is nobody's copy"
+        assert topology.hops("hub") == {"plant1": 1, "plant2": 1}
+        everything = {name for cluster in clusters for name in cluster.admin.list_topics(timeout=10).topics}
+        assert [name for name in everything if "offset-syncs" in name or "checkpoints" in name] == [], (
+            "as the file says"
+        )
+
+
+def test_chain(clusters: Three, rng: random.Random) -> None:
+    places = dict(zip(("edge", "region", "core"), clusters, strict=True))
+    topics = {"edge": ("orders", "local"), "region": ("invoices", "orders")}
+    with running("chain.properties", places, topics, rng) as topology:
+        topology.write(("edge", "orders"), ("region", "invoices"))
+        topology.wait_copied(("edge", "orders"), ("region", "edge.orders"), ("core", "region.edge.orders"))
+        topology.wait_copied(("region", "invoices"), ("core", "region.invoices"))
+        topology.wait_topics(
+            {
+                "edge": {"orders", "local", "heartbeats"},
+                "region": {"invoices", "orders", "edge.orders", "edge.heartbeats"},
+                "core": {"region.invoices", "region.edge.orders", "region.edge.heartbeats"},
+            }
+        )
+        beats = read_topic(places["core"].bootstrap, "region.edge.heartbeats")[0]
+        assert {beat.content[0] for beat in beats} == {b"\x00\x06region\x00\x04edge"}, "as they began at the edge"
+        assert topology.hops("core") == {"edge": 2, "region": 1}
+
+        topology.commit("edge", "billing", {("orders", 0): 30})
+        topology.wait_group("region", "billing", {("edge.orders", 0): 30})
+        topology.wait_group("core", "billing", {("region.edge.orders", 0): 30})
+
+
+def test_migration(clusters: Three, rng: random.Random) -> None:
+    places = dict(zip(("old", "new"), clusters, strict=False))
+    topics = ("orders", "payments", "west.orders")
+    with running("migration.properties", places, {"old": topics}, rng) as topology:
+        topology.write(("old", "orders"))
+        for topic in topics:
+            topology.wait_copied(("old", topic), ("new", topic))
+        topology.wait_topics({"old": set(topics), "new": {*topics, "heartbeats"}})
+
+        topology.commit("old", "billing", {("orders", 0): 30, ("orders", 1): 0, ("west.orders", 1): 40})
+        topology.wait_group("new", "billing", {("orders", 0): 30, ("orders", 1): 0, ("west.orders", 1): 40})

@@ -1,0 +1,52 @@
+"""docs/parity.md keeps what it says: all of Java's tests are on it, and every test of ours that it names exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/parity.md").read_text("utf-8")
+JAVAS = ROOT / "tests/golden/java-4.3.1-tests.txt"  # Class.test, from the test jars of connect-mirror(-client) 4.3.1
+
+OURS = re.compile(r"`(tests/[a-z0-9_/]+\.py)::(\w+)`")
+REASONS = ("**Deviation**", "**Not yet**")
+
+
+def rows() -> Iterator[tuple[str, str, str]]:
+    """Java's class, its tests and what is here, of every row under a class's heading."""
+    java_class = ""
+    for line in PAGE.splitlines():
+        if line.startswith("#"):
+            java_class = line.removeprefix("### ") if line.startswith("### ") else ""
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if java_class and len(cells) == 3 and cells[0] != "Java's test":
+            yield java_class, cells[0], cells[2]
+
+
+@cache
+def functions_of(path: str) -> frozenset[str]:
+    """The functions of one of our files; none where there is no such file."""
+    file = ROOT / path
+    tree = ast.parse(file.read_text("utf-8")) if file.is_file() else ast.Module(body=[], type_ignores=[])
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def test_every_test_of_javas_is_there_once() -> None:
+    named = [f"{java_class}.{test}" for java_class, tests, _ in rows() for test in tests.split(", ")]
+    assert sorted(named) == sorted(JAVAS.read_text().split())
+
+
+def test_every_test_that_is_named_exists() -> None:
+    named = OURS.findall(PAGE)
+    assert len(named) > 100
+    assert [f"{path}::{test}" for path, test in named if test not in functions_of(path)] == []
+    assert PAGE.count("::") == len(named), "a test is named in another form"
+
+
+def test_every_row_has_a_test_or_a_reason() -> None:
+    bare = [tests for _, tests, here in rows() if not OURS.search(here) and not here.startswith(REASONS)]
+    assert bare == []
