@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.bench import latency
+from tests.bench import latency, translation
 from tests.bench.process_tree import MEMORY
-from tests.bench.results import Copy, Failure, Latency, Results
+from tests.bench.results import Copy, Failure, Latency, Results, TranslationCost
 from tests.bench.tools import JAVA, OURS, TOOLS
 from tests.bench.workloads import WORKLOADS, Workload
 
@@ -47,6 +47,8 @@ def sections(results: Results) -> tuple[Section, ...]:
     found = [_copy_section(workload, results) for workload in WORKLOADS if workload.name in ran]
     if results.latencies or latency.NAME in ran:
         found.append(_latency_section(results))
+    if results.translation is not None:
+        found.append(_translation_section(results.translation))
     return tuple(found)
 
 
@@ -108,6 +110,25 @@ def _latency_section(results: Results) -> Section:
         title=f"{latency.NAME}: {latency.TITLE}",
         rows=rows,
         notes=(*note, *_failed(latency.NAME, results.failures)),
+    )
+
+
+def _translation_section(cost: TranslationCost) -> Section:
+    figures = (
+        ("every group moved on, CPU-s", cost.moved_cpu, 2),
+        ("no group moved, CPU-s", cost.unmoved_cpu, 2),
+        ("every group moved on, offset syncs alone, CPU-s", cost.compatible_cpu, 2),
+        ("decoding the committed offsets, CPU-s", cost.decoding_cpu, 2),
+        ("encoding a checkpoint for each, CPU-s", cost.encoding_cpu, 2),
+        ("offset syncs, bytes a partition", cost.store_bytes, 0),
+        ("exact map, bytes a partition copied in order", cost.map_bytes, 0),
+        ("exact map, bytes a partition with a full window", cost.full_map_bytes, 0),
+        ("checkpoints, bytes a group-partition", cost.checkpoint_bytes, 0),
+    )
+    return Section(
+        title=f"{translation.NAME}: {translation.TITLE}",
+        rows=tuple(Row(what=what, ours=figure, java=None, digits=digits) for what, figure, digits in figures),
+        notes=(f"{cost.group_partitions:,} group-partitions; translating them all should take {translation.AIM}",),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException
 from rich.text import Text
 
-from tests.bench import latency
+from tests.bench import latency, translation
 from tests.bench.copying import copy_backlog, read_source
 from tests.bench.latency import measure_floor, measure_latency
 from tests.bench.results import Copy, Failure, Latency, Results
@@ -20,7 +20,7 @@ from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
 from tests.lab.waiting import GaveUp
 
-NAMES = (*(workload.name for workload in WORKLOADS), latency.NAME)
+NAMES = (*(workload.name for workload in WORKLOADS), latency.NAME, translation.NAME)
 
 # No topic may appear because somebody asked for it: the remote topic is the tool's to create.
 BROKER = {"auto.create.topics.enable": "false"}
@@ -46,16 +46,18 @@ class Benchmark:
         self._turns = 0
 
     def run(self, facts: tuple[tuple[str, str], ...]) -> Results:
-        """All that is planned, one after the other, each on two fresh brokers that the tools share."""
+        """All that is planned, one after the other, each copy on two fresh brokers that the tools share."""
         for workload in WORKLOADS:
             if workload.name in self._plan.names:
                 self._copy(workload)
         if latency.NAME in self._plan.names:
             self._measure_latency()
+        translated = translation.NAME in self._plan.names
         return Results(
             facts=facts,
             copies=tuple(self._copies),
             latencies=tuple(self._latencies),
+            translation=translation.measure(self._plan.scale, self._screen) if translated else None,
             failures=tuple(self._failures),
         )
 

@@ -87,6 +87,28 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TranslationCost:
+    """What one checkpoint cycle over so many ``group_partitions`` takes, in CPU-seconds, and what is kept for it.
+
+    Translating and judging all of them: after every group ``moved`` on, with none moved (``unmoved``), and after every
+    group moved on with Java's offset syncs only (``compatible``). Beside that: decoding the committed offsets of all,
+    and encoding a checkpoint for each. Bytes are for each source partition: in the store of offset syncs, and in the
+    exact map when it is one range and when its window is full; and for each checkpoint that is remembered.
+    """
+
+    group_partitions: int
+    moved_cpu: float
+    unmoved_cpu: float
+    compatible_cpu: float
+    decoding_cpu: float
+    encoding_cpu: float
+    store_bytes: float
+    map_bytes: float
+    full_map_bytes: float
+    checkpoint_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """A run that gave no figures, and why."""
 
@@ -102,6 +124,7 @@ class Results:
     facts: tuple[tuple[str, str], ...]
     copies: tuple[Copy, ...] = ()
     latencies: tuple[Latency, ...] = ()
+    translation: TranslationCost | None = None
     failures: tuple[Failure, ...] = ()
 
 

@@ -10,6 +10,7 @@ from tests.integration.shared_node import OLD_RECORDS, SharedNode
 from tests.lab.cluster import KafkaCluster
 from tests.lab.node import Node
 from tests.lab.records import plain, write
+from tests.lab.sent_requests import sent_requests
 
 
 @pytest.fixture(scope="package")
@@ -24,3 +25,10 @@ def shared(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> Iterator[SharedN
     with node:
         node.wait_running()
         yield shared
+
+
+@pytest.fixture
+def requests() -> Iterator[list[str]]:
+    """The kinds of all requests that this process sends to brokers, as they go out."""
+    with sent_requests() as sent:
+        yield sent

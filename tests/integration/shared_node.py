@@ -88,12 +88,15 @@ class SharedNode:
     """The flows, by what is special about them:
 
     ``plain``: nothing but short intervals, and topics that start with the alias or hold the word loop; heartbeats.
+    Its groups begin with the alias too, or hold the word loop; so do those of the others.
     ``back``: the opposite direction for the same loop topics. It takes no heartbeats along: other nodes of the test run
     give the same clusters other aliases, so that nobody would see them going round.
     ``unusual``: another separator, offset syncs on the target, auto.offset.reset=latest, no replicated heartbeats,
-    the broker's default replication factor.
-    ``greedy``: asks for three copies, which a cluster of one broker does not have.
-    ``keeping``: the identity policy.
+    the broker's default replication factor; group offsets are synced; configurations synced every second, but for
+    delete.retention.*.
+    ``greedy``: asks for three copies, which a cluster of one broker does not have; configurations synced every second,
+    but for delete.retention.*, with the source's defaults.
+    ``keeping``: the identity policy; group offsets are synced, translated as Java does it, with a sync of every record.
     ``beating``: enabled for heartbeats only.
     """
 
@@ -124,6 +127,9 @@ class SharedNode:
             f"{e}.bootstrap.servers": source.bootstrap,
             **ONE_COPY,
             "refresh.topics.interval.seconds": "1",
+            "refresh.groups.interval.seconds": "1",
+            "emit.checkpoints.interval.seconds": "1",
+            "sync.group.offsets.interval.seconds": "1",
             "emit.heartbeats.enabled": "false",
             "emit.heartbeats.interval.seconds": "1",
             "topics.exclude": ".*-hidden-.*, mm2.*\\.internal",
@@ -133,24 +139,39 @@ class SharedNode:
             f"{a}->{b}.enabled": "true",
             f"{a}->{b}.emit.heartbeats.enabled": "true",
             f"{a}->{b}.topics": f"{a}-.*, .*loop-.*",
+            f"{a}->{b}.groups": f"{a}-.*, .*loop-.*",
             f"{a}->{b}.offset.lag.max": "10",
             f"{b}->{a}.enabled": "true",
             f"{b}->{a}.emit.heartbeats.enabled": "true",
             f"{b}->{a}.topics": f"{b}-.*, .*loop-.*",
+            f"{b}->{a}.groups": f"{b}-.*, .*loop-.*",
             f"{b}->{a}.heartbeats.replication.enabled": "false",
             f"{c}->{b}.enabled": "true",
             f"{c}->{b}.topics": f"{c}-.*",
+            f"{c}->{b}.groups": f"{c}-.*",
+            f"{c}->{b}.sync.group.offsets.enabled": "true",
             f"{c}->{b}.replication.policy.separator": "_",
             f"{c}->{b}.offset-syncs.topic.location": "target",
             f"{c}->{b}.heartbeats.replication.enabled": "false",
             f"{c}->{b}.replication.factor": "-1",
+            f"{c}->{b}.sync.topic.configs.interval.seconds": "1",
+            f"{c}->{b}.sync.topic.acls.interval.seconds": "1",
+            f"{c}->{b}.config.properties.exclude": r"delete\.retention\..*",
             f"{c}.consumer.auto.offset.reset": "latest",
             f"{d}->{b}.enabled": "true",
             f"{d}->{b}.topics": f"{d}-.*",
+            f"{d}->{b}.groups": f"{d}-.*",
             f"{d}->{b}.heartbeats.replication.enabled": "false",
             f"{d}->{b}.replication.factor": "3",
+            f"{d}->{b}.sync.topic.configs.interval.seconds": "1",
+            f"{d}->{b}.config.properties.exclude": r"delete\.retention\..*",
+            f"{d}->{b}.use.defaults.from": "source",
             f"{e}->{b}.enabled": "true",
             f"{e}->{b}.topics": f"{e}-.*",
+            f"{e}->{b}.groups": f"{e}-.*",
+            f"{e}->{b}.sync.group.offsets.enabled": "true",
+            f"{e}->{b}.offset.lag.max": "0",
+            f"{e}->{b}.mm2.offset.translation": "compatible",
             f"{e}->{b}.heartbeats.replication.enabled": "false",
             f"{e}->{b}.replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
             f"{c}->{a}.emit.heartbeats.enabled": "true",

@@ -21,6 +21,15 @@ def java() -> str:
     return found
 
 
+def javac() -> str:
+    """The compiler beside `java`, else the one in PATH. Raises RuntimeError when there is none."""
+    beside = Path(java()).with_name("javac")
+    found = str(beside) if beside.is_file() else shutil.which("javac")
+    if found is None:
+        raise RuntimeError("no javac: install a JDK 17 or newer, not only a JRE (make setup does), or set JAVA_HOME")
+    return found
+
+
 def log_options(level: str) -> tuple[str, ...]:
     """Settings of slf4j-simple, which is on Kafka's class path here: everything to standard error, with the time."""
     return (

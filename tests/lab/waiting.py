@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TypeVar, overload
 
 T = TypeVar("T")
 
@@ -46,6 +46,14 @@ def wait_until(condition: Callable[[], T], timeout: float, sentence: str) -> T:
     while not (seen := condition()):
         time.sleep(patience.next_pause(seen))
     return seen
+
+
+@overload
+async def until(condition: Callable[[], Awaitable[T]], timeout: float, sentence: str) -> T: ...
+
+
+@overload
+async def until(condition: Callable[[], T], timeout: float, sentence: str) -> T: ...
 
 
 async def until(condition: Callable[[], T | Awaitable[T]], timeout: float, sentence: str) -> T:

@@ -13,15 +13,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
-
 from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import commit
 from tests.lab.history import Partitions, count, end_offset_sum, read_topic
 from tests.lab.java_mm2 import JavaMirrorMaker
 from tests.lab.node import Node
 from tests.lab.records import every_shape, plain, write, write_transactions
 from tests.lab.settings import ONE_COPY
 from tests.lab.waiting import wait_until
+from tests.parity.internal_records import syncs
 from tests.parity.load import Load
 
 OFFSETS, CONFIGS, STATUS = "mm2-offsets.A.internal", "mm2-configs.A.internal", "mm2-status.A.internal"
@@ -34,7 +34,8 @@ BUSY = {"orders": (3, "lz4"), "payments": (1, "none"), "clicks": (2, "zstd")}
 
 # Topics that are written before the story begins and are quiet afterwards.
 STILL, LEDGER, CONFIGURED, COMPACTED = "still", "ledger", "configured", "compacted"
-TOPICS = (*BUSY, STILL, LEDGER, CONFIGURED, COMPACTED)
+PRESET = "preset"  # somebody made its remote topics before us and Java, with configs that are not its own
+TOPICS = (*BUSY, STILL, LEDGER, CONFIGURED, COMPACTED, PRESET)
 STILL_RECORDS = 500  # several times offset.lag.max
 
 CONFIGS_OF: Mapping[str, Mapping[str, str]] = {
@@ -47,9 +48,16 @@ CONFIGS_OF: Mapping[str, Mapping[str, str]] = {
         "min.insync.replicas": "1",
     },
     COMPACTED: {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.9", "delete.retention.ms": "3600000"},
+    PRESET: {"retention.ms": "123456789", "segment.bytes": "1073741824"},
+}
+CONFIGS_BEFORE: Mapping[str, str] = {
+    "retention.ms": "1000000000",  # the source has another value
+    "flush.ms": "60000",  # the source has the default
+    "min.insync.replicas": "1",  # excluded by default
 }
 
 READERS = "readers"  # a consumer group on A that has read all of STILL
+READ_TO = (0, 1, 99, 100, 101, 250, 400, 499)  # of STILL: how far groups came that turn up when all is synced
 LAG_MAX = 100  # offset.lag.max, its default
 FLUSH_MS = 1_000  # offset.flush.interval.ms
 
@@ -88,6 +96,7 @@ class Story:
     after_java: Internal
     topics_by_us: frozenset[str]
     checkpoints: Partitions
+    checkpoints_on_c: Partitions
     java_refused: str
     flow_meanwhile: Mapping[str, Any]
     flow_while_java_held: Mapping[str, Any]
@@ -113,6 +122,7 @@ def properties(a: KafkaCluster, b: KafkaCluster, c: KafkaCluster) -> dict[str, s
         "C.offset.flush.interval.ms": str(FLUSH_MS),
         "refresh.topics.interval.seconds": "1",
         "emit.checkpoints.interval.seconds": "1",
+        "refresh.groups.interval.seconds": "1",
         **ONE_COPY,
     }
 
@@ -122,6 +132,8 @@ def told(rng: random.Random) -> Iterator[Story]:
     """Play it. Raises GaveUp with what did not happen."""
     with KafkaCluster("a") as a, KafkaCluster("b") as b, KafkaCluster("c") as c:
         _write_history(a, rng)
+        for target in (b, c):
+            target.create_topic(f"A.{PRESET}", config=CONFIGS_BEFORE)
         with Node(properties(a, b, c), arguments=("--clusters", "B")) as node:
             yield _Players(a=a, b=b, c=c, node=node, rng=rng).play()
 
@@ -129,18 +141,17 @@ def told(rng: random.Random) -> Iterator[Story]:
 def _write_history(a: KafkaCluster, rng: random.Random) -> None:
     for topic, (partitions, _) in BUSY.items():
         a.create_topic(topic, partitions)
-    for topic in (STILL, LEDGER, CONFIGURED, COMPACTED):
+    for topic in (STILL, LEDGER, CONFIGURED, COMPACTED, PRESET):
         a.create_topic(topic, 2 if topic == COMPACTED else 1, config=CONFIGS_OF.get(topic))
     for topic, (partitions, codec) in BUSY.items():
         write(a.bootstrap, topic, every_shape(rng, 300, partitions=partitions), codec=codec)
     write(a.bootstrap, STILL, plain(STILL_RECORDS), codec="gzip", records_per_batch=50)
     write(a.bootstrap, CONFIGURED, plain(10))
+    write(a.bootstrap, PRESET, plain(10))
     write(a.bootstrap, COMPACTED, plain(50, partitions=2))
     transactions = [(list(plain(5, first=5 * number)), number % 3 != 1) for number in range(6)]
     write_transactions(a.bootstrap, LEDGER, transactions, transactional_id="ledger")
-    readers = Consumer({"bootstrap.servers": a.bootstrap, "group.id": READERS, "log_level": 0})
-    readers.commit(offsets=[TopicPartition(STILL, 0, STILL_RECORDS)], asynchronous=False)
-    readers.close()
+    commit(a, READERS, {(STILL, 0): STILL_RECORDS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +178,7 @@ class _Players:
                 log = node.process.output()
                 self._wait_complete(self.c, quiet_only=True)
                 self._wait_java_stored(by_us)
+                self._groups_turn_up()
                 after_java = Internal.read(self.a, self.b)
                 java.stop()
                 node.wait_running()
@@ -184,6 +196,7 @@ class _Players:
             after_java=after_java,
             topics_by_us=topics_by_us,
             checkpoints=read_topic(self.b.bootstrap, CHECKPOINTS),
+            checkpoints_on_c=read_topic(self.c.bootstrap, CHECKPOINTS),
             java_refused=refused,
             flow_meanwhile=meanwhile,
             flow_while_java_held=flow,
@@ -241,6 +254,24 @@ class _Players:
                 SOON,
                 f"Java writes {topic} on {cluster.name}",
             )
+
+    def _groups_turn_up(self) -> None:
+        """More groups on A, and Java's checkpoints of them on C. What a group gets depends on the syncs at that moment,
+        so Java's last one of STILL has to be there first."""
+
+        def synced() -> bool:
+            found = syncs(read_topic(self.a.bootstrap, SYNCS_OF_C))
+            return any(
+                (one.topic_partition.topic, one.upstream_offset) == (STILL, STILL_RECORDS - 1) for one, _ in found
+            )
+
+        def groups() -> int:
+            return len({one.content[0] for one in read_topic(self.c.bootstrap, CHECKPOINTS).get(0, ())})
+
+        wait_until(synced, SOON, f"Java syncs the last record of {STILL} for C")
+        for offset in READ_TO:
+            commit(self.a, f"{READERS}-{offset}", {(STILL, 0): offset}, metadata=f"read to {offset}")
+        wait_until(lambda: groups() > len(READ_TO), SOON, f"Java writes checkpoints of {len(READ_TO)} more groups on C")
 
     def _read(self, cluster: KafkaCluster, prefix: str) -> dict[str, Partitions]:
         return {topic: read_topic(cluster.bootstrap, prefix + topic, isolation="read_uncommitted") for topic in TOPICS}

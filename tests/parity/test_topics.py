@@ -15,6 +15,7 @@ from tests.parity.story import (
     CONFIGURED,
     HEARTBEATS,
     OFFSETS,
+    PRESET,
     STATUS,
     SYNCS_OF_B,
     SYNCS_OF_C,
@@ -49,7 +50,7 @@ def _made(cluster: KafkaCluster, topic: str) -> Made:
     )
 
 
-@pytest.mark.parametrize("topic", [OFFSETS, CONFIGS, STATUS, HEARTBEATS])
+@pytest.mark.parametrize("topic", [OFFSETS, CONFIGS, STATUS, HEARTBEATS, CHECKPOINTS])
 def test_internal_topics_on_the_target(story: Story, topic: str) -> None:
     assert topic in story.topics_by_us
     assert _made(story.b, topic) == _made(story.c, topic)
@@ -73,9 +74,16 @@ def test_configs_are_copied_but_for_the_excluded(story: Story) -> None:
     assert _made(story.b, f"A.{COMPACTED}").configs["cleanup.policy"] == "compact"
 
 
+def test_configs_of_a_remote_topic_that_was_there_are_synced(story: Story) -> None:
+    """As in Java: the source's values, the target's own defaults, and what is excluded stays."""
+    wanted = {"retention.ms": "123456789", "segment.bytes": "1073741824", "min.insync.replicas": "1"}
+    assert _made(story.b, f"A.{PRESET}").configs == wanted
+    assert _made(story.c, f"A.{PRESET}").configs == wanted
+
+
 def test_the_same_names(story: Story) -> None:
-    """Every topic that Java makes for a flow we have made too; checkpoints are Java's alone so far."""
+    """Every topic that Java makes for a flow we have made too, and one of our own."""
     on_b = {name for name in story.topics_by_us if not name.startswith("__")}
     on_c = {name for name in story.c.admin.list_topics(timeout=ANSWER).topics if not name.startswith("__")}
-    assert on_c - on_b == {CHECKPOINTS}
-    assert on_b - on_c == set()
+    assert on_c - on_b == set()
+    assert on_b - on_c == {"mm2-exact-offsets.A.internal"}

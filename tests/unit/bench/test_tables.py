@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from tests.bench.comparison import sections
-from tests.bench.results import Failure, Latency, Results
+from tests.bench.results import Failure, Latency, Results, TranslationCost
 from tests.bench.tables import BEGIN, END, as_markdown, on_screen, write_block
 from tests.unit.bench.test_results import COPY, LAST
 
@@ -60,6 +60,25 @@ def test_a_run_too_short_to_measure_is_a_dash() -> None:
 def test_only_what_ran_is_shown() -> None:
     assert [one.title.partition(":")[0] for one in sections(Results(facts=(), copies=(COPY,)))] == ["large"]
     assert [one.title.partition(":")[0] for one in sections(Results(facts=(), latencies=LATENCIES))] == ["latency"]
+
+
+def test_the_cost_of_translation_has_no_counterpart() -> None:
+    cost = TranslationCost(
+        group_partitions=100_000,
+        moved_cpu=0.5,
+        unmoved_cpu=0.25,
+        compatible_cpu=0.75,
+        decoding_cpu=0.3,
+        encoding_cpu=0.2,
+        store_bytes=2_500.0,
+        map_bytes=800.0,
+        full_map_bytes=33_000.0,
+        checkpoint_bytes=200.0,
+    )
+    lines = markdown(Results(facts=(), translation=cost))
+    assert "| every group moved on, CPU-s | 0.50 | - | - |  |" in lines
+    assert "| offset syncs, bytes a partition | 2,500 | - | - |  |" in lines
+    assert lines[-1] == "100,000 group-partitions; translating them all should take under one CPU-second"
 
 
 def test_the_screen_shows_the_same_in_eighty_columns() -> None:

@@ -1,0 +1,75 @@
+"""Consumer groups as the independent client makes them: offsets committed, members that stay, KIP-848 among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from confluent_kafka import OFFSET_INVALID, Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.lab.cluster import KafkaCluster
+from tests.lab.waiting import wait_until
+
+ANSWERED = 30.0  # seconds for one administrative request
+JOINED = 30.0  # seconds until a member has its partitions
+
+Offsets = Mapping[tuple[str, int], int]
+
+
+def commit(
+    cluster: KafkaCluster, group: str, offsets: Offsets, *, metadata: str = "", protocol: str = "classic"
+) -> None:
+    """Commit for a group as a consumer does that reads fixed partitions, so without ever having members; a group of
+    the new protocol only its members can commit for, so one comes in and goes away again."""
+    wanted = [TopicPartition(topic, number, offset, metadata) for (topic, number), offset in offsets.items()]
+    if protocol == "consumer":
+        with member(cluster, group, {topic for topic, _ in offsets}, protocol=protocol) as consumer:
+            consumer.commit(offsets=wanted, asynchronous=False)
+        return
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "log_level": 0})
+    try:
+        consumer.commit(offsets=wanted, asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def committed(cluster: KafkaCluster, group: str) -> dict[tuple[str, int], int]:
+    """Everything the group has committed."""
+    request = [ConsumerGroupTopicPartitions(group)]
+    (future,) = _admin(cluster).list_consumer_group_offsets(request).values()
+    found = future.result(ANSWERED).topic_partitions or []
+    return {(one.topic, one.partition): one.offset for one in found if one.offset != OFFSET_INVALID}
+
+
+@contextmanager
+def member(cluster: KafkaCluster, group: str, topics: set[str], *, protocol: str = "classic") -> Iterator[Consumer]:
+    """A member of the group that has its partitions and stays; it commits nothing by itself."""
+    settings = {"group.protocol": protocol} if protocol == "consumer" else {"session.timeout.ms": "10000"}
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+            **settings,
+        }
+    )
+    try:
+        consumer.subscribe(sorted(topics))
+
+        def joined() -> bool:
+            message = consumer.poll(0.1)
+            if message is not None and message.error() is None:  # it joined and read in one go: give it back
+                consumer.seek(TopicPartition(message.topic() or "", message.partition() or 0, message.offset() or 0))
+            return bool(consumer.assignment())
+
+        wait_until(joined, JOINED, f"a member of group {group} has its partitions")
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def _admin(cluster: KafkaCluster) -> AdminClient:
+    return cluster.admin

@@ -1,0 +1,63 @@
+"""What a flow's leader does for topics, without the copying: discovery and syncs over real brokers, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import javaproperties
+
+from mm2.config.flow_clients import ClientRole
+from mm2.config.load import load
+from mm2.core.replication_filter import ReplicationFilter
+from mm2.kafka.admin import ClusterAdmin
+from mm2.kafka.cluster import Cluster
+from mm2.node.discovery import TopicDiscovery
+from mm2.node.remote_topics import Discovery
+from mm2.node.topic_config_sync import TopicConfigSync
+from mm2.node.topic_syncs import TopicSyncs
+from tests.lab import scratch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leader:
+    """The pieces, all at work."""
+
+    discovery: TopicDiscovery
+    config_sync: TopicConfigSync
+    syncs: TopicSyncs
+
+
+@asynccontextmanager
+async def leading(
+    properties: Mapping[str, str], *, admin: type[ClusterAdmin] = ClusterAdmin, at_work: bool = True
+) -> AsyncIterator[Leader]:
+    """Flow A->B of a file with these properties. Not ``at_work``: the pieces are there, nothing runs by itself."""
+    file = scratch.directory("leader") / "mm2.properties"
+    file.write_text(javaproperties.dumps(properties, timestamp=False))
+    loaded = load(file)
+    assert loaded.settings is not None, "\n".join(map(str, loaded.problems))
+    flow = next(one for one in loaded.settings.flows if str(one.flow) == "A->B")
+    async with AsyncExitStack() as stack:
+        source = await stack.enter_async_context(Cluster(flow.clients.of(ClientRole.REPLICATION_SOURCE_ADMIN)))
+        target = admin(await stack.enter_async_context(Cluster(flow.clients.of(ClientRole.SHARED_ADMIN))))
+        chosen = ReplicationFilter(flow=flow.flow, policy=flow.policy, selects=flow.topic_filter)
+        discovery = TopicDiscovery(flow, ClusterAdmin(source), target, chosen)
+        leader = Leader(
+            discovery=discovery,
+            config_sync=TopicConfigSync(flow, source, target, discovery),
+            syncs=TopicSyncs(flow, source, target, discovery, chosen),
+        )
+        tasks = [asyncio.create_task(discovery.run(_take)), asyncio.create_task(leader.syncs.run())] if at_work else []
+        try:
+            yield leader
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _take(discovery: Discovery) -> None:
+    """Nothing is copied here."""
