@@ -41,9 +41,10 @@ class Moody(Catalogue):
         self.mood = Path(properties["acme.mood.file"])
 
     def should_replicate_topic(self, topic):
-        if topic.startswith("moody") and self.mood.exists():
+        chosen = super().should_replicate_topic(topic)
+        if chosen and topic.startswith("moody") and self.mood.exists():
             raise RuntimeError(f"no {topic}\\ntoday")
-        return super().should_replicate_topic(topic)
+        return chosen
 
 
 class Careless(SuffixPolicy):
