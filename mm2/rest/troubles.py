@@ -29,14 +29,17 @@ def troubles(flow: FlowStatus | FlowShape) -> list[Trouble]:
     """The flow's own first, then those of its tasks, topics and partitions.
 
     What a flow says in its reasons about one of these is not repeated. A flow that does not run, without a reason of
-    its own and without anything FAILED in it, gives one trouble that says so.
+    its own and without anything FAILED in it, is explained by the first of these that is in the same state; without
+    any, one trouble says so.
     """
     placed = [*_of_tasks(flow), *(trouble for topic in flow.topics for trouble in _of_topic(topic))]
     said = {trouble.words for trouble in placed} | {str(trouble) for trouble in placed}
     own = [Trouble(state=flow.state, words=reason) for reason in flow.reasons if reason not in said]
     explained = own or any(trouble.state is TaskState.FAILED for trouble in placed)
     if flow.state is not TaskState.RUNNING and not explained:
-        own = [Trouble(state=flow.state, words=NO_WORDS)]
+        cause = next((trouble for trouble in placed if trouble.state is flow.state), None)
+        own = [Trouble(state=flow.state, words=NO_WORDS if cause is None else str(cause))]
+        placed = [trouble for trouble in placed if trouble is not cause]
     return own + placed
 
 

@@ -173,7 +173,7 @@ def test_a_filter_that_raises_fails_its_topic_only(stage: Stage) -> None:
     error = stage.own.wait_state(topic, "FAILED")["error"]
     assert error == (
         "topic.filter.class acme_misbehaving:Moody: "
-        f"should_replicate_topic('{topic}') raised RuntimeError: no {topic} today (acme_misbehaving.py:15)"
+        f"should_replicate_topic('{topic}') raised RuntimeError: no {topic} today (acme_misbehaving.py:16)"
     )
     assert any(error in reason for reason in stage.node.health()["reasons"])
     assert stage.node.process.running

@@ -16,7 +16,14 @@ from tests.lab.waiting import GaveUp
 
 READ = 120.0  # seconds to read a topic: a million small records take ten
 AT_ONCE = 10_000  # records taken from the client in one call
-_SETTLING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
+_SETTLING = (  # a new leader does not know yet where the partition ends
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+)
 SHOWN_BYTES = 40  # of a key or value in a message
 
 # key, value, headers and timestamp (ms): what a copy must keep beside the partition and the order

@@ -33,6 +33,7 @@ CHECKPOINTS = "A.checkpoints.internal"
 REIGNS = ("Java", "mm2", "Java again")
 
 LAG_MAX = 10  # offset.lag.max
+REIGN_RECORDS = 150  # new ones of ORDERS in each reign
 BEHIND = 3  # records that a group has not read when it stops
 SOON = 60.0  # seconds for something to arrive, with a Java MirrorMaker, Spark and two brokers on two cores
 
@@ -167,7 +168,7 @@ class _Player:
 
     def _reign(self, name: str) -> None:
         """New records are copied, the groups move on, and the target learns of it."""
-        orders = every_shape(self.rng, 150, partitions=PARTITIONS[ORDERS], value_bytes=50)
+        orders = every_shape(self.rng, REIGN_RECORDS, partitions=PARTITIONS[ORDERS], value_bytes=50)
         write(self.a.bootstrap, ORDERS, orders, codec="lz4", records_per_batch=20)
         transactions = [(list(plain(7)), number % 3 != 1) for number in range(6)]
         write_transactions(self.a.bootstrap, LEDGER, transactions, transactional_id="ledger")

@@ -14,9 +14,14 @@ from tests.conftest import SEED
 from tests.lab.history import Record
 from tests.lab.verify import compare
 from tests.parity.guide import MIGRATING, promised_lines
-from tests.parity.migration import GROUPS, LAG_MAX, PARTITIONS, REIGNS, Landing, Migration, carried_out
+from tests.parity.migration import GROUPS, PARTITIONS, REIGN_RECORDS, REIGNS, Landing, Migration, carried_out
 
 pytestmark = pytest.mark.timeout(600)  # the first test carries the page out
+
+
+# Records read again at most. Java goes by samples: those of a reign's bulk lie further apart than offset.lag.max, but
+# each reign ends with one.
+AGAIN = {"Java": REIGN_RECORDS, "mm2": 0, "Java again": REIGN_RECORDS}
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +58,7 @@ def test_no_checkpoint_skips_a_record_or_goes_back_further_than_promised(migrati
             unread = [one.content for one in source if one.offset >= upstream]
             sent = [one.content for one in remote if one.offset >= landing.checkpoint[topic, number]]
             assert sent[len(sent) - len(unread) :] == unread, f"{reign}: {landing.group} of {topic}-{number}"
-            assert 0 <= len(sent) - len(unread) <= LAG_MAX, f"{reign}: {landing.group} of {topic}-{number}"
+            assert 0 <= len(sent) - len(unread) <= AGAIN[reign], f"{reign}: {landing.group} of {topic}-{number}"
 
 
 def test_synced_group_offsets_are_those_of_the_checkpoints(migration: Migration) -> None:

@@ -51,3 +51,11 @@ def test_a_flow_that_waits_without_a_word_is_told() -> None:
     assert said(flow(passing, state=TaskState.WAITING))[0] == "no reason given"
     failed = topic("orders", partition(0, state=TaskState.FAILED, error="too large"), state=TaskState.FAILED)
     assert said(flow(failed, state=TaskState.FAILED)) == ["topic orders partition 0: too large"]
+
+
+def test_a_flow_that_waits_for_one_of_its_tasks_says_so_once() -> None:
+    words = "read offset syncs: cluster A is away"
+    waiting = task(id="MirrorCheckpointConnector-0", kind="checkpoint", state=TaskState.WAITING, error=words)
+    (trouble,) = troubles(flow(state=TaskState.WAITING, reasons=(words,), tasks=(task(), waiting)))
+    assert (trouble.place, trouble.state) == ("", TaskState.WAITING)
+    assert trouble.words == f"task MirrorCheckpointConnector-0 on node-1: {words}"
