@@ -37,11 +37,6 @@ class SourceOffsets:
         self._writing: dict[PartitionCopy, asyncio.Future[int]] = {}
         self.trouble: str | None = None
 
-    @property
-    def clean(self) -> bool:
-        """Whether everything acknowledged is stored."""
-        return not (self._moved or self._writing)
-
     def is_clean(self, copy: PartitionCopy) -> bool:
         """Whether everything acknowledged of this partition is stored."""
         return copy not in self._moved and copy not in self._writing

@@ -130,7 +130,7 @@ class FlowRunner:
             )
             for topic, how in wanted
         ]
-        return SourceOffsets(target, storage.offsets.name, flow.source, partitions=len(found[0].partitions))
+        return SourceOffsets(target, storage.offsets.name, flow, partitions=len(found[0].partitions))
 
     async def _follow(self, election: Election, source: Cluster, target: Cluster, offsets: SourceOffsets) -> None:
         """Lead while the election says so."""

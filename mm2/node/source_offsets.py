@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 
 from mm2.core.client_settings import IsolationLevel
 from mm2.core.connect_offsets import SourceKey, decode_key, decode_offset
 from mm2.core.formats import FormatError
-from mm2.core.names import TopicPartition
+from mm2.core.names import Flow, TopicPartition
 from mm2.kafka.cluster import Cluster
 from mm2.kafka.compacted_log import CompactedLog
-
-log = logging.getLogger(__name__)
+from mm2.node.skipped_records import SkippedRecords
 
 
 class SourceOffsets:
@@ -24,14 +22,13 @@ class SourceOffsets:
     (B) What an aborted transaction wrote does not count: the records it speaks of are aborted too.
     """
 
-    def __init__(self, cluster: Cluster, topic: str, source_alias: str, *, partitions: int) -> None:
+    def __init__(self, cluster: Cluster, topic: str, flow: Flow, *, partitions: int) -> None:
         self.partitions = partitions
-        self._topic = topic
-        self._source_alias = source_alias
+        self._source_alias = flow.source
         self._log = CompactedLog(cluster, topic, isolation=IsolationLevel.READ_COMMITTED, purpose="source offsets")
         self._positions: dict[TopicPartition, int | None] = {}
         self._beginnings: Counter[TopicPartition] = Counter()
-        self._skipped = 0
+        self._skipped = SkippedRecords(flow, topic)
         self._reading = asyncio.Lock()
 
     async def refresh(self) -> None:
@@ -43,8 +40,7 @@ class SourceOffsets:
                     if isinstance(key, SourceKey) and key.cluster == self._source_alias:
                         self._take(TopicPartition(key.topic, key.partition), decode_offset(record.value))
                 except FormatError as error:
-                    self._skipped += 1
-                    log.warning("%s: skipped record %d so far that is not ours: %s", self._topic, self._skipped, error)
+                    self._skipped.skip(record, error)
 
     def _take(self, partition: TopicPartition, offset: int | None) -> None:
         self._positions[partition] = None if offset is None else max(0, offset + 1)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from mm2.core.client_settings import ClientSettings
 from mm2.core.connect_offsets import SourceKey, encode_key, encode_position
-from mm2.core.names import TopicPartition
+from mm2.core.names import Flow, TopicPartition
 from mm2.kafka.cluster import Cluster
 from mm2.node.source_offsets import SourceOffsets
 from tests.lab.cluster import KafkaCluster
@@ -24,6 +24,6 @@ async def test_only_committed_offsets_count(cluster_b: KafkaCluster, unique: Cal
     ]
     write_transactions(cluster_b.bootstrap, topic, transactions, transactional_id=unique("A-mm2"))
     async with Cluster(ClientSettings(bootstrap_servers=(cluster_b.bootstrap,), alias="B")) as cluster:
-        offsets = SourceOffsets(cluster, topic, "A", partitions=25)
+        offsets = SourceOffsets(cluster, topic, Flow("A", "B"), partitions=25)
         await offsets.refresh()
         assert offsets.position(partition) == 100

@@ -10,7 +10,7 @@ import pytest
 from mm2.core.client_settings import ClientSettings
 from mm2.core.connect_offsets import CheckpointKey, HeartbeatKey, SourceKey, decode_key, encode_key
 from mm2.core.formats import Checkpoint, Heartbeat, OffsetSync
-from mm2.core.names import TopicPartition
+from mm2.core.names import Flow, TopicPartition
 from mm2.kafka.cluster import Cluster
 from mm2.node.source_offsets import SourceOffsets
 from tests.lab import jars, jvm
@@ -90,7 +90,7 @@ def test_heartbeats_carry_their_own_time(story: Story) -> None:
 async def test_our_node_reads_the_offsets_of_both(story: Story) -> None:
     """Java's last word over our first; where Java said nothing, ours."""
     async with Cluster(ClientSettings(bootstrap_servers=(story.b.bootstrap,), alias="B")) as cluster:
-        offsets = SourceOffsets(cluster, OFFSETS, "A", partitions=25)
+        offsets = SourceOffsets(cluster, OFFSETS, Flow("A", "B"), partitions=25)
         await offsets.refresh()
         for topic, partitions in story.source.items():
             for number, records in partitions.items():

@@ -34,7 +34,7 @@ def alter(slot: Slot, topic: str, partition: int, value: bytes | None) -> None:
 async def starts_of(slot: Slot, topic: str, partitions: int) -> dict[TopicPartition, int | None]:
     """Where a node that starts now begins."""
     async with connected(slot.target) as cluster:
-        offsets = SourceOffsets(cluster, slot.lease.offsets.topic, "A", partitions=OFFSETS_PARTITIONS)
+        offsets = SourceOffsets(cluster, slot.lease.offsets.topic, slot.lease.flow, partitions=OFFSETS_PARTITIONS)
         await offsets.refresh()
         every = [TopicPartition(topic, number) for number in range(partitions)]
         return {one: offsets.position(one) for one in every}

@@ -97,7 +97,7 @@ async def leases(target: KafkaCluster, **own: str) -> AsyncIterator[Given]:
     flow = next(one for one in settings.flows if one.enabled)
     target.create_topic(f"mm2-offsets.{a}.internal", config={"cleanup.policy": "compact"})
     async with Cluster(flow.clients.of(ClientRole.SHARED_ADMIN)) as cluster:
-        offsets = SourceOffsets(cluster, f"mm2-offsets.{a}.internal", a, partitions=1)
+        offsets = SourceOffsets(cluster, f"mm2-offsets.{a}.internal", flow.flow, partitions=1)
         given = Given(target=target, leases=SlotLeases(flow, ClusterAdmin(cluster), offsets, epoch=1), alias=a)
         given.discovered(OLD)
         yield given
