@@ -32,7 +32,7 @@ def test_the_same_rules(vector: dict[str, Any]) -> None:
     text = vector["rules"]
     java = OURS.get(text, vector["calls"])
     if java is None:
-        with pytest.raises(AnswerHeadersError, match="^must "):
+        with pytest.raises(AnswerHeadersError, match=r"^must "):
             read_header_rules(text)
     else:
         assert [call(rule) for rule in read_header_rules(text)] == java
