@@ -7,6 +7,7 @@ to carry commands out.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Protocol
 
@@ -66,24 +67,24 @@ def _add_public(router: APIRouter, send: _Send, gate: AdminGate) -> None:
         dependencies=[Depends(gate)],
         responses={code: {"model": RefusedCommandShape, "description": text} for code, text in _REFUSALS.items()},
     )
-    taken = {"response_model": CommandShape, "status_code": status.HTTP_202_ACCEPTED}
+    takes = partial(public.post, response_model=CommandShape, status_code=status.HTTP_202_ACCEPTED)
 
-    @public.post("/pause", summary="Pause a flow, or some of its topics", **taken)
+    @takes("/pause", summary="Pause a flow, or some of its topics")
     async def pause(source: str, target: str, topics: TopicsShape | None = None) -> Response:
         """Copying stops where it is; offsets stay. A pause outlives restarts and changes of the leader."""
         return await send(source, target, Pause(topics=topics.topics if topics else ()))
 
-    @public.post("/resume", summary="End a pause", **taken)
+    @takes("/resume", summary="End a pause")
     async def resume(source: str, target: str, topics: TopicsShape | None = None) -> Response:
         """Copying goes on where it stopped."""
         return await send(source, target, Resume(topics=topics.topics if topics else ()))
 
-    @public.post("/tasks/{task}/restart", summary="Restart one task", **taken)
+    @takes("/tasks/{task}/restart", summary="Restart one task")
     async def restart(source: str, target: str, task: str) -> Response:
         """The task stops and starts anew, also one that has FAILED."""
         return await send(source, target, RestartTask(task=task))
 
-    @public.post("/refresh", summary="Look for topics and groups now", **taken)
+    @takes("/refresh", summary="Look for topics and groups now")
     async def refresh(source: str, target: str) -> Response:
         """Topics, groups, configurations and ACLs are looked at now, not at the end of their intervals."""
         return await send(source, target, Refresh())

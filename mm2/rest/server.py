@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mm2.core.listener_settings import ServerTls
 from mm2.rest.listeners import Listener, ListenerError
@@ -48,7 +49,7 @@ class RestServer:
         context = None if tls is None else server_context(tls)
         config = uvicorn.Config(
             app,
-            http="h11",
+            http=_Connection,
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -193,6 +194,18 @@ def _why(error: OSError) -> str:
         case errno.EADDRNOTAVAIL:
             return "the address is not one of this machine's. Write one that is, or none for every interface"
     return error.strerror or str(error)
+
+
+class _Connection(H11Protocol):
+    """uvicorn's, that does not wait for an idle TLS caller: asyncio would give it 30 s to say goodbye, and a connection
+    that monitoring keeps open says nothing."""
+
+    def shutdown(self) -> None:
+        idle = self.cycle is None or self.cycle.response_complete
+        if idle and self.transport.get_extra_info("ssl_object") is not None:
+            self.transport.abort()
+        else:
+            super().shutdown()
 
 
 class _Server(uvicorn.Server):

@@ -25,6 +25,8 @@ A_B = Flow("A", "B")
 KEY = SessionKey(secret=b"k" * 32, algorithm="HmacSHA256", created_ms=0)
 OTHER_KEY = SessionKey(secret=b"o" * 32, algorithm="HmacSHA256", created_ms=1)
 TOKEN = "open-sesame-open"
+PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""For clients that speak plain HTTP: without it each of them reads all certificates of the system first."""
 
 
 class Desk:
@@ -48,7 +50,7 @@ class RestNode:
 
     def __init__(self, name: str, *, tls: ServerTls | None, context: ssl.SSLContext | None, within: float) -> None:
         self.desk = Desk(name)
-        self.peers = Peers(context, within=within)
+        self.peers = Peers(context or PLAIN, within=within)
         self.standing = Standing(flow=A_B, leads=False, leader_url=None, own_url=None, session_key=KEY)
         app = FastAPI(openapi_url=None)
         add_refusals(app)

@@ -13,7 +13,8 @@ from mm2.core.commands import Pause
 from mm2.core.request_signing import ALGORITHM_HEADER, SIGNATURE_HEADER, sign
 from mm2.core.session_keys import SessionKey
 from mm2.rest.peers import LARGEST_BYTES, PeerError, PeerRequest, Peers
-from tests.contract.nodes import A_B, KEY, OTHER_KEY, RestNode, rest_nodes
+from mm2.rest.signed_calls import RefusalError, by_leader
+from tests.contract.nodes import A_B, KEY, OTHER_KEY, PLAIN, RestNode, rest_nodes
 
 PATH = "/A/B/mm2/commands"
 BODY = b'{ "topics" : ["gr\xc3\xb6\xc3\x9fe"],\n"command":"pause" }'
@@ -26,7 +27,7 @@ async def post(
 ) -> tuple[int, str]:
     """Status and message. The headers are those of a signature by default."""
     signed = sign(KEY.secret, body, "HmacSHA256") if headers is None else headers
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, verify=PLAIN) as client:
         answer = await client.post(f"{node.server.url}{path}", content=body, headers=signed)
     said = answer.json()
     if answer.is_success:
@@ -129,6 +130,25 @@ async def test_the_leader_does_not_answer() -> None:
             assert "did not answer in time" in message
 
 
+async def test_a_leader_that_takes_too_long() -> None:
+    async with rest_nodes(["one"]) as (node,):
+        node.stand(leads=True)
+
+        async def slowly() -> bytes:
+            await asyncio.sleep(60)
+            return b""
+
+        with pytest.raises(RefusalError, match="not done within 0 s") as refused:
+            await by_leader(node.standing, REQUEST, slowly, node.peers, within=0.05)
+        assert refused.value.status == 500
+
+        async def gives_up() -> bytes:
+            raise TimeoutError("the config topic does not answer")
+
+        with pytest.raises(TimeoutError, match="the config topic"):
+            await by_leader(node.standing, REQUEST, gives_up, node.peers)
+
+
 async def test_a_rotated_key_is_a_403_that_is_worth_trying_again() -> None:
     async with rest_nodes(["leader", "follower"]) as (leader, follower):
         leader.stand(leads=True, key=OTHER_KEY)
@@ -163,7 +183,7 @@ async def test_a_key_from_the_config_topic_that_java_wrote() -> None:
     key = SessionKey(secret=bytes(range(200, 232)), algorithm="HmacSHA512", created_ms=1)
     async with rest_nodes(["one"]) as (node,):
         node.stand(leads=True, key=key)
-        async with Peers() as peers:
+        async with Peers(PLAIN) as peers:
             assert await peers.ask(f"{node.server.url}/", node.standing, REQUEST)
 
 
@@ -212,7 +232,7 @@ async def test_names_travel_as_they_are() -> None:
         await writer.wait_closed()
 
     server = await asyncio.start_server(speak, "127.0.0.1", 0)
-    async with server, Peers() as peers:
+    async with server, Peers(PLAIN) as peers:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         request = PeerRequest(method="PUT", path=("connectors", "a/b ?c", "fence"), forward=True)
         async with rest_nodes(["one"]) as (node,):
