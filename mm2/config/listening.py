@@ -50,13 +50,14 @@ def read_listening(rest: RestSettings, properties: Properties, problems: Problem
     origins = OriginPatterns.of(rest.access_control_allow_origin)
     methods = tuple(filter(None, rest.access_control_allow_methods)) or JAVA_METHODS
     return ListenerSettings(
-        tls=_server_tls(properties, problems) if https else None,
+        tls=read_server_tls(properties, problems) if https else None,
         headers=read_header_rules(rest.response_http_headers_config),
         cross_origin=CrossOrigin(allows=origins, methods=methods) if origins.everybody or origins.patterns else None,
     )
 
 
-def _server_tls(properties: Properties, problems: ProblemLog) -> ServerTls:
+def read_server_tls(properties: Properties, problems: ProblemLog) -> ServerTls:
+    """The TLS of https listeners, from all properties of a file that has one."""
     prefix = HTTPS if any(name.startswith(HTTPS) for name in properties) else ""
     own = {name.removeprefix(prefix): value for name, value in properties.items() if name.startswith(prefix)}
     read = keys.read(SecurityKeys, own, problems)

@@ -18,6 +18,7 @@ from mm2.rest.server import close_listeners, open_listeners
 from tests.contract.certificates import caller_context, https_file, node_context
 from tests.contract.nodes import rest_nodes
 from tests.contract.samples import node
+from tests.contract.test_status_command import mm2
 from tests.lab.listeners import Authority
 
 REFRESH = PeerRequest(method="POST", path=("mm2", "commands"), body=b'{"command":"refresh"}')
@@ -102,6 +103,34 @@ async def test_versions_of_tls(authority: Authority, tmp_path: Path) -> None:
         async with httpx.AsyncClient(trust_env=False, verify=caller_context(authority)) as client:
             answer = await client.get(f"{url}/health/live")
         assert answer.extensions["network_stream"].get_extra_info("ssl_object").version() == "TLSv1.2"
+
+
+async def test_the_commands_of_a_file_trust_and_show_what_it_says(authority: Authority, tmp_path: Path) -> None:
+    settings = https_file(authority, tmp_path, **{"listeners.https.ssl.client.auth": "required"})
+    async with serving(settings) as url:
+        port = url.rpartition(":")[2]
+        settings.path.write_text(settings.path.read_text().replace("127.0.0.1\\:0", f"127.0.0.1\\:{port}"))
+        code, out, err = await mm2("status", str(settings.path))
+        assert (code, err) == (0, "")
+        assert "A->B  RUNNING" in out
+        code, _, err = await mm2("status", url)
+        assert code == 1
+        assert "its certificate is not trusted. Point SSL_CERT_FILE at" in err
+        trust = {"SSL_CERT_FILE": str(tmp_path / "truststore.pem")}
+        code, _, err = await mm2("status", url, environment=trust)
+        assert code == 1
+        assert "it hung up. Does it want a certificate (ssl.client.auth)?" in err
+        code, _, err = await mm2("status", url.replace("https", "http"))
+        assert code == 1
+        assert "it hung up. Is it an https listener?" in err
+
+
+async def test_a_certificate_for_another_host(authority: Authority, tmp_path: Path) -> None:
+    async with serving(https_file(authority, tmp_path, listeners="https://0.0.0.0:0")) as url:
+        trust = {"SSL_CERT_FILE": str(tmp_path / "truststore.pem")}
+        code, _, err = await mm2("status", url.replace("0.0.0.0", "127.0.0.2"), environment=trust)
+        assert code == 1
+        assert "its certificate is for another host" in err
 
 
 async def test_nodes_call_each_other_with_the_certificate_of_their_listener(
