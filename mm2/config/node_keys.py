@@ -110,7 +110,9 @@ class RestSettings(KeyModel):
     """The node's own HTTP side. ``listeners`` None: no line in the file (contract: REST)."""
 
     listeners: Annotated[OptionalList, AfterValidator(_listener_urls)] = key(
-        "listeners", None, "URLs to serve REST on. Without it only a loopback socket for leases exists."
+        "listeners",
+        None,
+        "URLs to serve REST on, http or https (docs/rest.md). Without it only a loopback socket for leases exists.",
     )
     internal_rest: Boolean = key(
         "dedicated.mode.enable.internal.rest",
