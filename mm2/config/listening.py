@@ -23,6 +23,9 @@ from mm2.core.listener_settings import ClientAuth, CrossOrigin, ListenerSettings
 SPOKEN = frozenset({"TLSv1.2", "TLSv1.3"})
 """Versions of TLS that listeners speak: older ones are broken, and Python's OpenSSL mostly has them switched off."""
 
+LONGEST_ORIGIN = 300
+"""Characters of scheme, host name and port; nobody can keep a pattern busy with more."""
+
 JAVA_METHODS = ("GET", "POST", "HEAD")
 """What pages of other origins may do where access.control.allow.methods says nothing."""
 
@@ -37,11 +40,13 @@ class OriginPatterns:
     @classmethod
     def of(cls, elements: tuple[str, ...]) -> OriginPatterns:
         """Elements that have been found good."""
-        patterns = tuple(compile_java(element) for element in elements if element not in ("", "*"))
+        patterns = tuple(compile_java(f"(?i){element}") for element in elements if element not in ("", "*"))
         return cls(patterns, "*" in elements)
 
     def __call__(self, origin: str) -> bool:
-        return self.everybody or any(pattern.fullmatch(origin) for pattern in self.patterns)
+        if self.everybody or len(origin) > LONGEST_ORIGIN:
+            return self.everybody
+        return any(pattern.fullmatch(origin) for pattern in self.patterns)
 
 
 def read_listening(rest: RestSettings, properties: Properties, problems: ProblemLog) -> ListenerSettings:

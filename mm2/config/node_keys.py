@@ -66,7 +66,7 @@ def _origins(elements: tuple[str, ...]) -> tuple[str, ...]:
     for element in elements:
         if element not in ("", "*"):
             try:
-                compile_java(element)
+                compile_java(f"(?i){element}")
             except JavaRegexError as error:
                 raise refuse(
                     f"must be * or regular expressions for origins, parted by commas; {element} {error}"

@@ -9,10 +9,10 @@ from pathlib import Path
 from mm2.config.problems import ProblemLog
 from mm2.config.security_keys import LATER, REFUSED_TLS, SecurityKeys
 from mm2.config.values import Properties, Value
+from mm2.core.cipher_suites import TLS13_SUITES
 from mm2.core.client_settings import TlsSettings
 
 _VERSIONS = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
-_TLS13_SUITES = frozenset({"TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256"})
 _BLOCK = re.compile(r"-----BEGIN (?P<kind>[A-Z0-9 ]+)-----.*?-----END (?P=kind)-----", re.DOTALL)
 
 _CONVERT = {
@@ -181,10 +181,10 @@ def _check_protocols(properties: Properties, keys: SecurityKeys, problems: Probl
 
 
 def _check_suites(properties: Properties, keys: SecurityKeys, problems: ProblemLog) -> None:
-    modern = _TLS13_SUITES.intersection(keys.cipher_suites)
-    if modern and modern != _TLS13_SUITES:
+    modern = TLS13_SUITES.intersection(keys.cipher_suites)
+    if modern and modern != TLS13_SUITES:
         properties["ssl.cipher.suites"].refuse(
             problems,
             "cannot be honoured: suites of TLS 1.3 are on together or not at all, and "
-            f"{', '.join(sorted(_TLS13_SUITES - modern))} would be on as well. List all three or none of them.",
+            f"{', '.join(sorted(TLS13_SUITES - modern))} would be on as well. List all three or none of them.",
         )

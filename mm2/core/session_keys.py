@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mm2.core.formats import FormatError
@@ -76,6 +76,12 @@ def key_bytes(rules: KeyRules) -> int:
     if rules.bits < SMALLEST_BITS:
         raise ValueError(f"a key of {rules.bits} bits is too short: {SMALLEST_BITS} are the least")
     return (rules.bits + 7) // 8
+
+
+def new_session_key(rules: KeyRules, now_ms: int, random_bytes: Callable[[int], bytes]) -> SessionKey:
+    """A key for the leader to write. ``random_bytes``: from a number to as many that nobody can foretell
+    (``secrets.token_bytes``). Raises ValueError as `key_bytes`."""
+    return SessionKey(secret=random_bytes(key_bytes(rules)), algorithm=rules.algorithm, created_ms=now_ms)
 
 
 def needs_new_key(current: SessionKey | None, rules: KeyRules, now_ms: int) -> str | None:

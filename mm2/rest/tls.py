@@ -6,6 +6,7 @@ import ssl
 import tempfile
 from pathlib import Path
 
+from mm2.core.cipher_suites import choose
 from mm2.core.listener_settings import ClientAuth, ServerTls
 from mm2.rest.listeners import ListenerError
 
@@ -19,8 +20,7 @@ def server_context(server: ServerTls) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2 if "TLSv1.2" in tls.protocols else ssl.TLSVersion.TLSv1_3
     context.maximum_version = ssl.TLSVersion.TLSv1_3 if "TLSv1.3" in tls.protocols else ssl.TLSVersion.TLSv1_2
     try:
-        if tls.ciphers:
-            context.set_ciphers(":".join(tls.ciphers))
+        _ciphers(context, tls.ciphers)
         _trust(context, server)
         with tempfile.TemporaryDirectory(prefix="mm2-tls-") as private:  # Python reads a key from files only; mode 0700
             chain, key = Path(private, "chain.pem"), Path(private, "key.pem")
@@ -38,6 +38,22 @@ def server_context(server: ServerTls) -> ssl.SSLContext:
         ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
     }[server.client_auth]
     return context
+
+
+def _ciphers(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:
+    """Nothing is spoken that the file leaves out: without a suite of TLS 1.3, or of 1.2, not that version either."""
+    if not suites:
+        return
+    try:
+        choice = choose(suites)
+    except ValueError as error:
+        raise ListenerError(f"listeners: {error}") from error
+    if not choice.modern:
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+    if choice.older:
+        context.set_ciphers(":".join(choice.older))
+    else:
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
 
 
 def _trust(context: ssl.SSLContext, server: ServerTls) -> None:

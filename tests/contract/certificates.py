@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
 
 import javaproperties
@@ -20,19 +21,22 @@ FILE = {
 }
 
 
-def https_file(authority: Authority, directory: Path, **more: str) -> NodeSettings:
-    """Settings of a file whose node listens on https://127.0.0.1, by PEM files in ``directory``; ``_`` in ``more`` is a
-    dot, and none of them turns off what stands here."""
+def https_file(
+    authority: Authority, directory: Path, more: Mapping[str, str] | None = None, *, trust: bool = True
+) -> NodeSettings:
+    """Settings of a file whose node listens on https://127.0.0.1, by PEM files in ``directory``. ``more``: further
+    lines, or others; ``trust``: with a trust store."""
     pems = authority.write_server_pems(directory)
     properties = {
         **FILE,
         "listeners": "https://127.0.0.1:0",
         "listeners.https.ssl.keystore.type": "PEM",
         "listeners.https.ssl.keystore.location": str(pems.keystore),
-        "listeners.https.ssl.truststore.type": "PEM",
-        "listeners.https.ssl.truststore.location": str(pems.truststore),
-        **{name.replace("_", "."): value for name, value in more.items()},
+        **(more or {}),
     }
+    if trust:
+        properties["listeners.https.ssl.truststore.type"] = "PEM"
+        properties["listeners.https.ssl.truststore.location"] = str(pems.truststore)
     path = directory / "mm2.properties"
     path.write_text(javaproperties.dumps(properties, timestamp=False))
     loaded = load(path)

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from mm2.core.commands import Command, Pause, Refresh, RestartTask, Resume
 from mm2.rest.admin import AdminGate
 from mm2.rest.commands import command_router
+from mm2.rest.docs_page import docs_page
 from mm2.rest.peers import Peers
 from mm2.rest.server import RestServer
 from mm2.rest.signed_calls import add_refusals
@@ -132,6 +133,16 @@ async def test_plain_http_is_for_the_nodes_own_machine() -> None:
         code, detail = await refresh_on(address, gate, bind="")
         assert code == 403
         assert "over https or from the node's own machine only" in detail
+
+
+def test_commands_on_the_page_of_the_interface() -> None:
+    app = FastAPI()
+    gate = AdminGate(enabled=True, token=TOKEN)
+    app.include_router(command_router(Desk("one"), lambda _source, _target: None, Peers(PLAIN), gate))
+    page = docs_page(app.openapi())
+    for path in ("pause", "resume", "tasks/{task}/restart", "refresh"):
+        assert f"POST /flows/{{source}}/{{target}}/{path}" in page
+    assert "mm2/commands" not in page
 
 
 async def test_commands_over_https(tmp_path: Path) -> None:

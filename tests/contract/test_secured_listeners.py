@@ -68,7 +68,7 @@ async def caller(settings: NodeSettings, authority: Authority) -> AsyncIterator[
 
 @pytest.mark.parametrize("asked", ["none", "requested", "required"])
 async def test_certificates_of_callers(authority: Authority, tmp_path: Path, asked: str) -> None:
-    settings = https_file(authority, tmp_path, **{"listeners.https.ssl.client.auth": asked})
+    settings = https_file(authority, tmp_path, {"listeners.https.ssl.client.auth": asked})
     async with serving(settings) as url:
         assert await status(url, authority, "ops") == 200
         if asked == "required":
@@ -86,6 +86,30 @@ async def test_certificates_of_callers(authority: Authority, tmp_path: Path, ask
                     await client.get(f"{url}/health/live")
 
 
+async def test_without_a_trust_store_the_system_says_who_is_trusted(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = https_file(authority, tmp_path, {"listeners.https.ssl.client.auth": "required"}, trust=False)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "truststore.pem"))
+    async with serving(settings) as url:
+        assert await status(url, authority, "ops") == 200
+        with pytest.raises(httpx.HTTPError):
+            await status(url, authority)
+
+
+async def test_cipher_suites(authority: Authority, tmp_path: Path) -> None:
+    """By Java's names; without one of TLS 1.3 that version is not spoken either."""
+    older = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
+    modern = "TLS_AES_256_GCM_SHA384, TLS_AES_128_GCM_SHA256, TLS_CHACHA20_POLY1305_SHA256"
+    for suites, version in ((older, "TLSv1.2"), (modern, "TLSv1.3"), (f"{older}, {modern}", "TLSv1.3")):
+        settings = https_file(authority, tmp_path, {"listeners.https.ssl.cipher.suites": suites})
+        async with caller(settings, authority) as client:
+            answer = await client.get("/health/live")
+            tls = answer.extensions["network_stream"].get_extra_info("ssl_object")
+            assert tls.version() == version
+            assert version == "TLSv1.3" or tls.cipher()[0] == "ECDHE-ECDSA-AES256-GCM-SHA384"
+
+
 async def test_an_idle_caller_does_not_hold_up_the_end(
     authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -98,7 +122,7 @@ async def test_an_idle_caller_does_not_hold_up_the_end(
 
 
 async def test_versions_of_tls(authority: Authority, tmp_path: Path) -> None:
-    settings = https_file(authority, tmp_path, **{"listeners.https.ssl.enabled.protocols": "TLSv1.2"})
+    settings = https_file(authority, tmp_path, {"listeners.https.ssl.enabled.protocols": "TLSv1.2"})
     async with serving(settings) as url:
         async with httpx.AsyncClient(trust_env=False, verify=caller_context(authority)) as client:
             answer = await client.get(f"{url}/health/live")
@@ -106,7 +130,7 @@ async def test_versions_of_tls(authority: Authority, tmp_path: Path) -> None:
 
 
 async def test_the_commands_of_a_file_trust_and_show_what_it_says(authority: Authority, tmp_path: Path) -> None:
-    settings = https_file(authority, tmp_path, **{"listeners.https.ssl.client.auth": "required"})
+    settings = https_file(authority, tmp_path, {"listeners.https.ssl.client.auth": "required"})
     async with serving(settings) as url:
         port = url.rpartition(":")[2]
         settings.path.write_text(settings.path.read_text().replace("127.0.0.1\\:0", f"127.0.0.1\\:{port}"))
@@ -126,7 +150,7 @@ async def test_the_commands_of_a_file_trust_and_show_what_it_says(authority: Aut
 
 
 async def test_a_certificate_for_another_host(authority: Authority, tmp_path: Path) -> None:
-    async with serving(https_file(authority, tmp_path, listeners="https://0.0.0.0:0")) as url:
+    async with serving(https_file(authority, tmp_path, {"listeners": "https://0.0.0.0:0"})) as url:
         trust = {"SSL_CERT_FILE": str(tmp_path / "truststore.pem")}
         code, _, err = await mm2("status", url.replace("0.0.0.0", "127.0.0.2"), environment=trust)
         assert code == 1
@@ -136,7 +160,7 @@ async def test_a_certificate_for_another_host(authority: Authority, tmp_path: Pa
 async def test_nodes_call_each_other_with_the_certificate_of_their_listener(
     authority: Authority, tmp_path: Path
 ) -> None:
-    settings = https_file(authority, tmp_path, **{"listeners.https.ssl.client.auth": "required"})
+    settings = https_file(authority, tmp_path, {"listeners.https.ssl.client.auth": "required"})
     tls, context = settings.listening.tls, node_context(settings)
     async with rest_nodes(["leader", "follower"], tls=tls, context=context) as (leader, follower):
         leader.stand(leads=True)
@@ -154,7 +178,7 @@ async def test_nodes_call_each_other_with_the_certificate_of_their_listener(
 async def test_headers_of_every_answer(authority: Authority, tmp_path: Path) -> None:
     rules = 'set X-Frame-Options: DENY, "add Cache-Control: no-cache, no-store", set Content-Type: text/x, add X-A: 1,'
     rules += "add X-A: 2, set X-B: 1, set X-B: 2, setDate Expires: 86400000"
-    settings = https_file(authority, tmp_path, **{"response.http.headers.config": rules})
+    settings = https_file(authority, tmp_path, {"response.http.headers.config": rules})
     async with caller(settings, authority) as client:
         for path, code in (("/health/live", 200), ("/nothing", 404)):
             answer = await client.get(path)
@@ -173,7 +197,7 @@ async def test_pages_of_other_origins(authority: Authority, tmp_path: Path) -> N
         "access.control.allow.methods": "GET,PUT",
     }
     origin, stranger = "https://ops.example.org", "https://example.com"
-    async with caller(https_file(authority, tmp_path, **origins), authority) as client:
+    async with caller(https_file(authority, tmp_path, origins), authority) as client:
         answer = await client.get("/flows", headers={"Origin": origin})
         assert answer.headers["Access-Control-Allow-Origin"] == origin
         assert "Access-Control-Allow-Credentials" not in answer.headers

@@ -72,6 +72,8 @@ def test_a_proxy_may_speak_tls_for_the_node(tmp_path: Path) -> None:
         (r"https://[a-z]+\\.example\\.org", "https://ops.example.org.evil", False),
         (r"https://a, https://b", "https://b", True),
         (r"https://a, https://b", "https://c", False),
+        (r"https://A", "https://a", True),
+        (r"https://.*", f"https://{'a' * 300}", False),
     ],
 )
 def test_origins(tmp_path: Path, origins: str, origin: str, allowed: bool) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mm2.core.formats import FormatError
-from mm2.core.session_keys import KeyRules, SessionKey, decode_session_key, needs_new_key
+from mm2.core.session_keys import KeyRules, SessionKey, decode_session_key, needs_new_key, new_session_key
 
 KEY = SessionKey(secret=bytes(32), algorithm="HmacSHA256", created_ms=1_000_000)
 
@@ -45,6 +45,16 @@ def test_a_record_that_is_no_key(value: bytes) -> None:
         decode_session_key(value)
     assert "geheim" not in str(refused.value)
     assert refused.value.__cause__ is None
+
+
+def test_a_new_key_is_one_that_needs_no_other() -> None:
+    rules = KeyRules(algorithm="HmacSHA3-384", bits=130, ttl_ms=10)
+    key = new_session_key(rules, 1_000, bytes)
+    assert key == SessionKey(secret=bytes(17), algorithm="HmacSHA3-384", created_ms=1_000)
+    assert needs_new_key(key, rules, 1_009) is None
+    assert needs_new_key(key, rules, 1_010) is not None
+    with pytest.raises(ValueError, match="makes no keys"):
+        new_session_key(KeyRules(algorithm="AES"), 0, bytes)
 
 
 def test_the_secret_shows_nowhere() -> None:
