@@ -55,7 +55,9 @@ def run(file: Path, clusters: tuple[str, ...]) -> int:
 
 def _secrets(settings: NodeSettings) -> set[str]:
     """Every password and private key of the file: none may show in a log, whoever writes the line."""
-    found: set[str | None] = set()
+    found: set[str | None] = {settings.own.rest_admin_token}
+    if (listener := settings.listening.tls) is not None:
+        found |= {listener.tls.key_password, listener.tls.key_pem}
     for flow in settings.flows:
         for role in ClientRole:
             client = flow.clients.of(role)
@@ -78,10 +80,13 @@ class _Program:
 
     async def run(self) -> int:
         self._take_signals()
+        listening = self._settings.listening
         try:
             await self._lease_server.start()
             await self._node.start(self._lease_server.url)
-            self._listening = await open_listeners(public_app(lambda: self._node.published), self._listeners())
+            self._listening = await open_listeners(
+                public_app(lambda: self._node.published, listening), self._listeners(), listening.tls
+            )
         except ListenerError as error:
             print(f"{self._settings.path}: {error}", file=sys.stderr)  # noqa: T201 as above
             await self._close()

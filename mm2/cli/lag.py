@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mm2.cli.node_address import node_url
+from mm2.cli.node_address import node_context, node_url
 from mm2.cli.node_client import fetch_flows, read_flows
 from mm2.cli.pace import FlowPace, Outlook, Pace
 from mm2.cli.parameters import Json, Node, Watch
@@ -44,11 +44,11 @@ def lag(
     """Print the lag of every flow and partition. Raises CommandError when the node does not answer."""
     if watch and json:
         raise UsageError("--watch and --json do not go together: use one of them")
-    url = node_url(node)
+    url, context = node_url(node), node_context(node)
     pace = Pace(time.monotonic)
 
     def look() -> Sequence[FlowShape]:
-        flows = read_flows(fetch_flows(url), url)
+        flows = read_flows(fetch_flows(url, context), url)
         pace.take(flows)
         return flows
 

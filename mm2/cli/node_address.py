@@ -1,14 +1,20 @@
-"""Which URL a node answers at: given as it is, or read from the ``listeners`` of its file."""
+"""Where a node answers, given as it is or read from the ``listeners`` of its file, and whom to trust there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ssl
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mm2.cli.trouble import UsageError
 from mm2.config import providers
+from mm2.config.listening import read_server_tls
+from mm2.config.node_keys import HTTPS
 from mm2.config.problems import ProblemLog
 from mm2.config.properties import Entry, read_file
+from mm2.config.values import Value
+from mm2.kafka.errors import SecuritySettingsInvalid
+from mm2.kafka.security import ssl_context
 from mm2.rest.listeners import JAVA_DEFAULT, Advertised, Listener, ListenerError, advertised_url
 
 LOOPBACK = "127.0.0.1"
@@ -29,18 +35,43 @@ def node_url(place: str) -> str:
     return place.rstrip("/") if "://" in place else _url_of(_read(place), place)
 
 
+def node_context(place: str) -> ssl.SSLContext:
+    """How ``place`` is spoken to over https: a node of a file with what the file has for nodes' calls to each other, a
+    URL with the authorities that the system trusts, or those of SSL_CERT_FILE. Raises UsageError."""
+    if "://" in place or not node_url(place).startswith("https:"):
+        return ssl.create_default_context()
+    log = ProblemLog(place)
+    properties = {key: Value.of(entry) for key, entry in _entries(place, _matters_to_tls).items()}
+    tls = read_server_tls(properties, log).tls
+    if log.failed:
+        raise UsageError(_first(log))
+    try:
+        return ssl_context(tls)
+    except SecuritySettingsInvalid as error:
+        raise UsageError(f"{place}: {error}; mm2 check {place} tells more") from error
+
+
 def _read(place: str) -> Mapping[str, str]:
+    return {key: _text(entry) for key, entry in _entries(place, KEYS.__contains__).items()}
+
+
+def _entries(place: str, matters: Callable[[str], bool]) -> Mapping[str, Entry]:
     log = ProblemLog(place)
     entries = read_file(Path(place), log)
     if entries is not None:
-        found = providers.resolve({key: entry for key, entry in entries.items() if _matters(key)}, log)
+        wanted = {key: entry for key, entry in entries.items() if matters(key) or key.startswith("config.providers")}
+        found = providers.resolve(wanted, log)
         if not any(entry.broken for entry in found.values()):
-            return {key: _text(entry) for key, entry in found.items()}
-    raise UsageError(next(str(problem) for problem in log.in_order() if not problem.is_warning))
+            return found
+    raise UsageError(_first(log))
 
 
-def _matters(key: str) -> bool:
-    return key in KEYS or key.startswith("config.providers")
+def _first(log: ProblemLog) -> str:
+    return next(str(problem) for problem in log.in_order() if not problem.is_warning)
+
+
+def _matters_to_tls(key: str) -> bool:
+    return key == LISTENERS or key.startswith(("ssl.", HTTPS))
 
 
 def _text(entry: Entry) -> str:

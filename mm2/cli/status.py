@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mm2.cli.node_address import node_url
+from mm2.cli.node_address import node_context, node_url
 from mm2.cli.node_client import fetch_flows, read_flows
 from mm2.cli.parameters import Node, Watch
 from mm2.cli.screen import show_live, show_once
@@ -30,11 +30,11 @@ def status(
     """Print the flows of the node, or GET /flows as it is. Raises CommandError when the node does not answer."""
     if watch and json:
         raise UsageError("--watch and --json do not go together: use one of them")
-    url = node_url(node)
+    url, context = node_url(node), node_context(node)
     if json:
-        sys.stdout.write(fetch_flows(url).decode() + "\n")
+        sys.stdout.write(fetch_flows(url, context).decode() + "\n")
     else:
-        (show_live if watch else show_once)(lambda: status_view(read_flows(fetch_flows(url), url)))
+        (show_live if watch else show_once)(lambda: status_view(read_flows(fetch_flows(url, context), url)))
     return DONE
 
 

@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mm2.cli.direct import ask, choose_flow, note, read_settings
-from mm2.cli.node_address import node_url
+from mm2.cli.node_address import node_context, node_url
 from mm2.cli.node_client import fetch_flows, read_flows
 from mm2.cli.parameters import Json, Node
 from mm2.cli.screen import show_once
@@ -114,8 +114,8 @@ def _state(row: TopicRow) -> Text:
 
 def _from_node(place: str) -> list[FlowTopics]:
     """What the node at ``place`` shows. Raises CommandError."""
-    url = node_url(place)
-    return [of_node(flow) for flow in read_flows(fetch_flows(url), url) if flow.enabled]
+    url, context = node_url(place), node_context(place)
+    return [of_node(flow) for flow in read_flows(fetch_flows(url, context), url) if flow.enabled]
 
 
 def named(flows: list[FlowTopics], name: str | None) -> list[FlowTopics]:

@@ -45,6 +45,7 @@ def read_flow(file: FlowProperties, flow: Flow, reader: ClientReader, directory:
     heartbeat = keys.read(HeartbeatSettings, file.connector, problems)
     worker = keys.read(WorkerSettings, file.worker, problems)
 
+    _check_signatures(file.worker, worker, problems)
     plugins = PluginReader(flow=flow, properties=file.connector, source=source, directory=directory, problems=problems)
     if source.enabled:
         _check_offset_syncs(file.connector, source, problems)
@@ -102,6 +103,22 @@ def _topic_configs(properties: Properties, prefix: str) -> tuple[tuple[str, str]
 
 STORAGE_WORDS = ("topic", "partitions", "replication.factor", "cleanup.policy")
 """What is no setting of a storage topic behind ``offset.storage.``; its cleanup policy is always compact."""
+
+
+def _check_signatures(properties: Properties, worker: WorkerSettings, problems: ProblemLog) -> None:
+    """Nodes must accept what they sign themselves. Java asks for the same."""
+    signature, accepted = worker.inter_worker_signature_algorithm, worker.inter_worker_verification_algorithms
+    if signature not in accepted:
+        name = next(
+            name
+            for name in ("inter.worker.signature.algorithm", "inter.worker.verification.algorithms")
+            if name in properties
+        )
+        properties[name].refuse(
+            problems,
+            f"makes nodes refuse each other: they would sign with {signature} and accept {', '.join(accepted)}. Let "
+            "inter.worker.verification.algorithms list inter.worker.signature.algorithm.",
+        )
 
 
 def _check_offset_syncs(properties: Properties, source: SourceSettings, problems: ProblemLog) -> None:

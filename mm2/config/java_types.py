@@ -66,6 +66,8 @@ _read_int = _whole_number("int", 32)
 Boolean = Annotated[bool, JavaType("BOOLEAN"), BeforeValidator(read_boolean)]
 String = Annotated[str, JavaType("STRING"), BeforeValidator(_read_string)]
 ClassName = Annotated[str, JavaType("CLASS"), BeforeValidator(_read_string)]
+Elements = Annotated[tuple[str, ...], JavaType("STRING"), BeforeValidator(read_list)]
+"""What Java declares as one text, and parts at commas where it uses it."""
 ListOf = Annotated[tuple[str, ...], JavaType("LIST"), BeforeValidator(read_list)]
 Short = Annotated[int, JavaType("SHORT"), BeforeValidator(_whole_number("short", 16))]
 Int = Annotated[int, JavaType("INT"), BeforeValidator(_read_int)]

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 
 from mm2.config.java_types import JavaType
 from mm2.config.problems import ProblemLog
+from mm2.config.secrets import is_secret
 from mm2.config.values import Value
 
 
@@ -30,7 +31,13 @@ AnyModel = TypeVar("AnyModel", bound=KeyModel)
 def key(name: str, default: object, doc: str, *, later: str = "", idle: str = "false") -> Any:
     """A field that is read from ``name``. ``later``: what brings it into force, empty when it is in force today; the
     value ``idle`` asks for nothing of that."""
-    return Field(default=default, alias=name, description=doc, json_schema_extra={"later": later, "idle": idle})
+    return Field(
+        default=default,
+        alias=name,
+        description=doc,
+        repr=not is_secret(name, ""),
+        json_schema_extra={"later": later, "idle": idle},
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from mm2.config import keys, known, pairs, providers
 from mm2.config.clients import ClientReader
 from mm2.config.flows import FlowProperties, read_flow
 from mm2.config.java_types import read_list
+from mm2.config.listening import read_listening
 from mm2.config.loops import check_loops
 from mm2.config.node_keys import OwnSettings, RestSettings
 from mm2.config.problems import ProblemLog
@@ -100,14 +101,30 @@ def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
     own = keys.read(OwnSettings, file.properties, problems)
     if own.election == "zookeeper" and not own.zookeeper_connect:
         file.properties["mm2.election"].refuse(problems, "needs mm2.zookeeper.connect = host:port. Add it.")
+    rest = keys.read(RestSettings, file.properties, problems)
+    _check_admin(own, rest, file.properties, problems)
     return NodeSettings(
         path=path,
         clusters=file.aliases,
         flows=flows,
-        rest=keys.read(RestSettings, file.properties, problems),
+        rest=rest,
+        listening=read_listening(rest, file.properties, problems),
         own=own,
         spark={name: value.text for name, value in file.properties.items() if name.startswith("spark.")},
     )
+
+
+def _check_admin(own: OwnSettings, rest: RestSettings, properties: Properties, problems: ProblemLog) -> None:
+    if not own.rest_admin:
+        return
+    if own.rest_admin_token is None and "mm2.rest.admin.token" not in properties:
+        properties["mm2.rest.admin"].refuse(
+            problems,
+            "needs mm2.rest.admin.token, which callers must know: without it everybody who reaches the listener could "
+            "stop replication. Add it.",
+        )
+    if not rest.listeners and "listeners" not in properties:
+        properties["mm2.rest.admin"].warn(problems, "has no effect without listeners. Add listeners.")
 
 
 def _elsewhere(path: Path, file: File) -> Iterator[FlowSettings]:

@@ -7,8 +7,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
+from mm2.config.java_regex import compile_java
+from mm2.config.java_regex_sets import JavaRegexError
 from mm2.config.java_types import (
     Boolean,
+    Elements,
     Int,
     ListOf,
     Long,
@@ -21,32 +24,36 @@ from mm2.config.java_types import (
     refuse,
 )
 from mm2.config.keys import KeyModel, key
+from mm2.core.answer_headers import AnswerHeadersError, read_header_rules
 from mm2.core.exact_offset_records import SEGMENT_RANGES
 
 NODE_CLUSTERS = "clusters of nodes"
 ZOOKEEPER = "elections on ZooKeeper"
 REST_ADMIN = "REST commands"
-CROSS_ORIGIN = "REST pages for other origins"
+HTTPS = "listeners.https."
+"""In front of ``ssl.*``: for the listeners, and not for the clients of clusters."""
+
+CLIENT_AUTH = "ssl.client.auth"
+SHORTEST_TOKEN = 16
+"""Characters of mm2.rest.admin.token: at 1,000 guesses a second, 16 random letters and digits last for ever."""
 
 
 MOST_RANGES = 32_768
 """About 1 MB of memory, and 300 KB in the topic, for a partition that is all holes."""
 
-_LISTENER = re.compile(r"http://(?:\[[0-9a-z:.%]+\]|[0-9a-z._-]*):(?P<port>[0-9]{1,5})/?", re.IGNORECASE)
+_LISTENER = re.compile(r"https?://(?:\[[0-9a-z:.%]+\]|[0-9a-z._-]*):(?P<port>[0-9]{1,5})/?", re.IGNORECASE)
 """An empty host is every interface."""
+
+_METHOD = re.compile("[A-Z]+")
+_TOKEN = re.compile("[!-~]+")
 
 
 def _listener_urls(urls: tuple[str, ...]) -> tuple[str, ...]:
     if not any(urls):
         raise refuse("must name at least one URL such as http://127.0.0.1:8083")
     for url in urls:
-        if url.lower().startswith("https:"):
-            raise refuse(
-                "must be http://…: TLS for listeners comes with a later release, and plain text instead of TLS is "
-                "nothing a node decides by itself"
-            )
         if not _is_http_url(url):
-            raise refuse("must be URLs such as http://127.0.0.1:8083, parted by commas")
+            raise refuse("must be http or https URLs such as http://127.0.0.1:8083, parted by commas")
     return urls
 
 
@@ -55,11 +62,57 @@ def _is_http_url(url: str) -> bool:
     return match is not None and int(match["port"]) <= 65_535
 
 
+def _origins(elements: tuple[str, ...]) -> tuple[str, ...]:
+    for element in elements:
+        if element not in ("", "*"):
+            try:
+                compile_java(f"(?i){element}")
+            except JavaRegexError as error:
+                raise refuse(
+                    f"must be * or regular expressions for origins, parted by commas; {element} {error}"
+                ) from error
+    return elements
+
+
+def _methods(elements: tuple[str, ...]) -> tuple[str, ...]:
+    if strange := [element for element in elements if not _METHOD.fullmatch(element)]:
+        raise refuse(f"must be HTTP methods such as GET, parted by commas; {', '.join(strange)} is none")
+    return elements
+
+
+def _header_rules(text: str) -> str:
+    try:
+        read_header_rules(text)
+    except AnswerHeadersError as error:
+        raise refuse(str(error)) from error
+    return text
+
+
+def _token(text: str) -> str:
+    if len(text) < SHORTEST_TOKEN or not _TOKEN.fullmatch(text):
+        raise refuse(
+            f"must be at least {SHORTEST_TOKEN} letters, digits and signs of ASCII, without blanks: whoever guesses it "
+            "can stop replication. openssl rand -hex 32 makes one"
+        )
+    return text
+
+
+_ClientAuth = Annotated[String, one_of("required", "requested", "none")]
+
+
+class ClientAuthKeys(KeyModel):
+    """What a listener's TLS has beside a client's, also behind ``listeners.https.``."""
+
+    ssl_client_auth: _ClientAuth = key(CLIENT_AUTH, "none", "Whether https listeners want certificates of callers.")
+
+
 class RestSettings(KeyModel):
     """The node's own HTTP side. ``listeners`` None: no line in the file (contract: REST)."""
 
     listeners: Annotated[OptionalList, AfterValidator(_listener_urls)] = key(
-        "listeners", None, "URLs to serve REST on. Without it only a loopback socket for leases exists."
+        "listeners",
+        None,
+        "URLs to serve REST on, http or https (docs/rest.md). Without it only a loopback socket for leases exists.",
     )
     internal_rest: Boolean = key(
         "dedicated.mode.enable.internal.rest",
@@ -74,18 +127,18 @@ class RestSettings(KeyModel):
     advertised_listener: Annotated[OptionalString, one_of("http", "https", ignore_case=True)] = key(
         "rest.advertised.listener", None, "`http` or `https`: the listener other nodes use."
     )
-    access_control_allow_origin: String = key(
-        "access.control.allow.origin", "", "Origins that browsers may call REST from.", later=CROSS_ORIGIN
+    access_control_allow_origin: Annotated[Elements, AfterValidator(_origins)] = key(
+        "access.control.allow.origin",
+        (),
+        "Origins whose pages browsers let read REST: `*`, or regular expressions parted by commas.",
     )
-    access_control_allow_methods: String = key(
-        "access.control.allow.methods", "", "Methods that browsers may call.", later=CROSS_ORIGIN
+    access_control_allow_methods: Annotated[Elements, AfterValidator(_methods)] = key(
+        "access.control.allow.methods", (), "Methods that such pages may use. Without it: GET, POST and HEAD."
     )
-    response_http_headers_config: String = key(
-        "response.http.headers.config", "", "Headers to add to answers.", later=CROSS_ORIGIN
+    response_http_headers_config: Annotated[String, AfterValidator(_header_rules)] = key(
+        "response.http.headers.config", "", "Headers of all answers, such as `set X-Frame-Options: DENY`."
     )
-    ssl_client_auth: Annotated[String, one_of("required", "requested", "none")] = key(
-        "ssl.client.auth", "none", "Whether TLS listeners want certificates.", later=NODE_CLUSTERS, idle="none"
-    )
+    ssl_client_auth: _ClientAuth = key(CLIENT_AUTH, "none", "Whether https listeners want certificates of callers.")
 
 
 class OwnSettings(KeyModel):
@@ -111,6 +164,13 @@ class OwnSettings(KeyModel):
     )
     rest_admin: Boolean = key(
         "mm2.rest.admin", False, "Let REST pause, resume and restart, not only show.", later=REST_ADMIN
+    )
+    rest_admin_token: Annotated[OptionalString, AfterValidator(_token)] = key(
+        "mm2.rest.admin.token",
+        None,
+        "What `mm2.rest.admin` asks callers for: `Authorization: Bearer TOKEN` (secret).",
+        later=REST_ADMIN,
+        idle="",
     )
     log_level: Annotated[String, one_of("DEBUG", "INFO", "WARNING", "ERROR", ignore_case=True)] = key(
         "mm2.log.level", "INFO", "The least that is logged."

@@ -15,7 +15,7 @@ from mm2.config.client_keys import AdminKeys, ClientKeys, ConsumerKeys, Producer
 from mm2.config.client_notes import MISSED, POINTLESS, ClientKind
 from mm2.config.connectors import CONNECTORS
 from mm2.config.keys import KeySpec
-from mm2.config.node_keys import FileSettings, OwnFlowSettings, OwnSettings, RestSettings
+from mm2.config.node_keys import CLIENT_AUTH, HTTPS, FileSettings, OwnFlowSettings, OwnSettings, RestSettings
 from mm2.config.worker import WorkerSettings
 from mm2.core.names import Flow
 
@@ -110,6 +110,7 @@ _CLIENTS: Mapping[ClientKind, frozenset[str]] = {
     ClientKind.ADMIN: keys.names(AdminKeys),
 }
 _SECURITY = security_keys.NAMES | set(security_keys.REFUSED_ALWAYS)
+_HTTPS = frozenset(HTTPS + name for name in (CLIENT_AUTH, *security_keys.NAMES) if name.startswith("ssl."))
 _RECORDS_ONLY = keys.names(ProducerKeys) - keys.names(ClientKeys)
 _WORKER_CLIENT = keys.names(WorkerClientKeys)
 _WORKER_NAMES = frozenset(_WORKER) | frozenset(java_only.WORKER) | _WORKER_CLIENT - derive.CLIENT_NAMES
@@ -147,6 +148,11 @@ def _client(kind: ClientKind, prefix: str) -> _Rule:
     return _Rule(lambda name: name.startswith(prefix) and name not in _FLOW_NAMES, judge)
 
 
+def _https(name: str, _text: str) -> None:
+    if name not in _HTTPS:
+        raise UnknownKeyError(_HTTPS)
+
+
 ALONE = Place(
     rules=(
         _Rule(
@@ -166,7 +172,8 @@ ALONE = Place(
         _Rule(_named(derive.CLIENT_NAMES | _SECURITY), _fine),
         _Rule(_named(filter(_beginning(*derive.WORKER_PREFIXES), _WORKER)), _not_yet(_WORKER)),
         _Rule(_named(filter(_beginning(*derive.WORKER_PREFIXES), java_only.WORKER)), _pointless(java_only.WORKER)),
-        _Rule(_beginning("spark.", "config.providers.", "listeners.https.", *_STORAGE, *_TRANSFORMATIONS), _fine),
+        _Rule(_beginning(HTTPS), _https),
+        _Rule(_beginning("spark.", "config.providers.", *_STORAGE, *_TRANSFORMATIONS), _fine),
         _Rule(_named(_WORKER_NAMES), _always("has no effect alone, as in Java. Write B.{name} for a target B.")),
         _Rule(
             _beginning(*(f"{kind}." for kind in ClientKind)),

@@ -16,6 +16,7 @@ from mm2.config.flow_clients import FlowClients
 from mm2.config.node_keys import OwnFlowSettings, OwnSettings, RestSettings
 from mm2.config.problems import Problem
 from mm2.config.worker import StorageTopics, WorkerSettings
+from mm2.core.listener_settings import ListenerSettings
 from mm2.core.names import Flow
 from mm2.core.policies import ReplicationPolicy
 
@@ -69,6 +70,7 @@ class NodeSettings:
     clusters: tuple[str, ...]
     flows: tuple[FlowSettings, ...]
     rest: RestSettings
+    listening: ListenerSettings
     own: OwnSettings
     spark: Mapping[str, str] = field(repr=False)
 

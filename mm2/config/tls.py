@@ -9,10 +9,10 @@ from pathlib import Path
 from mm2.config.problems import ProblemLog
 from mm2.config.security_keys import LATER, REFUSED_TLS, SecurityKeys
 from mm2.config.values import Properties, Value
+from mm2.core.cipher_suites import TLS13_SUITES
 from mm2.core.client_settings import TlsSettings
 
 _VERSIONS = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
-_TLS13_SUITES = frozenset({"TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256"})
 _BLOCK = re.compile(r"-----BEGIN (?P<kind>[A-Z0-9 ]+)-----.*?-----END (?P=kind)-----", re.DOTALL)
 
 _CONVERT = {
@@ -25,8 +25,9 @@ _CONVERT = {
 """How a JKS or PKCS12 store becomes PEM."""
 
 
-def read_tls(properties: Properties, keys: SecurityKeys, problems: ProblemLog) -> TlsSettings:
-    """What the client's TLS connections use. What cannot be honoured is an error: nothing is weaker than was asked."""
+def read_tls(properties: Properties, keys: SecurityKeys, problems: ProblemLog, *, prefix: str = "") -> TlsSettings:
+    """What the client's TLS connections use. What cannot be honoured is an error: nothing is weaker than was asked.
+    ``prefix`` stands in the file in front of the keys that repairs name."""
     for name, harmless in REFUSED_TLS.items():
         if (value := properties.get(name)) is not None and value.text.strip() not in ("", *harmless):
             value.refuse(
@@ -34,10 +35,10 @@ def read_tls(properties: Properties, keys: SecurityKeys, problems: ProblemLog) -
             )
     _check_protocols(properties, keys, problems)
     _check_suites(properties, keys, problems)
-    identity = _Store(properties, "keystore", keys.keystore_type, problems)
+    identity = _Store(properties, "keystore", keys.keystore_type, problems, prefix)
     certificate, private_key = _identity(identity, keys)
     return TlsSettings(
-        ca_pem=_trusted(_Store(properties, "truststore", keys.truststore_type, problems), keys),
+        ca_pem=_trusted(_Store(properties, "truststore", keys.truststore_type, problems, prefix), keys),
         certificate_pem=certificate,
         key_pem=private_key,
         key_password=keys.key_password,
@@ -55,6 +56,11 @@ class _Store:
     word: str
     type: str
     problems: ProblemLog
+    prefix: str
+
+    def name(self, word: str) -> str:
+        """The whole name of one of the store's properties, as the file must have it."""
+        return f"{self.prefix}ssl.{self.word}.{word}"
 
     def value(self, name: str) -> Value | None:
         return self.properties.get(f"ssl.{self.word}.{name}")
@@ -73,16 +79,16 @@ class _Store:
             if self.has("password"):
                 self.refuse("password", f"must not be set: a PEM {self.word} has no password. Remove the line.")
             return True
-        kind = f"ssl.{self.word}.type = {self.type}"
+        kind = f"{self.name('type')} = {self.type}"
         if name == "location":
             self.refuse(name, f"cannot be read: {kind} {LATER}. {self._convert()}")
         else:
-            self.refuse(name, f"is PEM, but {kind}. Add ssl.{self.word}.type = PEM.")
+            self.refuse(name, f"is PEM, but {kind}. Add {self.name('type')} = PEM.")
         return False
 
     def _convert(self) -> str:
         location = self.properties[f"ssl.{self.word}.location"].text.strip()
-        return f"Convert it with {_CONVERT[self.word].format(location)}, and write ssl.{self.word}.type = PEM."
+        return f"Convert it with {_CONVERT[self.word].format(location)}, and write {self.name('type')} = PEM."
 
     def read(self) -> str | None:
         """The file at ssl.….location."""
@@ -109,12 +115,12 @@ def _trusted(store: _Store, keys: SecurityKeys) -> str | None:
         if not store.is_pem("certificates"):
             return None
         if store.has("location"):
-            store.refuse("location", "must not be set beside ssl.truststore.certificates. Remove one of the two.")
+            store.refuse("location", f"must not be set beside {store.name('certificates')}. Remove one of the two.")
             return None
         return store.expect("certificates", keys.truststore_certificates, "CERTIFICATE")
     if not store.has("location"):
         if store.has("password"):
-            store.refuse("password", "has no ssl.truststore.location beside it. Add that, or remove the line.")
+            store.refuse("password", f"has no {store.name('location')} beside it. Add that, or remove the line.")
         return None
     content = store.read() if store.is_pem("location") else None
     return None if content is None else store.expect("location", content, "CERTIFICATE")
@@ -125,11 +131,11 @@ def _identity(store: _Store, keys: SecurityKeys) -> tuple[str | None, str | None
     if keys.keystore_key is not None:
         return _inline_identity(store, keys, keys.keystore_key)
     if keys.keystore_certificate_chain is not None:
-        store.refuse("certificate.chain", "has no ssl.keystore.key beside it. Add that, or remove the line.")
+        store.refuse("certificate.chain", f"has no {store.name('key')} beside it. Add that, or remove the line.")
         return None, None
     if not store.has("location"):
         if store.has("password"):
-            store.refuse("password", "has no ssl.keystore.location beside it. Add that, or remove the line.")
+            store.refuse("password", f"has no {store.name('location')} beside it. Add that, or remove the line.")
         return None, None
     content = store.read() if store.is_pem("location") else None
     if content is None or not store.expect("location", content, "CERTIFICATE"):
@@ -148,10 +154,10 @@ def _inline_identity(store: _Store, keys: SecurityKeys, private_key: str) -> tup
     if not store.is_pem("key"):
         return None, None
     if keys.keystore_certificate_chain is None:
-        store.refuse("key", "has no ssl.keystore.certificate.chain beside it. Add that, or remove the line.")
+        store.refuse("key", f"has no {store.name('certificate.chain')} beside it. Add that, or remove the line.")
         return None, None
     if store.has("location"):
-        store.refuse("location", "must not be set beside ssl.keystore.key. Remove one of the two.")
+        store.refuse("location", f"must not be set beside {store.name('key')}. Remove one of the two.")
         return None, None
     _check_password(store, "key", private_key, keys)
     return (
@@ -162,7 +168,7 @@ def _inline_identity(store: _Store, keys: SecurityKeys, private_key: str) -> tup
 
 def _check_password(store: _Store, name: str, private_key: str, keys: SecurityKeys) -> None:
     if "ENCRYPTED" in private_key and keys.key_password is None:
-        store.refuse(name, "holds an encrypted private key, but there is no ssl.key.password. Add it.")
+        store.refuse(name, f"holds an encrypted private key, but there is no {store.prefix}ssl.key.password. Add it.")
 
 
 def _check_protocols(properties: Properties, keys: SecurityKeys, problems: ProblemLog) -> None:
@@ -175,10 +181,10 @@ def _check_protocols(properties: Properties, keys: SecurityKeys, problems: Probl
 
 
 def _check_suites(properties: Properties, keys: SecurityKeys, problems: ProblemLog) -> None:
-    modern = _TLS13_SUITES.intersection(keys.cipher_suites)
-    if modern and modern != _TLS13_SUITES:
+    modern = TLS13_SUITES.intersection(keys.cipher_suites)
+    if modern and modern != TLS13_SUITES:
         properties["ssl.cipher.suites"].refuse(
             problems,
             "cannot be honoured: suites of TLS 1.3 are on together or not at all, and "
-            f"{', '.join(sorted(_TLS13_SUITES - modern))} would be on as well. List all three or none of them.",
+            f"{', '.join(sorted(TLS13_SUITES - modern))} would be on as well. List all three or none of them.",
         )

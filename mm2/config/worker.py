@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from pydantic import AfterValidator
+
 from mm2.config.java_types import (
     Boolean,
     Int,
@@ -20,13 +22,35 @@ from mm2.config.java_types import (
     String,
     at_least,
     one_of,
+    one_of_words,
+    refuse,
 )
 from mm2.config.keys import KeyModel, key
+from mm2.core.request_signing import MAC_ALGORITHMS, is_mac
+from mm2.core.session_keys import KEY_ALGORITHMS, SMALLEST_BITS, KeyRules, makes_keys
 
 EXACTLY_ONCE = "exactly-once flows"
 NODE_CLUSTERS = "clusters of nodes"
 
 Milliseconds = Annotated[Int, at_least(1)]
+
+
+def _key_algorithm(text: str) -> str:
+    if not makes_keys(text):
+        raise refuse(f"must be {one_of_words(KEY_ALGORITHMS)}")
+    return text
+
+
+def _mac(text: str) -> str:
+    if not is_mac(text):
+        raise refuse(f"must be {one_of_words(MAC_ALGORITHMS)}")
+    return text
+
+
+def _macs(elements: tuple[str, ...]) -> tuple[str, ...]:
+    if not elements or not all(map(is_mac, elements)):
+        raise refuse(f"must be some of {', '.join(MAC_ALGORITHMS)}, parted by commas")
+    return elements
 
 
 class WorkerSettings(KeyModel):
@@ -79,21 +103,30 @@ class WorkerSettings(KeyModel):
     inter_worker_key_ttl_ms: Annotated[Int, at_least(0)] = key(
         "inter.worker.key.ttl.ms", 3_600_000, "Life of the key that nodes sign requests with.", later=NODE_CLUSTERS
     )
-    inter_worker_key_generation_algorithm: String = key(
+    inter_worker_key_generation_algorithm: Annotated[String, AfterValidator(_key_algorithm)] = key(
         "inter.worker.key.generation.algorithm", "HmacSHA256", "How that key is made.", later=NODE_CLUSTERS
     )
-    inter_worker_key_size: OptionalInt = key(
-        "inter.worker.key.size", None, "Size of that key; nothing: the algorithm's own.", later=NODE_CLUSTERS
+    inter_worker_key_size: Annotated[OptionalInt, at_least(SMALLEST_BITS, "shorter keys can be guessed")] = key(
+        "inter.worker.key.size", None, "Bits of that key; nothing: the algorithm's own.", later=NODE_CLUSTERS
     )
-    inter_worker_signature_algorithm: String = key(
+    inter_worker_signature_algorithm: Annotated[String, AfterValidator(_mac)] = key(
         "inter.worker.signature.algorithm", "HmacSHA256", "How requests are signed.", later=NODE_CLUSTERS
     )
-    inter_worker_verification_algorithms: ListOf = key(
+    inter_worker_verification_algorithms: Annotated[ListOf, AfterValidator(_macs)] = key(
         "inter.worker.verification.algorithms", ("HmacSHA256",), "Signatures that are accepted.", later=NODE_CLUSTERS
     )
     topic_tracking_enable: Boolean = key(
         "topic.tracking.enable", True, "Write which topics a flow has touched to the status topic.", later=NODE_CLUSTERS
     )
+
+    @property
+    def session_keys(self) -> KeyRules:
+        """How the leader makes the key that nodes sign with."""
+        return KeyRules(
+            algorithm=self.inter_worker_key_generation_algorithm,
+            bits=self.inter_worker_key_size,
+            ttl_ms=self.inter_worker_key_ttl_ms,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ import ssl
 import tempfile
 from pathlib import Path
 
+from mm2.core.cipher_suites import choose
 from mm2.core.client_settings import TlsSettings
 from mm2.kafka.errors import SecuritySettingsInvalid
 
@@ -16,8 +17,6 @@ _VERSIONS = {
     "TLSv1.2": ssl.TLSVersion.TLSv1_2,
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,
 }
-# Python cannot choose among TLS 1.3 suites: OpenSSL's default three are always on.
-_TLS13_SUITES = frozenset({"TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256"})
 _PEM_BLOCK = re.compile(r"-----BEGIN ([A-Z ]+)-----.*?-----END \1-----", re.DOTALL)
 
 
@@ -93,35 +92,16 @@ def _identity_problem(error: Exception, tls: TlsSettings) -> str:
 def _ciphers(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:
     if not suites:
         return
-    modern = {suite for suite in suites if suite in _TLS13_SUITES}
-    older = [openssl_name(suite) for suite in suites if suite not in _TLS13_SUITES]
-    if modern and modern != _TLS13_SUITES:
-        left_out = ", ".join(sorted(_TLS13_SUITES - modern))
-        raise SecuritySettingsInvalid(
-            f"ssl.cipher.suites: TLS 1.3 suites cannot be chosen one by one here; {left_out} would be on as well."
-            " List all three or none"
-        )
-    if not modern:
+    try:
+        choice = choose(suites)
+    except ValueError as error:
+        raise SecuritySettingsInvalid(str(error)) from error
+    if not choice.modern:
         context.maximum_version = min(context.maximum_version, ssl.TLSVersion.TLSv1_2)
-    if not older:
+    if not choice.older:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         return
     try:
-        context.set_ciphers(":".join(older))
+        context.set_ciphers(":".join(choice.older))
     except ssl.SSLError as error:
         raise SecuritySettingsInvalid(f"ssl.cipher.suites: none of {', '.join(suites)} is known here") from error
-
-
-def openssl_name(suite: str) -> str:
-    """OpenSSL's name of a TLS 1.2 suite given by its IANA (Java) name; other names come back as they are.
-
-    >>> openssl_name("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384")
-    'ECDHE-RSA-AES256-GCM-SHA384'
-    """
-    match = re.fullmatch(r"(?:TLS|SSL)_(\w+)_WITH_(\w+)", suite)
-    if match is None:
-        return suite
-    exchange, cipher = match.groups()
-    cipher = re.sub(r"AES_(\d+)_", r"AES\1_", cipher).replace("CBC_", "").replace("POLY1305_SHA256", "POLY1305")
-    parts = [*([] if exchange == "RSA" else exchange.split("_")), *cipher.split("_")]
-    return "-".join(parts)

@@ -9,9 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-
-from mm2.core.client_settings import TlsSettings
 
 JAVA_DEFAULT = "http://:8083"
 """What Java listens on when ``listeners`` is absent and the internal REST is enabled."""
@@ -25,23 +22,6 @@ _LISTENER = re.compile(
 
 class ListenerError(Exception):
     """A listener cannot be read or opened; the text names it, the cause and the key to look at."""
-
-
-class ClientAuth(StrEnum):
-    """ssl.client.auth: whether an https listener asks callers for a certificate."""
-
-    NONE = "none"
-    REQUESTED = "requested"
-    REQUIRED = "required"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerTls:
-    """What an https listener shows and asks for. In ``tls`` the certificate and key are the server's own, the CA is the
-    one callers' certificates are checked against."""
-
-    tls: TlsSettings
-    client_auth: ClientAuth = ClientAuth.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

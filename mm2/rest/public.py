@@ -16,7 +16,9 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
 from pydantic import TypeAdapter
 
+from mm2.core.listener_settings import ListenerSettings
 from mm2.node.published import NodeStatus
+from mm2.rest.browsers import add_for_browsers
 from mm2.rest.docs_page import docs_page
 from mm2.rest.group_shapes import GroupsShape, groups_json
 from mm2.rest.health import UP, health
@@ -31,9 +33,9 @@ _HEALTH = TypeAdapter(HealthShape)
 _UNKNOWN = TypeAdapter(UnknownShape)
 
 
-def public_app(published: Callable[[], NodeStatus]) -> FastAPI:
+def public_app(published: Callable[[], NodeStatus], listening: ListenerSettings | None = None) -> FastAPI:
     """The application behind ``listeners``. ``published`` returns the node's newest state and may be called from any
-    thread."""
+    thread; ``listening`` is what the file wants of answers."""
     app = FastAPI(
         title="mm2",
         version=version("mm2"),
@@ -41,6 +43,8 @@ def public_app(published: Callable[[], NodeStatus]) -> FastAPI:
         docs_url=None,  # FastAPI's own pages load scripts from a CDN, which a broker's network does not reach
         redoc_url=None,
     )
+    if listening is not None:
+        add_for_browsers(app, listening)
     registry = CollectorRegistry()
     registry.register(NodeCollector(published))
 

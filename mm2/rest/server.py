@@ -11,15 +11,15 @@ import contextlib
 import errno
 import logging
 import socket
-import ssl
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from mm2.rest.listeners import ClientAuth, Listener, ListenerError, ServerTls
+from mm2.core.listener_settings import ServerTls
+from mm2.rest.listeners import Listener, ListenerError
+from mm2.rest.tls import server_context
 
 log = logging.getLogger("mm2.rest")
 
@@ -49,7 +49,7 @@ class RestServer:
         context = None if tls is None else server_context(tls)
         config = uvicorn.Config(
             app,
-            http="h11",
+            http=_Connection,
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -153,37 +153,6 @@ async def close_listeners(servers: Sequence[RestServer], within: float = STOP_WI
     await asyncio.gather(*(server.stop(within) for server in servers))
 
 
-def server_context(server: ServerTls) -> ssl.SSLContext:
-    """The TLS context of an https listener from PEM contents. Raises ListenerError when they do not fit together."""
-    tls = server.tls
-    if tls.certificate_pem is None or tls.key_pem is None:
-        raise ListenerError("listeners: an https listener needs a certificate chain and its private key")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2 if "TLSv1.2" in tls.protocols else ssl.TLSVersion.TLSv1_3
-    context.maximum_version = ssl.TLSVersion.TLSv1_3 if "TLSv1.3" in tls.protocols else ssl.TLSVersion.TLSv1_2
-    try:
-        if tls.ciphers:
-            context.set_ciphers(":".join(tls.ciphers))
-        if tls.ca_pem is not None:
-            context.load_verify_locations(cadata=tls.ca_pem)
-        with tempfile.TemporaryDirectory(prefix="mm2-tls-") as private:  # Python reads a key from files only; mode 0700
-            chain, key = Path(private, "chain.pem"), Path(private, "key.pem")
-            chain.write_text(tls.certificate_pem)
-            key.write_text(tls.key_pem)
-            context.load_cert_chain(chain, key, password=tls.key_password or "")
-    except ssl.SSLError as error:
-        raise ListenerError(
-            f"listeners: the certificate, key or cipher list of the https listener is refused: {error.reason or error};"
-            " do key and certificate belong together, and is ssl.key.password right?"
-        ) from error
-    context.verify_mode = {
-        ClientAuth.NONE: ssl.CERT_NONE,
-        ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
-        ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
-    }[server.client_auth]
-    return context
-
-
 async def _bind(listener: Listener) -> socket.socket:
     try:
         if not listener.host:
@@ -225,6 +194,18 @@ def _why(error: OSError) -> str:
         case errno.EADDRNOTAVAIL:
             return "the address is not one of this machine's. Write one that is, or none for every interface"
     return error.strerror or str(error)
+
+
+class _Connection(H11Protocol):
+    """uvicorn's, that does not wait for an idle TLS caller: asyncio would give it 30 s to say goodbye, and a connection
+    that monitoring keeps open says nothing."""
+
+    def shutdown(self) -> None:
+        idle = self.cycle is None or self.cycle.response_complete
+        if idle and self.transport.get_extra_info("ssl_object") is not None:
+            self.transport.abort()
+        else:
+            super().shutdown()
 
 
 class _Server(uvicorn.Server):

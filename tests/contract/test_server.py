@@ -13,7 +13,8 @@ import trustme
 from fastapi import FastAPI
 
 from mm2.core.client_settings import TlsSettings
-from mm2.rest.listeners import ClientAuth, Listener, ListenerError, ServerTls
+from mm2.core.listener_settings import ClientAuth, ServerTls
+from mm2.rest.listeners import Listener, ListenerError
 from mm2.rest.server import RestServer, close_listeners, open_listeners
 
 

@@ -21,7 +21,7 @@ HARMLESS = {
     "duplicates",
     "not-yet",
 }
-HARMLESS |= {"unknown-keys", "places", "own-class-keys", "loop-perhaps", "checkpoints-off"}
+HARMLESS |= {"unknown-keys", "places", "own-class-keys", "loop-perhaps", "checkpoints-off", "rest-admin-unseen"}
 
 
 @pytest.fixture(autouse=True)

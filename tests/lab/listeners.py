@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -99,6 +100,10 @@ class Authority:
         """A certificate for CN=``name``."""
         issued = self._ca.issue_cert(f"{name}.client.test", common_name=name)
         return ClientPems(certificate=_chain(issued), key=_pkcs8(issued))
+
+    def configure(self, context: ssl.SSLContext, name: str) -> None:
+        """Let ``context`` show a certificate for CN=``name``."""
+        self._ca.issue_cert(f"{name}.client.test", common_name=name).configure_cert(context)
 
     def write_server_pems(self, directory: Path) -> ServerPems:
         """Key and certificate for 127.0.0.1 and localhost, and the trust store, into ``directory``."""

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 
 import pytest
 
-from mm2.cli.node_address import node_url
+from mm2.cli.node_address import node_context, node_url
 from mm2.cli.trouble import UsageError
 
 
@@ -64,3 +65,35 @@ def test_a_file_without_a_url_is_told(tmp_path: Path, lines: str, sentence: str)
 def test_a_file_that_does_not_exist_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not exist"):
         node_url(str(tmp_path / "nowhere"))
+
+
+PEM = Path(__file__).parents[2] / "golden" / "config" / "pem"
+
+
+def test_whom_to_trust_at_an_https_node_stands_in_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "mm2.properties"
+    store = f"type = PEM\nssl.keystore.location = {PEM / 'identity.pem'}\n"
+    trust = f"ssl.truststore.type = PEM\nssl.truststore.location = {PEM / 'ca.pem'}\n"
+    file.write_text(f"clusters = A, B\nlisteners = https://:8443\nssl.keystore.{store}{trust}A.x = ${{no:such}}\n")
+    assert len(node_context(str(file)).get_ca_certs()) == 1
+    file.write_text("listeners = http://:8083\nssl.truststore.location = /no/such\n")
+    system = len(ssl.create_default_context().get_ca_certs())
+    assert len(node_context(str(file)).get_ca_certs()) == system
+    assert len(node_context("https://mm2.example.org").get_ca_certs()) == system
+
+
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        ("ssl.keystore.location = /no/such", r"mm2\.properties:2 ssl\.keystore\.location = /no/such  cannot be read"),
+        (
+            f"ssl.keystore.type = PEM\nssl.keystore.location = {PEM / 'identity-encrypted.pem'}\nssl.key.password = no",
+            "mm2 check .* tells more",
+        ),
+    ],
+)
+def test_an_https_node_whose_keys_cannot_be_read(tmp_path: Path, lines: str, sentence: str) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(f"listeners = https://:8443\n{lines}\n")
+    with pytest.raises(UsageError, match=sentence):
+        node_context(str(file))

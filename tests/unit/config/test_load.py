@@ -6,6 +6,7 @@ from pathlib import Path
 from mm2.config.load import load
 from mm2.core.names import Flow
 from mm2.core.policies import DefaultReplicationPolicy, IdentityReplicationPolicy
+from mm2.core.session_keys import KeyRules
 from tests.unit.config.files import flow, loaded, settings
 
 
@@ -143,3 +144,13 @@ def test_every_problem_is_told_once(tmp_path: Path) -> None:
 
 def test_offset_syncs_may_be_off_where_nothing_is_said_of_them(tmp_path: Path) -> None:
     assert not flow(tmp_path, "emit.offset-syncs.enabled = false\n").source.emit_offset_syncs_enabled
+
+
+def test_how_nodes_sign_what_they_ask_each_other(tmp_path: Path) -> None:
+    assert flow(tmp_path).worker.session_keys == KeyRules(algorithm="HmacSHA256", bits=None, ttl_ms=3_600_000)
+    lines = "B.inter.worker.key.generation.algorithm = hmacsha512\nB.inter.worker.key.size = 256\n"
+    lines += "B.inter.worker.key.ttl.ms = 0\nB.inter.worker.signature.algorithm = HmacSHA3-256\n"
+    lines += "B.inter.worker.verification.algorithms = HmacSHA256, HmacSHA3-256\n"
+    worker = flow(tmp_path, lines).worker
+    assert worker.session_keys == KeyRules(algorithm="hmacsha512", bits=256, ttl_ms=0)
+    assert worker.inter_worker_signature_algorithm in worker.inter_worker_verification_algorithms

@@ -16,9 +16,10 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from mm2.core.cipher_suites import openssl_name
 from mm2.core.client_settings import TlsSettings
 from mm2.kafka.errors import SecuritySettingsInvalid
-from mm2.kafka.security import openssl_name, ssl_context
+from mm2.kafka.security import ssl_context
 
 AUTHORITY = trustme.CA()
 ISSUED = AUTHORITY.issue_cert("client.test")

@@ -1,0 +1,58 @@
+"""A lab authority's certificates in a file of properties, and contexts of clients that trust it."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+
+import javaproperties
+
+from mm2.config.load import load
+from mm2.config.settings import NodeSettings
+from mm2.kafka.security import ssl_context
+from tests.lab.listeners import Authority
+
+FILE = {
+    "clusters": "A, B",
+    "A.bootstrap.servers": "a:9092",
+    "B.bootstrap.servers": "b:9092",
+    "A->B.enabled": "true",
+}
+
+
+def https_file(
+    authority: Authority, directory: Path, more: Mapping[str, str] | None = None, *, trust: bool = True
+) -> NodeSettings:
+    """Settings of a file whose node listens on https://127.0.0.1, by PEM files in ``directory``. ``more``: further
+    lines, or others; ``trust``: with a trust store."""
+    pems = authority.write_server_pems(directory)
+    properties = {
+        **FILE,
+        "listeners": "https://127.0.0.1:0",
+        "listeners.https.ssl.keystore.type": "PEM",
+        "listeners.https.ssl.keystore.location": str(pems.keystore),
+        **(more or {}),
+    }
+    if trust:
+        properties["listeners.https.ssl.truststore.type"] = "PEM"
+        properties["listeners.https.ssl.truststore.location"] = str(pems.truststore)
+    path = directory / "mm2.properties"
+    path.write_text(javaproperties.dumps(properties, timestamp=False))
+    loaded = load(path)
+    assert loaded.settings is not None, "\n".join(map(str, loaded.problems))
+    return loaded.settings
+
+
+def node_context(settings: NodeSettings) -> ssl.SSLContext:
+    """What the node of these settings calls other nodes with, as the program makes it."""
+    assert settings.listening.tls is not None
+    return ssl_context(settings.listening.tls.tls)
+
+
+def caller_context(authority: Authority, name: str | None = None) -> ssl.SSLContext:
+    """Trusts ``authority``; with a ``name`` it has a certificate of it."""
+    context = ssl.create_default_context(cadata=authority.ca_pem)
+    if name is not None:
+        authority.configure(context, name)
+    return context

@@ -1,0 +1,44 @@
+"""A real node behind https, asked by the real commands. Its clusters are away: REST serves all the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lab import scratch
+from tests.lab.commands import Outcome, run
+from tests.lab.listeners import Authority
+from tests.lab.node import ANSWERS_WITHIN, Node
+from tests.lab.ports import HOST, release_port, reserve_port
+from tests.lab.waiting import wait_until
+
+
+@pytest.mark.parametrize("prefix", ["", "listeners.https."])
+def test_a_node_that_wants_certificates(prefix: str) -> None:
+    port = reserve_port()
+    pems = Authority().write_server_pems(scratch.directory("rest-https"))
+    properties = {
+        "clusters": "A, B",
+        "A.bootstrap.servers": f"{HOST}:1",
+        "B.bootstrap.servers": f"{HOST}:1",
+        "A->B.enabled": "true",
+        "listeners": f"https://{HOST}:{port}",
+        f"{prefix}ssl.keystore.type": "PEM",
+        f"{prefix}ssl.keystore.location": str(pems.keystore),
+        f"{prefix}ssl.truststore.type": "PEM",
+        f"{prefix}ssl.truststore.location": str(pems.truststore),
+        f"{prefix}ssl.client.auth": "required",
+    }
+    try:
+        with Node(properties) as node:
+
+            def status(place: str) -> Outcome:
+                return run("mm2", "status", place, env={"SSL_CERT_FILE": str(pems.truststore)})
+
+            wait_until(lambda: status(str(node.file)).code == 0, ANSWERS_WITHIN, "the node answers over https")
+            assert "A->B  WAITING" in status(str(node.file)).stdout
+            stranger = status(node.url)
+            assert stranger.code == 1
+            assert "Does it want a certificate" in stranger.stderr
+            assert node.stop() == 0
+    finally:
+        release_port(port)
