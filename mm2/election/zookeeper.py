@@ -18,7 +18,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence, Set
 from types import TracebackType
 from typing import Self
 
-from kazoo.exceptions import BadVersionError, NoAuthError, NodeExistsError, NoNodeError, ZookeeperError
+from kazoo.exceptions import (
+    BadVersionError,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    SessionClosedRequireSaslError,
+    ZookeeperError,
+)
 
 from mm2.election.feed import MembershipFeed
 from mm2.election.group_messages import decode_member, encode_member
@@ -59,6 +66,7 @@ class ZooKeeperElection:
         self._wake = asyncio.Event()
         self._trouble = ""
         self._feed = MembershipFeed(Lost(reason=f"joining {self._where}"), self._overdue)
+        self._session: ZooKeeperSession | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -103,6 +111,7 @@ class ZooKeeperElection:
         while True:
             try:
                 async with ZooKeeperSession(self._settings, self._wake.set) as session:
+                    self._session = session
                     try:
                         await self._live(session, backoff)
                     except Exception as error:
@@ -253,5 +262,7 @@ def _age(member_id: str) -> tuple[int, str]:
 def _explained(error: Exception) -> str:
     name = type(error).__name__
     if isinstance(error, NoAuthError):
-        return f"{name}: our user may not read or write there: its znodes belong to another user"
+        return f"{name}: we may not read or write there: its znodes belong to another user"
+    if isinstance(error, SessionClosedRequireSaslError):
+        return f"{name}: the servers demand that we authenticate by SASL"
     return f"{name} {error}".strip()

@@ -19,10 +19,16 @@ from types import TracebackType
 from typing import Any, Self
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionLoss, SessionExpiredError
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionLoss,
+    SASLException,
+    SessionClosedRequireSaslError,
+    SessionExpiredError,
+)
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
-from kazoo.protocol.serialization import SASL, Auth
+from kazoo.protocol.serialization import SASL, Auth, Connect
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import CREATOR_ALL_ACL
 
@@ -150,6 +156,8 @@ class ZooKeeperSession:
                 return await future
         except TimeoutError:
             raise NotConnected(f"no answer within {self.timeout_ms} ms") from None
+        except AuthFailedError as error:
+            raise SessionOver(_ENDS[KeeperState.AUTH_FAILED]) from error
         except SessionExpiredError as error:
             raise SessionOver(self._over or str(error) or "the session expired") from error
         except ConnectionLoss as error:
@@ -247,7 +255,8 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc] # kazoo has no types
-    """kazoo's connection, which keeps to itself what session timeout the servers gave."""
+    """kazoo's connection. It keeps to itself what session timeout the servers gave, and some refusals of a password end
+    its thread with an exception that nobody catches."""
 
     def __init__(self, client: Any, logger: _KazooLog, auth: ZooKeeperAuth | None) -> None:
         sasl = None
@@ -256,8 +265,17 @@ class _Connection(ConnectionHandler):  # type: ignore[misc] # kazoo has no types
         super().__init__(client, client._conn_retry.copy(), logger=logger, sasl_options=sasl)
         self.timeout_ms = 0
 
+    def zk_loop(self) -> None:
+        try:
+            super().zk_loop()
+        except Exception as error:  # noqa: BLE001 - that the session is over has been told, this is why
+            log.debug("zookeeper: a connection failed unexpectedly: %r", error)
+
     def _connect(self, *arguments: Any) -> Any:
-        read_ms, connect_ms = super()._connect(*arguments)
+        try:
+            read_ms, connect_ms = super()._connect(*arguments)
+        except (SASLException, SessionClosedRequireSaslError) as error:
+            raise AuthFailedError(repr(error)) from error
         self.timeout_ms = round(read_ms * 3 / 2)  # kazoo waits two thirds of it for an answer
         return read_ms, connect_ms
 
@@ -275,5 +293,5 @@ class _KazooLog(logging.LoggerAdapter[logging.Logger]):
             self.trouble = str(msg) % args
         if level >= logging.ERROR:
             self.failure = repr(sys.exception())  # of kazoo's own thread, which ends with it
-        if not any(isinstance(one, Auth | SASL) for one in args):  # they hold the password
+        if not any(isinstance(one, Auth | Connect | SASL) for one in args):  # they hold passwords
             super().log(min(level, logging.DEBUG), msg, *args, **kwargs)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from mm2.core.names import Flow
+from mm2.core.zookeeper_connect import ZooKeeperConnect
+
 
 class AuthScheme(StrEnum):
     """How a client proves who it is. With either, znodes are made so that only the same identity may touch them."""
@@ -38,3 +41,9 @@ class ZooKeeperSettings:
     session_timeout_ms: int = 10_000
     heartbeat_interval_ms: int = 3_000
     auth: ZooKeeperAuth | None = None
+
+
+def election_path(connect: ZooKeeperConnect, flow: Flow) -> str:
+    """Where the znodes of a flow's election live. Deployments that share servers and aliases need chroots of their
+    own."""
+    return f"{connect.chroot}/mm2/{flow}"
