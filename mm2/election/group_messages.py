@@ -14,6 +14,14 @@ from typing import Any
 
 from mm2.election.protocol import Json, MemberInfo
 
+PROTOCOL_TYPE = "mm2"
+ELECTING = "v1"
+"""Protocol name of members that elect by the group: the version of these messages. A later one would be offered beside
+it during a rolling upgrade."""
+
+HOLDING = "held"
+"""Protocol name of members that only hold the group, and elect by another system."""
+
 
 def encode_member(info: MemberInfo) -> bytes:
     """Equal infos give equal bytes: the broker compares them to see whether a rejoin means a new round."""

@@ -19,7 +19,14 @@ from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGro
 
 from mm2.election.feed import MembershipFeed
 from mm2.election.group_holder import describe_holder
-from mm2.election.group_messages import decode_answer, decode_member, encode_answer, encode_member
+from mm2.election.group_messages import (
+    ELECTING,
+    PROTOCOL_TYPE,
+    decode_answer,
+    decode_member,
+    encode_answer,
+    encode_member,
+)
 from mm2.election.protocol import Assign, HeldByOther, Joined, Lost, MemberInfo, Membership
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.cluster import Cluster, CoordinatorKind
@@ -28,8 +35,6 @@ from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, Unreach
 
 log = logging.getLogger(__name__)
 
-PROTOCOL_TYPE = "mm2"
-_PROTOCOL = "v1"  # of the messages; a later one would be offered beside it during a rolling upgrade
 _ROOM_MS = 5_000  # above what the broker may wait, for its answer to come back
 _LEAVE_SECONDS = 3.0  # to say goodbye; without it the others wait for the session to run out
 
@@ -39,12 +44,14 @@ _NOT_A_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """Worker keys of the same names with Java's defaults (mm2-compat §1.5); milliseconds."""
+    """Worker keys of the same names with Java's defaults (mm2-compat §1.5); milliseconds. ``protocol`` tells what the
+    group is used for; a broker refuses a member that has none in common with the others."""
 
     group_id: str
     session_timeout_ms: int = 10_000
     heartbeat_interval_ms: int = 3_000
     rebalance_timeout_ms: int = 60_000
+    protocol: str = ELECTING
 
 
 class KafkaGroup:
@@ -182,7 +189,7 @@ class KafkaGroup:
             self._member_id,
             None,
             PROTOCOL_TYPE,
-            [(_PROTOCOL, encode_member(self._info))],
+            [(self._settings.protocol, encode_member(self._info))],
         )
         answer = await self._send(request, settings.rebalance_timeout_ms + _ROOM_MS)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:

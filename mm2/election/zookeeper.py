@@ -146,7 +146,7 @@ class ZooKeeperElection:
     def _cannot_ask(self, trouble: str) -> None:
         self._trouble = trouble
         if trouble and not isinstance(self._feed.membership, Joined):
-            self._feed.say(Lost(reason=f"{self._where}: cannot be reached: {trouble}"))
+            self._feed.say(Lost(reason=f"{self._where}: no contact: {trouble}"))
 
     async def _enter(self, session: ZooKeeperSession, token: str) -> None:
         """Make our member znode. Whether an attempt whose answer was lost had made it, the token tells."""
@@ -206,8 +206,8 @@ class ZooKeeperElection:
             log.warning("%s: %d members cannot be read and get nothing", self._where, len(infos) - len(members))
         assignments = self._assign(members)
         answers = {one: assignments.get(one) for one in infos}
-        decided = Round(leader_id=self._member_id, members=members, answers=answers)
-        return await self._write(session, generation, decided), decided
+        data = encode_round(Round(leader_id=self._member_id, members=members, answers=answers))
+        return await self._write(session, generation, data), decode_round(data)  # as everybody else will read it
 
     def _is_due(self, ids: Set[str], members: Mapping[str, MemberInfo], decided: Round | None) -> bool:
         return (
@@ -217,9 +217,8 @@ class ZooKeeperElection:
             or decided.members != members
         )
 
-    async def _write(self, session: ZooKeeperSession, generation: int, decided: Round) -> int:
+    async def _write(self, session: ZooKeeperSession, generation: int, data: bytes) -> int:
         """Make the next generation, and return its number."""
-        data = encode_round(decided)
         if len(data) > MOST_BYTES:
             raise SessionOver(f"a round of {len(data)} bytes is more than ZooKeeper takes ({MOST_BYTES})")
         own = f"{self._members_path}/{self._member_id}"
