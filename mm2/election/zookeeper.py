@@ -174,14 +174,20 @@ class ZooKeeperElection:
         generation, decided = stat.version, decode_round(raw)
         if ids[0] == self._member_id:
             generation, decided = await self._lead(session, ids, generation, decided)
-        self._round_wanted = False
+        else:
+            self._round_wanted = False  # only the leader's wish counts
         if decided is not None and self._member_id in decided.answers:
             self._join(generation, decided)
             self._feed.prove(since=began, lasting_ms=session.timeout_ms)  # if that is past, it ends at once
-        elif isinstance(self._feed.membership, Joined):
-            self._feed.say(Lost(reason=f"{self._where}: round {generation} was made without us"))
         else:
-            self._feed.say(Lost(reason=f"{self._where}: waiting for the leader to begin a round"))
+            self._feed.say(Lost(reason=f"{self._where}: {self._why_left_out(raw, decided)}"))
+
+    def _why_left_out(self, raw: bytes, decided: Round | None) -> str:
+        if raw and decided is None:
+            return "the leader's round cannot be read: does it run another version?"
+        if isinstance(self._feed.membership, Joined):
+            return "a round was made without us"
+        return "waiting for the leader to begin a round"
 
     async def _tell_news(self, session: ZooKeeperSession) -> None:
         news = encode_member(self._info)
@@ -202,6 +208,7 @@ class ZooKeeperElection:
         returned = not isinstance(self._feed.membership, Joined)  # and so has stepped down in the meantime
         if not (returned or self._round_wanted or self._is_due(infos.keys(), members, decided)):
             return generation, decided
+        self._round_wanted = False  # a wish from now on is one for another round
         if len(members) < len(infos):
             log.warning("%s: %d members cannot be read and get nothing", self._where, len(infos) - len(members))
         assignments = self._assign(members)

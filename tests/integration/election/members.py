@@ -76,10 +76,9 @@ async def watched(election: Election) -> AsyncIterator[Watched]:
 
 async def until_together(*members: Watched) -> None:
     """Until all see one another, in one generation."""
-    nodes = [f"{one.joined.members[one.joined.member_id].node_id}" for one in members if one.joined]
 
     def together() -> bool:
-        nodes[:] = [one.joined.members[one.joined.member_id].node_id for one in members if one.joined]
+        nodes = [one.joined.members[one.joined.member_id].node_id for one in members if one.joined]
         generations = {one.joined.generation for one in members if one.joined}
         return len(nodes) == len(members) and len(generations) == 1 and all(one.sees(*nodes) for one in members)
 

@@ -154,6 +154,16 @@ async def test_a_member_of_another_version_takes_part_and_gets_nothing(
         assert list(after.members) == [before.member_id]
 
 
+async def test_a_leader_of_another_version_is_told(zookeeper: ZooKeeperServer, name: str, looking: KazooClient) -> None:
+    path = settings(zookeeper, name).path
+    looking.create(f"{path}/members/later-", b"of a later version", ephemeral=True, sequence=True, makepath=True)
+    looking.create(f"{path}/round", b"of a later version")
+    async with member(zookeeper, name, "one") as one:
+        await until_lost(one, "does it run another version?")
+        looking.set(f"{path}/round", b"")
+        await until_lost(one, "waiting for the leader to begin a round")
+
+
 async def test_a_shorter_session_than_asked_for_is_kept_to(name: str) -> None:
     with ZooKeeperServer(properties={"maxSessionTimeout": "2000"}) as server:
         async with session(settings(server, name)) as one:
