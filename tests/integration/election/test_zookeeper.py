@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from kazoo.client import KazooClient
@@ -16,6 +17,7 @@ from mm2.election.round_messages import Round, encode_round
 from mm2.election.zookeeper import ZooKeeperElection
 from mm2.election.zookeeper_session import SessionOver, ZooKeeperSession
 from mm2.election.zookeeper_settings import AuthScheme, ZooKeeperAuth, ZooKeeperSettings
+from tests.integration.election.cutting_proxy import CuttingProxy
 from tests.integration.election.members import SOON, Watched, info, names, until_together, watched
 from tests.integration.election.stores import HEARTBEAT_MS, SESSION_MS, freeze, thaw
 from tests.lab.waiting import until
@@ -152,6 +154,25 @@ async def test_a_member_of_another_version_takes_part_and_gets_nothing(
         after = await one.until_joined(after=before.generation)
         assert after.is_leader
         assert list(after.members) == [before.member_id]
+
+
+@pytest.mark.parametrize(
+    ("lost", "generation"),
+    [(rb"/members/[0-9a-f]{12}-\x00", 1), (rb'"answers"', 2)],
+    ids=["of entering", "of a round"],
+)
+async def test_an_answer_that_is_lost_makes_no_second_member(
+    zookeeper: ZooKeeperServer, name: str, looking: KazooClient, lost: bytes, generation: int
+) -> None:
+    told = settings(zookeeper, name)
+    async with CuttingProxy(zookeeper.address, lost).running() as proxy:
+        election = ZooKeeperElection(replace(told, servers=(proxy.address,)), info("one"), names)
+        async with watched(election) as one:
+            joined = await one.until_joined()
+            assert proxy.cuts == 1
+            assert looking.get_children(f"{told.path}/members") == [joined.member_id]
+            assert joined.generation == generation  # what was written without our knowing is followed by another
+        assert looking.get_children(f"{told.path}/members") == []
 
 
 async def test_a_leader_of_another_version_is_told(zookeeper: ZooKeeperServer, name: str, looking: KazooClient) -> None:
