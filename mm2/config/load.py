@@ -99,7 +99,8 @@ def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
     if not problems.failed:  # what is replaced by a default would be judged otherwise
         check_loops(file.properties, (*flows, *_elsewhere(path, file)), problems)
     own = keys.read(OwnSettings, file.properties, problems)
-    if own.election == "zookeeper" and not own.zookeeper_connect:
+    connect = file.properties.get("mm2.zookeeper.connect")
+    if own.election == "zookeeper" and not (connect and connect.text.strip()):
         file.properties["mm2.election"].refuse(problems, "needs mm2.zookeeper.connect = host:port. Add it.")
     rest = keys.read(RestSettings, file.properties, problems)
     _check_admin(own, rest, file.properties, problems)

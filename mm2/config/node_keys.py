@@ -26,6 +26,7 @@ from mm2.config.java_types import (
 from mm2.config.keys import KeyModel, key
 from mm2.core.answer_headers import AnswerHeadersError, read_header_rules
 from mm2.core.exact_offset_records import SEGMENT_RANGES
+from mm2.core.zookeeper_connect import parse_connect
 
 NODE_CLUSTERS = "clusters of nodes"
 ZOOKEEPER = "elections on ZooKeeper"
@@ -141,6 +142,15 @@ class RestSettings(KeyModel):
     ssl_client_auth: _ClientAuth = key(CLIENT_AUTH, "none", "Whether https listeners want certificates of callers.")
 
 
+def _zookeeper_connect(text: str | None) -> str | None:
+    if text:
+        try:
+            parse_connect(text)
+        except ValueError as rule:
+            raise refuse(str(rule)) from rule
+    return text
+
+
 class OwnSettings(KeyModel):
     """Keys that only this implementation has; Java ignores them."""
 
@@ -151,7 +161,7 @@ class OwnSettings(KeyModel):
         later=ZOOKEEPER,
         idle="kafka",
     )
-    zookeeper_connect: OptionalString = key(
+    zookeeper_connect: Annotated[OptionalString, AfterValidator(_zookeeper_connect)] = key(
         "mm2.zookeeper.connect", None, "ZooKeeper servers and root, `host:port,…/path`.", later=ZOOKEEPER
     )
     lanes: Annotated[OptionalInt, at_least(1, "without a lane nothing is copied")] = key(

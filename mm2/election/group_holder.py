@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aiokafka.protocol.admin import DescribeGroupsRequest
 
+from mm2.election.group_messages import PROTOCOL_TYPE
 from mm2.kafka.cluster import Cluster, CoordinatorKind
 from mm2.kafka.errors import ClusterError
 
@@ -17,6 +18,8 @@ async def describe_holder(cluster: Cluster, group_id: str) -> str:
     from_hosts = f" ({', '.join(members)})" if members else ""
     if protocol_type == _CONNECT:
         return f"a Java MirrorMaker holds {where}{from_hosts}: waiting until it ends"
+    if protocol_type == PROTOCOL_TYPE:
+        return f"nodes with another mm2.election hold {where}{from_hosts}: waiting until they end"
     if protocol_type:
         return f"another tool (group protocol {protocol_type}) holds {where}{from_hosts}: waiting until it ends"
     return f"a Java MirrorMaker or another tool holds {where}: waiting until it ends"

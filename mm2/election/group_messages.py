@@ -14,15 +14,23 @@ from typing import Any
 
 from mm2.election.protocol import Json, MemberInfo
 
+PROTOCOL_TYPE = "mm2"
+ELECTING = "v1"
+"""Protocol name of members that elect by the group: the version of these messages. A later one would be offered beside
+it during a rolling upgrade."""
+
+HOLDING = "held"
+"""Protocol name of members that only hold the group, and elect by another system."""
+
 
 def encode_member(info: MemberInfo) -> bytes:
     """Equal infos give equal bytes: the broker compares them to see whether a rejoin means a new round."""
-    return _dumps(_member(info))
+    return _dumps(member_json(info))
 
 
 def decode_member(raw: bytes) -> MemberInfo | None:
     """None for what is not a member's message."""
-    return _member_info(_loads(raw))
+    return decode_member_json(_loads(raw))
 
 
 def encode_answer(leader_id: str, members: Mapping[str, MemberInfo], assignment: Json) -> bytes:
@@ -30,7 +38,7 @@ def encode_answer(leader_id: str, members: Mapping[str, MemberInfo], assignment:
     return _dumps(
         {
             "leader": leader_id,
-            "members": {member_id: _member(info) for member_id, info in members.items()},
+            "members": {member_id: member_json(info) for member_id, info in members.items()},
             "assignment": assignment,
         }
     )
@@ -42,11 +50,12 @@ def decode_answer(raw: bytes) -> tuple[str, dict[str, MemberInfo], Json] | None:
     if not isinstance(message, dict) or not isinstance(message.get("leader"), str):
         return None
     told = message.get("members")
-    infos = {one: _member_info(info) for one, info in told.items()} if isinstance(told, dict) else {}
+    infos = {one: decode_member_json(info) for one, info in told.items()} if isinstance(told, dict) else {}
     return message["leader"], {one: info for one, info in infos.items() if info}, message.get("assignment")
 
 
-def _member(info: MemberInfo) -> dict[str, Any]:
+def member_json(info: MemberInfo) -> dict[str, Any]:
+    """A member's message before it is bytes."""
     return {
         "node": info.node_id,
         "url": info.url,
@@ -56,7 +65,8 @@ def _member(info: MemberInfo) -> dict[str, Any]:
     }
 
 
-def _member_info(message: Any) -> MemberInfo | None:
+def decode_member_json(message: Any) -> MemberInfo | None:
+    """The reverse; None for what is not a member's message."""
     try:
         return MemberInfo(
             node_id=str(message["node"]),

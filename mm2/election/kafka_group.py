@@ -17,8 +17,16 @@ from typing import Any, Self
 
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
+from mm2.election.feed import MembershipFeed
 from mm2.election.group_holder import describe_holder
-from mm2.election.group_messages import decode_answer, decode_member, encode_answer, encode_member
+from mm2.election.group_messages import (
+    ELECTING,
+    PROTOCOL_TYPE,
+    decode_answer,
+    decode_member,
+    encode_answer,
+    encode_member,
+)
 from mm2.election.protocol import Assign, HeldByOther, Joined, Lost, MemberInfo, Membership
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.cluster import Cluster, CoordinatorKind
@@ -27,8 +35,6 @@ from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, Unreach
 
 log = logging.getLogger(__name__)
 
-PROTOCOL_TYPE = "mm2"
-_PROTOCOL = "v1"  # of the messages; a later one would be offered beside it during a rolling upgrade
 _ROOM_MS = 5_000  # above what the broker may wait, for its answer to come back
 _LEAVE_SECONDS = 3.0  # to say goodbye; without it the others wait for the session to run out
 
@@ -38,12 +44,14 @@ _NOT_A_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """Worker keys of the same names with Java's defaults (mm2-compat §1.5); milliseconds."""
+    """Worker keys of the same names with Java's defaults (mm2-compat §1.5); milliseconds. ``protocol`` tells what the
+    group is used for; a broker refuses a member that has none in common with the others."""
 
     group_id: str
     session_timeout_ms: int = 10_000
     heartbeat_interval_ms: int = 3_000
     rebalance_timeout_ms: int = 60_000
+    protocol: str = ELECTING
 
 
 class KafkaGroup:
@@ -65,9 +73,7 @@ class KafkaGroup:
         self._generation = -1
         self._rejoin = True
         self._wake = asyncio.Event()
-        self._membership: Membership = Lost(reason=f"joining group {settings.group_id}")
-        self._events: asyncio.Queue[Membership | None] = asyncio.Queue()
-        self._session: asyncio.TimerHandle | None = None
+        self._feed = MembershipFeed(Lost(reason=f"joining group {settings.group_id}"), self._overdue)
         self._contact = 0.0  # loop time of the last request the coordinator answered as to a member
         self._trouble: ClusterError | None = None
         self._task: asyncio.Task[None] | None = None
@@ -75,7 +81,7 @@ class KafkaGroup:
     @property
     def membership(self) -> Membership:
         """As of now."""
-        return self._membership
+        return self._feed.membership
 
     def update(self, info: MemberInfo) -> None:
         """Say something new of ourselves; a round begins if it differs from what was said last."""
@@ -90,15 +96,14 @@ class KafkaGroup:
 
     async def events(self) -> AsyncIterator[Membership]:
         """Every change from the start, for one reader. Ends when the context is left; raises what ``assign`` raised."""
-        while (event := await self._events.get()) is not None:
-            yield event
+        async for change in self._feed.changes():
+            yield change
         if self._task is not None and self._task.done() and not self._task.cancelled():
             self._task.result()
 
     async def __aenter__(self) -> Self:
-        self._events.put_nowait(self._membership)
         self._task = asyncio.create_task(self._run(), name=f"group {self._settings.group_id}")
-        self._task.add_done_callback(lambda _: self._events.put_nowait(None))
+        self._task.add_done_callback(lambda _: self._feed.close())
         return self
 
     async def __aexit__(
@@ -107,7 +112,7 @@ class KafkaGroup:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        self._session_ends(None)
+        self._feed.stop_clock()
         await self._leave()
 
     # -- one step after the other
@@ -151,10 +156,12 @@ class KafkaGroup:
             raise
         answer = decode_answer(synced.member_assignment)
         if answer is None:
-            self._say(Lost(reason=f"{self._where}: the leader's answer cannot be read: does it run another version?"))
+            self._feed.say(
+                Lost(reason=f"{self._where}: the leader's answer cannot be read: does it run another version?")
+            )
             return
         leader_id, members, assignment = answer
-        self._say(
+        self._feed.say(
             Joined(
                 generation=self._generation,
                 member_id=self._member_id,
@@ -174,7 +181,7 @@ class KafkaGroup:
 
     async def _ask_to_join(self) -> Any:
         settings = self._settings
-        self._session_ends(settings.rebalance_timeout_ms)  # the broker counts a waiting member as alive
+        self._proven(settings.rebalance_timeout_ms)  # the broker counts a waiting member as alive
         request = JoinGroupRequest(
             settings.group_id,
             settings.session_timeout_ms,
@@ -182,7 +189,7 @@ class KafkaGroup:
             self._member_id,
             None,
             PROTOCOL_TYPE,
-            [(_PROTOCOL, encode_member(self._info))],
+            [(self._settings.protocol, encode_member(self._info))],
         )
         answer = await self._send(request, settings.rebalance_timeout_ms + _ROOM_MS)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -203,7 +210,7 @@ class KafkaGroup:
     async def _heartbeat(self) -> None:
         request = HeartbeatRequest(self._settings.group_id, self._generation, self._member_id)
         await self._ask(request, "stay in", self._settings.session_timeout_ms)
-        if not isinstance(self._membership, Joined):  # our clock was faster than the broker's: take part again
+        if not isinstance(self._feed.membership, Joined):  # our clock was faster than the broker's: take part again
             self.request_round()
 
     async def _ask(self, request: Any, verb: str, timeout_ms: int) -> Any:
@@ -212,7 +219,7 @@ class KafkaGroup:
         answer = await self._send(request, timeout_ms)
         check(answer.error_code, f"{verb} group {self._settings.group_id}")
         self._contact = sent
-        self._session_ends(self._settings.session_timeout_ms, since=sent)
+        self._proven(self._settings.session_timeout_ms, since=sent)
         return answer
 
     async def _send(self, request: Any, timeout_ms: int) -> Any:
@@ -231,48 +238,36 @@ class KafkaGroup:
             return 0.0
         if code in _FIND_AGAIN or isinstance(error, Unreachable | RequestTimedOut):
             self._coordinator = None
-            if isinstance(self._membership, Joined):  # a join that failed gives no more time than a heartbeat
-                self._session_ends(self._settings.session_timeout_ms, since=self._contact)
+            if isinstance(self._feed.membership, Joined):  # a join that failed gives no more time than a heartbeat
+                self._proven(self._settings.session_timeout_ms, since=self._contact)
             else:
-                self._say(Lost(reason=f"{self._where}: {error}"))
+                self._feed.say(Lost(reason=f"{self._where}: {error}"))
             return pause
         if code in _NOT_A_MEMBER:
             self._rejoin = True
-            self._session_ends(None)
+            self._feed.stop_clock()
             if code == ErrorCode.UNKNOWN_MEMBER_ID:
                 self._member_id = ""
-            if isinstance(self._membership, Joined):
-                self._say(Lost(reason=f"{self._where}: the broker no longer counts us as a member ({error})"))
+            if isinstance(self._feed.membership, Joined):
+                self._feed.say(Lost(reason=f"{self._where}: the broker no longer counts us as a member ({error})"))
             return pause
         if error.retriable:
             return pause
         self._rejoin = True
-        self._session_ends(None)
+        self._feed.stop_clock()
         if code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
             self._member_id = ""
-            self._say(HeldByOther(reason=await describe_holder(self._cluster, self._settings.group_id)))
+            self._feed.say(HeldByOther(reason=await describe_holder(self._cluster, self._settings.group_id)))
         else:
-            self._say(Lost(reason=f"{self._where}: {error}{_ADVICE.get(code or 0, '')}"))
+            self._feed.say(Lost(reason=f"{self._where}: {error}{_ADVICE.get(code or 0, '')}"))
         return max(pause, self._settings.heartbeat_interval_ms / 1000)
 
-    def _session_ends(self, after_ms: int | None, *, since: float | None = None) -> None:
-        """Set the timer that ends the membership by our own clock, or (None) switch it off."""
-        if self._session is not None:
-            self._session.cancel()
-            self._session = None
-        if after_ms is not None:
-            loop = asyncio.get_running_loop()
-            begin = loop.time() if since is None else since
-            self._session = loop.call_at(begin + after_ms / 1000, self._expired)
+    def _proven(self, lasting_ms: int, *, since: float | None = None) -> None:
+        begin = asyncio.get_running_loop().time() if since is None else since
+        self._feed.prove(since=begin, lasting_ms=lasting_ms)
 
-    def _expired(self) -> None:
-        if isinstance(self._membership, Joined):
-            self._say(Lost(reason=f"{self._where}: no contact: {self._trouble or 'the coordinator does not answer'}"))
-
-    def _say(self, membership: Membership) -> None:
-        if membership != self._membership:
-            self._membership = membership
-            self._events.put_nowait(membership)
+    def _overdue(self) -> Lost:
+        return Lost(reason=f"{self._where}: no contact: {self._trouble or 'the coordinator does not answer'}")
 
     async def _leave(self) -> None:
         if not self._member_id or self._coordinator is None:

@@ -1,0 +1,261 @@
+"""What every election keeps, on the real thing: the rules of `mm2.election.protocol.Election`."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack, contextmanager
+from dataclasses import replace
+
+import pytest
+
+from mm2.election.protocol import Json, Lost, MemberInfo
+from tests.integration.election import member_process
+from tests.integration.election.conftest import Join
+from tests.integration.election.member_process import MemberProcess
+from tests.integration.election.members import SOON, Watched, info, leader_first, until_together
+from tests.integration.election.stores import SESSION_MS, Store, elect, freeze, thaw
+from tests.lab.waiting import until
+
+SESSION = SESSION_MS / 1000
+LATE = 3.0  # seconds for a busy machine to notice
+
+
+@pytest.fixture
+def processes(store: Store, name: str) -> Iterator[ExitStack]:
+    with ExitStack() as ends:
+        yield ends
+
+
+def start(processes: ExitStack, store: Store, name: str, node: str) -> MemberProcess:
+    member = member_process.start(store, name, node)
+    processes.callback(member.process.kill_group)
+    return member
+
+
+@contextmanager
+def frozen(store: Store) -> Iterator[None]:
+    freeze(store.process)
+    try:
+        yield
+    finally:
+        thaw(store.process)
+
+
+def one_leader_each(*members: Watched) -> bool:
+    """Whether every generation has one leader, of whom all were told the same."""
+    leaders: dict[int, set[str]] = {}
+    for one in members:
+        for joined in one.memberships:
+            leaders.setdefault(joined.generation, set()).add(joined.leader_id)
+    return all(len(ids) == 1 for ids in leaders.values())
+
+
+async def test_the_first_leads_and_everyone_is_told_the_same(join: Join) -> None:
+    async with join("one") as one:
+        first = await one.until_joined()
+        assert first.is_leader
+        assert first.leader_node == "one"
+        assert first.assignment == {"all": ["one"], "you": "one"}
+
+        async with join("two") as two:
+            await until_together(one, two)
+            assert one.joined is not None
+            assert two.joined is not None
+            assert one.joined.generation == two.joined.generation > first.generation
+            assert (one.joined.is_leader, two.joined.is_leader) == (True, False)
+            assert two.joined.leader_node == "one"
+            assert two.joined.assignment == {"all": ["one", "two"], "you": "two"}
+            assert two.joined.members == one.joined.members
+
+        await until(lambda: one.sees("one"), LATE, "two said goodbye, so nobody waits for its session to end")
+    assert one.losses == []
+
+
+async def test_a_new_leader_when_the_old_one_leaves(join: Join) -> None:
+    async with AsyncExitStack() as first, join("two") as two:
+        one = await first.enter_async_context(join("one"))
+        await until_together(one, two)
+        leader, follower = leader_first(one, two)
+        await leader.election.__aexit__(None, None, None)
+        assert len((await follower.until_joined(leading=True, within=LATE)).members) == 1
+
+
+async def test_a_generation_is_delivered_once_and_the_same_to_all(join: Join) -> None:
+    async with join("one") as one, join("two") as two, join("three") as three:
+        await until_together(one, two, three)
+        for slot in range(5):
+            one.election.update(info("one", slot))
+            two.election.update(info("two", slot))
+        three.election.update(info("three", 9))
+
+        def all_know() -> bool:
+            told = {"one": (4,), "two": (4,), "three": (9,)}
+            last = [member.joined for member in (one, two, three)]
+            return all(each and {m.node_id: m.slots for m in each.members.values()} == told for each in last)
+
+        await until(all_know, SOON, "all know the last of everybody's news")
+        await until_together(one, two, three)
+        for member in (one, two, three):
+            generations = [joined.generation for joined in member.memberships]
+            assert generations == sorted(set(generations))
+            assert all(isinstance(j.assignment, dict) for j in member.memberships)
+        assert one_leader_each(one, two, three)
+
+
+async def test_news_of_a_follower_begin_a_round_and_repeated_news_do_not(join: Join) -> None:
+    async with join("one") as one, join("two") as two:
+        await until_together(one, two)
+        follower = leader_first(one, two)[1]
+        assert follower.joined is not None
+        before = follower.joined.generation
+        node = follower.joined.members[follower.joined.member_id].node_id
+
+        follower.election.update(replace(info(node), slots=(3, 1)))
+
+        def all_know() -> bool:
+            known = [any(m.slots == (1, 3) for m in w.joined.members.values()) for w in (one, two) if w.joined]
+            return known == [True, True]
+
+        await until(all_know, SOON, "both know the slots")
+        after = follower.joined.generation
+        assert after > before
+
+        follower.election.update(replace(info(node), slots=(1, 3)))
+        follower.election.request_round()
+        await asyncio.sleep(1.0)  # five heartbeats, in which nothing is to happen
+        assert follower.joined.generation == after
+
+
+async def test_the_leader_can_ask_for_a_round(join: Join) -> None:
+    async with join("one") as one:
+        before = await one.until_joined()
+        one.election.request_round()
+        await one.until_joined(after=before.generation)
+
+
+async def test_a_leader_that_is_killed_is_replaced_after_its_session(
+    join: Join, store: Store, name: str, processes: ExitStack
+) -> None:
+    dying = start(processes, store, name, "dead")
+    await dying.until("Joined", SOON)
+    async with join("two") as two:
+        await until(lambda: two.sees("dead", "two"), SOON, "both are members")
+        assert two.joined is not None
+        assert not two.joined.is_leader
+        dying.process.kill()
+        mine = await two.until_joined(leading=True)
+        assert mine.assignment == {"all": ["two"], "you": "two"}
+        assert mine.generation > dying.leads()[-1][1]
+    assert two.losses == []
+
+
+async def test_a_member_that_was_paused_beyond_its_session_no_longer_leads(
+    join: Join, store: Store, name: str, processes: ExitStack
+) -> None:
+    zombie = start(processes, store, name, "zombie")
+    await zombie.until("Joined", SOON)
+    async with join("two") as two:
+        await until(lambda: two.sees("zombie", "two"), SOON, "both are members")
+        freeze(zombie.process)
+        mine = await two.until_joined(leading=True)
+        replaced = time.monotonic()
+        thaw(zombie.process)
+        lost = await zombie.until("Lost", SOON, after=replaced)
+        back = await zombie.until("Joined", SOON, after=lost["at"])
+        assert back["generation"] > mine.generation
+        assert back["leader"] == "two"
+        assert [when for when, _ in zombie.leads() if when >= replaced] == []
+    assert two.losses == []
+
+
+async def test_a_leader_whose_event_loop_hangs_is_replaced(
+    join: Join, store: Store, name: str, processes: ExitStack
+) -> None:
+    hanging = start(processes, store, name, "hanging")
+    await hanging.until("Joined", SOON)
+    async with join("two") as two:
+        await until(lambda: two.sees("hanging", "two"), SOON, "both are members")
+        hanging.process.signal(signal.SIGUSR1)
+        await two.until_joined(leading=True)
+
+
+async def test_a_store_that_hangs_ends_the_membership_by_our_own_clock(join: Join, store: Store) -> None:
+    async with join("one") as one, join("two") as two:
+        await until_together(one, two)
+        leader, follower = leader_first(one, two)
+        assert leader.joined is not None
+        before = leader.joined.generation
+        with frozen(store):
+            await until(lambda: one.losses and two.losses, SESSION + LATE, "both know that their session is over")
+            assert "no contact" in leader.losses[0].reason
+            assert isinstance(leader.election.membership, Lost)
+        await until_together(one, two)
+        assert min(each.joined.generation for each in (one, two) if each.joined) > before
+        assert one_leader_each(one, two)
+    assert follower.losses
+
+
+async def test_a_store_that_hangs_for_less_than_a_session_changes_nothing(join: Join, store: Store) -> None:
+    async with join("one") as one, join("two") as two:
+        await until_together(one, two)
+        with frozen(store):
+            await asyncio.sleep(SESSION / 4)  # the time of the freeze is the case itself
+        leader = leader_first(one, two)[0]
+        assert leader.joined is not None
+        leader.election.request_round()
+        await leader.until_joined(after=leader.joined.generation)
+        await until_together(one, two)
+        assert one.losses == two.losses == []
+
+
+async def test_a_restart_of_the_store_is_survived(join: Join, store: Store) -> None:
+    async with join("one") as one, join("two") as two:
+        await until_together(one, two)
+        generation = one.joined.generation if one.joined else 0
+        await asyncio.to_thread(store.restart)
+        one.election.update(info("one", 7))
+        two.election.update(info("two", 8))
+        await one.until_joined(after=generation)
+        await until_together(one, two)
+        assert one_leader_each(one, two)
+
+
+async def test_a_store_that_is_not_there_is_waited_for(join: Join, store: Store) -> None:
+    await asyncio.to_thread(store.process.stop)
+    try:
+        async with join("one") as one:
+
+            def told() -> bool:
+                said = [event.reason for event in one.history if isinstance(event, Lost)]
+                return any("nothing listens" in reason or "refused" in reason for reason in said)
+
+            await until(told, SOON, "it says what is wrong")
+            await asyncio.to_thread(store.restart)
+            await one.until_joined()
+    finally:
+        if not store.process.running:
+            await asyncio.to_thread(store.restart)
+
+
+async def test_leaving_a_store_that_hangs_takes_seconds(join: Join, store: Store) -> None:
+    async with AsyncExitStack() as leaving:
+        one = await leaving.enter_async_context(join("one"))
+        await one.until_joined()
+        with frozen(store):
+            began = time.monotonic()
+            await one.election.__aexit__(None, None, None)
+            assert time.monotonic() - began < 10.0
+
+
+async def test_an_error_of_the_assignment_reaches_the_node(store: Store, name: str) -> None:
+    def broken(members: Mapping[str, MemberInfo]) -> Mapping[str, Json]:
+        raise ZeroDivisionError(f"{len(members)} members")
+
+    async with elect(store.kind, store.where, name, info("one"), broken) as election, election:
+        with pytest.raises(ZeroDivisionError):
+            async for _ in election.events():
+                pass
+        assert isinstance(election.membership, Lost)

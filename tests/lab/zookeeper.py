@@ -1,0 +1,128 @@
+"""A real ZooKeeper server, alone, started in a second and thrown away. Its jars are those that came with Kafka 3.9."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from tests.lab import jars, jvm, scratch
+from tests.lab.ports import HOST, release_port, reserve_port
+from tests.lab.processes import GRACE, LabProcess
+from tests.lab.waiting import GaveUp, wait_until
+
+READY = 60.0  # seconds: a start takes one on an idle machine
+ANSWER = 1.0  # seconds for a word on the loopback
+TICK_MS = 500  # sessions last at least two ticks, and are ended by the tick
+
+DEFAULTS = {
+    "tickTime": str(TICK_MS),
+    "maxSessionTimeout": "60000",
+    "admin.enableServer": "false",
+    "4lw.commands.whitelist": "srvr",
+    "maxClientCnxns": "0",
+}
+_SASL = {
+    "authProvider.1": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+    "enforce.auth.enabled": "true",
+    "enforce.auth.schemes": "sasl",
+}
+
+
+class ZooKeeperServer:
+    """A server with a port and data that stay the same over restarts; a context manager that ends it.
+
+    With ``users`` (name to password) only they may connect, by SASL DIGEST-MD5.
+    """
+
+    def __init__(
+        self,
+        name: str = "zookeeper",
+        *,
+        users: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.directory = scratch.directory(name)
+        self._users = dict(users or {})
+        self._properties = dict(properties or {})
+        self._port = reserve_port()
+        self._process: LabProcess | None = None
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self._port}"
+
+    @property
+    def process(self) -> LabProcess:
+        """The running or last process. Raises RuntimeError before the first start."""
+        if self._process is None:
+            raise RuntimeError(f"{self.name} was never started")
+        return self._process
+
+    def start(self) -> Self:
+        """Start it, on the data it has, and wait until it answers. Raises GaveUp with the end of its log."""
+        settings = self.directory / "zoo.properties"
+        known = {**DEFAULTS, **(_SASL if self._users else {}), **self._properties}
+        known |= {
+            "dataDir": str(self.directory / scratch.DATA),
+            "clientPortAddress": HOST,
+            "clientPort": str(self._port),
+        }
+        settings.write_text("".join(f"{key}={value}\n" for key, value in known.items()))
+        self._process = LabProcess(
+            self.name,
+            (
+                jvm.java(),
+                "-Xmx128m",
+                *jvm.QUICK_START,
+                *jvm.log_options("warn"),
+                *self._login(),
+                *("-cp", jars.class_path(jars.KAFKA_3)),
+                *("org.apache.zookeeper.server.ZooKeeperServerMain", str(settings)),
+            ),
+            self.directory / "zookeeper.log",
+            cwd=self.directory,
+        )
+        wait_until(self._serves, READY, f"{self.name} serves on {self.address}")
+        return self
+
+    def stop(self, timeout: float = GRACE) -> None:
+        self.process.stop(timeout)
+
+    def close(self) -> None:
+        """End it for good, at once, and give its port back."""
+        if self._process is not None:
+            self._process.kill_group()
+        release_port(self._port)
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _login(self) -> tuple[str, ...]:
+        if not self._users:
+            return ()
+        users = "\n".join(f'  user_{name}="{password}"' for name, password in self._users.items())
+        file = self.directory / "jaas.conf"
+        file.write_text(f"Server {{\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n{users};\n}};\n")
+        return (f"-Djava.security.auth.login.config={file}",)
+
+    def _serves(self) -> bool:
+        if not self.process.running:
+            raise GaveUp(f"{self.name} ended while starting\n{self.process.report()}")
+        try:
+            with socket.create_connection((HOST, self._port), ANSWER) as connection:
+                connection.sendall(b"srvr")
+                return connection.recv(64).startswith(b"Zookeeper version")
+        except OSError:
+            return False
