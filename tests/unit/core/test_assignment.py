@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
+
 import pytest
 
-from mm2.core.assignment import WEIGHT, spread, weights_of
+from mm2.core.assignment import MOVES_SHARE, WEIGHT, spread
 from mm2.core.names import TopicPartition
 
 Slots = tuple[tuple[TopicPartition, ...], ...]
@@ -102,8 +105,36 @@ def test_weights_below_one_count_as_one() -> None:
     assert list(map(len, spread(everything, tasks_max=2, weights=dict.fromkeys(everything, 0)))) == [2, 2]
 
 
-def test_weights_are_half_presence_half_load() -> None:
-    idle, mean, busy = partitions("t", 3)
-    assert weights_of({idle: 0.0, mean: 10.0, busy: 20.0}) == {idle: 50, mean: 100, busy: 150}
-    assert weights_of({idle: 0.0}) == {idle: WEIGHT}
-    assert weights_of({}) == {}
+def calls_of(count: int, *, crowded: bool) -> int:
+    """How many Python functions are called to spread ``count`` partitions anew over 8 slots: work, without a clock."""
+    everything = partitions("t", count)
+    before = {partition: 0 if crowded else number % 8 for number, partition in enumerate(everything)}
+    weights = {partition: 50 + 97 * number % 1_000 for number, partition in enumerate(everything)}
+    calls = 0
+
+    def count_calls(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count_calls)
+    try:
+        spread(everything, tasks_max=8, previous=before, weights=weights)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("crowded", [True, False])
+def test_work_grows_with_the_partitions_and_no_faster(*, crowded: bool) -> None:
+    assert calls_of(10_000, crowded=crowded) < 15 * calls_of(1_000, crowded=crowded)
+    assert calls_of(10_000, crowded=crowded) < 20 * 10_000
+
+
+def test_of_many_partitions_only_those_move_that_must() -> None:
+    everything = partitions("t", 10_000)
+    before = spread(everything, tasks_max=8)
+    heavier = {partition: 3 * WEIGHT for partition in before[0]}
+    after = spread(everything, tasks_max=8, previous=previous(before), weights=heavier)
+    assert moved(before, after) <= set(before[0])
+    assert len(moved(before, after)) <= MOVES_SHARE * 10_000
+    assert moved(before, spread([*everything, *partitions("u", 100)], tasks_max=8, previous=previous(before))) == set()
