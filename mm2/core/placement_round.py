@@ -44,9 +44,9 @@ def place(
        even out load; of the last there are at most `MOVES_SHARE` of all tasks (at least 1) in a round, and none while
        a home is away.
     D. A task that was at home when its node went away, and whose node comes back within `AWAY_MS`, has been moved twice
-       at most, while no new node joins and no other node goes away with it.
+       at most, while no new node joins, no other node goes away with it, and the leader knows the placement before.
     E. At rest, no member is loaded more than another by more than `GAP_TOLERATED` of the mean, unless no single task
-       could better that by `GAIN`. Load is weight by capacity.
+       could better that by `GAIN` and was not its only one. Load is weight by capacity.
     F. The same input gives the same output; a round that changes nothing changes no place.
     """
     memory = before if before.epoch < epoch else Placement()
@@ -261,7 +261,10 @@ class _Round:
                 return
 
     def _best(self, giver: _Spot, taker: _Spot) -> tuple[float, TaskId] | None:
-        """The task that leaves the less load on the more loaded of the two, and that load. None that is on its way."""
+        """The task that leaves the less load on the more loaded of the two, and that load. None that is on its way, and
+        never the last one: who has nothing is given something, which would go on for ever."""
+        if len(giver.tasks) < 2:
+            return None
         return min(
             (
                 (max((giver.weight - weight) / giver.capacity, (taker.weight + weight) / taker.capacity), task)

@@ -133,7 +133,7 @@ def test_work_grows_with_the_partitions_and_no_faster(*, crowded: bool) -> None:
 def test_of_many_partitions_only_those_move_that_must() -> None:
     everything = partitions("t", 10_000)
     before = spread(everything, tasks_max=8)
-    heavier = {partition: 3 * WEIGHT for partition in before[0]}
+    heavier = dict.fromkeys(before[0], 3 * WEIGHT)
     after = spread(everything, tasks_max=8, previous=previous(before), weights=heavier)
     assert moved(before, after) <= set(before[0])
     assert len(moved(before, after)) <= MOVES_SHARE * 10_000
