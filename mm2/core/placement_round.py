@@ -15,7 +15,7 @@ from mm2.core.placement import AWAY_MS, NOBODY, Member, Place, Placement
 from mm2.core.tasks import TaskId
 
 GAP_TOLERATED = 0.2  # of the mean load: measured load wobbles by about that, and a move stops a task for a second or so
-GAIN = 0.05  # of the mean load: what a move must take off the more loaded of the two, or it is not worth that second
+GAIN = 0.05  # of the giver's mean task: what a move must take off the more loaded of the two, to be worth that second
 MOVES_SHARE = 0.1  # of all tasks: at most so many are moved in a round only to even out load
 
 
@@ -45,15 +45,15 @@ def place(
        a home is away.
     D. A task that was at home when its node went away, and whose node comes back within `AWAY_MS`, has been moved twice
        at most, while no new node joins, no other node goes away with it, and the leader knows the placement before.
-    E. At rest, no member is loaded more than another by more than `GAP_TOLERATED` of the mean, unless no single task
-       could better that by `GAIN` and was not its only one. Load is weight by capacity.
+    E. At rest, no member is loaded more than the least loaded by more than `GAP_TOLERATED` of the mean, unless no
+       single task could better that by `GAIN` of its mean task, and was not its only one. Load is weight by capacity.
     F. The same input gives the same output; a round that changes nothing changes no place.
     """
     memory = before if before.epoch < epoch else Placement()
     return _Round(tasks, members, before=memory, now_ms=now_ms, delay_ms=delay_ms, salt=salt).placement(epoch)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Spot:
     """A member that offers capacity, and the tasks that are, or will be, there."""
 
@@ -212,20 +212,25 @@ class _Round:
         if not empty:
             return
         share = sum(self._weights[task] for task in self._at) / sum(spot.capacity for spot in self._spots.values())
-        released: list[TaskId] = []
-        for spot in self._spots.values():
-            surplus = spot.weight - share * spot.capacity
-            for task in self._movable(spot, only_guests) if spot not in empty else ():
-                if self._weights[task] <= surplus:
-                    surplus -= self._weights[task]
-                    released.append(task)
-        self._move(released, empty)
+        givers = [spot for spot in self._spots.values() if spot not in empty]
         for spot in empty:
-            crowded = [other for other in self._spots.values() if len(other.tasks) > 1]
-            givers = [other for other in crowded if self._movable(other, only_guests)]
-            if not spot.tasks and givers:  # what is beyond the shares was less than any one task
-                giver = max(givers, key=lambda other: (other.load, other.order))
+            while (found := self._beyond(share, givers, spot, only_guests)) is not None:
+                self._move([found], [spot])
+            crowded = [one for one in self._spots.values() if len(one.tasks) > 1 and self._movable(one, only_guests)]
+            if not spot.tasks and crowded:  # what is beyond the shares was less than any one task
+                giver = max(crowded, key=lambda one: (one.load, one.order))
                 self._move(self._movable(giver, only_guests)[-1:], [spot])
+
+    def _beyond(self, share: float, givers: list[_Spot], taker: _Spot, only_guests: bool) -> TaskId | None:
+        """The next task for ``taker``: one that fits into its share, from who carries the most beyond its own."""
+        room = share * taker.capacity - taker.weight
+        for giver in sorted(givers, key=lambda one: (-one.load, one.order)):
+            if giver.load <= share or room <= 0:
+                break
+            fitting = (task for task in self._movable(giver, only_guests) if self._weights[task] <= room)
+            if len(giver.tasks) > 1 and (found := next(fitting, None)) is not None:
+                return found
+        return None
 
     def _movable(self, spot: _Spot, only_guests: bool) -> list[TaskId]:
         """Guests, then the others, each the heaviest first."""
@@ -247,18 +252,24 @@ class _Round:
         Each move makes the more loaded of two members less loaded, and the other not more than that one was: so rounds
         with equal weights come to an end.
         """
-        mean = sum(spot.load for spot in self._spots.values()) / max(1, len(self._spots))
         for _ in range(max(1, int(MOVES_SHARE * len(self._weights)))):
-            ranked = sorted(self._spots.values(), key=lambda spot: (spot.load, spot.order))
-            for giver in reversed(ranked):
-                if giver.load - ranked[0].load <= GAP_TOLERATED * mean:
-                    return
-                best = self._best(giver, ranked[0])
-                if best is not None and giver.load - best[0] > GAIN * mean:
-                    self._move([best[1]], ranked[:1])
-                    break
-            else:
+            found = self._worthwhile()
+            if found is None:
                 return
+            task, taker = found
+            self._move([task], [taker])
+
+    def _worthwhile(self) -> tuple[TaskId, _Spot] | None:
+        """The task whose move betters the widest gap that can be bettered, and to where."""
+        ranked = sorted(self._spots.values(), key=lambda spot: (spot.load, -spot.capacity, spot.order))
+        tolerated = GAP_TOLERATED * sum(spot.load for spot in ranked) / max(1, len(ranked))
+        for giver in reversed(ranked[1:]):
+            if giver.load - ranked[0].load <= tolerated:
+                return None
+            best = self._best(giver, ranked[0])
+            if best is not None and giver.load - best[0] > GAIN * giver.load / len(giver.tasks):
+                return best[1], ranked[0]
+        return None
 
     def _best(self, giver: _Spot, taker: _Spot) -> tuple[float, TaskId] | None:
         """The task that leaves the less load on the more loaded of the two, and that load. None that is on its way, and

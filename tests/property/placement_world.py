@@ -125,7 +125,7 @@ class World:
         if not loads:
             return
         mean = sum(loads.values()) / len(loads)
-        low = min(loads, key=lambda one: loads[one])
+        low = min(loads, key=lambda one: (loads[one], -self.nodes[one].capacity))
         for giver in self.nodes.values():
             if giver.capacity == 0 or len(giver.running) == 1 or loads[giver.member] - loads[low] <= 0.2 * mean:
                 continue
@@ -134,7 +134,8 @@ class World:
                 worse = max(
                     loads[giver.member] - weight / giver.capacity, loads[low] + weight / self.nodes[low].capacity
                 )
-                assert loads[giver.member] - worse <= 0.05 * mean + 1e-6, f"{task} should leave {giver.id}"
+                gain = 0.05 * loads[giver.member] / len(giver.running)
+                assert loads[giver.member] - worse <= gain + 1e-6, f"{task} should leave {giver.id}"
 
 
 class Rounds(World):

@@ -14,7 +14,10 @@ from tests.property.placement_world import Rounds, Store, World
 NODES = [f"node-{number}" for number in range(5)]
 CAPACITIES = st.integers(1, 4)
 WEIGHTS = st.one_of(st.just(100), st.integers(1, 1_000))
-STEPS = st.lists(st.tuples(st.integers(0, 11), st.integers(0, 1_000)), max_size=60)
+LIFE = ["join", "die", "leave", "gone", "end", "end", "end", "time", "task", "task", "weight"]
+ROUNDS = st.sampled_from([*LIFE, "round", "round", "round", "round with one missing"])
+STORE = st.sampled_from([*LIFE, *["lead"] * 4, *["hear"] * 5, *["tell"] * 5, "forget"])
+NUMBERS = st.integers(0, 1_000)
 DELAYS = st.sampled_from([0, 0, 20_000])
 
 
@@ -24,29 +27,29 @@ def some_tasks(draw: st.DrawFn, most: int = 12) -> Mapping[TaskId, int]:
     return {**slots, TaskId(TaskKind.CHECKPOINT, 0): draw(WEIGHTS), TaskId(TaskKind.HEARTBEAT, 0): 1}
 
 
-def live(world: World, which: int, what: int) -> None:
+def live(world: World, step: str, number: int) -> None:
     """What happens to nodes and tasks in either world."""
     members = sorted(world.nodes)
-    node = world.nodes[members[what % len(members)]] if members else None
-    if which == 1 and node is not None:  # it dies
+    node = world.nodes[members[number % len(members)]] if members else None
+    if step == "die" and node is not None and number % 2:
         del world.nodes[node.member]
-    elif which == 2 and node is not None:  # it says that it is going to leave
+    elif step == "leave" and node is not None:
         node.capacity = 0
-    elif which == 3 and node is not None and node.capacity == 0 and not node.holdings.holds:
+    elif step == "gone" and node is not None and node.capacity == 0 and not node.holdings.holds:
         del world.nodes[node.member]
-    elif which == 4 and node is not None:  # one task ends that is to end
+    elif step == "end" and node is not None:
         node.drain(sorted(node.holdings.drain)[:1])
-    elif which == 5:
-        world.now_ms += what * 100
-    elif which == 6:
-        task = TaskId(TaskKind.SOURCE, what % 7)
-        if task in world.tasks and len(world.tasks) > 1:
+    elif step == "time":
+        world.now_ms += number * 100
+    elif step == "task":
+        task = TaskId(TaskKind.SOURCE, number % 5)
+        if task in world.tasks:
             del world.tasks[task]
         else:
-            world.tasks[task] = 1 + what
-    elif which == 7:
-        task = sorted(world.tasks)[what % len(world.tasks)]
-        world.tasks[task] = 1 + what
+            world.tasks[task] = 1 + number
+    elif step == "weight":
+        task = sorted(world.tasks)[number % len(world.tasks)]
+        world.tasks[task] = 1 + number
 
 
 def check_at_rest(world: Rounds | Store) -> None:
@@ -63,45 +66,60 @@ def check_at_rest(world: Rounds | Store) -> None:
     assert {task: place.node for task, place in world.placement.places.items()} == before  # F
 
 
-@given(tasks=some_tasks(), steps=STEPS, capacities=st.lists(CAPACITIES, min_size=5, max_size=5), delay_ms=DELAYS)
+@given(
+    tasks=some_tasks(),
+    steps=st.lists(st.tuples(ROUNDS, NUMBERS), min_size=20, max_size=60),
+    capacities=st.lists(CAPACITIES, min_size=5, max_size=5),
+    delay_ms=DELAYS,
+)
 def test_in_rounds_never_two_and_in_the_end_each_once(
-    tasks: Mapping[TaskId, int], steps: list[tuple[int, int]], capacities: list[int], delay_ms: int
+    tasks: Mapping[TaskId, int], steps: list[tuple[str, int]], capacities: list[int], delay_ms: int
 ) -> None:
     world = Rounds(tasks, delay_ms)
-    for which, what in steps:
-        if which == 0:
-            world.join(NODES[what % 5], capacities[what % 5])
-        elif which < 8:
-            live(world, which, what)
+    for node in (0, 1):
+        world.join(NODES[node], capacities[node])
+    for step, number in steps:
+        if step == "join":
+            world.join(NODES[number % 5], capacities[number % 5])
+        elif step == "round":
+            world.round(leader=number)
+        elif step == "round with one missing":
+            world.round(leader=number, missing={number % 5})
         else:
-            missing = {what % 5} if which == 8 else set()
-            world.round(leader=what // 5, missing=missing)
+            live(world, step, number)
         world.check_never_two()  # A
     check_at_rest(world)  # B, E, F
 
 
-@given(tasks=some_tasks(), steps=STEPS, capacities=st.lists(CAPACITIES, min_size=5, max_size=5), delay_ms=DELAYS)
-@settings(max_examples=200)
+@given(
+    tasks=some_tasks(most=3),
+    steps=st.lists(st.tuples(STORE, NUMBERS), min_size=40, max_size=100),
+    capacities=st.lists(CAPACITIES, min_size=5, max_size=5),
+    delay_ms=DELAYS,
+)
+@settings(max_examples=150)
 def test_with_words_late_lost_and_out_of_order_never_two_and_in_the_end_each_once(
-    tasks: Mapping[TaskId, int], steps: list[tuple[int, int]], capacities: list[int], delay_ms: int
+    tasks: Mapping[TaskId, int], steps: list[tuple[str, int]], capacities: list[int], delay_ms: int
 ) -> None:
     world = Store(tasks, delay_ms)
-    for which, what in steps:
-        if which == 0:
-            world.enter(NODES[what % 5], capacities[what % 5])
-        elif which < 8:
-            live(world, which, what)
-            for node in world.nodes.values():
-                world.report(node)
-        elif which == 8:
+    for node in (0, 1, 2):
+        world.enter(NODES[node], capacities[node])
+    for step, number in steps:
+        if step == "join":
+            world.enter(NODES[number % 5], capacities[number % 5])
+        elif step == "lead":
             world.expire()
             world.lead()
-        elif which == 9 and world.reports:
-            world.hear(world.reports.pop(what % len(world.reports)))
-        elif which == 10 and world.answers:
-            world.tell(world.answers.pop(what % len(world.answers)))
-        elif which == 11 and world.answers:
-            world.answers.pop(what % len(world.answers))  # lost
+        elif step == "hear" and world.reports:
+            world.hear(world.reports.pop(number % len(world.reports)))
+        elif step == "tell" and world.answers:
+            world.tell(world.answers.pop(number % len(world.answers)))
+        elif step == "forget" and world.answers:
+            world.answers.pop(number % len(world.answers))
+        else:
+            live(world, step, number)
+            for one in world.nodes.values():
+                world.report(one)
         world.check_never_two()  # A
     world.reports.reverse()
     world.answers.reverse()
