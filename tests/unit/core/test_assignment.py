@@ -61,9 +61,8 @@ def test_new_slots_are_filled_with_what_the_others_carry_beyond_the_mean() -> No
 
 def test_a_new_slot_gets_a_partition_even_where_none_is_beyond_the_mean() -> None:
     p0, p1, p2, p3 = partitions("t", 4)
-    weights = {p0: 34, p1: 33, p2: 33, p3: 40}
-    slots = spread([p0, p1, p2, p3], tasks_max=3, previous={p0: 0, p1: 0, p2: 0, p3: 1}, weights=weights)
-    assert all(slots)  # A
+    slots = spread([p0, p1, p2, p3], tasks_max=3, previous={p0: 0, p1: 0, p2: 1, p3: 1})
+    assert sorted(map(len, slots)) == [1, 1, 2]  # A
 
 
 def test_fewer_slots_hand_over_what_the_gone_ones_had() -> None:
@@ -138,3 +137,9 @@ def test_of_many_partitions_only_those_move_that_must() -> None:
     assert moved(before, after) <= set(before[0])
     assert len(moved(before, after)) <= MOVES_SHARE * 10_000
     assert moved(before, spread([*everything, *partitions("u", 100)], tasks_max=8, previous=previous(before))) == set()
+
+
+def test_a_partition_heavier_than_half_the_gap_moves_where_that_narrows_it() -> None:
+    p0, p1, p2 = everything = partitions("t", 3)
+    slots = spread(everything, tasks_max=2, previous={p0: 0, p1: 0, p2: 1}, weights={p0: 300, p1: 310, p2: 250})
+    assert slots == ((p1,), (p0, p2))

@@ -205,3 +205,16 @@ def test_c_a_node_that_joins_takes_no_more_tasks_than_its_share_needs() -> None:
     second = place(many, members, before=first, epoch=2, now_ms=NOW_MS)
     assert second.moving == second.coming("m-new")
     assert len(second.moving) == 1_000 // 21
+
+
+def test_c_a_share_smaller_than_any_task_is_no_reason_to_get_nothing() -> None:
+    members = {"m-a": member("a", S0, S1), "m-b": member("b", S2), "m-c": member("c")}
+    before = known(at("a", S0, S1) | at("b", S2))
+    placement = place({S0: 100, S1: 100, S2: 10}, members, before=before, epoch=2, now_ms=NOW_MS)
+    assert placement.coming("m-c") == (S1,)
+
+
+def test_b_a_task_that_had_no_owner_waits_for_nobody() -> None:
+    before = known({S0: Place(owner=None, node="a", since=1, home="a")})
+    placement = place({S0: 1}, {"m-b": member("b")}, before=before, epoch=2, now_ms=NOW_MS, delay_ms=5_000)
+    assert placement.run("m-b") == (S0,)
