@@ -89,8 +89,8 @@ class WorkerSettings(KeyModel):
     )
     scheduled_rebalance_max_delay_ms: Annotated[Int, at_least(0)] = key(
         "scheduled.rebalance.max.delay.ms",
-        300_000,
-        "How long the slots of a node that left wait for its return.",
+        0,  # docs/adr/0006-tasks-have-homes.md
+        "How long the tasks of a node that vanished wait for its return. Java: 300000.",
         later=NODE_CLUSTERS,
     )
     exactly_once_source_support: Annotated[String, one_of("disabled", "preparing", "enabled", ignore_case=True)] = key(

@@ -9,26 +9,14 @@ from __future__ import annotations
 
 import bisect
 import heapq
+import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from mm2.core.names import TopicPartition
 
-WEIGHT = 100  # of a partition no load is known of; weights are integers, so that sums are exact on every machine
+WEIGHT = 100  # of a partition no load is known of (`partition_load`); integers, so that sums are exact everywhere
 GAP_TOLERATED = 0.2  # of the mean slot: measured load wobbles by about that, and a move stops a partition for a drain
 MOVES_SHARE = 0.1  # of all partitions: at most so many are stopped at a time only to even out load
-
-
-def weights_of(loads: Mapping[TopicPartition, float]) -> dict[TopicPartition, int]:
-    """Weights from measured loads (bytes per second, or any one unit).
-
-    Half of the weight is for being there (a fetch session entry, metadata, offsets), half for the load: an idle
-    partition weighs `WEIGHT` / 2, one with the mean load `WEIGHT`.
-    """
-    mean = sum(loads.values()) / len(loads) if loads else 0.0
-    if mean <= 0:
-        return dict.fromkeys(loads, WEIGHT)
-    return {partition: WEIGHT // 2 + round(WEIGHT / 2 * load / mean) for partition, load in loads.items()}
 
 
 def spread(
@@ -55,48 +43,70 @@ def spread(
     if tasks_max < 1:
         raise ValueError(f"tasks.max is {tasks_max}: with less than 1 task nothing is replicated")
     before, known = previous or {}, weights or {}
-    wanted = sorted(set(partitions))
+    wanted = sorted(set(partitions), key=lambda one: (one.topic, one.partition))
     slots = [_Slot(number) for number in range(min(tasks_max, len(wanted)))]
-    new: dict[TopicPartition, int] = {}
-    for partition in wanted:
+    new: list[_Item] = []
+    for rank, partition in enumerate(wanted):
         number = before.get(partition, -1)
-        place = slots[number].weights if 0 <= number < len(slots) else new
-        place[partition] = max(1, known.get(partition, WEIGHT))
+        place = slots[number].items if 0 <= number < len(slots) else new
+        place.append((max(1, known.get(partition, WEIGHT)), rank))
+    for slot in slots:
+        slot.settle()
     if len(new) == len(wanted):
         _place(new, slots)
     else:
-        empty = [slot for slot in slots if not slot.weights]
+        empty = [slot for slot in slots if not slot.items]
         _place(new, slots)
         _fill(slots, empty)
         _even_out(slots, moves=max(1, int(MOVES_SHARE * len(wanted))))
-    return tuple(tuple(sorted(slot.weights)) for slot in slots)
+    return tuple(tuple(wanted[rank] for rank in sorted(rank for _, rank in slot.items)) for slot in slots)
 
 
-@dataclass(slots=True)
+_Item = tuple[int, int]  # weight of a partition, and its place in the order of all: cheap to compare, unlike names
+
+
 class _Slot:
-    number: int
-    weights: dict[TopicPartition, int] = field(default_factory=dict)
+    """The partitions of one slot as sorted items, and the sum of their weights."""
 
-    @property
-    def total(self) -> int:
-        return sum(self.weights.values())
+    __slots__ = ("items", "number", "total")
 
-    def nearest(self, gap: int) -> TopicPartition:
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.items: list[_Item] = []
+        self.total = 0
+
+    def settle(self) -> None:
+        """After `items` were changed from outside."""
+        self.items.sort()
+        self.total = sum(weight for weight, _ in self.items)
+
+    def add(self, item: _Item) -> None:
+        bisect.insort(self.items, item)
+        self.total += item[0]
+
+    def remove(self, item: _Item) -> None:
+        del self.items[bisect.bisect_left(self.items, item)]
+        self.total -= item[0]
+
+    def nearest(self, gap: int) -> _Item:
         """The partition to give to a slot lighter by ``gap`` that brings the two nearest to each other."""
-        return min((abs(gap - 2 * weight), partition) for partition, weight in self.weights.items())[1]
+        at = bisect.bisect_left(self.items, (-(-gap // 2),))  # the first of at least half the gap
+        around = self.items[at : at + 1]
+        if at:
+            around.append(self.items[bisect.bisect_left(self.items, self.items[at - 1][:1])])  # first of that weight
+        return min(around, key=lambda item: (abs(gap - 2 * item[0]), item[1]))
 
-    def lightest(self) -> TopicPartition:
-        return min((weight, partition) for partition, weight in self.weights.items())[1]
 
-
-def _place(weights: Mapping[TopicPartition, int], slots: list[_Slot]) -> None:
+def _place(items: Iterable[_Item], slots: list[_Slot]) -> None:
     """Give each partition, the heaviest first, to the slot that is the lightest by then."""
     lightest = [(slot.total, slot.number, slot) for slot in slots]
     heapq.heapify(lightest)
-    for partition, weight in sorted(weights.items(), key=lambda item: -item[1]):
+    for item in sorted(items, key=lambda item: (-item[0], item[1])):
         total, number, slot = lightest[0]
-        slot.weights[partition] = weight
-        heapq.heapreplace(lightest, (total + weight, number, slot))
+        slot.items.append(item)
+        heapq.heapreplace(lightest, (total + item[0], number, slot))
+    for slot in slots:
+        slot.settle()
 
 
 def _fill(slots: list[_Slot], empty: list[_Slot]) -> None:
@@ -104,19 +114,23 @@ def _fill(slots: list[_Slot], empty: list[_Slot]) -> None:
     if not empty:
         return
     mean = sum(slot.total for slot in slots) / len(slots)
-    released: dict[TopicPartition, int] = {}
+    released: list[_Item] = []
     for slot in slots:
         surplus = slot.total - mean
-        for partition, weight in sorted(slot.weights.items(), key=lambda item: -item[1]):
-            if weight <= surplus:
-                surplus -= weight
-                released[partition] = slot.weights.pop(partition)
+        kept: list[_Item] = []
+        for item in sorted(slot.items, key=lambda item: (-item[0], item[1])):
+            fits = item[0] <= surplus
+            surplus -= item[0] if fits else 0
+            (released if fits else kept).append(item)
+        slot.items = kept
+        slot.settle()
     _place(released, empty)
     for slot in empty:
-        if not slot.weights:  # what is beyond the mean was less than any one partition
-            giver = max((other for other in slots if len(other.weights) > 1), key=lambda other: other.total)
-            partition = giver.lightest()
-            slot.weights[partition] = giver.weights.pop(partition)
+        if not slot.items:  # what is beyond the mean was less than any one partition
+            giver = max((other for other in slots if len(other.items) > 1), key=lambda other: other.total)
+            item = giver.items[0]
+            giver.remove(item)
+            slot.add(item)
 
 
 def _even_out(slots: list[_Slot], moves: int) -> None:
@@ -127,26 +141,21 @@ def _even_out(slots: list[_Slot], moves: int) -> None:
     ranking = sorted((slot.total, slot.number) for slot in slots)
     tolerated = GAP_TOLERATED * sum(total for total, _ in ranking) / len(ranking)
     for _ in range(moves):
-        least, lightest = ranking[0]
-        heavy = _giver(slots, ranking, tolerated)
-        if heavy is None:
+        lightest = slots[ranking[0][1]]
+        giver = _giver(slots, ranking, tolerated)
+        if giver is None:
             return
-        most, giver = heavy
-        partition = slots[giver].nearest(most - least)
-        weight = slots[giver].weights.pop(partition)
-        slots[lightest].weights[partition] = weight
-        ranking.remove(heavy)
-        ranking.remove((least, lightest))
-        bisect.insort(ranking, (most - weight, giver))
-        bisect.insort(ranking, (least + weight, lightest))
+        for slot in (giver, lightest):
+            del ranking[bisect.bisect_left(ranking, (slot.total, slot.number))]
+        item = giver.nearest(giver.total - lightest.total)
+        giver.remove(item)
+        lightest.add(item)
+        for slot in (giver, lightest):
+            bisect.insort(ranking, (slot.total, slot.number))
 
 
-def _giver(slots: list[_Slot], ranking: list[tuple[int, int]], tolerated: float) -> tuple[int, int] | None:
-    """Weight and number of the heaviest slot that can narrow its gap to the lightest by giving it a partition."""
+def _giver(slots: list[_Slot], ranking: list[tuple[int, int]], tolerated: float) -> _Slot | None:
+    """The heaviest slot that can narrow its gap to the lightest by giving it a partition."""
     least, _ = ranking[0]
-    worth_it = (
-        (total, number)
-        for total, number in reversed(ranking)
-        if total - least > tolerated and total - least > min(slots[number].weights.values())
-    )
-    return next(worth_it, None)
+    heavy = itertools.takewhile(lambda one: one[0] - least > tolerated, reversed(ranking))
+    return next((slots[number] for total, number in heavy if total - least > slots[number].items[0][0]), None)

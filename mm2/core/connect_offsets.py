@@ -1,22 +1,21 @@
-r"""Keys and values of ``mm2-offsets.*``: how far a Connect source task has come (mm2-compat §2.3).
+"""Keys and values of ``mm2-offsets.*``: how far a Connect source task has come (mm2-compat §2.3).
 
     source       ["MirrorSourceConnector",{"cluster":"A","partition":0,"topic":"orders"}]             {"offset":41}
     checkpoint   ["MirrorCheckpointConnector",{"partition":0,"topic":"A.orders","group":"g1"}]        {"offset":0}
     heartbeat    ["MirrorHeartbeatConnector",{"sourceClusterAlias":"A","targetClusterAlias":"B"}]     {"offset":0}
 
 Java looks an offset up by the bytes of its key, so ours are the same to the byte: JSON without blanks, the entries in
-the order of Java's HashMap, texts escaped as Jackson does it (``"``, ``\`` and control characters, with upper-case
-hex digits; characters beyond U+FFFF as two ``\uXXXX``; all others as UTF-8). Reading is tolerant of another order,
-blanks, further entries and another connector name.
+the order of Java's HashMap, texts as in `jackson`. Reading is tolerant of another order, blanks, further entries and
+another connector name.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 
 from mm2.core.formats import FormatError
+from mm2.core.jackson import quoted
 
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
@@ -57,12 +56,12 @@ OffsetKey = SourceKey | CheckpointKey | HeartbeatKey
 def encode_key(key: OffsetKey) -> bytes:
     """The record key as Java writes it."""
     if isinstance(key, SourceKey):
-        entries = f'"cluster":{_quoted(key.cluster)},"partition":{key.partition},"topic":{_quoted(key.topic)}'
+        entries = f'"cluster":{quoted(key.cluster)},"partition":{key.partition},"topic":{quoted(key.topic)}'
     elif isinstance(key, CheckpointKey):
-        entries = f'"partition":{key.partition},"topic":{_quoted(key.topic)},"group":{_quoted(key.group)}'
+        entries = f'"partition":{key.partition},"topic":{quoted(key.topic)},"group":{quoted(key.group)}'
     else:
-        entries = f'"sourceClusterAlias":{_quoted(key.source)},"targetClusterAlias":{_quoted(key.target)}'
-    return f"[{_quoted(key.connector)},{{{entries}}}]".encode()
+        entries = f'"sourceClusterAlias":{quoted(key.source)},"targetClusterAlias":{quoted(key.target)}'
+    return f"[{quoted(key.connector)},{{{entries}}}]".encode()
 
 
 def decode_key(raw: bytes | None) -> OffsetKey:
@@ -121,20 +120,3 @@ def _json(what: str, raw: bytes | None) -> object:
     except (ValueError, RecursionError) as error:
         raise FormatError(f"read {what}: {error}: {raw!r:.200}") from None
     return parsed
-
-
-_ESCAPED = re.compile(r'["\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
-_SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
-
-
-def _quoted(text: str) -> str:
-    """``text`` as a JSON string in Jackson's spelling."""
-    return f'"{_ESCAPED.sub(_escape, text)}"'
-
-
-def _escape(match: re.Match[str]) -> str:
-    character = match[0]
-    if character in _SHORT_ESCAPES:
-        return _SHORT_ESCAPES[character]
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at : at + 2].hex().upper()}" for at in range(0, len(units), 2))

@@ -75,6 +75,7 @@ OURS = {
     # chosen by us, see docs/configuration.md
     ("top", "listeners"): None,
     ("worker", "offset.flush.interval.ms"): "5000",
+    ("worker", "scheduled.rebalance.max.delay.ms"): "0",
     ("worker", "task.shutdown.graceful.timeout.ms"): "10000",
     **{(connector, "enabled"): "false" for connector in ("source", "checkpoint", "heartbeat")},
 }

@@ -10,6 +10,19 @@ import pytest
 from mm2.core.connect_offsets import decode_key, decode_offset, encode_key, encode_offset
 from mm2.core.formats import Checkpoint, Heartbeat, OffsetSync
 from mm2.core.murmur2 import partition_of
+from mm2.core.names import Flow
+from mm2.core.status_records import (
+    CONNECTOR_PREFIX,
+    TASK_PREFIX,
+    connector_key,
+    decode_status,
+    decode_topic_use,
+    encode_status,
+    encode_topic_use,
+    task_key,
+    topic_key,
+    worker_id,
+)
 from tests.golden.vectors import java_vectors
 
 Bytes = tuple[bytes, bytes]
@@ -41,6 +54,18 @@ def source_offset(key: bytes, value: bytes) -> Bytes:
     return encode_key(decode_key(key)), encode_offset(offset)
 
 
+def status(key: bytes, value: bytes) -> Bytes:
+    name = key.decode()
+    for prefix, key_of in ((CONNECTOR_PREFIX, connector_key), (TASK_PREFIX, task_key)):
+        if name.startswith(prefix):
+            found = decode_status(value)
+            assert found is not None
+            return key_of(name.removeprefix(prefix)), encode_status(found)
+    use = decode_topic_use(value)
+    assert use is not None
+    return topic_key(use.topic, use.connector), encode_topic_use(use)
+
+
 ROUND_TRIPS: dict[str, Callable[[bytes, bytes], Bytes]] = {
     "A:heartbeats": heartbeat,
     "B:heartbeats": heartbeat,
@@ -49,6 +74,8 @@ ROUND_TRIPS: dict[str, Callable[[bytes, bytes], Bytes]] = {
     "B:A.checkpoints.internal": checkpoint,
     "A:mm2-offsets.B.internal": source_offset,
     "B:mm2-offsets.A.internal": source_offset,
+    "A:mm2-status.B.internal": status,
+    "B:mm2-status.A.internal": status,
 }
 
 
@@ -68,6 +95,14 @@ def test_every_key_goes_to_the_partition_java_chose(topic: str) -> None:
 
 
 def test_no_topic_was_forgotten() -> None:
-    """Records of the configs and status topics are text of Java's herder, which only Java writes."""
+    """Records of the configs topics are text of Java's herder, which only Java writes."""
     others = {topic for topic in TOPICS if topic not in ROUND_TRIPS}
-    assert all(topic.split(":")[1].startswith(("mm2-configs.", "mm2-status.")) for topic in others)
+    assert all(topic.split(":")[1].startswith("mm2-configs.") for topic in others)
+
+
+def test_java_says_who_wrote_as_we_do() -> None:
+    record = TOPICS["B:mm2-status.A.internal"]["records"][0]
+    found = decode_status(raw(record["value"]))
+    assert found is not None
+    host, _, unique = found.worker_id.split("/")
+    assert found.worker_id == worker_id(host, Flow("A", "B"), unique)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
+
 import pytest
 
-from mm2.core.assignment import WEIGHT, spread, weights_of
+from mm2.core.assignment import MOVES_SHARE, WEIGHT, spread
 from mm2.core.names import TopicPartition
 
 Slots = tuple[tuple[TopicPartition, ...], ...]
@@ -58,9 +61,8 @@ def test_new_slots_are_filled_with_what_the_others_carry_beyond_the_mean() -> No
 
 def test_a_new_slot_gets_a_partition_even_where_none_is_beyond_the_mean() -> None:
     p0, p1, p2, p3 = partitions("t", 4)
-    weights = {p0: 34, p1: 33, p2: 33, p3: 40}
-    slots = spread([p0, p1, p2, p3], tasks_max=3, previous={p0: 0, p1: 0, p2: 0, p3: 1}, weights=weights)
-    assert all(slots)  # A
+    slots = spread([p0, p1, p2, p3], tasks_max=3, previous={p0: 0, p1: 0, p2: 1, p3: 1})
+    assert sorted(map(len, slots)) == [1, 1, 2]  # A
 
 
 def test_fewer_slots_hand_over_what_the_gone_ones_had() -> None:
@@ -102,8 +104,42 @@ def test_weights_below_one_count_as_one() -> None:
     assert list(map(len, spread(everything, tasks_max=2, weights=dict.fromkeys(everything, 0)))) == [2, 2]
 
 
-def test_weights_are_half_presence_half_load() -> None:
-    idle, mean, busy = partitions("t", 3)
-    assert weights_of({idle: 0.0, mean: 10.0, busy: 20.0}) == {idle: 50, mean: 100, busy: 150}
-    assert weights_of({idle: 0.0}) == {idle: WEIGHT}
-    assert weights_of({}) == {}
+def calls_of(count: int, *, crowded: bool) -> int:
+    """How many Python functions are called to spread ``count`` partitions anew over 8 slots: work, without a clock."""
+    everything = partitions("t", count)
+    before = {partition: 0 if crowded else number % 8 for number, partition in enumerate(everything)}
+    weights = {partition: 50 + 97 * number % 1_000 for number, partition in enumerate(everything)}
+    calls = 0
+
+    def count_calls(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count_calls)
+    try:
+        spread(everything, tasks_max=8, previous=before, weights=weights)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("crowded", [True, False])
+def test_work_grows_with_the_partitions_and_no_faster(*, crowded: bool) -> None:
+    assert calls_of(10_000, crowded=crowded) < 15 * calls_of(1_000, crowded=crowded)
+    assert calls_of(10_000, crowded=crowded) < 20 * 10_000
+
+
+def test_of_many_partitions_only_those_move_that_must() -> None:
+    everything = partitions("t", 10_000)
+    before = spread(everything, tasks_max=8)
+    heavier = dict.fromkeys(before[0], 3 * WEIGHT)
+    after = spread(everything, tasks_max=8, previous=previous(before), weights=heavier)
+    assert moved(before, after) <= set(before[0])
+    assert len(moved(before, after)) <= MOVES_SHARE * 10_000
+    assert moved(before, spread([*everything, *partitions("u", 100)], tasks_max=8, previous=previous(before))) == set()
+
+
+def test_a_partition_heavier_than_half_the_gap_moves_where_that_narrows_it() -> None:
+    p0, p1, p2 = everything = partitions("t", 3)
+    slots = spread(everything, tasks_max=2, previous={p0: 0, p1: 0, p2: 1}, weights={p0: 300, p1: 310, p2: 250})
+    assert slots == ((p1,), (p0, p2))
