@@ -21,6 +21,7 @@ from mm2.config.java_types import (
     refuse,
 )
 from mm2.config.keys import KeyModel, key
+from mm2.config.reach import Reach
 from mm2.core.exact_offset_records import SEGMENT_RANGES
 
 NODE_CLUSTERS = "clusters of nodes"
@@ -59,32 +60,47 @@ class RestSettings(KeyModel):
     """The node's own HTTP side. ``listeners`` None: no line in the file (contract: REST)."""
 
     listeners: Annotated[OptionalList, AfterValidator(_listener_urls)] = key(
-        "listeners", None, "URLs to serve REST on. Without it only a loopback socket for leases exists."
+        "listeners",
+        None,
+        "URLs to serve REST on. Without it only a loopback socket for leases exists.",
+        reach=Reach.NODE,
     )
     internal_rest: Boolean = key(
         "dedicated.mode.enable.internal.rest",
         False,
         "Serve what nodes ask each other (KIP-710); alone, on `http://:8083`.",
+        reach=Reach.NODE,
         later=NODE_CLUSTERS,
     )
     advertised_host_name: OptionalString = key(
-        "rest.advertised.host.name", None, "The host other nodes reach this one by."
+        "rest.advertised.host.name", None, "The host other nodes reach this one by.", reach=Reach.NODE
     )
-    advertised_port: OptionalInt = key("rest.advertised.port", None, "The port other nodes reach this one by.")
+    advertised_port: OptionalInt = key(
+        "rest.advertised.port", None, "The port other nodes reach this one by.", reach=Reach.NODE
+    )
     advertised_listener: Annotated[OptionalString, one_of("http", "https", ignore_case=True)] = key(
-        "rest.advertised.listener", None, "`http` or `https`: the listener other nodes use."
+        "rest.advertised.listener", None, "`http` or `https`: the listener other nodes use.", reach=Reach.NODE
     )
     access_control_allow_origin: String = key(
-        "access.control.allow.origin", "", "Origins that browsers may call REST from.", later=CROSS_ORIGIN
+        "access.control.allow.origin",
+        "",
+        "Origins that browsers may call REST from.",
+        reach=Reach.NODE,
+        later=CROSS_ORIGIN,
     )
     access_control_allow_methods: String = key(
-        "access.control.allow.methods", "", "Methods that browsers may call.", later=CROSS_ORIGIN
+        "access.control.allow.methods", "", "Methods that browsers may call.", reach=Reach.NODE, later=CROSS_ORIGIN
     )
     response_http_headers_config: String = key(
-        "response.http.headers.config", "", "Headers to add to answers.", later=CROSS_ORIGIN
+        "response.http.headers.config", "", "Headers to add to answers.", reach=Reach.NODE, later=CROSS_ORIGIN
     )
     ssl_client_auth: Annotated[String, one_of("required", "requested", "none")] = key(
-        "ssl.client.auth", "none", "Whether TLS listeners want certificates.", later=NODE_CLUSTERS, idle="none"
+        "ssl.client.auth",
+        "none",
+        "Whether TLS listeners want certificates.",
+        reach=Reach.NODE,
+        later=NODE_CLUSTERS,
+        idle="none",
     )
 
 
@@ -95,28 +111,41 @@ class OwnSettings(KeyModel):
         "mm2.election",
         "kafka",
         "What nodes elect a leader with: the flow's Kafka group, or ZooKeeper.",
+        reach=Reach.NODE,
         later=ZOOKEEPER,
         idle="kafka",
     )
     zookeeper_connect: OptionalString = key(
-        "mm2.zookeeper.connect", None, "ZooKeeper servers and root, `host:port,…/path`.", later=ZOOKEEPER
+        "mm2.zookeeper.connect",
+        None,
+        "ZooKeeper servers and root, `host:port,…/path`.",
+        reach=Reach.NODE,
+        later=ZOOKEEPER,
     )
     lanes: Annotated[OptionalInt, at_least(1, "without a lane nothing is copied")] = key(
-        "mm2.lanes", None, "Endless Spark tasks a node may run. Without it: as many as the machine has cores."
+        "mm2.lanes",
+        None,
+        "Endless Spark tasks a node may run. Without it: as many as the machine has cores.",
+        reach=Reach.NODE,
     )
     lane_buffer_bytes: Annotated[Long, at_least(1_048_576, "no batch of the usual size would fit")] = key(
         "mm2.lane.buffer.bytes",
         64 * 1024 * 1024,
         "Bytes a lane may hold between fetch and acknowledgement; it stops fetching beyond.",
+        reach=Reach.NODE,
     )
     rest_admin: Boolean = key(
-        "mm2.rest.admin", False, "Let REST pause, resume and restart, not only show.", later=REST_ADMIN
+        "mm2.rest.admin",
+        False,
+        "Let REST pause, resume and restart, not only show.",
+        reach=Reach.NODE,
+        later=REST_ADMIN,
     )
     log_level: Annotated[String, one_of("DEBUG", "INFO", "WARNING", "ERROR", ignore_case=True)] = key(
-        "mm2.log.level", "INFO", "The least that is logged."
+        "mm2.log.level", "INFO", "The least that is logged.", reach=Reach.RUNNING
     )
     log_format: Annotated[String, one_of("text", "json")] = key(
-        "mm2.log.format", "text", "`text` for people, `json` for machines, one object a line."
+        "mm2.log.format", "text", "`text` for people, `json` for machines, one object a line.", reach=Reach.NODE
     )
 
 
@@ -136,19 +165,26 @@ class OwnFlowSettings(KeyModel):
         "mm2.offset.translation",
         "exact",
         "Translate group offsets exactly where acknowledgements are remembered, or always as Java does.",
+        reach=Reach.FLOW,
     )
     offset_translation_window: Annotated[Int, AfterValidator(_whole_segments)] = key(
         "mm2.offset.translation.window",
         1024,
         "Ranges of offsets that exact translation remembers of each partition; a partition copied without holes is "
         "one range.",
+        reach=Reach.FLOW,
     )
 
 
 class FileSettings(KeyModel):
     """What the file says about itself."""
 
-    clusters: ListOf = key("clusters", (), "Aliases of all clusters; flows are pairs of them. Required.")
+    clusters: ListOf = key(
+        "clusters", (), "Aliases of all clusters; flows are pairs of them. Required.", reach=Reach.RUNNING
+    )
     config_providers: ListOf = key(
-        "config.providers", (), "Names of config providers, each with `config.providers.<name>.class` (secrets)."
+        "config.providers",
+        (),
+        "Names of config providers, each with `config.providers.<name>.class` (secrets).",
+        reach=Reach.NOTHING,
     )
