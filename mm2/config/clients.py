@@ -16,7 +16,7 @@ from mm2.core.client_settings import ClientSettings, FetchSettings, IsolationLev
 _SERVER = re.compile(r"(?:[\w.%-]*://)?\[?[\w.%:-]*\]?:[0-9]{1,5}", re.ASCII)
 """What Java takes for host:port; a listener's name in front is allowed and means nothing."""
 
-_ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
+_ACKS = {"all": -1, "0": 0, "1": 1}
 
 MOST_IDEMPOTENT_IN_FLIGHT = 5
 """A broker remembers the last five batches of a producer in each partition."""

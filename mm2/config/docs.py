@@ -82,6 +82,25 @@ config.providers.env.class = org.apache.kafka.common.config.provider.EnvVarConfi
 `EnvVarConfigProvider` takes `config.providers.env.param.allowlist.pattern`; `FileConfigProvider` and
 `DirectoryConfigProvider` take `….param.allowed.paths`. A reference that cannot be resolved is an error. Secrets are
 printed as `[hidden]`, whatever prints them.
+
+## When the file changes
+
+A running node watches its file, the files that config providers look into, and the PEM files that `ssl.….location`
+names, and looks at once on SIGHUP. A file with errors is refused as a whole: the node goes on as before and says what is
+wrong. Otherwise the differences are shown, and each reaches as deep as its key says in the tables below.
+
+| reaches | what happens |
+|---|---|
+| nothing | the key means nothing to a running node, as do comments, order, blanks, and lines that a stronger place wins over |
+| running | taken over while records go on being copied; what is given to a topic when it is made goes to the next one made |
+| flow | the flow drains and starts again, the others go on. A client's key only where a client is really told something else; a PEM file with other contents counts too |
+| node | in force when the node is started again, and shown until then |
+
+A flow that is new starts, one that is gone drains and ends. Code of classes of your own is not loaded again: restart the
+node for that.
+
+Nodes of one flow should read the same out of their files; what the leader's file says counts. Where they do not, that is
+shown, for all keys of connectors, groups, storage topics and clients but those marked *own to each node*.
 """  # noqa: E501 a table's row is one line
 
 
@@ -92,7 +111,7 @@ def page() -> str:
 
 def _sections() -> Iterator[str]:
     yield from _keys("The node", "Keys that stand alone.", FileSettings, RestSettings, OwnSettings)
-    yield "`spark.…` goes to the Spark session as it is, `spark.master` for example.\n"
+    yield "`spark.…` goes to the Spark session as it is, `spark.master` for example; a change reaches the node.\n"
     yield from _keys("Keys of our own that a flow can have", "`A->B.mm2.…`, else `mm2.…`.", OwnFlowSettings)
     yield from _keys("All connectors", "`A->B.…`, else alone.", ConnectorSettings)
     yield from _keys("Topics and records", "`A->B.…`, else alone.", SourceSettings, without=ConnectorSettings)
@@ -101,7 +120,8 @@ def _sections() -> Iterator[str]:
     yield from _keys("Group and storage topics", "`B.…` for all flows into B.", WorkerSettings)
     yield (
         "`offset.storage.…`, `config.storage.…` and `status.storage.…` with any other topic setting behind them are\n"
-        "given to the topic when it is created; its cleanup policy is always compact.\n"
+        "given to the topic when it is created; its cleanup policy is always compact. A change is taken over by the\n"
+        "running node, for topics that are created later.\n"
     )
     yield from _keys(
         "Connections and security", "For a cluster (`A.…`), for all (alone), or for one client.", SecurityKeys
@@ -115,7 +135,7 @@ def _sections() -> Iterator[str]:
 
 def _keys(title: str, place: str, *models: type[KeyModel], without: type[KeyModel] | None = None) -> Iterator[str]:
     left_out = keys.names(without) if without else frozenset()
-    yield f"## {title}\n\n{place}\n\n| key | type | default | meaning |\n|---|---|---|---|"
+    yield f"## {title}\n\n{place}\n\n| key | type | default | meaning | reaches |\n|---|---|---|---|---|"
     for model in models:
         for spec in keys.specs(model):
             if spec.name not in left_out:
@@ -126,7 +146,8 @@ def _keys(title: str, place: str, *models: type[KeyModel], without: type[KeyMode
 def _row(spec: KeySpec) -> str:
     default = f"`{_cell(spec.default)}`" if spec.default else ""
     later = f" *Not in force yet: {spec.later}.*" if spec.later else ""
-    return f"| `{spec.name}` | {spec.java_type} | {default} | {_cell(spec.doc)}{later} |"
+    reaches = spec.reach.name.lower() + (", *own to each node*" if spec.local else "")
+    return f"| `{spec.name}` | {spec.java_type} | {default} | {_cell(spec.doc)}{later} | {reaches} |"
 
 
 def _cell(text: str) -> str:

@@ -12,7 +12,7 @@ _TASKS = "a slot retries by itself, and what cannot be retried stops its partiti
 _GROUP = "nodes share out slots by a protocol of their own"
 
 CONNECTOR: Mapping[str, str] = {
-    "config.action.reload": "a node reads its file when it starts",
+    "config.action.reload": "a node watches the files that references lead to, and starts a flow again itself",
     "config.providers": "references are replaced when the file is read",
     "connector.class": "a flow always has the same three connectors",
     "connector.plugin.version": _PLUGINS,

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 
 from mm2.config.java_types import JavaType
 from mm2.config.problems import ProblemLog
+from mm2.config.reach import Reach
 from mm2.config.secrets import is_secret
 from mm2.config.values import Value
 
@@ -28,15 +29,18 @@ class KeyModel(BaseModel):
 AnyModel = TypeVar("AnyModel", bound=KeyModel)
 
 
-def key(name: str, default: object, doc: str, *, later: str = "", idle: str = "false") -> Any:
-    """A field that is read from ``name``. ``later``: what brings it into force, empty when it is in force today; the
-    value ``idle`` asks for nothing of that."""
+def key(
+    name: str, default: object, doc: str, *, reach: Reach, local: bool = False, later: str = "", idle: str = "false"
+) -> Any:
+    """A field that is read from ``name``. ``reach``: what it takes to follow a change of it. ``local``: nodes of a flow
+    may well differ in it, as in addresses, racks and paths. ``later``: what brings it into force, empty when it is in
+    force today; the value ``idle`` asks for nothing of that."""
     return Field(
         default=default,
         alias=name,
         description=doc,
         repr=not is_secret(name, ""),
-        json_schema_extra={"later": later, "idle": idle},
+        json_schema_extra={"reach": reach.name, "local": local, "later": later, "idle": idle},
     )
 
 
@@ -49,6 +53,8 @@ class KeySpec:
     java_type: str
     default: str | None
     doc: str
+    reach: Reach
+    local: bool
     later: str
     idle: str
 
@@ -76,6 +82,8 @@ def _spec(field: str, info: FieldInfo) -> KeySpec:
         java_type=java_type,
         default=as_text(info.default),
         doc=info.description,
+        reach=Reach[str(extra["reach"])],
+        local=bool(extra["local"]),
         later=str(extra["later"]),
         idle=str(extra["idle"]),
     )

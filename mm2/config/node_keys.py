@@ -24,6 +24,7 @@ from mm2.config.java_types import (
     refuse,
 )
 from mm2.config.keys import KeyModel, key
+from mm2.config.reach import Reach
 from mm2.core.answer_headers import AnswerHeadersError, read_header_rules
 from mm2.core.exact_offset_records import SEGMENT_RANGES
 from mm2.core.zookeeper_connect import parse_connect
@@ -104,7 +105,9 @@ _ClientAuth = Annotated[String, one_of("required", "requested", "none")]
 class ClientAuthKeys(KeyModel):
     """What a listener's TLS has beside a client's, also behind ``listeners.https.``."""
 
-    ssl_client_auth: _ClientAuth = key(CLIENT_AUTH, "none", "Whether https listeners want certificates of callers.")
+    ssl_client_auth: _ClientAuth = key(
+        CLIENT_AUTH, "none", "Whether https listeners want certificates of callers.", reach=Reach.NODE
+    )
 
 
 class RestSettings(KeyModel):
@@ -114,32 +117,45 @@ class RestSettings(KeyModel):
         "listeners",
         None,
         "URLs to serve REST on, http or https (docs/rest.md). Without it only a loopback socket for leases exists.",
+        reach=Reach.NODE,
     )
     internal_rest: Boolean = key(
         "dedicated.mode.enable.internal.rest",
         False,
         "Serve what nodes ask each other (KIP-710); alone, on `http://:8083`.",
+        reach=Reach.NODE,
         later=NODE_CLUSTERS,
     )
     advertised_host_name: OptionalString = key(
-        "rest.advertised.host.name", None, "The host other nodes reach this one by."
+        "rest.advertised.host.name", None, "The host other nodes reach this one by.", reach=Reach.NODE
     )
-    advertised_port: OptionalInt = key("rest.advertised.port", None, "The port other nodes reach this one by.")
+    advertised_port: OptionalInt = key(
+        "rest.advertised.port", None, "The port other nodes reach this one by.", reach=Reach.NODE
+    )
     advertised_listener: Annotated[OptionalString, one_of("http", "https", ignore_case=True)] = key(
-        "rest.advertised.listener", None, "`http` or `https`: the listener other nodes use."
+        "rest.advertised.listener", None, "`http` or `https`: the listener other nodes use.", reach=Reach.NODE
     )
     access_control_allow_origin: Annotated[Elements, AfterValidator(_origins)] = key(
         "access.control.allow.origin",
         (),
         "Origins whose pages browsers let read REST: `*`, or regular expressions parted by commas.",
+        reach=Reach.NODE,
     )
     access_control_allow_methods: Annotated[Elements, AfterValidator(_methods)] = key(
-        "access.control.allow.methods", (), "Methods that such pages may use. Without it: GET, POST and HEAD."
+        "access.control.allow.methods",
+        (),
+        "Methods that such pages may use. Without it: GET, POST and HEAD.",
+        reach=Reach.NODE,
     )
     response_http_headers_config: Annotated[String, AfterValidator(_header_rules)] = key(
-        "response.http.headers.config", "", "Headers of all answers, such as `set X-Frame-Options: DENY`."
+        "response.http.headers.config",
+        "",
+        "Headers of all answers, such as `set X-Frame-Options: DENY`.",
+        reach=Reach.NODE,
     )
-    ssl_client_auth: _ClientAuth = key(CLIENT_AUTH, "none", "Whether https listeners want certificates of callers.")
+    ssl_client_auth: _ClientAuth = key(
+        CLIENT_AUTH, "none", "Whether https listeners want certificates of callers.", reach=Reach.NODE
+    )
 
 
 def _zookeeper_connect(text: str | None) -> str | None:
@@ -158,35 +174,50 @@ class OwnSettings(KeyModel):
         "mm2.election",
         "kafka",
         "What nodes elect a leader with: the flow's Kafka group, or ZooKeeper.",
+        reach=Reach.NODE,
         later=ZOOKEEPER,
         idle="kafka",
     )
     zookeeper_connect: Annotated[OptionalString, AfterValidator(_zookeeper_connect)] = key(
-        "mm2.zookeeper.connect", None, "ZooKeeper servers and root, `host:port,…/path`.", later=ZOOKEEPER
+        "mm2.zookeeper.connect",
+        None,
+        "ZooKeeper servers and root, `host:port,…/path`.",
+        reach=Reach.NODE,
+        later=ZOOKEEPER,
     )
     lanes: Annotated[OptionalInt, at_least(1, "without a lane nothing is copied")] = key(
-        "mm2.lanes", None, "Endless Spark tasks a node may run. Without it: as many as the machine has cores."
+        "mm2.lanes",
+        None,
+        "Endless Spark tasks a node may run. Without it: as many as the machine has cores.",
+        reach=Reach.NODE,
     )
     lane_buffer_bytes: Annotated[Long, at_least(1_048_576, "no batch of the usual size would fit")] = key(
         "mm2.lane.buffer.bytes",
         64 * 1024 * 1024,
         "Bytes a lane may hold between fetch and acknowledgement; it stops fetching beyond.",
+        reach=Reach.NODE,
     )
     rest_admin: Boolean = key(
-        "mm2.rest.admin", False, "Let REST pause, resume and restart, not only show.", later=REST_ADMIN
+        "mm2.rest.admin",
+        False,
+        "Let REST pause, resume and restart, not only show.",
+        reach=Reach.NODE,
+        later=REST_ADMIN,
     )
     rest_admin_token: Annotated[OptionalString, AfterValidator(_token)] = key(
         "mm2.rest.admin.token",
         None,
         "What `mm2.rest.admin` asks callers for: `Authorization: Bearer TOKEN` (secret).",
+        reach=Reach.NODE,
+        local=True,
         later=REST_ADMIN,
         idle="",
     )
     log_level: Annotated[String, one_of("DEBUG", "INFO", "WARNING", "ERROR", ignore_case=True)] = key(
-        "mm2.log.level", "INFO", "The least that is logged."
+        "mm2.log.level", "INFO", "The least that is logged.", reach=Reach.RUNNING
     )
     log_format: Annotated[String, one_of("text", "json")] = key(
-        "mm2.log.format", "text", "`text` for people, `json` for machines, one object a line."
+        "mm2.log.format", "text", "`text` for people, `json` for machines, one object a line.", reach=Reach.NODE
     )
 
 
@@ -206,19 +237,26 @@ class OwnFlowSettings(KeyModel):
         "mm2.offset.translation",
         "exact",
         "Translate group offsets exactly where acknowledgements are remembered, or always as Java does.",
+        reach=Reach.FLOW,
     )
     offset_translation_window: Annotated[Int, AfterValidator(_whole_segments)] = key(
         "mm2.offset.translation.window",
         1024,
         "Ranges of offsets that exact translation remembers of each partition; a partition copied without holes is "
         "one range.",
+        reach=Reach.FLOW,
     )
 
 
 class FileSettings(KeyModel):
     """What the file says about itself."""
 
-    clusters: ListOf = key("clusters", (), "Aliases of all clusters; flows are pairs of them. Required.")
+    clusters: ListOf = key(
+        "clusters", (), "Aliases of all clusters; flows are pairs of them. Required.", reach=Reach.RUNNING
+    )
     config_providers: ListOf = key(
-        "config.providers", (), "Names of config providers, each with `config.providers.<name>.class` (secrets)."
+        "config.providers",
+        (),
+        "Names of config providers, each with `config.providers.<name>.class` (secrets).",
+        reach=Reach.NOTHING,
     )

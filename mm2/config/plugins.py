@@ -22,6 +22,15 @@ from mm2.core.policies import DefaultReplicationPolicy, ReplicationPolicy
 _CONNECTIONS = ("source.", "target.", "producer.", "consumer.", "admin.", "config.providers")
 
 
+def told_to_own_classes(connector: Properties) -> Properties:
+    """Of what a flow's connectors are told, what classes of a user's own are told too: no connections, no passwords."""
+    return {
+        name: value
+        for name, value in connector.items()
+        if not name.startswith(_CONNECTIONS) and name not in security_keys.NAMES
+    }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginReader:
     """Reads the class keys of one ``flow`` from the ``properties`` of its connectors. What cannot be goes to
@@ -132,11 +141,7 @@ class PluginReader:
 
     def _told(self) -> dict[str, str]:
         """The flow's properties without those of clients, among which passwords are."""
-        told = {
-            name: value.text
-            for name, value in self.properties.items()
-            if not name.startswith(_CONNECTIONS) and name not in security_keys.NAMES
-        }
+        told = {name: value.text for name, value in told_to_own_classes(self.properties).items()}
         return told | {"source.cluster.alias": self.flow.source, "target.cluster.alias": self.flow.target}
 
     def _refuse(self, key: ClassKey, rule: str) -> None:

@@ -51,7 +51,7 @@ class Problem:
         elif self.value is None:
             body = f"{place} {self.key}  {self.text}"
         else:
-            body = f"{place} {self.key} = {_shortened(self.value)}  {self.text}"
+            body = f"{place} {self.key} = {shortened(self.value)}  {self.text}"
         return one_line(f"warning: {body}" if self.is_warning else body)
 
 
@@ -101,5 +101,6 @@ def one_line(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
-def _shortened(value: str) -> str:
+def shortened(value: str) -> str:
+    """``value`` as a line shows it."""
     return value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}…"

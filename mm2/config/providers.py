@@ -6,6 +6,7 @@ is not declared or knows no such key, that is an error here: no value is meant t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -37,6 +38,9 @@ class ConfigProvider(Protocol):
     def get(self, path: str, key: str) -> str:
         """The value of ``key`` at ``path``, empty where the reference has none."""
 
+    def file(self, path: str, key: str) -> Path | None:
+        """The file that `get` looks into, whether it is there or not; None where it looks into none."""
+
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentProvider:
@@ -53,6 +57,9 @@ class EnvironmentProvider:
         if value is None:
             raise ProviderError(f"there is no environment variable {key}")
         return value
+
+    def file(self, path: str, key: str) -> Path | None:
+        return None  # the environment of a process does not change from outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,9 @@ class FileProvider:
             raise ProviderError(f"{path} has no key {key}")
         return str(properties[key])
 
+    def file(self, path: str, key: str) -> Path | None:
+        return self.paths.check(path)
+
 
 @dataclass(frozen=True, slots=True)
 class DirectoryProvider:
@@ -99,6 +109,9 @@ class DirectoryProvider:
         if file.parent != directory or not os.path.isfile(file):
             raise ProviderError(f"there is no file {key} in {path}")
         return _read(file)
+
+    def file(self, path: str, key: str) -> Path | None:
+        return self.paths.check(path) / key
 
 
 def _read(path: Path) -> str:
@@ -117,6 +130,19 @@ def resolve(entries: Mapping[str, Entry], problems: ProblemLog) -> dict[str, Ent
         key: entry if key.startswith("config.providers") else _resolved(entry, found, problems)
         for key, entry in entries.items()
     }
+
+
+def files(entries: Mapping[str, Entry]) -> frozenset[Path]:
+    """The files that the values of ``entries`` are looked up in, also those that are not there (yet)."""
+    found = _declared(entries, ProblemLog(""))
+    paths = set()
+    for entry in entries.values():
+        for match in _REFERENCE.finditer(entry.raw):
+            provider = found.get(match[1])
+            if provider is not None and not entry.key.startswith("config.providers"):
+                with contextlib.suppress(ProviderError):  # it was told when the value was asked for
+                    paths.add(provider.file(match[2] or "", match[3]))
+    return frozenset(path for path in paths if path is not None)
 
 
 def _resolved(entry: Entry, found: Mapping[str, ConfigProvider | None], problems: ProblemLog) -> Entry:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from mm2.config.java_types import ListOf, OptionalString, String, one_of
 from mm2.config.keys import KeyModel, key, names
+from mm2.config.reach import Reach
 from mm2.core.client_settings import SecurityProtocol
 
 LATER = "comes with a later release"
@@ -16,44 +17,80 @@ class SecurityKeys(KeyModel):
     """What our clients read. Stores must be PEM; JKS and PKCS12 come later."""
 
     security_protocol: Annotated[String, one_of(*SecurityProtocol, ignore_case=True)] = key(
-        "security.protocol", "PLAINTEXT", "How brokers are spoken to."
+        "security.protocol", "PLAINTEXT", "How brokers are spoken to.", reach=Reach.FLOW, local=True
     )
     sasl_mechanism: String = key(
         "sasl.mechanism",
         "GSSAPI",
         "How to log in: `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`. GSSAPI and OAUTHBEARER come later.",
+        reach=Reach.FLOW,
+        local=True,
     )
     sasl_jaas_config: OptionalString = key(
-        "sasl.jaas.config", None, "Login module with `username` and `password`; ends with a semicolon (secret)."
+        "sasl.jaas.config",
+        None,
+        "Login module with `username` and `password`; ends with a semicolon (secret).",
+        reach=Reach.FLOW,
+        local=True,
     )
-    truststore_type: String = key("ssl.truststore.type", "JKS", "`PEM`; JKS and PKCS12 come later.")
-    truststore_location: OptionalString = key("ssl.truststore.location", None, "File with the certificates to trust.")
+    truststore_type: String = key(
+        "ssl.truststore.type", "JKS", "`PEM`; JKS and PKCS12 come later.", reach=Reach.FLOW, local=True
+    )
+    truststore_location: OptionalString = key(
+        "ssl.truststore.location", None, "File with the certificates to trust.", reach=Reach.FLOW, local=True
+    )
     truststore_certificates: OptionalString = key(
         "ssl.truststore.certificates",
         None,
         "The certificates themselves. Without either: those the system trusts (secret).",
+        reach=Reach.FLOW,
+        local=True,
     )
-    truststore_password: OptionalString = key("ssl.truststore.password", None, "PEM has none (secret).")
-    keystore_type: String = key("ssl.keystore.type", "JKS", "`PEM`; JKS and PKCS12 come later.")
+    truststore_password: OptionalString = key(
+        "ssl.truststore.password", None, "PEM has none (secret).", reach=Reach.FLOW, local=True
+    )
+    keystore_type: String = key(
+        "ssl.keystore.type", "JKS", "`PEM`; JKS and PKCS12 come later.", reach=Reach.FLOW, local=True
+    )
     keystore_location: OptionalString = key(
-        "ssl.keystore.location", None, "File with our private key and certificate chain, for mutual TLS."
+        "ssl.keystore.location",
+        None,
+        "File with our private key and certificate chain, for mutual TLS.",
+        reach=Reach.FLOW,
+        local=True,
     )
-    keystore_key: OptionalString = key("ssl.keystore.key", None, "The private key itself (secret).")
+    keystore_key: OptionalString = key(
+        "ssl.keystore.key", None, "The private key itself (secret).", reach=Reach.FLOW, local=True
+    )
     keystore_certificate_chain: OptionalString = key(
-        "ssl.keystore.certificate.chain", None, "The certificate chain itself (secret)."
+        "ssl.keystore.certificate.chain", None, "The certificate chain itself (secret).", reach=Reach.FLOW, local=True
     )
-    keystore_password: OptionalString = key("ssl.keystore.password", None, "PEM has none (secret).")
-    key_password: OptionalString = key("ssl.key.password", None, "Password of the private key (secret).")
+    keystore_password: OptionalString = key(
+        "ssl.keystore.password", None, "PEM has none (secret).", reach=Reach.FLOW, local=True
+    )
+    key_password: OptionalString = key(
+        "ssl.key.password", None, "Password of the private key (secret).", reach=Reach.FLOW, local=True
+    )
     endpoint_identification_algorithm: Annotated[String, one_of("https", "", ignore_case=True)] = key(
         "ssl.endpoint.identification.algorithm",
         "https",
         "`https`: the broker's certificate must be for its host name; empty: it need not.",
+        reach=Reach.FLOW,
+        local=True,
     )
-    enabled_protocols: ListOf = key("ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), "Versions of TLS to speak.")
+    enabled_protocols: ListOf = key(
+        "ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), "Versions of TLS to speak.", reach=Reach.FLOW, local=True
+    )
     ssl_protocol: Annotated[String, one_of("TLS", "TLSv1.2", "TLSv1.3")] = key(
-        "ssl.protocol", "TLSv1.3", "Java's context; ssl.enabled.protocols decides."
+        "ssl.protocol", "TLSv1.3", "Java's context; ssl.enabled.protocols decides.", reach=Reach.NOTHING, local=True
     )
-    cipher_suites: ListOf = key("ssl.cipher.suites", (), "Suites to offer, by Java's names; empty: the usual ones.")
+    cipher_suites: ListOf = key(
+        "ssl.cipher.suites",
+        (),
+        "Suites to offer, by Java's names; empty: the usual ones.",
+        reach=Reach.FLOW,
+        local=True,
+    )
 
 
 REFUSED_TLS: Mapping[str, tuple[str, ...]] = {
