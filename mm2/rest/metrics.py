@@ -149,7 +149,9 @@ def _state_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
         "mm2_flow_topics", "Replicated topics in this state, as far as this node knows them.", labels=(*FLOW, "state")
     )
     of_partitions = GaugeMetricFamily(
-        "mm2_flow_partitions", "Source partitions in this state, as far as this node knows them.", labels=(*FLOW, "state")
+        "mm2_flow_partitions",
+        "Source partitions in this state, as far as this node knows them.",
+        labels=(*FLOW, "state"),
     )
     for flow in flows:
         name = (flow.flow.source, flow.flow.target)
