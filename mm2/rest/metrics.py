@@ -7,6 +7,7 @@ every sum.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
@@ -29,6 +30,7 @@ class NodeCollector(Collector):
         status = self._status()
         yield from _partition_families(status.flows)
         yield from _flow_families(status.flows)
+        yield from _state_families(status.flows)
         info = GaugeMetricFamily(
             "mm2_node_info", "Always 1; says which node and version this is.", labels=("node", "version")
         )
@@ -134,6 +136,32 @@ def _flow_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
             for state in TaskState:
                 states.add_metric((*name, task.id, task.kind, task.node, state), task.state is state)
     return iter((batches, lost, heartbeats, states, leader, checkpoints, skipped))
+
+
+def _state_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
+    """States as this node sees them. Every state has a series, so that an alert may compare with 0."""
+    of_flow = GaugeMetricFamily(
+        "mm2_flow_state",
+        "1 for the state the flow is in on this node, 0 for the others; enabled=false: heartbeats only.",
+        labels=(*FLOW, "enabled", "state"),
+    )
+    of_topics = GaugeMetricFamily(
+        "mm2_flow_topics", "Replicated topics in this state, as far as this node knows them.", labels=(*FLOW, "state")
+    )
+    of_partitions = GaugeMetricFamily(
+        "mm2_flow_partitions",
+        "Source partitions in this state, as far as this node knows them.",
+        labels=(*FLOW, "state"),
+    )
+    for flow in flows:
+        name = (flow.flow.source, flow.flow.target)
+        topics = Counter(topic.state for topic in flow.topics)
+        partitions = Counter(partition.state for topic in flow.topics for partition in topic.partitions)
+        for state in TaskState:
+            of_flow.add_metric((*name, str(flow.enabled).lower(), state), flow.state is state)
+            of_topics.add_metric((*name, state), topics[state])
+            of_partitions.add_metric((*name, state), partitions[state])
+    return iter((of_flow, of_topics, of_partitions))
 
 
 def _lost(flow: FlowStatus) -> dict[tuple[str, int], int]:

@@ -60,13 +60,37 @@ async def test_names_labels_and_values(serve: Serve) -> None:
         labelled("mm2_node_info", node="node-1", version="0.1.0"): 1,
         labelled("mm2_node_start_time_seconds"): 1_700_000_000,
     }
-    states = {key: value for key, value in found.items() if key[0] == "mm2_task_state"}
-    assert {key: value for key, value in found.items() if key not in states} == expected
+    by_state = {key: value for key, value in found.items() if "state" in dict(key[1])}
+    assert {key: value for key, value in found.items() if key not in by_state} == expected
+    states = {key: value for key, value in by_state.items() if key[0] == "mm2_task_state"}
     source_task = {**a_b, "task": "MirrorSourceConnector-0", "kind": "source", "node": "node-1"}
     assert {state: found[labelled("mm2_task_state", **source_task, state=state)] for state in TaskState} == {
         state: float(state == "RUNNING") for state in TaskState
     }
     assert len(states) == 3 * len(TaskState)
+
+
+async def test_flows_topics_and_partitions_are_counted_by_state(serve: Serve) -> None:
+    ill = topic(
+        "ill",
+        partition(0),
+        partition(1, state=TaskState.FAILED),
+        partition(2, state=TaskState.FAILED),
+        state=TaskState.FAILED,
+    )
+    status = node(flow(topic(), ill, state=TaskState.FAILED), heartbeat_flow(state=TaskState.WAITING))
+    found = series((await (await serve(status)).get("/metrics")).text)
+
+    def by_state(name: str, **labels: str) -> dict[str, float]:
+        values = {state: found[labelled(name, **labels, state=state)] for state in TaskState}
+        return {state: value for state, value in values.items() if value}
+
+    a_b, b_a = {"source": "A", "target": "B"}, {"source": "B", "target": "A"}
+    assert by_state("mm2_flow_state", **a_b, enabled="true") == {"FAILED": 1}
+    assert by_state("mm2_flow_state", **b_a, enabled="false") == {"WAITING": 1}
+    assert by_state("mm2_flow_topics", **a_b) == {"RUNNING": 1, "FAILED": 1}
+    assert by_state("mm2_flow_partitions", **a_b) == {"RUNNING": 2, "FAILED": 2}
+    assert by_state("mm2_flow_partitions", **b_a) == {}
 
 
 async def test_every_metric_has_help_and_the_type_it_should(serve: Serve) -> None:

@@ -1,0 +1,119 @@
+"""The Kubernetes manifests: they refer to each other, stop as a node stops, and kustomize renders them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from typing import Any
+
+import javaproperties
+import pytest
+import yaml
+
+from mm2.node.engine_process import END_WITHIN_S
+from tests.unit.deploy.shipped import CONTAINER, KUBERNETES, read_yaml
+
+KUSTOMIZATION = read_yaml(KUBERNETES / "kustomization.yaml")
+PAIRS = KUSTOMIZATION["labels"][0]["pairs"]
+PROPERTIES = javaproperties.loads((KUBERNETES / "mm2.properties").read_text("utf-8"))
+
+
+def manifest(kind: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = read_yaml(KUBERNETES / f"{kind.lower()}.yaml")
+    assert loaded["kind"] == kind
+    return loaded
+
+
+POD = manifest("StatefulSet")["spec"]["template"]["spec"]
+(NODE,) = POD["containers"]
+
+
+def test_everything_that_is_meant_to_be_applied_is_listed() -> None:
+    here = {path.name for path in KUBERNETES.glob("*.yaml")} - {"kustomization.yaml", "secret.example.yaml"}
+    assert set(KUSTOMIZATION["resources"]) == here
+
+
+def test_a_pod_has_the_time_to_drain() -> None:
+    drain_s = int(PROPERTIES["task.shutdown.graceful.timeout.ms"]) / 1000
+    assert POD["terminationGracePeriodSeconds"] >= drain_s + 2 * END_WITHIN_S
+
+
+def test_probes_ask_whether_the_process_serves_not_how_flows_are() -> None:
+    """/health is 503 on a node that waits for the leader, and on all while a cluster is away (docs/deploying.md)."""
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert NODE[probe]["httpGet"] == {"path": "/health/live", "port": "rest"}
+    assert manifest("StatefulSet")["spec"]["minReadySeconds"] > 0
+    assert manifest("Service")["spec"]["publishNotReadyAddresses"] is True
+
+
+def test_the_port_is_the_one_that_the_node_listens_on() -> None:
+    (port,) = NODE["ports"]
+    assert PROPERTIES["listeners"].endswith(f":{port['containerPort']}")
+    assert manifest("Service")["spec"]["ports"][0]["targetPort"] == port["name"]
+    assert manifest("NetworkPolicy")["spec"]["ingress"][0]["ports"] == [{"port": port["name"]}]
+
+
+def test_the_pod_runs_as_the_user_of_the_image_without_rights() -> None:
+    found = re.search(r"^USER (\d+):(\d+)$", (CONTAINER / "Containerfile").read_text("utf-8"), re.MULTILINE)
+    assert found is not None
+    context = POD["securityContext"]
+    assert (context["runAsUser"], context["runAsGroup"]) == (int(found[1]), int(found[2]))
+    assert context["runAsNonRoot"] is True
+    assert NODE["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert "/tmp" in {mount["mountPath"] for mount in NODE["volumeMounts"]}
+
+
+def test_every_secret_that_the_file_refers_to_is_mounted() -> None:
+    mounted = {mount["name"]: mount["mountPath"] for mount in NODE["volumeMounts"]}
+    (volume,) = [one for one in POD["volumes"] if "secret" in one]
+    secret = read_yaml(KUBERNETES / "secret.example.yaml")
+    assert volume["secret"]["secretName"] == secret["metadata"]["name"]
+    where = mounted[volume["name"]]
+    text = (KUBERNETES / "mm2.properties").read_text("utf-8")
+    asked = set(re.findall(rf"\$\{{dir:{where}:([^}}]+)\}}", text)) | set(re.findall(rf"{where}/(\S+)", text))
+    assert asked == set(secret["stringData"])
+    assert set(re.findall(r"\$\{env:([^}]+)\}", text)) <= {variable["name"] for variable in NODE["env"]}
+
+
+def test_selectors_choose_the_pods() -> None:
+    assert manifest("PodDisruptionBudget")["spec"]["selector"]["matchLabels"] == PAIRS
+    assert manifest("NetworkPolicy")["spec"]["podSelector"]["matchLabels"] == PAIRS
+    (spread,) = POD["topologySpreadConstraints"]
+    assert spread["labelSelector"]["matchLabels"] == PAIRS
+
+
+def test_a_disruption_takes_one_node_and_an_ill_one_may_always_go() -> None:
+    assert manifest("PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+    assert manifest("PodDisruptionBudget")["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+    assert manifest("StatefulSet")["spec"]["replicas"] > 1
+
+
+def test_kustomize_renders_it() -> None:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl is not installed")
+    said = subprocess.run(
+        [kubectl, "kustomize", str(KUBERNETES)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert said.returncode == 0, said.stderr
+    made = {one["kind"]: one for one in yaml.safe_load_all(said.stdout)}
+    assert set(made) == {
+        "ConfigMap",
+        "NetworkPolicy",
+        "PodDisruptionBudget",
+        "Service",
+        "ServiceAccount",
+        "StatefulSet",
+    }
+    text = (KUBERNETES / "mm2.properties").read_text("utf-8")
+    assert made["ConfigMap"]["data"] == {"mm2.properties": text}
+    spec = made["StatefulSet"]["spec"]
+    assert spec["selector"]["matchLabels"] == made["Service"]["spec"]["selector"] == PAIRS
+    assert spec["template"]["metadata"]["labels"] == PAIRS
+    (config,) = [one for one in spec["template"]["spec"]["volumes"] if "configMap" in one]
+    assert config["configMap"]["name"] == made["ConfigMap"]["metadata"]["name"] != "mm2"  # another file, another name
