@@ -1,4 +1,4 @@
-"""Who may command a node over REST: mm2.rest.admin = true and the bearer of mm2.rest.admin.token (docs/adr/0005).
+"""Who may command a node over REST: mm2.rest.admin = true and the bearer of mm2.rest.admin.token (docs/adr/0007).
 
     403  commands are switched off, or the connection could be listened to        401  no token, or a wrong one
 
