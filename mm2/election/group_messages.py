@@ -1,6 +1,7 @@
 """What members of group <source>-mm2 tell each other through the broker: JSON in the group protocol's opaque bytes.
 
-    member → leader:  {"node": str, "url": str, "capacity": int, "slots": [int, …], "version": str}
+    member → leader:  {"node": str, "url": str, "capacity": int, "tasks": [str, …], "epoch": int, "terms": str,
+                       "version": str}
     leader → member:  {"leader": member id, "members": {member id: as above}, "assignment": any JSON}
 
 Unknown keys are ignored, so that a later version may add some during a rolling upgrade.
@@ -60,7 +61,9 @@ def member_json(info: MemberInfo) -> dict[str, Any]:
         "node": info.node_id,
         "url": info.url,
         "capacity": info.capacity,
-        "slots": sorted(info.slots),
+        "tasks": sorted(info.tasks),
+        "epoch": info.epoch,
+        "terms": info.terms,
         "version": info.version,
     }
 
@@ -72,7 +75,9 @@ def decode_member_json(message: Any) -> MemberInfo | None:
             node_id=str(message["node"]),
             url=str(message["url"]),
             capacity=int(message["capacity"]),
-            slots=tuple(int(slot) for slot in message["slots"]),
+            tasks=tuple(str(task) for task in message["tasks"]),
+            epoch=int(message.get("epoch", -1)),
+            terms=str(message.get("terms", "")),
             version=str(message.get("version", "")),
         )
     except (TypeError, KeyError, ValueError, AttributeError):

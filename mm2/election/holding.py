@@ -40,11 +40,16 @@ class HoldingElection:
             return self._deciding.membership
         return self._feed.membership if isinstance(held, Joined) else held
 
-    def update(self, info: MemberInfo) -> None:
-        """Say something new of ourselves; a round begins if it differs from what was said last."""
+    def update(self, info: MemberInfo, *, quiet: bool = False) -> None:
+        """Say something new of ourselves; a round begins if it differs from what was said last and is not ``quiet``."""
         self._info = info
         if self._deciding is not None:
-            self._deciding.update(info)
+            self._deciding.update(info, quiet=quiet)
+
+    def hurry(self, wanted: bool) -> None:
+        """Whether a round is expected."""
+        if self._deciding is not None:
+            self._deciding.hurry(wanted)
 
     def request_round(self) -> None:
         """Begin a round if we lead."""

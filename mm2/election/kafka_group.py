@@ -36,6 +36,9 @@ from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, Unreach
 log = logging.getLogger(__name__)
 
 _ROOM_MS = 5_000  # above what the broker may wait, for its answer to come back
+HURRIED_MS = 250
+"""Heartbeat interval while a task is on its way from one node to another: nobody runs it until the next round."""
+
 _LEAVE_SECONDS = 3.0  # to say goodbye; without it the others wait for the session to run out
 
 _FIND_AGAIN = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
@@ -72,6 +75,7 @@ class KafkaGroup:
         self._member_id = ""
         self._generation = -1
         self._rejoin = True
+        self._hurried = False
         self._wake = asyncio.Event()
         self._feed = MembershipFeed(Lost(reason=f"joining group {settings.group_id}"), self._overdue)
         self._contact = 0.0  # loop time of the last request the coordinator answered as to a member
@@ -83,11 +87,18 @@ class KafkaGroup:
         """As of now."""
         return self._feed.membership
 
-    def update(self, info: MemberInfo) -> None:
-        """Say something new of ourselves; a round begins if it differs from what was said last."""
-        if encode_member(info) != encode_member(self._info):
-            self._info = info
+    def update(self, info: MemberInfo, *, quiet: bool = False) -> None:
+        """Say something new of ourselves; a round begins if it differs from what was said last and is not ``quiet``."""
+        differs = encode_member(info) != encode_member(self._info)
+        self._info = info
+        if differs and not quiet:
             self.request_round()
+
+    def hurry(self, wanted: bool) -> None:
+        """Whether a round is expected: heartbeats, whose answers tell of it, then go out more often."""
+        if wanted and not self._hurried:
+            self._wake.set()
+        self._hurried = wanted
 
     def request_round(self) -> None:
         """Join again. The broker begins a round if we lead or say something new, else answers from the last one."""
@@ -129,9 +140,16 @@ class KafkaGroup:
             else:
                 self._trouble = None
                 backoff.reset()
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._settings.heartbeat_interval_ms / 1000):
-                        await self._wake.wait()
+                await self._pause()
+
+    async def _pause(self) -> None:
+        """Until the next heartbeat is due, or there is something to do."""
+        interval_ms = self._settings.heartbeat_interval_ms
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(interval_ms, HURRIED_MS) / 1000 if self._hurried else interval_ms / 1000):
+                await self._wake.wait()
+        if not self._rejoin:
+            self._wake.clear()
 
     async def _step(self) -> None:
         if self._coordinator is None:
@@ -204,7 +222,7 @@ class KafkaGroup:
         members = {member_id: info for member_id, info in infos.items() if info is not None}
         if len(members) < len(ids):
             log.warning("%s: %d members cannot be read and get nothing", self._where, len(ids) - len(members))
-        assignments = self._assign(members)
+        assignments = self._assign(self._generation, members)
         return [(one, encode_answer(self._member_id, members, assignments.get(one))) for one in ids]
 
     async def _heartbeat(self) -> None:

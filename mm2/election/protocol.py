@@ -16,12 +16,19 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberInfo:
-    """What a member says of itself. ``slots`` are those it still runs, ``capacity`` how many lanes it offers."""
+    """What a member says of itself.
+
+    ``url``: where other nodes reach it, empty where they cannot. ``capacity``: how many lanes it offers; 0 asks for all
+    its tasks to be taken. ``tasks``: every task it may still be running. ``epoch``: the newest answer it had taken in
+    by then, -1 for none. ``terms``: digest of what its file says of the flow. ``version``: of its release.
+    """
 
     node_id: str
     url: str
     capacity: int
-    slots: tuple[int, ...] = ()
+    tasks: tuple[str, ...] = ()
+    epoch: int = -1
+    terms: str = ""
     version: str = ""
 
 
@@ -67,8 +74,9 @@ class HeldByOther:
 
 Membership = Joined | Lost | HeldByOther
 
-Assign = Callable[[Mapping[str, MemberInfo]], Mapping[str, Json]]
-"""Run by the leader in each round: members by id to the answer for each id. Quick, and without side effects."""
+Assign = Callable[[int, Mapping[str, MemberInfo]], Mapping[str, Json]]
+"""Run by the leader in each round: its generation and the members by id, to the answer for each id. Quick, and without
+side effects outside the leader."""
 
 
 class Election(Protocol):
@@ -91,8 +99,13 @@ class Election(Protocol):
         """Every change from the start, for one reader. Ends when the context is left; raises what ``assign`` raised."""
         ...
 
-    def update(self, info: MemberInfo) -> None:
-        """Say something new of ourselves; a round begins if it differs from what was said last."""
+    def update(self, info: MemberInfo, *, quiet: bool = False) -> None:
+        """Say something new of ourselves; a round begins if it differs from what was said last. ``quiet``: it can wait
+        for the next round, whenever that is."""
+        ...
+
+    def hurry(self, wanted: bool) -> None:
+        """Whether a round is expected, so that it is worth looking for it more often than usual."""
         ...
 
     def request_round(self) -> None:

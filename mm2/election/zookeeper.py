@@ -15,6 +15,7 @@ import contextlib
 import logging
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence, Set
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -74,11 +75,15 @@ class ZooKeeperElection:
         """As of now."""
         return self._feed.membership
 
-    def update(self, info: MemberInfo) -> None:
-        """Say something new of ourselves; a round begins if it differs from what was said last."""
+    def update(self, info: MemberInfo, *, quiet: bool = False) -> None:
+        """Say something new of ourselves; a round begins if it differs from what was said last and is not ``quiet``."""
+        del quiet  # it travels at once: what makes a round due is decided where it is read (`_is_due`)
         if encode_member(info) != encode_member(self._info):
             self._info = info
             self._wake.set()
+
+    def hurry(self, wanted: bool) -> None:
+        """Nothing to do: watches tell of rounds at once."""
 
     def request_round(self) -> None:
         """Begin a round if we lead."""
@@ -211,7 +216,7 @@ class ZooKeeperElection:
         self._round_wanted = False  # a wish from now on is one for another round
         if len(members) < len(infos):
             log.warning("%s: %d members cannot be read and get nothing", self._where, len(infos) - len(members))
-        assignments = self._assign(members)
+        assignments = self._assign(generation + 1, members)
         answers = {one: assignments.get(one) for one in infos}
         data = encode_round(Round(leader_id=self._member_id, members=members, answers=answers))
         return await self._write(session, generation, data), decode_round(data)  # as everybody else will read it
@@ -221,7 +226,7 @@ class ZooKeeperElection:
             decided is None
             or decided.leader_id != self._member_id
             or decided.answers.keys() != ids
-            or decided.members != members
+            or _news(decided.members) != _news(members)
         )
 
     async def _write(self, session: ZooKeeperSession, generation: int, data: bytes) -> int:
@@ -257,6 +262,11 @@ class ZooKeeperElection:
     @property
     def _where(self) -> str:
         return f"election {self._settings.path} on ZooKeeper {','.join(self._settings.servers)}"
+
+
+def _news(members: Mapping[str, MemberInfo]) -> dict[str, MemberInfo]:
+    """What members say, without what follows from the rounds themselves and so would make rounds without end."""
+    return {one: replace(info, epoch=-1) for one, info in members.items()}
 
 
 def _age(member_id: str) -> tuple[int, str]:

@@ -11,9 +11,11 @@ from mm2.config.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
 from mm2.config.worker import StorageTopic
 from mm2.core import internal_topics
+from mm2.core.commands import Command, CommandRefusedError
 from mm2.core.internal_topics import InternalTopic
 from mm2.core.lease import TaskState
 from mm2.core.plugins import PluginError
+from mm2.core.standing import Standing
 from mm2.election.kafka_group import GroupSettings, KafkaGroup
 from mm2.election.protocol import Election, HeldByOther, Joined, Json, Lost, MemberInfo, Membership
 from mm2.kafka.backoff import Backoff
@@ -187,6 +189,26 @@ class FlowRunner:
                 leadership.close()
             self._leadership = None
 
+    # -- what other nodes and operators ask
+
+    def standing(self) -> Standing:
+        """Where this node stands in the flow now."""
+        membership, worker = self._membership, self.settings.worker
+        leader = membership.members.get(membership.leader_id) if isinstance(membership, Joined) else None
+        return Standing(
+            flow=self.settings.flow,
+            leads=self._leadership is not None,
+            leader_url=(leader.url or None) if leader is not None else None,
+            own_url=None,
+            session_key=None,
+            signature_algorithm=worker.inter_worker_signature_algorithm,
+            accepted_algorithms=worker.inter_worker_verification_algorithms,
+        )
+
+    async def carry_out(self, command: Command) -> str:
+        """Do what an operator asks of the flow. Raises CommandRefusedError."""
+        raise CommandRefusedError(f"{self.settings.flow} cannot {command.command} yet")
+
     # -- what is shown
 
     def status(self) -> FlowStatus:
@@ -258,7 +280,7 @@ class FlowRunner:
         return tuple(self._elsewhere() or ([] if self._trouble is None else [self._trouble]))
 
 
-def _leader_runs_all(members: Mapping[str, MemberInfo]) -> dict[str, Json]:
+def _leader_runs_all(_generation: int, members: Mapping[str, MemberInfo]) -> dict[str, Json]:
     """One node runs a flow: the leader. The others get nothing, and wait."""
     return dict.fromkeys(members)
 

@@ -16,7 +16,8 @@ from mm2.core.names import Flow
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
     """One source partition. Offsets are the source's, -1 where not known yet; totals since the node started.
-    ``*_sum`` are seconds, one observation a batch."""
+    ``*_sum`` are seconds, one observation a batch. ``slot`` and ``node``: who copies it; None and empty: nobody, or not
+    known here."""
 
     partition: int
     state: TaskState
@@ -31,6 +32,8 @@ class PartitionStatus:
     latency_count: int
     age_sum: float
     age_count: int
+    slot: int | None = None
+    node: str = ""
 
     @property
     def lag_known(self) -> bool:
@@ -51,7 +54,8 @@ class TopicStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
-    """``id`` is Java's: MirrorSourceConnector-0 and so on. ``kind``: source, checkpoint or heartbeat."""
+    """``id`` is Java's: MirrorSourceConnector-0 and so on. ``kind``: source, checkpoint or heartbeat. ``node``: who runs
+    it, empty while nobody does."""
 
     id: str
     kind: str
@@ -120,8 +124,38 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemberStatus:
+    """One node of a flow. ``url``: where other nodes reach it, empty where they cannot. ``capacity``: how many lanes it
+    offers; 0 while it leaves. ``tasks``: what it has been given. ``terms``: digest of what its file says of the flow."""
+
+    node: str
+    url: str
+    leads: bool
+    capacity: int
+    tasks: tuple[str, ...] = ()
+    version: str = ""
+    terms: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoverageStatus:
+    """How many tasks, or partitions, are run once, are on their way, or are not as they should be (`core.coverage`)."""
+
+    covered: int = 0
+    moving: int = 0
+    uncovered: int = 0
+    doubled: int = 0
+    stray: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlowStatus:
-    """``leader``: node id or None. ``reasons``: one sentence for each thing that keeps the flow from running well.
+    """A flow as one node knows it: its tasks and partitions are those of this node, and where it leads all others too,
+    as far as it knows them.
+
+    ``leader``: node id or None. ``reasons``: one sentence for each thing that keeps the flow from running well.
+    ``members``: the nodes that share the flow, as of the last round. ``paused``: what operators paused, by names on the
+    source; empty text: the whole flow. ``coverage``: of tasks and of partitions, where this node leads.
 
     ``groups`` are made while one goes through them: there may be 100,000 partitions in them. ``group_reasons``: why
     there are none, or why they are not quite what they should be. ``checkpoint_latency``: by group, from a checkpoint's
@@ -144,6 +178,9 @@ class FlowStatus:
     group_reasons: tuple[str, ...] = ()
     checkpoint_latency: Mapping[str, Latency] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
+    members: tuple[MemberStatus, ...] = ()
+    paused: tuple[str, ...] = ()
+    coverage: Mapping[str, CoverageStatus] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

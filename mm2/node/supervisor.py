@@ -16,8 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from mm2.config.settings import NodeSettings
+from mm2.core.commands import Command, CommandRefusedError
 from mm2.core.lease import TaskState
 from mm2.core.names import Flow
+from mm2.core.standing import Standing
 from mm2.node.desk import Desk
 from mm2.node.engine_process import EngineProcess, spark_settings
 from mm2.node.flow import FlowRunner
@@ -83,6 +85,22 @@ class Node:
                     await self.desk.changed(PUBLISH_EVERY_S)
                 return True
         return False
+
+    def standing(self, source: str, target: str) -> Standing | None:
+        """Where this node stands in a flow now; None: it has no such flow."""
+        runner = self._runner(Flow(source, target))
+        return runner.standing() if runner is not None else None
+
+    async def carry_out(self, flow: Flow, command: Command) -> str:
+        """Do what an operator asks of a flow that this node leads; says in a sentence what happens now. Raises
+        CommandRefusedError."""
+        runner = self._runner(flow)
+        if runner is None:
+            raise CommandRefusedError(f"there is no flow {flow} on this node", is_unknown=True)
+        return await runner.carry_out(command)
+
+    def _runner(self, flow: Flow) -> FlowRunner | None:
+        return next((one for one in self.flows if one.settings.flow == flow), None)
 
     def kill(self) -> None:
         """End the engine's processes at once, because the node is about to end without any ceremony."""

@@ -12,11 +12,11 @@ from tests.lab.waiting import until
 SOON = 30.0  # seconds: a first join makes a broker create its offsets topic, on a machine that is busy
 
 
-def info(node: str, *slots: int) -> MemberInfo:
-    return MemberInfo(node_id=node, url=f"http://{node}", capacity=2, slots=slots, version="test")
+def info(node: str, *tasks: str) -> MemberInfo:
+    return MemberInfo(node_id=node, url=f"http://{node}", capacity=2, tasks=tasks, version="test")
 
 
-def names(members: Mapping[str, MemberInfo]) -> dict[str, Json]:
+def names(_generation: int, members: Mapping[str, MemberInfo]) -> dict[str, Json]:
     """An assignment that shows who was seen: each member gets all node ids and its own."""
     everyone: list[Json] = [*sorted({one.node_id for one in members.values()})]
     return {member: {"all": everyone, "you": one.node_id} for member, one in members.items()}

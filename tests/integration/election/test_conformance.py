@@ -15,7 +15,7 @@ from mm2.election.protocol import Json, Lost, MemberInfo
 from tests.integration.election import member_process
 from tests.integration.election.conftest import Join
 from tests.integration.election.member_process import MemberProcess
-from tests.integration.election.members import SOON, Watched, info, leader_first, until_together
+from tests.integration.election.members import SOON, Watched, info, leader_first, until_together, watched
 from tests.integration.election.stores import SESSION_MS, Store, elect, freeze, thaw
 from tests.lab.waiting import until
 
@@ -86,15 +86,15 @@ async def test_a_new_leader_when_the_old_one_leaves(join: Join) -> None:
 async def test_a_generation_is_delivered_once_and_the_same_to_all(join: Join) -> None:
     async with join("one") as one, join("two") as two, join("three") as three:
         await until_together(one, two, three)
-        for slot in range(5):
-            one.election.update(info("one", slot))
-            two.election.update(info("two", slot))
-        three.election.update(info("three", 9))
+        for task in "abcde":
+            one.election.update(info("one", task))
+            two.election.update(info("two", task))
+        three.election.update(info("three", "z"))
 
         def all_know() -> bool:
-            told = {"one": (4,), "two": (4,), "three": (9,)}
+            told = {"one": ("e",), "two": ("e",), "three": ("z",)}
             last = [member.joined for member in (one, two, three)]
-            return all(each and {m.node_id: m.slots for m in each.members.values()} == told for each in last)
+            return all(each and {m.node_id: m.tasks for m in each.members.values()} == told for each in last)
 
         await until(all_know, SOON, "all know the last of everybody's news")
         await until_together(one, two, three)
@@ -113,20 +113,56 @@ async def test_news_of_a_follower_begin_a_round_and_repeated_news_do_not(join: J
         before = follower.joined.generation
         node = follower.joined.members[follower.joined.member_id].node_id
 
-        follower.election.update(replace(info(node), slots=(3, 1)))
+        follower.election.update(replace(info(node), tasks=("b", "a")))
 
         def all_know() -> bool:
-            known = [any(m.slots == (1, 3) for m in w.joined.members.values()) for w in (one, two) if w.joined]
+            known = [any(m.tasks == ("a", "b") for m in w.joined.members.values()) for w in (one, two) if w.joined]
             return known == [True, True]
 
-        await until(all_know, SOON, "both know the slots")
+        await until(all_know, SOON, "both know the tasks")
         after = follower.joined.generation
         assert after > before
 
-        follower.election.update(replace(info(node), slots=(1, 3)))
+        follower.election.update(replace(info(node), tasks=("a", "b")))
         follower.election.request_round()
         await asyncio.sleep(1.0)  # five heartbeats, in which nothing is to happen
         assert follower.joined.generation == after
+
+
+async def test_quiet_news_wait_for_the_next_round(join: Join) -> None:
+    """What a member has taken in changes with every round: it must not begin one."""
+    async with join("one") as one, join("two") as two:
+        await until_together(one, two)
+        leader, follower = leader_first(one, two)
+        assert follower.joined is not None
+        before = follower.joined.generation
+        node = follower.joined.members[follower.joined.member_id].node_id
+
+        follower.election.update(replace(info(node), epoch=before), quiet=True)
+        await asyncio.sleep(1.0)  # five heartbeats, in which nothing is to happen
+        assert follower.joined.generation == before
+        leader.election.request_round()
+        await follower.until_joined(after=before)
+
+        def all_know() -> bool:
+            return all(w.joined and any(m.epoch == before for m in w.joined.members.values()) for w in (one, two))
+
+        await until(all_know, SOON, "the next round tells both")
+
+
+async def test_the_leader_decides_for_its_generation(store: Store, name: str) -> None:
+    def generation_for_all(generation: int, members: Mapping[str, MemberInfo]) -> Mapping[str, Json]:
+        return dict.fromkeys(members, generation)
+
+    async with (
+        elect(store.kind, store.where, name, info("one"), generation_for_all) as election,
+        watched(election) as one,
+    ):
+        first = await one.until_joined()
+        assert first.assignment == first.generation
+        one.election.request_round()
+        second = await one.until_joined(after=first.generation)
+        assert second.assignment == second.generation
 
 
 async def test_the_leader_can_ask_for_a_round(join: Join) -> None:
@@ -216,8 +252,8 @@ async def test_a_restart_of_the_store_is_survived(join: Join, store: Store) -> N
         await until_together(one, two)
         generation = one.joined.generation if one.joined else 0
         await asyncio.to_thread(store.restart)
-        one.election.update(info("one", 7))
-        two.election.update(info("two", 8))
+        one.election.update(info("one", "a"))
+        two.election.update(info("two", "b"))
         await one.until_joined(after=generation)
         await until_together(one, two)
         assert one_leader_each(one, two)
@@ -251,7 +287,7 @@ async def test_leaving_a_store_that_hangs_takes_seconds(join: Join, store: Store
 
 
 async def test_an_error_of_the_assignment_reaches_the_node(store: Store, name: str) -> None:
-    def broken(members: Mapping[str, MemberInfo]) -> Mapping[str, Json]:
+    def broken(_generation: int, members: Mapping[str, MemberInfo]) -> Mapping[str, Json]:
         raise ZeroDivisionError(f"{len(members)} members")
 
     async with elect(store.kind, store.where, name, info("one"), broken) as election, election:

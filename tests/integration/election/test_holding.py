@@ -79,7 +79,7 @@ async def test_zookeeper_decides_and_the_group_keeps_others_out(both: Both) -> N
         assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
         before = one.joined.generation
-        one.election.update(replace(info("one"), slots=(7,)))
+        one.election.update(replace(info("one"), tasks=("a",)))
         await one.until_joined(after=before)
         await until_together(one, two)
         async with both.electing("three") as three:
@@ -116,7 +116,7 @@ async def test_who_loses_the_group_leaves_the_election_and_comes_back(both: Both
 
 
 async def test_an_error_of_the_assignment_reaches_the_node(both: Both) -> None:
-    def broken(members: Mapping[str, MemberInfo]) -> Mapping[str, Json]:
+    def broken(_generation: int, members: Mapping[str, MemberInfo]) -> Mapping[str, Json]:
         raise ZeroDivisionError(f"{len(members)} members")
 
     with pytest.raises(ZeroDivisionError):  # out of the reading of its events

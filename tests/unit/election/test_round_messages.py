@@ -10,7 +10,7 @@ from mm2.election.protocol import MemberInfo
 from mm2.election.round_messages import Round, decode_round, encode_round
 from mm2.election.zookeeper_settings import AuthScheme, ZooKeeperAuth, election_path
 
-ONE = MemberInfo(node_id="one", url="http://one", capacity=2, slots=(1, 3), version="1")
+ONE = MemberInfo(node_id="one", url="http://one", capacity=2, tasks=("a", "b"), version="1")
 
 
 def test_a_round_comes_back_as_it_was() -> None:
