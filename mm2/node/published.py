@@ -54,8 +54,8 @@ class TopicStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
-    """``id`` is Java's: MirrorSourceConnector-0 and so on. ``kind``: source, checkpoint or heartbeat. ``node``: who runs
-    it, empty while nobody does."""
+    """``id`` is Java's: MirrorSourceConnector-0 and so on. ``kind``: source, checkpoint or heartbeat. ``node``: who
+    runs it, empty while nobody does."""
 
     id: str
     kind: str
@@ -125,8 +125,8 @@ class Latency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberStatus:
-    """One node of a flow. ``url``: where other nodes reach it, empty where they cannot. ``capacity``: how many lanes it
-    offers; 0 while it leaves. ``tasks``: what it has been given. ``terms``: digest of what its file says of the flow."""
+    """One node of a flow. ``url``: where others reach it, empty where they cannot. ``capacity``: how many lanes it
+    offers; 0 while it leaves. ``tasks``: what it was given. ``terms``: digest of what its file says of the flow."""
 
     node: str
     url: str
