@@ -59,14 +59,25 @@ class ProduceAnswer(NamedTuple):
 
 
 class ProduceRequest:
-    """One batch, given in pieces, for each partition. ``acks`` 0: the broker sends no answer."""
+    """One batch, given in pieces, for each partition. ``acks`` 0: the broker sends no answer.
+
+    ``transactional_id`` belongs to the batches if they are transactional.
+    """
 
     API_KEY = _API_KEY
 
-    def __init__(self, *, acks: int, timeout_ms: int, batches: Mapping[TopicPartition, Pieces]) -> None:
+    def __init__(
+        self,
+        *,
+        acks: int,
+        timeout_ms: int,
+        batches: Mapping[TopicPartition, Pieces],
+        transactional_id: str | None = None,
+    ) -> None:
         self._acks = acks
         self._timeout_ms = timeout_ms
         self._batches = batches
+        self._transactional_id = transactional_id
 
     def prepare(self, versions: Mapping[int, tuple[int, int]]) -> RawRequest:
         """The request in the highest version both sides speak. Raises NotSupported."""
@@ -76,7 +87,7 @@ class ProduceRequest:
     def _encode(self) -> bytes:
         topics = by_topic(self._batches.items())
         parts: list[bytes | memoryview] = [
-            _NULL_STRING,
+            _nullable(self._transactional_id),
             _ACKS_TIMEOUT.pack(self._acks, self._timeout_ms),
             _i32.pack(len(topics)),
         ]
@@ -87,6 +98,13 @@ class ProduceRequest:
                 parts.append(_PARTITION.pack(partition, sum(map(len, pieces))))
                 parts += pieces
         return b"".join(parts)
+
+
+def _nullable(text: str | None) -> bytes:
+    if text is None:
+        return _NULL_STRING
+    raw = text.encode()
+    return _i16.pack(len(raw)) + raw
 
 
 def _decode(body: bytes, at: int, version: int) -> ProduceAnswer:

@@ -35,6 +35,16 @@ def test_request(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_a_request_of_a_transaction(version: int) -> None:
+    struct = getattr(theirs, f"ProduceRequest_v{version}")(
+        "connect-clüster", -1, 1_000, [("A.orders", [(3, b"batch")])]
+    )
+    batches = {TopicPartition("A.orders", 3): (b"batch",)}
+    ours = ProduceRequest(acks=-1, timeout_ms=1_000, batches=batches, transactional_id="connect-clüster")
+    assert ours.prepare({0: (3, version)}).encode() == struct.encode()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_answer(version: int) -> None:
     def tail(errors: list[tuple[int, str | None]], message: str | None) -> tuple[object, ...]:
         return (*((5,) if version >= 5 else ()), *((errors, message) if version >= 8 else ()))

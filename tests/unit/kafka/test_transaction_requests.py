@@ -1,0 +1,41 @@
+"""InitProducerId byte by byte, as Kafka's message definitions have it; the other requests are aiokafka's."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+import pytest
+
+from mm2.kafka.errors import NotSupported
+from mm2.kafka.transaction_requests import NOBODY, InitAnswer, InitProducerIdRequest, Producer
+
+INIT_PRODUCER_ID = 22
+
+
+@pytest.mark.parametrize(
+    ("continues", "raw"),
+    [
+        (NOBODY, "ffffffffffffffff ffff"),
+        (Producer(7_000, 3), "0000000000001b58 0003"),
+    ],
+)
+@pytest.mark.parametrize("highest", [3, 4, 6])
+def test_request(continues: Producer, raw: str, highest: int) -> None:
+    ours = InitProducerIdRequest("mm2", 60_000, continues).prepare({INIT_PRODUCER_ID: (0, highest)})
+    assert ours.encode() == bytes.fromhex(f"04 6d6d32 0000ea60 {raw} 00")
+    assert min(highest, 4) == ours.API_VERSION
+    header = ours.build_request_header(5, "c").encode()
+    assert header == bytes.fromhex(f"0016 000{min(highest, 4)} 00000005 0001 63 00")
+
+
+def test_answer() -> None:
+    stream = BytesIO(bytes.fromhex("00000005 00  000000fa 0000 0000000000001b58 0004 00"))
+    ours = InitProducerIdRequest("mm2", 60_000, NOBODY).prepare({INIT_PRODUCER_ID: (0, 4)})
+    assert ours.parse_response_header(stream).correlation_id == 5
+    assert ours.RESPONSE_TYPE.decode(stream) == InitAnswer(0, Producer(7_000, 4))
+
+
+@pytest.mark.parametrize("versions", [{INIT_PRODUCER_ID: (0, 2)}, {}])
+def test_a_broker_that_is_too_old(versions: dict[int, tuple[int, int]]) -> None:
+    with pytest.raises(NotSupported, match="older than Kafka 2"):
+        InitProducerIdRequest("mm2", 60_000, NOBODY).prepare(versions)
