@@ -21,10 +21,19 @@ from mm2.config.flow_clients import ClientRole
 from mm2.config.load import load
 from mm2.config.settings import NodeSettings
 from mm2.core.lease import TaskState
+from mm2.node.node_identity import NodeIdentity
 from mm2.node.published import NodeStatus
 from mm2.node.supervisor import Node
 from mm2.rest.leases import lease_router
-from mm2.rest.listeners import JAVA_DEFAULT, Advertised, Listener, ListenerError, advertised_url
+from mm2.rest.listeners import (
+    EVERY_INTERFACE,
+    JAVA_DEFAULT,
+    LOOPBACK,
+    Advertised,
+    Listener,
+    ListenerError,
+    advertised_url,
+)
 from mm2.rest.public import public_app
 from mm2.rest.server import RestServer, close_listeners, open_listeners
 
@@ -70,7 +79,8 @@ class _Program:
 
     def __init__(self, settings: NodeSettings) -> None:
         self._settings = settings
-        self._node = Node(settings, version("mm2"))
+        self._identity = NodeIdentity(node_id=self._node_id(), version=version("mm2"))
+        self._node = Node(settings, self._identity)
         self._signalled = asyncio.Event()
         leases = FastAPI(openapi_url=None)
         leases.include_router(lease_router(self._node.desk))
@@ -83,10 +93,11 @@ class _Program:
         listening = self._settings.listening
         try:
             await self._lease_server.start()
-            await self._node.start(self._lease_server.url)
             self._listening = await open_listeners(
                 public_app(lambda: self._node.published, listening), self._listeners(), listening.tls
             )
+            self._identity.url = next(iter(self._urls()), "")
+            await self._node.start(self._lease_server.url)
         except ListenerError as error:
             print(f"{self._settings.path}: {error}", file=sys.stderr)  # noqa: T201 as above
             await self._close()
@@ -134,6 +145,18 @@ class _Program:
         os._exit(SECOND_SIGNAL)
 
     # -- what it says
+
+    def _node_id(self) -> str:
+        """The same after a restart where the file lets it be: given, or the address that others know it by."""
+        rest = self._settings.rest
+        listener = next((one for one in self._listeners() if one.port), None)
+        if self._settings.own.node_id is not None:
+            return self._settings.own.node_id
+        if listener is None:
+            return f"{socket.gethostname()}:{os.getpid()}"
+        everywhere = listener.host in EVERY_INTERFACE or listener.host in LOOPBACK
+        host = rest.advertised_host_name or (socket.gethostname() if everywhere else listener.host)
+        return f"{host}:{rest.advertised_port or listener.port}"
 
     def _listeners(self) -> list[Listener]:
         rest = self._settings.rest

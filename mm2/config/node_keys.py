@@ -30,6 +30,7 @@ from mm2.core.exact_offset_records import SEGMENT_RANGES
 from mm2.core.zookeeper_connect import parse_connect
 
 NODE_CLUSTERS = "clusters of nodes"
+_NODE_ID = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 ZOOKEEPER = "elections on ZooKeeper"
 REST_ADMIN = "REST commands"
 HTTPS = "listeners.https."
@@ -167,6 +168,14 @@ def _zookeeper_connect(text: str | None) -> str | None:
     return text
 
 
+def _node_id(text: str | None) -> str | None:
+    if text is not None and not _NODE_ID.fullmatch(text):
+        raise refuse(
+            "must be 1 to 200 letters, digits, dots, dashes, underscores or colons: it stands in logs and URLs"
+        )
+    return text
+
+
 class OwnSettings(KeyModel):
     """Keys that only this implementation has; Java ignores them."""
 
@@ -184,6 +193,14 @@ class OwnSettings(KeyModel):
         "ZooKeeper servers and root, `host:port,…/path`.",
         reach=Reach.NODE,
         later=ZOOKEEPER,
+    )
+    node_id: Annotated[OptionalString, AfterValidator(_node_id)] = key(
+        "mm2.node.id",
+        None,
+        "What this node calls itself to the others of its flows, the same after a restart. Without it: host and port of"
+        " its REST interface, or host and process id.",
+        reach=Reach.NODE,
+        local=True,
     )
     lanes: Annotated[OptionalInt, at_least(1, "without a lane nothing is copied")] = key(
         "mm2.lanes",

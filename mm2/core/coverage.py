@@ -16,10 +16,12 @@ NAMED = 5  # of one kind of trouble in a sentence; the rest is counted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage(Generic[Work]):
-    """All in the order of their texts. ``moving``: run by nobody because it is on its way, which is no trouble.
-    ``uncovered``: run by nobody, though it should. ``doubled``: run by several. ``stray``: run, though it should not.
+    """All in the order of their texts. ``covered``: how many are run once. ``moving``: run by nobody because it is on
+    its way, which is no trouble. ``uncovered``: run by nobody, though it should. ``doubled``: run by several.
+    ``stray``: run, though it should not.
     """
 
+    covered: int = 0
     moving: tuple[Work, ...] = ()
     uncovered: tuple[Work, ...] = ()
     doubled: Mapping[Work, tuple[str, ...]]
@@ -55,6 +57,7 @@ def coverage(
     idle = sorted(everything - holders.keys(), key=str)
     running = sorted(holders, key=str)
     return Coverage(
+        covered=sum(len(holders[work]) == 1 for work in running if work in everything),
         moving=tuple(work for work in idle if work in excused),
         uncovered=tuple(work for work in idle if work not in excused),
         doubled={work: tuple(holders[work]) for work in running if work in everything and len(holders[work]) > 1},

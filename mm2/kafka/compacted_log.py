@@ -27,6 +27,9 @@ _PARTITION_BYTES = 1 << 18
 _LONG_POLL_MS = 500  # Java's fetch.max.wait.ms
 _ROOM_MS = 5_000  # above the long poll, for an answer to come back at all
 
+CAUGHT_UP_LOOK_S = 0.02
+"""What was written is handed out within milliseconds; whoever waits for it holds up a partition."""
+
 
 class CompactedLog:
     """A. Records of one partition come in offset order, each once, unless the partition was cut back at the broker.
@@ -53,6 +56,7 @@ class CompactedLog:
         self._purpose = purpose
         self._last = last
         self._positions: dict[TopicPartition, int] = {}
+        self._handed_out: dict[TopicPartition, int] = {}
         self.trouble: ClusterError | None = None
 
     async def read_to_end(self, *, timeout_ms: int = API_TIMEOUT_MS) -> AsyncIterator[StoredRecord]:
@@ -68,6 +72,7 @@ class CompactedLog:
             before = {one: self._positions[one] for one in missing}
             for record in await self._round(missing, wait_ms=0):
                 yield record
+            self._handed_out = dict(self._positions)
             if any(self._positions[one] != before[one] for one in missing):
                 moved = time.monotonic()
                 backoff.reset()
@@ -93,10 +98,24 @@ class CompactedLog:
                 self.trouble, records = error, []
             for record in records:
                 yield record
+            self._handed_out = dict(self._positions)
             if self.trouble is None:
                 backoff.reset()
             else:
                 await asyncio.sleep(backoff.next())
+
+    async def catch_up(self, *, timeout_ms: int = API_TIMEOUT_MS) -> None:
+        """Wait until whoever follows has been handed out all that is in the topic now. For other tasks than that
+        one. Raises ClusterError when that takes longer than ``timeout_ms``."""
+        partitions = list(self._positions)
+        answers = await retried(
+            lambda: self._offsets(partitions, OffsetSpec.LATEST), self._cluster.settings, timeout_ms=timeout_ms
+        )
+        deadline = time.monotonic() + timeout_ms / 1000
+        while late := [one for one, end in answers.items() if self._handed_out.get(one, -1) < end]:
+            if time.monotonic() > deadline:
+                raise self.trouble or RequestTimedOut(f"read {late[0]} to its end: not done within {timeout_ms} ms")
+            await asyncio.sleep(CAUGHT_UP_LOOK_S)
 
     def _backoff(self) -> Backoff:
         return Backoff(self._cluster.settings.retry_backoff_ms, self._cluster.settings.retry_backoff_max_ms)

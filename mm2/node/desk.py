@@ -20,6 +20,9 @@ from mm2.core.lease import (
 from mm2.core.names import Flow
 from mm2.node.lanes import LEASE_SECONDS, LaneBoard, SlotKey
 
+RETURNS_WITHIN_S = 10.0
+"""A lane that died is replaced in a second, a JVM in less than ten; after that other nodes had better take over."""
+
 FreshLease = Callable[[int], Awaitable[SlotLease | None]]
 """Gives a slot's lease with start offsets read from the target now; None when the flow no longer runs that slot."""
 
@@ -39,6 +42,7 @@ class Desk:
         self.url = ""
         self.engine_token = secrets.token_hex(16)
         self._flows: dict[Flow, FreshLease] = {}
+        self._alive_at = float("-inf")
         self._changed = asyncio.Event()
 
     # -- for the flows of this node
@@ -56,6 +60,18 @@ class Desk:
         """Stop a slot."""
         self.board.remove(key)
         self.wake()
+
+    @property
+    def ready(self) -> bool:
+        """Whether a slot that is given to this node now begins at once: a lane runs, or ran a moment ago."""
+        now = time.monotonic()
+        if self.board.alive:
+            self._alive_at = now
+        return now - self._alive_at <= RETURNS_WITHIN_S
+
+    def keep_warm(self) -> None:
+        """Other nodes may hand slots over at any time: have all lanes running."""
+        self.board.keep_warm(self.capacity)
 
     def wake(self) -> None:
         """Something changed: answer those who wait."""

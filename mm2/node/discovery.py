@@ -14,6 +14,7 @@ from mm2.kafka.admin import ClusterAdmin
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.errors import ClusterError
 from mm2.kafka.internal_topics import ensure_internal_topic
+from mm2.node.alarm import Alarm
 from mm2.node.remote_topics import Discovery, RemoteTopics
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ class TopicDiscovery:
         self._target = target
         self._remote_topics = RemoteTopics(settings, source.cluster, target, chosen)
         self._found = asyncio.Event()
+        self._alarm = Alarm()
         self.latest: Discovery | None = None
         self.trouble: str | None = "looking for topics"
 
@@ -61,7 +63,11 @@ class TopicDiscovery:
                 continue
             backoff.reset()
             await take(discovery)
-            await asyncio.sleep(self._pause(discovery, soon=first))
+            await self._alarm.sleep(self._pause(discovery, soon=first))
+
+    def look_now(self) -> None:
+        """Begin the next round now, not at the end of the interval."""
+        self._alarm.ring()
 
     async def look(self) -> Discovery:
         """One round. It may take minutes to make 10,000 topics, but each request has its deadline. Raises ClusterError,

@@ -6,7 +6,7 @@ I/O inside; times are seconds of a monotonic clock, handed in, so that an incide
 Invariants:
 (A) A slot is in at most one lane's orders.
 (B) At most one session per lane is valid; granting a newer (token, attempt) voids the older one.
-(C) A lane is ordered from the engine only while it has slots, or has not yet reported that it left them.
+(C) A lane is ordered from the engine only while it has slots or is kept warm, or has not yet reported that it left.
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ class LaneBoard:
         self._new_secret = new_secret
         self._version = 0
         self._ending = False
+        self._warm = 0
         self.engine: EngineReport | None = None
 
     # -- what should run
@@ -98,6 +99,13 @@ class LaneBoard:
         if lane is not None:
             del lane.slots[key]
             self._bump(lane)
+
+    def keep_warm(self, lanes: int) -> None:
+        """Keep so many lanes running though they have no slots: a slot that is given to one begins at once."""
+        if lanes != self._warm:
+            self._warm = lanes
+            for lane in self._lanes:
+                self._bump(lane)
 
     def drain(self) -> None:
         """Let every slot finish what is in flight and store its offsets."""
@@ -148,7 +156,7 @@ class LaneBoard:
         return LaneOrders(
             version=lane.version,
             slots=tuple(lane.slots.values()),
-            end=self._ending or not lane.slots,
+            end=self._ending or not self._wanted(lane),
             buffer_bytes=self._buffer_bytes,
         )
 
@@ -193,7 +201,7 @@ class LaneBoard:
         for lane in self._lanes:
             if self._ending and lane.session is None:
                 continue
-            if not lane.slots and lane.session is None:
+            if not self._wanted(lane) and lane.session is None:
                 continue
             if now < lane.not_before:
                 continue
@@ -219,6 +227,26 @@ class LaneBoard:
         lane = self._lane_of(key)
         return None if lane is None else lane.error
 
+    def idle(self, key: SlotKey) -> bool:
+        """Whether the slot's lane has not begun it, and will not under its present orders if they are to drain it."""
+        lane = self._lane_of(key)
+        if lane is None or lane.session is None:
+            return True
+        return lane.progress is not None and lane.progress.version == lane.version and not _reports(lane, key)
+
+    def runs(self, key: SlotKey) -> bool:
+        """Whether some lane may be running the slot, whatever its orders are."""
+        return any(_may_run(lane, key) for lane in self._lanes)
+
+    @property
+    def alive(self) -> bool:
+        """Whether a lane runs and has spoken."""
+        return any(lane.session is not None and lane.progress is not None for lane in self._lanes)
+
+    def lane_has(self, key: SlotKey) -> bool:
+        """Whether the slot is among a lane's orders."""
+        return self._lane_of(key) is not None
+
     @property
     def drained(self) -> bool:
         """Whether every slot that runs somewhere has reported that it is drained."""
@@ -241,13 +269,16 @@ class LaneBoard:
     def _lane_of(self, key: SlotKey) -> _Lane | None:
         return next((lane for lane in self._lanes if key in lane.slots), None)
 
+    def _wanted(self, lane: _Lane) -> bool:
+        return bool(lane.slots) or lane.number < self._warm
+
     def _bump(self, lane: _Lane) -> None:
         lane.version += 1
         self._version += 1
 
     def _restart(self, lane: _Lane, error: str | None, now: float) -> None:
         ran = now - lane.granted_at if lane.granted_at is not None else 0.0
-        if not lane.slots:  # it left because it had nothing to do
+        if not self._wanted(lane):  # it left because it had nothing to do
             lane.failures, lane.not_before = 0, now
         else:
             lane.failures = 1 if ran > HEALTHY_AFTER_S else lane.failures + 1
@@ -257,6 +288,18 @@ class LaneBoard:
         lane.session = lane.ordered_at = lane.granted_at = lane.heard_at = lane.progress = None
         lane.error = error
         self._bump(lane)
+
+
+def _reports(lane: _Lane, key: SlotKey) -> bool:
+    return lane.progress is not None and any((slot.flow, slot.slot) == key for slot in lane.progress.slots)
+
+
+def _may_run(lane: _Lane, key: SlotKey) -> bool:
+    if lane.session is None:
+        return False
+    if lane.progress is None:  # it has its first orders, and has not said anything yet
+        return key in lane.slots
+    return any((slot.flow, slot.slot) == key and not slot.drained for slot in lane.progress.slots)
 
 
 def _weight(lane: _Lane) -> int:

@@ -1,128 +1,264 @@
-"""What runs on a node while it leads a flow: its tasks, and what they have to say."""
+"""What a node does for a whole flow while it leads it: discovery, topic syncs, the lists of the slots, pauses, the
+session key. Everything that the other nodes have to know goes into ``mm2-configs.<source>.internal``."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import logging
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
 
 from mm2.config.settings import FlowSettings
-from mm2.core.lease import TaskState
+from mm2.core import pauses
+from mm2.core.assignment import WEIGHT, spread
+from mm2.core.names import TopicPartition
+from mm2.core.partition_load import weights_of
+from mm2.core.pauses import Pauses, encode_pauses
+from mm2.core.placement import Placement
+from mm2.core.replication_filter import ReplicationFilter
+from mm2.core.session_keys import SESSION_KEY, encode_session_key, needs_new_key, new_session_key
+from mm2.core.slot_plan import SlotPlan
+from mm2.core.slot_records import SlotRecord, encode_slot
+from mm2.core.slot_reports import SlotReport
+from mm2.core.tasks import TaskId, TaskKind
+from mm2.kafka.admin import ClusterAdmin
+from mm2.kafka.backoff import Backoff
 from mm2.kafka.cluster import Cluster
-from mm2.node.checkpoint_tally import CheckpointTally
-from mm2.node.desk import Desk
+from mm2.kafka.errors import ClusterError
+from mm2.node.config_topic import ConfigTopic
+from mm2.node.config_writer import ConfigWriter
+from mm2.node.discovery import TopicDiscovery
 from mm2.node.predecessor import tell_differences
-from mm2.node.progress import FlowProgress, worst
-from mm2.node.published import GroupStatus, TaskStatus, TopicStatus
-from mm2.node.source_offsets import SourceOffsets
-from mm2.node.tasks.checkpoint import CheckpointTask, reason_for_none
-from mm2.node.tasks.heartbeat import HeartbeatTask
-from mm2.node.tasks.source import SourceTask
+from mm2.node.progress import ReplicatedTopic
+from mm2.node.remote_topics import Discovery
+from mm2.node.slot_reports import SlotReports
+from mm2.node.topic_syncs import TopicSyncs
+
+log = logging.getLogger(__name__)
+
+SESSION_KEY_LOOK_S = 10.0
+"""How late a session key may be replaced: its life is an hour by default."""
+
+EVEN_OUT_EVERY_S = 60.0
+"""How often partitions are looked at for load that has shifted: what was measured has a half-life of a minute."""
 
 
 class Leadership:
-    """One time of leading, in generation ``epoch``. ``progress`` and ``tally`` outlive it; the flow owns the clusters.
-
-    Which tasks there are the settings say: heartbeats also where the flow is not enabled, checkpoints only where offset
-    syncs are written.
+    """One time of leading. Invariants: (A) nothing is decided before everything that predecessors published was read,
+    and none of them can publish any more (where the broker lets us write in transactions). (B) Nothing of it stops what
+    runs: a leader that can do nothing leaves every node with what it has.
     """
 
     def __init__(
         self,
         settings: FlowSettings,
         *,
-        epoch: int,
-        desk: Desk,
+        generation: int,
         source: Cluster,
         target: Cluster,
-        offsets: SourceOffsets,
-        progress: FlowProgress,
-        tally: CheckpointTally,
-        node_id: str,
+        configs: ConfigTopic,
+        changed: Callable[[], None],
     ) -> None:
+        """``changed`` is called when tasks came, went or changed their weight: another round may be due."""
         self._flow = settings.flow
         self._settings = settings
+        self._generation = generation
         self._target = target
-        self._heartbeat: HeartbeatTask | None = None
-        self._source: SourceTask | None = None
-        self._checkpoint: CheckpointTask | None = None
-        if settings.heartbeats:
-            self._heartbeat = HeartbeatTask(settings, offsets_partitions=offsets.partitions, node_id=node_id)
-        if settings.enabled:
-            self._source = SourceTask(
-                settings,
-                epoch=epoch,
-                desk=desk,
-                source=source,
-                target=target,
-                offsets=offsets,
-                progress=progress,
-                node_id=node_id,
-            )
-        if reason_for_none(settings) is None:
-            self._checkpoint = CheckpointTask(
-                settings, offsets_partitions=offsets.partitions, node_id=node_id, tally=tally
-            )
+        self._configs = configs
+        self._changed = changed
+        chosen = ReplicationFilter(
+            flow=settings.flow,
+            policy=settings.policy,
+            selects=settings.topic_filter,
+            replicate_heartbeats=settings.source.heartbeats_replication_enabled,
+        )
+        admin: ClusterAdmin = settings.admin_class(target)
+        self._discovery = TopicDiscovery(settings, settings.admin_class(source), admin, chosen)
+        self._syncs = TopicSyncs(settings, source, admin, self._discovery, chosen)
+        self._reports = SlotReports(settings, target, self._heard)
+        transactional_id = f"connect-cluster-{settings.worker.group_id}"  # Java's
+        self._writer = ConfigWriter(target, configs.topic, transactional_id)
+        self._writing = asyncio.Lock()
+        self._plan: SlotPlan | None = None
+        self._owners: dict[int, str] = {}
+        self._demands: dict[TopicPartition, int] = {}
+        self._unwritten: list[SlotRecord] = []
+        self._wanted: tuple[tuple[TopicPartition, ...], ...] = ()
+        self._spread: tuple[TopicPartition, ...] | None = None
+        self._spread_at = float("-inf")
+        self._due = asyncio.Event()
+        self._publishing: str | None = None
 
     async def run(self) -> None:
-        """Run all tasks until cancelled; what ends one of them ends all. (Checkpoints never end.)"""
+        """Lead until cancelled. Raises ClusterError: Fenced when another node leads, and what waiting does not heal."""
+        await self._writer.begin()
+        await self._configs.catch_up()
+        epoch = self._configs.slots.epoch_of_next_leader(self._generation)
+        self._plan = SlotPlan(self._configs.slots, epoch)
+        self._plan.owned(self._owners)
         async with asyncio.TaskGroup() as tasks:
-            if self._heartbeat is not None:
-                tasks.create_task(self._heartbeat.run(), name=f"{self._flow} heartbeat")
-            if self._source is not None:
-                tasks.create_task(self._source.run(), name=f"{self._flow} source")
+            tasks.create_task(self._keep_session_key(), name=f"{self._flow} session key")
+            tasks.create_task(self._keep_published(self._plan), name=f"{self._flow} publish")
+            if self._settings.enabled:
+                tasks.create_task(self._reports.follow(), name=f"{self._flow} slot reports")
+                tasks.create_task(self._discovery.run(self._take), name=f"{self._flow} discover")
+                tasks.create_task(self._syncs.run(), name=f"{self._flow} topic syncs")
                 tasks.create_task(tell_differences(self._settings, self._target), name=f"{self._flow} predecessor")
-            if self._checkpoint is not None:
-                tasks.create_task(self._checkpoint.run(), name=f"{self._flow} checkpoint")
 
-    def drain(self) -> None:
-        """Change nothing any more: the node is being drained."""
-        if self._source is not None:
-            self._source.drain()
-        if self._checkpoint is not None:
-            self._checkpoint.drain()
+    # -- what the election says
 
-    def close(self) -> None:
-        """Take everything from the lanes."""
-        if self._source is not None:
-            self._source.close()
+    def placed(self, placement: Placement) -> None:
+        """A round decided who runs what."""
+        places = {task: place for task, place in placement.places.items() if task.kind is TaskKind.SOURCE}
+        self._owners = {task.number: place.owner for task, place in places.items() if place.owner is not None}
+        if self._plan is not None:
+            self._plan.owned(self._owners)
+            self._due.set()
+
+    def weights(self) -> dict[int, int]:
+        """The weight of each slot, from what its partitions demand."""
+        known = weights_of(self._demands)
+        return {
+            slot: sum(known.get(partition, WEIGHT) for partition in record.partitions)
+            for slot, record in self._configs.slots.records.items()
+        }
+
+    # -- slots
+
+    async def _take(self, discovery: Discovery) -> None:
+        """Spread over slots what was found, unless that changes nothing any more."""
+        assert self._plan is not None
+        now = time.monotonic()
+        even = discovery.partitions == self._spread and now - self._spread_at < EVEN_OUT_EVERY_S
+        ids = {topic.topic: topic.topic_ids for topic in discovery.topics if any(topic.topic_ids)}
+        if not even:
+            self._demands = {one: self._demands[one] for one in discovery.partitions if one in self._demands}
+            self._wanted = await asyncio.to_thread(  # a tenth of a second for 10,000 partitions: leases cannot wait
+                spread,
+                discovery.partitions,
+                tasks_max=self._settings.source.tasks_max,
+                previous=self._plan.slots,
+                weights=weights_of(self._demands),
+            )
+            self._spread, self._spread_at = discovery.partitions, now
+        self._plan.want(self._wanted, ids)
+        self._due.set()
+
+    def _heard(self, report: SlotReport) -> None:
+        """A node says which list one of its slots runs."""
+        for partition, demand in report.demands.items():
+            self._demands[partition] = demand
+        if self._plan is not None:
+            self._plan.heard(report)
+            self._due.set()
+
+    async def _keep_published(self, plan: SlotPlan) -> None:
+        """Publish lists as they change. What could not be written is written before anything newer."""
+        backoff = Backoff(100, 10_000)
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            self._unwritten += plan.due()
+            while self._unwritten:
+                try:
+                    await self._put([pair for record in self._unwritten for pair in encode_slot(record)])
+                except ClusterError as error:
+                    if not error.retriable:
+                        raise
+                    self._publishing = self._warn(self._publishing, f"publish the lists of slots: {error}")
+                    await asyncio.sleep(backoff.next())
+                    continue
+                backoff.reset()
+                self._publishing = None
+                self._unwritten.clear()
+                await self._configs.catch_up()
+                self._changed()
+
+    # -- what else is published
+
+    async def pause(self, paused: Pauses) -> None:
+        """Have every node stop copying what is ``paused``, and nothing else. Raises ClusterError."""
+        await self._put([(pauses.KEY, encode_pauses(paused))])
+
+    async def tell(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        """Publish a command. Raises ClusterError."""
+        await self._put(records)
+
+    async def _keep_session_key(self) -> None:
+        rules = self._settings.worker.session_keys
+        backoff = Backoff(1_000, 60_000)
+        while True:
+            now_ms = time.time_ns() // 1_000_000
+            why = needs_new_key(self._configs.session_key, rules, now_ms)
+            pause = SESSION_KEY_LOOK_S
+            if why is not None:
+                log.debug("%s: a new session key is made: %s", self._flow, why)
+                key = new_session_key(rules, now_ms, secrets.token_bytes)
+                try:
+                    await self._put([(SESSION_KEY, encode_session_key(key))])
+                    await self._configs.catch_up()
+                    backoff.reset()
+                except ClusterError as error:
+                    if not error.retriable:
+                        raise
+                    log.info("%s: the session key could not be written: %s", self._flow, error)
+                    pause = backoff.next()
+            await asyncio.sleep(pause)
+
+    async def _put(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        async with self._writing:
+            await self._writer.put(records)
+
+    def look_now(self) -> None:
+        """Look for topics, configurations and ACLs now."""
+        self._discovery.look_now()
+        self._syncs.look_now()
 
     # -- what is shown
 
     @property
-    def emitted(self) -> int:
-        """Heartbeats written."""
-        return self._heartbeat.emitted if self._heartbeat is not None else 0
+    def topics(self) -> tuple[ReplicatedTopic, ...]:
+        """Every replicated topic."""
+        return self._discovery.latest.topics if self._discovery.latest is not None else ()
 
     @property
-    def groups(self) -> Iterable[GroupStatus]:
-        """The source's consumer groups."""
-        return self._checkpoint.groups() if self._checkpoint is not None else ()
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """Every source partition that can be copied."""
+        return self._discovery.latest.partitions if self._discovery.latest is not None else ()
 
     @property
-    def group_reasons(self) -> tuple[str, ...]:
-        """Why there are none, or why they are not quite what they should be."""
-        return self._checkpoint.group_reasons if self._checkpoint is not None else ()
+    def moving(self) -> frozenset[TopicPartition]:
+        """Partitions that were taken from a slot and wait for the next."""
+        return self._plan.moving if self._plan is not None else frozenset()
 
-    def tasks(self) -> tuple[TaskStatus, ...]:
-        """All tasks, those that copy first."""
-        others = [task.status() for task in (self._checkpoint, self._heartbeat) if task is not None]
-        return (*(self._source.tasks() if self._source is not None else ()), *others)
+    def confirmed(self, slot: int) -> bool:
+        """Whether the node that runs the slot has said that it runs its newest list."""
+        return self._plan is not None and self._plan.confirmed(slot)
 
-    def topics(self) -> tuple[TopicStatus, ...]:
-        """All replicated topics."""
-        return self._source.topics() if self._source is not None else ()
-
-    def state(self, tasks: Iterable[TaskStatus], topics: Iterable[TopicStatus]) -> TaskState:
-        """The state of the whole, when its tasks and topics are these."""
-        if self._source is not None and self._source.trouble is not None:
-            return TaskState.WAITING
-        return worst([*(task.state for task in tasks), *(topic.state for topic in topics)])
+    @property
+    def trouble(self) -> str | None:
+        """What keeps the flow as a whole from being led, None when nothing does."""
+        return self._discovery.trouble if self._settings.enabled else None
 
     def reasons(self) -> list[str]:
-        """One sentence for each thing that keeps the tasks from their work, or that a person should know."""
-        found: list[str] = []
-        for task in (self._source, self._checkpoint, self._heartbeat):
-            if task is not None:
-                found += [] if task.trouble is None else [task.trouble]
-                found += task.warnings if not isinstance(task, HeartbeatTask) else []
-        return found
+        """One sentence for each thing that is wrong, or that a person should know."""
+        found = [self.trouble, self._publishing, self._writer.warning]
+        return [*(one for one in found if one is not None), *self._syncs.warnings]
+
+    def _warn(self, before: str | None, sentence: str) -> str:
+        if sentence != before:
+            log.warning("%s: %s", self._flow, sentence)
+        return sentence
+
+
+def flow_tasks(
+    lists: Mapping[int, SlotRecord], lasting: Sequence[TaskId], weights: Mapping[int, int]
+) -> dict[TaskId, int]:
+    """What a flow's nodes share out, with weights: its slots that have something to copy, and its ``lasting`` tasks."""
+    tasks = {
+        TaskId(TaskKind.SOURCE, slot): weights.get(slot, WEIGHT * len(record.partitions))
+        for slot, record in lists.items()
+        if record.partitions
+    }
+    return tasks | {task: WEIGHT if task.kind is TaskKind.CHECKPOINT else 1 for task in lasting}

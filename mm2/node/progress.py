@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from mm2.core.exact_offset_records import UNKNOWN_IDS, TopicIds
@@ -37,6 +37,19 @@ class ReplicatedTopic:
     partitions: int
     error: str | None = None
     topic_ids: TopicIds = UNKNOWN_IDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """Who runs a partition, and how it is there."""
+
+    state: TaskState
+    error: str | None = None
+    slot: int | None = None
+    node: str = ""
+
+
+NOWHERE = Where(state=TaskState.WAITING)
 
 
 class FlowProgress:
@@ -89,46 +102,61 @@ class FlowProgress:
         return tuple(BatchCount(path=p, reason=r, batches=n) for (p, r), n in sorted(sums.items()))
 
     def topics(
-        self, replicated: Iterable[ReplicatedTopic], states: Mapping[TopicPartition, tuple[TaskState, str | None]]
+        self, replicated: Iterable[ReplicatedTopic], where: Mapping[TopicPartition, Where]
     ) -> tuple[TopicStatus, ...]:
-        """All replicated topics. ``states`` says how it is with each partition that runs in a lane now; the others
-        wait."""
-        return tuple(self._topic(topic, states) for topic in replicated)
+        """All of these topics. ``where`` says of each partition who runs it, and how it is there; the others wait."""
+        return tuple(
+            self._topic(topic, [TopicPartition(topic.topic, number) for number in range(topic.partitions)], where)
+            for topic in replicated
+        )
+
+    def share(
+        self,
+        partitions: Iterable[TopicPartition],
+        remote_name: Callable[[str], str],
+        where: Mapping[TopicPartition, Where],
+    ) -> tuple[TopicStatus, ...]:
+        """The topics of these partitions, with no others in them."""
+        by_topic: dict[str, list[TopicPartition]] = {}
+        for one in sorted(partitions):
+            by_topic.setdefault(one.topic, []).append(one)
+        return tuple(
+            self._topic(
+                ReplicatedTopic(topic=topic, remote_topic=remote_name(topic), partitions=len(found)), found, where
+            )
+            for topic, found in by_topic.items()
+        )
 
     def _topic(
-        self, topic: ReplicatedTopic, states: Mapping[TopicPartition, tuple[TaskState, str | None]]
+        self, topic: ReplicatedTopic, partitions: Iterable[TopicPartition], where: Mapping[TopicPartition, Where]
     ) -> TopicStatus:
-        partitions = tuple(
-            self._partition(
-                TopicPartition(topic.topic, number),
-                *states.get(TopicPartition(topic.topic, number), (TaskState.WAITING, None)),
-            )
-            for number in range(topic.partitions)
-        )
+        found = tuple(self._partition(one, where.get(one, NOWHERE)) for one in partitions)
         return TopicStatus(
             topic=topic.topic,
             remote_topic=topic.remote_topic,
-            state=TaskState.FAILED if topic.error else worst(p.state for p in partitions),
+            state=TaskState.FAILED if topic.error else worst(p.state for p in found),
             error=topic.error,
-            partitions=partitions,
+            partitions=found,
         )
 
-    def _partition(self, key: TopicPartition, state: TaskState, error: str | None) -> PartitionStatus:
+    def _partition(self, key: TopicPartition, where: Where) -> PartitionStatus:
         last = self._partitions.get(key)
         records, size, latency_sum, latency_count, age_sum, age_count = self._totals.get(key, 6)
         known = last is not None and last.position >= 0 and last.end_offset >= 0
         return PartitionStatus(
             partition=key.partition,
-            state=state,
+            state=where.state,
             position=last.position if last else -1,
             end_offset=last.end_offset if last else -1,
             lag_records=max(0, last.end_offset - last.position) if last and known else 0,
             lag_seconds=last.lag_seconds if last else 0.0,
-            error=error,
+            error=where.error,
             records_total=int(records),
             bytes_total=int(size),
             latency_sum=latency_sum,
             latency_count=int(latency_count),
             age_sum=age_sum,
             age_count=int(age_count),
+            slot=where.slot,
+            node=where.node,
         )

@@ -12,9 +12,9 @@ from mm2.core.internal_topics import Side, offset_syncs
 from mm2.core.lease import ExactOffsetsLease, OffsetsLease, OffsetSyncsLease, PartitionLease, SlotLease
 from mm2.core.made_anew import remote_made_anew, source_made_anew
 from mm2.core.names import TopicPartition
+from mm2.core.slot_records import SlotRecord
 from mm2.kafka.admin import ClusterAdmin
 from mm2.node.newest_segments import NewestSegment, NewestSegments
-from mm2.node.remote_topics import Discovery
 from mm2.node.source_offsets import SourceOffsets
 from mm2.node.translation import EXACT
 
@@ -22,18 +22,17 @@ log = logging.getLogger(__name__)
 
 
 class SlotLeases:
-    """Builds leases from what is stored and what discovery found.
+    """Builds leases from what is stored and what the leader published.
 
     (A) A stored offset is given only with the topic it speaks of. It is void when the exact offsets were written of a
         topic of another id, or when the topic's id changed while this node looked and no beginning was stored since.
         (Without exact offsets nothing remembers an id from one node to the next.)
     """
 
-    def __init__(self, settings: FlowSettings, target: ClusterAdmin, offsets: SourceOffsets, *, epoch: int) -> None:
+    def __init__(self, settings: FlowSettings, target: ClusterAdmin, offsets: SourceOffsets) -> None:
         self._settings = settings
         self._flow = settings.flow
         self._offsets = offsets
-        self._epoch = epoch
         self._segments = NewestSegments(settings, target) if settings.own.offset_translation == EXACT else None
         self._topic_ids: dict[str, TopicIds] = {}
         self._void: dict[TopicPartition, int] = {}  # void until more beginnings than these were stored
@@ -45,24 +44,25 @@ class SlotLeases:
         trouble = self._segments.trouble if self._segments is not None else None
         return self._found_anew + ([] if trouble is None else [trouble])
 
-    def discovered(self, discovery: Discovery) -> set[str]:
-        """A round of discovery is over; returns the topics that are others of the same name now."""
+    def told(self, record: SlotRecord) -> set[str]:
+        """The leader published a list, with the ids of its topics; returns the topics that are others of the same name
+        now."""
         changed = set()
-        for topic in discovery.topics:
-            before, now = self._topic_ids.get(topic.topic, UNKNOWN_IDS), topic.topic_ids
+        for topic, now in record.topic_ids.items():
+            before = self._topic_ids.get(topic, UNKNOWN_IDS)
             if now == before:
                 continue
-            self._topic_ids[topic.topic] = now.completed_by(before)
+            self._topic_ids[topic] = now.completed_by(before)
             if now.may_be(before):
                 continue
-            changed.add(topic.topic)
+            changed.add(topic)
             if not TopicIds(source=now.source).may_be(before):
-                self._warn(source_made_anew(topic.topic, self._flow.source))
-                for number in range(topic.partitions):
-                    partition = TopicPartition(topic.topic, number)
-                    self._void[partition] = self._offsets.beginnings(partition)
+                self._warn(source_made_anew(topic, self._flow.source))
+                for partition in record.partitions:
+                    if partition.topic == topic:
+                        self._void[partition] = self._offsets.beginnings(partition)
             else:
-                self._warn(remote_made_anew(topic.remote_topic, self._flow.target))
+                self._warn(remote_made_anew(self._remote_topic(topic), self._flow.target))
         return changed
 
     async def refresh(self) -> None:
@@ -71,13 +71,15 @@ class SlotLeases:
         if self._segments is not None:
             await self._segments.refresh()
 
-    def lease(self, slot: int, partitions: Iterable[TopicPartition], *, restart: int, drain: bool) -> SlotLease:
+    def lease(
+        self, slot: int, partitions: Iterable[TopicPartition], *, epoch: int, restart: int, drain: bool
+    ) -> SlotLease:
         """By what was read at the last `refresh`."""
         clients, settings = self._settings.clients, self._settings
         return SlotLease(
             flow=self._flow,
             slot=slot,
-            epoch=self._epoch,
+            epoch=epoch,
             restart=restart,
             source=clients.of(ClientRole.REPLICATION_CONSUMER, slot),
             fetch=clients.fetch,
@@ -98,7 +100,7 @@ class SlotLeases:
     def _partition(self, partition: TopicPartition) -> PartitionLease:
         ids = self._topic_ids.get(partition.topic, UNKNOWN_IDS)
         segment = self._segments.of(partition) if self._segments is not None else None
-        remote_topic = self._settings.policy.format_remote_topic(self._flow.source, partition.topic)
+        remote_topic = self._remote_topic(partition.topic)
         made_anew = self._is_void(partition, ids, segment)
         if made_anew:
             self._warn(source_made_anew(partition.topic, self._flow.source))
@@ -113,6 +115,9 @@ class SlotLeases:
             made_anew=made_anew,
             last_segment=segment.text if segment is not None else None,
         )
+
+    def _remote_topic(self, topic: str) -> str:
+        return self._settings.policy.format_remote_topic(self._flow.source, topic)
 
     def _is_void(self, partition: TopicPartition, ids: TopicIds, segment: NewestSegment | None) -> bool:
         """Whether the stored offset is that of a topic that is gone."""

@@ -8,7 +8,6 @@ import logging
 import os
 import secrets
 import shutil
-import socket
 import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from mm2.node.desk import Desk
 from mm2.node.engine_process import EngineProcess, spark_settings
 from mm2.node.flow import FlowRunner
 from mm2.node.lanes import LaneBoard
+from mm2.node.node_identity import NodeIdentity
 from mm2.node.published import FlowStatus, NodeStatus
 from mm2.node.shared_remote_topics import shared_remote_topics
 
@@ -31,6 +31,10 @@ log = logging.getLogger("mm2.node")
 
 PUBLISH_EVERY_S = 1.0
 """How old what the node shows may be; lanes report as often."""
+
+LEAVING_SHARE = 0.7
+"""Of the time to drain: for handing tasks to other nodes, one after the other. What they do not take in time is drained
+in the rest."""
 
 WATCH_EVERY_S = 1.0
 """How often leases are checked for expiry: a fifteenth of the lease time."""
@@ -43,24 +47,23 @@ class Node:
     What must survive lives in Kafka; a node leaves nothing behind but what it replicated.
     """
 
-    def __init__(self, settings: NodeSettings, version: str) -> None:
+    def __init__(self, settings: NodeSettings, identity: NodeIdentity) -> None:
         self._settings = settings
-        self._version = version
+        self._identity = identity
         self._started_at = time.time()
-        self.node_id = f"{socket.gethostname()}:{os.getpid()}"
         lanes = settings.own.lanes or os.cpu_count() or 1
         self._temp_dir = Path(tempfile.mkdtemp(prefix="mm2-node-"))
         buffer_bytes = settings.own.lane_buffer_bytes
         board = LaneBoard(lanes=lanes, buffer_bytes=buffer_bytes, new_secret=lambda: secrets.token_hex(16))
         self.desk = Desk(board, capacity=lanes)
         self._engine: EngineProcess | None = None
-        self.flows = [FlowRunner(flow, self.node_id, self.desk) for flow in settings.flows]
+        self.flows = [FlowRunner(flow, identity, self.desk) for flow in settings.flows]
         self._tasks: list[asyncio.Task[None]] = []
         self._shared: Mapping[Flow, str] = {}
         self.published = self._status()
 
     async def start(self, lease_url: str) -> None:
-        """Start everything and return; it goes on in tasks of its own. ``lease_url``: where ``desk`` is served."""
+        """Start everything and return; it goes on in tasks of its own. ``lease_url``: where lanes reach ``desk``."""
         self.desk.url = lease_url
         self._spawn(self._keep(self._watch_leases, WATCH_EVERY_S), "watch leases")
         self._spawn(self._keep(self._publish, PUBLISH_EVERY_S), "publish")
@@ -76,6 +79,7 @@ class Node:
                 on_lost=self._engine_lost,
             )
             self._spawn(self._engine.run(), "engine")
+            self.desk.board.keep_warm(1)
 
     async def until(self, condition: Callable[[NodeStatus], bool], within: float) -> bool:
         """Wait until the published state is as wanted; False when that took longer than ``within`` seconds."""
@@ -115,18 +119,24 @@ class Node:
             trouble = "the Spark engine is starting"  # its process runs, Spark has not said so yet
         flows = [self._with_trouble(flow.status(), trouble) for flow in self.flows]
         return NodeStatus(
-            node_id=self.node_id,
-            version=self._version,
+            node_id=self._identity.node_id,
+            version=self._identity.version,
             started_at=self._started_at,
             flows=tuple(self._with_shared_topics(flows)),
             spark_ui=engine.spark_ui if engine else None,
         )
 
     async def drain(self, within: float) -> bool:
-        """Stop fetching, wait until everything in flight is acknowledged and stored, leave the groups.
+        """Let the other nodes take over what they can, stop fetching, wait until everything in flight is acknowledged
+        and stored.
 
         False when that took longer than ``within`` seconds: what was not stored is copied again by the next run.
         """
+        began = time.monotonic()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within * LEAVING_SHARE):
+                await asyncio.gather(*(flow.leave() for flow in self.flows))
+        within -= time.monotonic() - began
         for flow in self.flows:
             flow.drain()
         self.desk.board.drain()

@@ -16,6 +16,7 @@ from mm2.kafka.admin import ClusterAdmin
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.cluster import Cluster
 from mm2.kafka.errors import ClusterError
+from mm2.node.alarm import Alarm
 from mm2.node.discovery import TopicDiscovery
 from mm2.node.topic_acl_sync import TopicAclSync
 from mm2.node.topic_config_sync import TopicConfigSync
@@ -44,6 +45,7 @@ class TopicSyncs:
         self._flow = settings.flow
         self._discovery = discovery
         self._warnings: dict[str, list[str]] = {}
+        self._alarms: list[Alarm] = []
         self._syncs: list[tuple[str, TopicSync, int]] = []
         keys = settings.source
         if keys.sync_topic_configs_enabled and keys.sync_topic_configs_interval_seconds >= 0:
@@ -58,6 +60,11 @@ class TopicSyncs:
         """What the last rounds could not do."""
         return [warning for warnings in self._warnings.values() for warning in warnings]
 
+    def look_now(self) -> None:
+        """Begin the next round of each now, not at the end of its interval."""
+        for alarm in self._alarms:
+            alarm.ring()
+
     async def run(self) -> None:
         """Each at once when there are remote topics, then every interval, until cancelled."""
         await self._discovery.wait()
@@ -66,6 +73,8 @@ class TopicSyncs:
                 group.create_task(self._keep(what, sync, interval), name=f"{self._flow} {what}")
 
     async def _keep(self, what: str, sync: TopicSync, interval: int) -> None:
+        alarm = Alarm()
+        self._alarms.append(alarm)
         backoff = Backoff(1_000, 60_000)  # after a failure sooner than the interval, which is ten minutes by default
         while True:
             pause = float(interval)
@@ -82,4 +91,4 @@ class TopicSyncs:
                 if warning not in self._warnings.get(what, ()):
                     log.warning("%s: %s", self._flow, warning)
             self._warnings[what] = warnings
-            await asyncio.sleep(pause)
+            await alarm.sleep(pause)

@@ -15,6 +15,8 @@ JAVA_DEFAULT = "http://:8083"
 
 EVERY_INTERFACE = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 names of the wildcard, nothing is bound here
 
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
 _LISTENER = re.compile(
     r"(?P<scheme>[^:]*)://(?:\[(?P<ipv6>[0-9a-zA-Z:.%]+)\]|(?P<host>[0-9a-zA-Z\-._]*)):(?P<port>\d+)/?"
 )

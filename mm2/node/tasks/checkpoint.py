@@ -19,6 +19,7 @@ from mm2.kafka.backoff import Backoff
 from mm2.kafka.cluster import Cluster
 from mm2.kafka.control_producer import ControlProducer
 from mm2.kafka.errors import ClusterError
+from mm2.node.alarm import Alarm
 from mm2.node.checkpoint_log import CheckpointLog
 from mm2.node.checkpoint_rounds import CheckpointRounds, about_some
 from mm2.node.checkpoint_tally import CheckpointTally
@@ -74,6 +75,7 @@ class CheckpointTask:
         self._book = GroupBook(place=lambda topic: remote_name(settings, topic), syncs=self._syncs)
         self._finder = GroupFinder(settings, self._book)
         self._found = asyncio.Event()
+        self._alarm = Alarm()
         self._translation: FlowTranslation | None = None
         self._producer: ControlProducer | None = None
         self._group_sync: GroupOffsetSync | None = None
@@ -127,6 +129,10 @@ class CheckpointTask:
             state=state if self._failed is None else TaskState.FAILED,
             error=self.trouble,
         )
+
+    def look_now(self) -> None:
+        """Look for groups now, not at the end of the interval."""
+        self._alarm.ring()
 
     def drain(self) -> None:
         """Change nothing any more: the node is being drained."""
@@ -245,7 +251,7 @@ class CheckpointTask:
                 self._tally.keep(frozenset(self._finder.chosen or ()))
                 self._found.set()
                 backoff.reset()
-                await asyncio.sleep(again)
+                await self._alarm.sleep(again)
 
     # -- checkpoints
 

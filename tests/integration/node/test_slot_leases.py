@@ -18,10 +18,9 @@ from mm2.core.connect_offsets import SourceKey, encode_key, encode_offset
 from mm2.core.exact_offset_records import CopiedRange, Reach, Segment, TopicIds
 from mm2.core.lease import PartitionLease, SlotLease
 from mm2.core.names import TopicPartition
+from mm2.core.slot_records import SlotRecord
 from mm2.kafka.admin import ClusterAdmin
 from mm2.kafka.cluster import Cluster
-from mm2.node.progress import ReplicatedTopic
-from mm2.node.remote_topics import Discovery
 from mm2.node.slot_leases import SlotLeases
 from mm2.node.source_offsets import SourceOffsets
 from tests.lab import scratch
@@ -76,13 +75,14 @@ class Given:
         producer.produce(topic, key=key, value=value, partition=0)
         assert producer.flush(30) == 0
 
-    def discovered(self, ids: TopicIds) -> set[str]:
-        topic = ReplicatedTopic(topic=TP.topic, remote_topic="remote", partitions=1, topic_ids=ids)
-        return self.leases.discovered(Discovery(topics=(topic,), partitions=(TP,)))
+    def told(self, ids: TopicIds) -> set[str]:
+        return self.leases.told(
+            SlotRecord(slot=0, epoch=1, version=0, partitions=frozenset({TP}), topic_ids={TP.topic: ids})
+        )
 
     async def lease(self) -> tuple[SlotLease, PartitionLease]:
         await self.leases.refresh()
-        lease = self.leases.lease(0, [TP], restart=0, drain=False)
+        lease = self.leases.lease(0, [TP], epoch=1, restart=0, drain=False)
         return lease, lease.partitions[0]
 
 
@@ -98,8 +98,8 @@ async def leases(target: KafkaCluster, **own: str) -> AsyncIterator[Given]:
     target.create_topic(f"mm2-offsets.{a}.internal", config={"cleanup.policy": "compact"})
     async with Cluster(flow.clients.of(ClientRole.SHARED_ADMIN)) as cluster:
         offsets = SourceOffsets(cluster, f"mm2-offsets.{a}.internal", flow.flow, partitions=1)
-        given = Given(target=target, leases=SlotLeases(flow, ClusterAdmin(cluster), offsets, epoch=1), alias=a)
-        given.discovered(OLD)
+        given = Given(target=target, leases=SlotLeases(flow, ClusterAdmin(cluster), offsets), alias=a)
+        given.told(OLD)
         yield given
 
 
@@ -136,8 +136,8 @@ async def test_a_topic_made_anew_while_the_node_runs(cluster_b: KafkaCluster, tr
     async with leases(cluster_b, **{"offset.translation": translation}) as given:
         given.store(99)
         await given.lease()
-        assert given.discovered(OLD) == set()
-        assert given.discovered(NEW) == {"orders"}
+        assert given.told(OLD) == set()
+        assert given.told(NEW) == {"orders"}
         given.store(119)  # by the lane, of the old topic, before it noticed
         lease, partition = await given.lease()
         assert (lease.exact_offsets is None) is (translation == "compatible")
@@ -159,7 +159,7 @@ async def test_a_remote_topic_made_anew(cluster_b: KafkaCluster) -> None:
         (warning,) = given.leases.warnings
         assert MADE_ANEW in warning
         assert warning.startswith("remote topic ")
-        assert given.discovered(ELSEWHERE) == {"orders"}
+        assert given.told(ELSEWHERE) == {"orders"}
 
 
 @pytest.mark.parametrize(("partitions", "policy"), [(1, "delete"), (2, "compact")])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from uuid import UUID
 
 import pytest
 
+from mm2.core.exact_offset_records import TopicIds
 from mm2.core.formats import FormatError
 from mm2.core.names import TopicPartition
 from mm2.core.slot_records import SlotBook, SlotRecord, decode_slot, encode_slot, is_slot_key
@@ -23,11 +25,13 @@ def take(book: SlotBook, record: SlotRecord, *, part_bytes: int = 1_000) -> list
 
 
 def test_what_is_written() -> None:
-    record = SlotRecord(slot=3, epoch=7, version=2, partitions=SOME)
+    ids = {"orders": TopicIds(UUID(int=1), None)}
+    record = SlotRecord(slot=3, epoch=7, version=2, partitions=SOME, topic_ids=ids)
     assert encode_slot(record) == [
         (
             b"mm2-slots-3",
-            '{"epoch":7,"version":2,"part":0,"parts":1,"partitions":{"orders":[0,2],"änderungen":[1]}}'.encode(),
+            '{"epoch":7,"version":2,"part":0,"parts":1,"partitions":{"orders":[0,2],"änderungen":[1]},'
+            '"ids":{"orders":["00000000-0000-0000-0000-000000000001",null]}}'.encode(),
         )
     ]
     assert decode_slot(*encode_slot(record)[0]).record == record

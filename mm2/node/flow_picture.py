@@ -1,0 +1,176 @@
+"""One flow as its node shows it, put together from what its parts know."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from mm2.config.agreement import differ
+from mm2.config.settings import FlowSettings
+from mm2.core.coverage import Coverage, coverage
+from mm2.core.lease import TaskState
+from mm2.core.names import TopicPartition
+from mm2.core.placement import Placement
+from mm2.core.tasks import TaskId, TaskKind
+from mm2.election.protocol import Joined, MemberInfo
+from mm2.node.config_topic import ConfigTopic
+from mm2.node.leadership import Leadership
+from mm2.node.progress import FlowProgress, Where
+from mm2.node.published import CoverageStatus, MemberStatus, TaskStatus, TopicStatus
+from mm2.node.task_host import TaskHost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowPicture:
+    """The parts of a flow that is a member of its group: ``host`` runs its tasks here, ``leading`` is there where this
+    node leads."""
+
+    settings: FlowSettings
+    node_id: str
+    joined: Joined
+    placement: Placement
+    configs: ConfigTopic
+    host: TaskHost
+    leading: Leadership | None
+    progress: FlowProgress
+
+    def members(self) -> tuple[MemberStatus, ...]:
+        """The nodes of the flow, as of the last round."""
+        return tuple(
+            MemberStatus(
+                node=info.node_id,
+                url=info.url,
+                leads=member_id == self.joined.leader_id,
+                capacity=info.capacity,
+                tasks=tuple(str(task) for task in self.placement.run(member_id)),
+                version=info.version,
+                terms=info.terms,
+            )
+            for member_id, info in sorted(self.joined.members.items(), key=lambda one: (one[1].node_id, one[0]))
+        )
+
+    def tasks(self) -> tuple[TaskStatus, ...]:
+        """The tasks of this node; where it leads, those of others and of nobody too."""
+        own = self.host.tasks()
+        if self.leading is None:
+            return own
+        shown = {task.id for task in own}
+        others = [self._task(task) for task in sorted(self.placement.places) if str(task) not in shown]
+        return (*own, *others)
+
+    def _task(self, task: TaskId) -> TaskStatus:
+        place = self.placement.places[task]
+        given = place.owner is not None and place.next is None
+        return TaskStatus(
+            id=str(task),
+            kind=_KINDS[task.kind],
+            node=place.node if place.owner is not None else "",
+            state=TaskState.RUNNING if given and self._confirmed(task) else TaskState.WAITING,
+            error=None,
+        )
+
+    def _confirmed(self, task: TaskId) -> bool:
+        """Whether the task's node has taken it in."""
+        place = self.placement.places[task]
+        if place.node == self.node_id:
+            return False  # it should be running here, and is not
+        if task.kind is TaskKind.SOURCE:
+            return self.leading is not None and self.leading.confirmed(task.number)
+        return True
+
+    def topics(self) -> tuple[TopicStatus, ...]:
+        """The partitions of this node; where it leads, every replicated topic."""
+        where = self._where()
+        if self.leading is not None:
+            return self.progress.topics(self.leading.topics, where)
+        policy, source = self.settings.policy, self.settings.flow.source
+        own = [partition for partitions in self.host.lists.values() for partition in partitions]
+        return self.progress.share(own, lambda topic: policy.format_remote_topic(source, topic), where)
+
+    def _where(self) -> Mapping[TopicPartition, Where]:
+        found: dict[TopicPartition, Where] = {}
+        states = self.host.states
+        mine = self.host.lists
+        for slot, record in self.configs.slots.records.items():
+            place = self.placement.places.get(TaskId(TaskKind.SOURCE, slot))
+            node = place.node if place is not None and place.owner is not None else ""
+            if slot in mine:
+                continue
+            for partition in record.partitions:
+                found[partition] = Where(state=self._state_elsewhere(slot, partition), slot=slot, node=node)
+        for slot, partitions in mine.items():
+            for partition in partitions:
+                state, error = states.get(partition, (TaskState.WAITING, None))
+                found[partition] = Where(state=state, error=error, slot=slot, node=self.node_id)
+        return found
+
+    def _state_elsewhere(self, slot: int, partition: TopicPartition) -> TaskState:
+        task = TaskId(TaskKind.SOURCE, slot)
+        place = self.placement.places.get(task)
+        if place is None or place.owner is None or place.next is not None or not self._confirmed(task):
+            return TaskState.WAITING
+        return TaskState.PAUSED if self.configs.pauses.covers(partition.topic) else TaskState.RUNNING
+
+    # -- coverage
+
+    def coverage(self, tasks: Iterable[TaskId]) -> Mapping[str, CoverageStatus]:
+        """Whether all is run once: the flow's ``tasks``, and its partitions. Empty where this node does not lead."""
+        if self.leading is None:
+            return {}
+        given = {member: set(held_tasks(info)) for member, info in self.joined.members.items()}
+        for task, place in self.placement.places.items():
+            if place.owner in given:
+                given[place.owner].add(task)
+        found = coverage(tasks, given, moving=self.placement.moving)
+        slots: dict[str, frozenset[TopicPartition]] = {
+            str(slot): record.partitions for slot, record in self.configs.slots.records.items()
+        }
+        partitions = coverage(self.leading.partitions, slots, moving=self.leading.moving)
+        return {"tasks": _counted(found), "partitions": _counted(partitions)}
+
+    # -- what is to be known about nodes
+
+    def about_nodes(self) -> list[str]:
+        """What is wrong with the nodes of the flow."""
+        names = Counter(info.node_id for info in self.joined.members.values())
+        return [
+            f"{count} nodes call themselves {name}: give each a mm2.node.id of its own, or an address"
+            f" (rest.advertised.*) of its own"
+            for name, count in sorted(names.items())
+            if count > 1
+        ] + self._differing()
+
+    def _differing(self) -> list[str]:
+        members: Mapping[str, MemberInfo] = self.joined.members
+        mine = members.get(self.joined.member_id)
+        leader = members.get(self.joined.leader_id)
+        if mine is None or leader is None or not (mine.terms and leader.terms) or not differ(mine.terms, leader.terms):
+            return []
+        return [
+            f"this node's file says something else of the flow than that of node {leader.node_id}, which leads: the"
+            f" leader's file decides what is replicated"
+        ]
+
+
+def held_tasks(info: MemberInfo) -> frozenset[TaskId]:
+    """The tasks a member says it may be running; texts of a later release are left out."""
+    found = set()
+    for text in info.tasks:
+        with contextlib.suppress(ValueError):
+            found.add(TaskId.parse(text))
+    return frozenset(found)
+
+
+_KINDS = {TaskKind.SOURCE: "source", TaskKind.CHECKPOINT: "checkpoint", TaskKind.HEARTBEAT: "heartbeat"}
+
+
+def _counted(found: Coverage[TaskId] | Coverage[TopicPartition]) -> CoverageStatus:
+    return CoverageStatus(
+        covered=found.covered,
+        moving=len(found.moving),
+        uncovered=len(found.uncovered),
+        doubled=len(found.doubled),
+        stray=len(found.stray),
+    )
