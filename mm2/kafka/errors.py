@@ -109,3 +109,11 @@ class NoLeader(BrokerError):
 
     def __reduce__(self) -> tuple[type[BrokerError], tuple[object, ...]]:
         return type(self), (self.partition, self.code)
+
+
+def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """One error of those that came together: tasks of a group end with it."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

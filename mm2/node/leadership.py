@@ -90,13 +90,15 @@ class Leadership:
         self._due = asyncio.Event()
         self._publishing: str | None = None
 
-    async def run(self) -> None:
-        """Lead until cancelled. Raises ClusterError: Fenced when another node leads, and what waiting does not heal."""
+    async def run(self, on_ready: Callable[[], None]) -> None:
+        """Lead until cancelled; ``on_ready`` is called when it has begun. Raises (groups of) ClusterErrors: Fenced when
+        another node leads, and what waiting does not heal."""
         await self._writer.begin()
         await self._configs.catch_up()
         epoch = self._configs.slots.epoch_of_next_leader(self._generation)
         self._plan = SlotPlan(self._configs.slots, epoch)
         self._plan.owned(self._owners)
+        on_ready()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep_session_key(), name=f"{self._flow} session key")
             tasks.create_task(self._keep_published(self._plan), name=f"{self._flow} publish")

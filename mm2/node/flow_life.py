@@ -1,0 +1,348 @@
+"""A flow on a node from connecting to its clusters until that connection is given up: a member of the flow's group,
+which runs the tasks it is given, and leads while it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from mm2.config.flow_clients import ClientRole
+from mm2.config.settings import FlowSettings
+from mm2.core.commands import Refresh, RestartTask
+from mm2.core.placement import Member, Placement
+from mm2.core.placement_round import place
+from mm2.core.plugins import PluginError
+from mm2.core.tasks import TaskId
+from mm2.election.kafka_group import GroupSettings, KafkaGroup
+from mm2.election.protocol import Election, HeldByOther, Joined, Json, Lost, MemberInfo, Membership
+from mm2.kafka.backoff import Backoff
+from mm2.kafka.cluster import Cluster
+from mm2.kafka.control_producer import ControlProducer
+from mm2.kafka.errors import ClusterError, first_error
+from mm2.node.alarm import Alarm
+from mm2.node.config_topic import ConfigTopic
+from mm2.node.desk import Desk
+from mm2.node.flow_memory import FlowMemory
+from mm2.node.flow_picture import held_tasks
+from mm2.node.leadership import Leadership, flow_tasks
+from mm2.node.node_identity import NodeIdentity
+from mm2.node.slot_host import SlotHost
+from mm2.node.slot_leases import SlotLeases
+from mm2.node.slot_reports import SlotReporter
+from mm2.node.task_host import TaskHost, lasting_tasks
+from mm2.node.worker_topics import WorkerTopics
+
+log = logging.getLogger(__name__)
+
+RETRY_FIRST_MS = 1_000
+RETRY_LONGEST_MS = 10_000
+"""Who leads and cannot tries again after one second, then more rarely: somebody may be repairing what it is."""
+
+REVIEW_EVERY_S = 1.0
+"""How often a leader looks whether another round is due, beside looking when something happened."""
+
+
+class FlowLife:
+    """Invariants: (A) a task of the flow runs here only while the leader's answer says so (`TaskHost`). (B) a node
+    begins to lead only while it is the leader of its generation. (C) nothing that goes wrong in leading ends the tasks.
+    """
+
+    def __init__(
+        self, settings: FlowSettings, identity: NodeIdentity, desk: Desk, memory: FlowMemory, *, leaving: bool
+    ) -> None:
+        self._settings = settings
+        self._flow = settings.flow
+        self._identity = identity
+        self._desk = desk
+        self._memory = memory
+        self._leaving = leaving
+        self._election: Election | None = None
+        self._source: Cluster | None = None
+        self._target: Cluster | None = None
+        self._offered = 0
+        self._review = Alarm()
+        self.membership: Membership | None = None
+        self.leadership: Leadership | None = None
+        self.trouble: str | None = None
+
+    @property
+    def joined(self) -> Joined | None:
+        """The round we are part of; None while we are in none."""
+        return self.membership if isinstance(self.membership, Joined) else None
+
+    # -- from beginning to end
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[None]:
+        """Connect, make topics, read what was published, begin to join. Raises ClusterError."""
+        settings, clients = self._settings, self._settings.clients
+        async with AsyncExitStack() as stack:
+
+            async def cluster(role: ClientRole) -> Cluster:
+                return await stack.enter_async_context(Cluster(clients.of(role)))
+
+            target = self._target = await cluster(ClientRole.SHARED_ADMIN)
+            self._source = await cluster(ClientRole.REPLICATION_SOURCE_ADMIN)
+            await target.metadata(())  # a target that is away is said at once, not after admin.timeout.ms
+            topics = await WorkerTopics.ensure(settings, target)
+            self.configs = ConfigTopic(settings, target, on_change=self._published, on_command=self._commanded)
+            await self.configs.read_to_end()
+            statuses = await cluster(ClientRole.STATUSES)
+            producer = await stack.enter_async_context(
+                ControlProducer(statuses, purpose=settings.storage.statuses.name)
+            )
+            self._slots = self._slot_host(target, topics, producer) if settings.enabled else None
+            self.host = TaskHost(
+                settings,
+                slots=self._slots,
+                offsets_partitions=topics.source_offsets.partitions,
+                node_id=self._identity.node_id,
+                tally=self._memory.tally,
+                changed=self._tell,
+            )
+            self.host.pause(self.configs.pauses)
+            member = await cluster(ClientRole.GROUP_MEMBER)
+            self._offered = self._capacity()
+            self._election = await stack.enter_async_context(self._make_election(member))
+            yield
+
+    def _slot_host(self, target: Cluster, topics: WorkerTopics, producer: ControlProducer) -> SlotHost:
+        return SlotHost(
+            self._settings,
+            desk=self._desk,
+            leases=SlotLeases(self._settings, self._settings.admin_class(target), topics.source_offsets),
+            configs=self.configs,
+            reporter=SlotReporter(self._settings, producer, topics.status_partitions),
+            progress=self._memory.progress,
+            node_id=self._identity.node_id,
+            let_go=lambda slot: self.host.slot_let_go(slot),
+        )
+
+    def _make_election(self, cluster: Cluster) -> Election:
+        worker = self._settings.worker
+        group = GroupSettings(
+            group_id=worker.group_id,
+            session_timeout_ms=worker.session_timeout_ms,
+            heartbeat_interval_ms=worker.heartbeat_interval_ms,
+            rebalance_timeout_ms=worker.rebalance_timeout_ms,
+        )
+        return KafkaGroup(cluster, group, self._info(), self._assign)
+
+    async def run(self) -> None:
+        """Take part until cancelled, once `connected`. Raises a group of errors that waiting does not heal."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.configs.follow(), name=f"{self._flow} configs")
+            if self._slots is not None:
+                group.create_task(self._slots.run(), name=f"{self._flow} slots")
+            group.create_task(self._keep_reviewing(), name=f"{self._flow} review")
+            await self._follow()
+
+    async def _follow(self) -> None:
+        """Do what each round says, and lead while it says so."""
+        assert self._election is not None
+        leading: asyncio.Task[None] | None = None
+        try:
+            async for membership in self._election.events():
+                self._show(membership)
+                leads = isinstance(membership, Joined) and membership.is_leader
+                if leading is not None and not leads:
+                    log.warning("%s: this node no longer leads", self._flow)
+                    await _ended(leading)
+                    leading, self.trouble = None, None
+                if isinstance(membership, Joined):
+                    self._take(membership)
+                    if leads and leading is None:
+                        leading = asyncio.create_task(self._lead(self._election), name=f"{self._flow} lead")
+                else:
+                    self.host.lost()
+        finally:
+            self.membership = None
+            if leading is not None:
+                await _ended(leading)
+
+    def _show(self, membership: Membership) -> None:
+        before, self.membership = self.membership, membership
+        match membership:
+            case Joined(generation=generation):
+                who = "this node" if membership.is_leader else f"node {membership.leader_node}"
+                nodes = f", {len(membership.members)} nodes" if len(membership.members) > 1 else ""
+                log.info("%s: %s leads, generation %d%s", self._flow, who, generation, nodes)
+            case Lost(reason=reason) | HeldByOther(reason=reason) if before is not None:
+                log.warning("%s: %s", self._flow, reason)
+            case _:
+                log.info("%s: %s", self._flow, membership.reason)
+        self._desk.wake()
+
+    def _take(self, joined: Joined) -> None:
+        """The answer of a round."""
+        placement = Placement.from_json(joined.assignment)
+        if placement is None:
+            log.warning("%s: the leader's answer is no placement: does it run another version?", self._flow)
+            return
+        self._memory.placement = placement
+        self.host.take(placement, joined.member_id)
+        if self.leadership is not None:
+            self.leadership.placed(placement)
+        if len(joined.members) > 1:
+            self._desk.keep_warm()
+        if self._capacity() != self._offered:
+            self._tell()
+        elif self._election is not None:
+            self._election.update(self._info(), quiet=True)
+        self._hurry()
+        self._desk.wake()
+
+    # -- what this node says of itself
+
+    async def leave(self) -> None:
+        """Give all tasks to the other nodes and return when nothing runs here any more; at once where there is no other
+        node to take them. The caller bounds the wait."""
+        self._leaving = True
+        if self._others_offer():
+            log.info("%s: the other nodes take over", self._flow)
+            self._tell()
+            while self.host.holds and self._others_offer():
+                await self._desk.changed(REVIEW_EVERY_S)
+
+    def _others_offer(self) -> bool:
+        """Whether another node could take over."""
+        joined = self.joined
+        return joined is not None and any(
+            info.capacity > 0 for member, info in joined.members.items() if member != joined.member_id
+        )
+
+    def _capacity(self) -> int:
+        """The lanes on offer: none while the node leaves, or while no lane runs that could begin at once and others do
+        the work, or it is not known yet whether they do."""
+        ready = not self._settings.enabled or self._desk.ready
+        alone = self.joined is not None and not self._others_offer()
+        return self._desk.capacity if not self._leaving and (ready or alone) else 0
+
+    def _info(self) -> MemberInfo:
+        return MemberInfo(
+            node_id=self._identity.node_id,
+            url=self._identity.url,
+            capacity=self._offered if not self._leaving else 0,
+            tasks=tuple(sorted(str(task) for task in self.host.holds)),
+            epoch=self.host.epoch,
+            terms=self._identity.terms.get(self._flow, ""),
+            version=self._identity.version,
+        )
+
+    def _tell(self) -> None:
+        """A task was let go, or this node offers more or less than before: the leader waits to hear of it."""
+        self._offered = self._capacity()
+        if self._election is not None:
+            self._election.update(self._info())
+        self._desk.wake()
+
+    # -- leading
+
+    def _assign(self, generation: int, infos: Mapping[str, MemberInfo]) -> dict[str, Json]:
+        """One round, decided by this node. Everybody gets the whole placement."""
+        self._memory.placement = self._place(generation, infos)
+        answer: Json = self._memory.placement.to_json()
+        return dict.fromkeys(infos, answer)
+
+    def _place(self, generation: int, infos: Mapping[str, MemberInfo]) -> Placement:
+        members = {
+            member: Member(node=info.node_id, capacity=info.capacity, holds=held_tasks(info), epoch=info.epoch)
+            for member, info in infos.items()
+        }
+        return place(
+            self.tasks(),
+            members,
+            before=self._memory.placement,
+            epoch=generation,
+            now_ms=time.time_ns() // 1_000_000,
+            delay_ms=self._settings.worker.scheduled_rebalance_max_delay_ms,
+            salt=str(self._flow),
+        )
+
+    def tasks(self) -> dict[TaskId, int]:
+        """What the flow's nodes share out, with weights, as far as this node knows."""
+        lists = self.configs.slots.records if self._settings.enabled else {}
+        weights = self.leadership.weights() if self.leadership is not None else {}
+        return flow_tasks(lists, lasting_tasks(self._settings), weights)
+
+    async def _lead(self, election: Election) -> None:
+        """Lead until cancelled, through everything that can be waited out."""
+        assert self._source is not None and self._target is not None
+        backoff = Backoff(RETRY_FIRST_MS, RETRY_LONGEST_MS)
+        while isinstance(joined := election.membership, Joined) and joined.is_leader:
+            leadership = self.leadership = Leadership(
+                self._settings,
+                generation=joined.generation,
+                source=self._source,
+                target=self._target,
+                configs=self.configs,
+                changed=self._review.ring,
+            )
+            leadership.placed(self._memory.placement)
+            try:
+                await leadership.run(on_ready=self._well)
+            except* (ClusterError, PluginError) as group:
+                sentence = f"lead the flow: {first_error(group)}"
+                if sentence != self.trouble:
+                    log.warning("%s: %s", self._flow, sentence)
+                self.trouble = sentence
+            except* Exception:
+                log.exception("%s: unexpected error, leading begins again", self._flow)
+                self.trouble = "lead the flow: an unexpected error, see the log"
+            finally:
+                self.leadership = None
+            await asyncio.sleep(backoff.next())  # Fenced too: if another leads, the election is about to say so
+
+    def _well(self) -> None:
+        """Leading has begun."""
+        self.trouble = None
+
+    async def _keep_reviewing(self) -> None:
+        """Begin a round whenever one would change something: tasks that came or went, load that has shifted, a node
+        that was waited for long enough."""
+        while True:
+            await self._review.sleep(REVIEW_EVERY_S)
+            if self._capacity() != self._offered:
+                self._tell()
+            joined = self.joined
+            if joined is not None and joined.is_leader and self.leadership is not None and self._election is not None:
+                planned = self._place(joined.generation + 1, joined.members)
+                if not planned.same_plan(self._memory.placement):
+                    self._election.request_round()
+            self._hurry()
+
+    def _hurry(self) -> None:
+        """Look for the next round more often while something waits for it."""
+        if self._election is not None:
+            places = self._memory.placement.places
+            unplaced = any(task not in places for task in self.tasks())
+            moving = any(one.next is not None for one in places.values())
+            self._election.hurry(moving or unplaced or self._leaving)
+
+    # -- what the leader published
+
+    def _published(self) -> None:
+        if self._election is not None:
+            self.host.pause(self.configs.pauses)
+            self._hurry()
+        self._desk.wake()
+
+    def _commanded(self, command: Refresh | RestartTask) -> None:
+        """A command for every node, by way of the leader."""
+        match command:
+            case Refresh():
+                self.host.look_now()
+            case RestartTask(task=name):
+                if name in {str(task) for task in self.host.holds}:
+                    log.info("%s: an operator asked for %s to begin anew", self._flow, name)
+                    self.host.restart(TaskId.parse(name))
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled() and (error := task.exception()) is not None:
+        raise error
