@@ -340,6 +340,29 @@ async def test_what_could_not_be_stored_is_tried_again(cluster_b: KafkaCluster, 
     assert told(cluster_b, topic, task_key(ONE)) == ["RUNNING one 3", "gone"]
 
 
+async def test_what_could_not_be_stored_in_time_is_told_as_of_then(cluster_b: KafkaCluster, topic: str) -> None:
+    """The task was let go under generation 4, whatever ours is by the time that it can be said."""
+    async with (
+        connected(cluster_b) as cluster,
+        worker(cluster, topic, "old") as old,
+        worker(cluster, topic, "new") as new,
+    ):
+        old.writer.tasks({ZERO: RUNNING, ONE: RUNNING}, 3)
+        await old.flush()
+        _alter(cluster_b, topic, {"max.message.bytes": "100"})
+        old.writer.tasks({}, 4)
+        await old.flush()
+        assert old.writer.trouble is not None
+        _alter(cluster_b, topic, {"max.message.bytes": "100000"})
+        new.writer.tasks({ZERO: RUNNING}, 5)
+        await new.flush()
+        await old.sees(ZERO, "RUNNING new 5")
+        old.writer.tasks({}, 9)
+        await old.flush()
+    assert told(cluster_b, topic, task_key(ZERO)) == ["RUNNING old 3", "RUNNING new 5"]
+    assert told(cluster_b, topic, task_key(ONE)) == ["RUNNING old 3", "UNASSIGNED old 4"]
+
+
 def _alter(kafka: KafkaCluster, topic: str, configs: dict[str, str]) -> None:
     entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in configs.items()]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
