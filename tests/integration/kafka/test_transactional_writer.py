@@ -11,6 +11,7 @@ from confluent_kafka import KafkaException, Producer
 
 from mm2.core.client_settings import IsolationLevel
 from mm2.kafka.compacted_log import CompactedLog
+from mm2.kafka.control_producer import ControlProducer
 from mm2.kafka.error_codes import ErrorCode
 from mm2.kafka.errors import BrokerError, ClusterError
 from mm2.kafka.transactional_writer import Fenced, TransactionalWriter
@@ -235,19 +236,23 @@ async def test_readers_of_what_is_committed_see_all_or_nothing_and_at_once(
     assert len(set(seen)) > 2, "it looked in between"
 
 
-async def test_what_the_broker_refuses_is_aborted(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
-    topic, own = cluster_b.create_topic(unique("log")), unique("id")
-    async with connected(cluster_b) as cluster:
-        writer = TransactionalWriter(cluster, own)
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_what_the_broker_refuses_is_aborted(start_cluster: StartCluster, version: str) -> None:
+    """At once: read_committed readers wait for transactions that are open."""
+    kafka = start_cluster(version=version)
+    topic = kafka.create_topic("log")
+    async with connected(kafka) as cluster, ControlProducer(cluster) as others:
+        writer = TransactionalWriter(cluster, ID)
         await writer.begin()
         with pytest.raises(BrokerError) as caught:
             await writer.write(topic, 0, [(b"small", b"1"), (b"large", bytes(2_000_000))])
         assert caught.value.code == ErrorCode.MESSAGE_TOO_LARGE
-        assert len(stored(cluster_b, topic, "read_uncommitted")) == 1, "part of it was written"
-        assert stored(cluster_b, topic) == []
+        assert len(stored(kafka, topic, "read_uncommitted")) == 1, "part of it was written"
+        await others.send(topic, 0, b"other", b"")
+        assert stored(kafka, topic) == [(b"other", b"")]
         await writer.write(topic, 0, [(b"small", b"2")])
         await writer.write(topic, 0, [(b"small", b"3")])
-    assert stored(cluster_b, topic) == [(b"small", b"2"), (b"small", b"3")]
+    assert stored(kafka, topic)[1:] == [(b"small", b"2"), (b"small", b"3")]
 
 
 async def test_an_id_that_the_broker_forgot(start_cluster: StartCluster) -> None:
@@ -283,13 +288,18 @@ async def test_leader_and_coordinator_that_die_are_followed(start_cluster: Start
     async with connected(kafka) as cluster:
         writer = TransactionalWriter(cluster, ID)
         await writer.begin()
+        for number in range(40):
+            last = await writer.write(topic, 0, [(b"k", b"%d" % number)])
+            log = CompactedLog(cluster, topic, isolation=IsolationLevel.READ_COMMITTED)
+            found = [record.offset async for record in log.read_to_end()]
+            assert found[-1] == last, "the marker, too, has come from the coordinator to leader and followers"
         for number in (1, 2, 3):
             await writer.write(topic, 0, [(b"%d" % number, b"up")])
             kafka.broker(number).kill()
             await writer.write(topic, 0, [(b"%d" % number, b"down")])
             kafka.broker(number).start()
             await asyncio.to_thread(kafka.broker(number).wait_ready, (1, 2, 3))
-    assert stored(kafka, topic) == [(b"%d" % number, state) for number in (1, 2, 3) for state in (b"up", b"down")]
+    assert stored(kafka, topic)[40:] == [(b"%d" % number, state) for number in (1, 2, 3) for state in (b"up", b"down")]
 
 
 async def test_writes_side_by_side_take_turns(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
