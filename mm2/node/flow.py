@@ -165,6 +165,7 @@ class FlowRunner:
             joined=life.joined,
             placement=self._memory.placement,
             configs=life.configs,
+            book=life.statuses.book,
             host=life.host,
             leading=life.leadership,
             progress=self._memory.progress,
@@ -172,8 +173,10 @@ class FlowRunner:
 
     def _skipped(self) -> Mapping[str, int]:
         skipped = dict(self._memory.tally.skipped_by_topic)
-        if self._life is not None and self._life.configs.skipped.count:
-            skipped[self._life.configs.topic] = self._life.configs.skipped.count
+        if self._life is not None:
+            for topic in (self._life.configs, self._life.statuses):
+                if topic.skipped.count:
+                    skipped[topic.topic] = topic.skipped.count
         return skipped
 
     def _state(self, tasks: tuple[TaskStatus, ...], topics: tuple[TopicStatus, ...]) -> TaskState:

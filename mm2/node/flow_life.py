@@ -15,6 +15,7 @@ from mm2.core.commands import Refresh, RestartTask
 from mm2.core.placement import Member, Placement
 from mm2.core.placement_round import place
 from mm2.core.plugins import PluginError
+from mm2.core.slot_reports import SlotReport
 from mm2.core.tasks import TaskId
 from mm2.election.kafka_group import GroupSettings, KafkaGroup
 from mm2.election.protocol import Election, HeldByOther, Joined, Json, Lost, MemberInfo, Membership
@@ -32,6 +33,8 @@ from mm2.node.node_identity import NodeIdentity
 from mm2.node.slot_host import SlotHost
 from mm2.node.slot_leases import SlotLeases
 from mm2.node.slot_reports import SlotReporter
+from mm2.node.status_keeper import StatusKeeper
+from mm2.node.status_reader import StatusReader
 from mm2.node.task_host import TaskHost, lasting_tasks
 from mm2.node.worker_topics import WorkerTopics
 
@@ -90,9 +93,10 @@ class FlowLife:
             topics = await WorkerTopics.ensure(settings, target)
             self.configs = ConfigTopic(settings, target, on_change=self._published, on_command=self._commanded)
             await self.configs.read_to_end()
-            statuses = await cluster(ClientRole.STATUSES)
-            producer = await stack.enter_async_context(
-                ControlProducer(statuses, purpose=settings.storage.statuses.name)
+            self.statuses = StatusReader(settings, target, self._reported)
+            producer = await stack.enter_async_context(ControlProducer(await cluster(ClientRole.STATUSES)))
+            self._keeper = StatusKeeper(
+                settings, self._identity, producer, self.statuses.book, topics.status_partitions
             )
             self._slots = self._slot_host(target, topics, producer) if settings.enabled else None
             self.host = TaskHost(
@@ -118,7 +122,7 @@ class FlowLife:
             reporter=SlotReporter(self._settings, producer, topics.status_partitions),
             progress=self._memory.progress,
             node_id=self._identity.node_id,
-            let_go=lambda slot: self.host.slot_let_go(slot),
+            let_go=self._slot_let_go,
         )
 
     def _make_election(self, cluster: Cluster) -> Election:
@@ -135,6 +139,7 @@ class FlowLife:
         """Take part until cancelled, once `connected`. Raises a group of errors that waiting does not heal."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.configs.follow(), name=f"{self._flow} configs")
+            group.create_task(self.statuses.follow(), name=f"{self._flow} statuses")
             if self._slots is not None:
                 group.create_task(self._slots.run(), name=f"{self._flow} slots")
             group.create_task(self._keep_reviewing(), name=f"{self._flow} review")
@@ -270,7 +275,8 @@ class FlowLife:
 
     async def _lead(self, election: Election) -> None:
         """Lead until cancelled, through everything that can be waited out."""
-        assert self._source is not None and self._target is not None
+        assert self._source is not None
+        assert self._target is not None
         backoff = Backoff(RETRY_FIRST_MS, RETRY_LONGEST_MS)
         while isinstance(joined := election.membership, Joined) and joined.is_leader:
             leadership = self.leadership = Leadership(
@@ -279,6 +285,7 @@ class FlowLife:
                 source=self._source,
                 target=self._target,
                 configs=self.configs,
+                reports=self.statuses.reports,
                 changed=self._review.ring,
             )
             leadership.placed(self._memory.placement)
@@ -314,6 +321,16 @@ class FlowLife:
                     self._election.request_round()
             self._hurry()
 
+            if joined is not None:
+                self._tell_statuses(joined)
+
+    def _tell_statuses(self, joined: Joined) -> None:
+        self._keeper.tell(self.host, joined.generation)
+        if joined.is_leader and self.leadership is not None:
+            self._keeper.lead(self._memory.placement, self.configs.pauses, joined.generation)
+        else:
+            self._keeper.step_down(joined.generation)
+
     def _hurry(self) -> None:
         """Look for the next round more often while something waits for it."""
         if self._election is not None:
@@ -322,7 +339,14 @@ class FlowLife:
             moving = any(one.next is not None for one in places.values())
             self._election.hurry(moving or unplaced or self._leaving)
 
-    # -- what the leader published
+    # -- what others wrote down
+
+    def _slot_let_go(self, slot: int) -> None:
+        self.host.slot_let_go(slot)
+
+    def _reported(self, report: SlotReport) -> None:
+        if self.leadership is not None:
+            self.leadership.heard(report)
 
     def _published(self) -> None:
         if self._election is not None:

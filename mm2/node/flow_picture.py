@@ -13,12 +13,14 @@ from mm2.core.coverage import Coverage, coverage
 from mm2.core.lease import TaskState
 from mm2.core.names import TopicPartition
 from mm2.core.placement import Placement
+from mm2.core.status_records import ConnectState
 from mm2.core.tasks import TaskId, TaskKind
 from mm2.election.protocol import Joined, MemberInfo
 from mm2.node.config_topic import ConfigTopic
 from mm2.node.leadership import Leadership
 from mm2.node.progress import FlowProgress, Where
 from mm2.node.published import CoverageStatus, MemberStatus, TaskStatus, TopicStatus
+from mm2.node.status_book import StatusBook
 from mm2.node.task_host import TaskHost
 
 
@@ -32,6 +34,7 @@ class FlowPicture:
     joined: Joined
     placement: Placement
     configs: ConfigTopic
+    book: StatusBook
     host: TaskHost
     leading: Leadership | None
     progress: FlowProgress
@@ -62,23 +65,21 @@ class FlowPicture:
 
     def _task(self, task: TaskId) -> TaskStatus:
         place = self.placement.places[task]
-        given = place.owner is not None and place.next is None
+        told = self.book.tasks().get(str(task))
+        known = told is not None and told.worker_id.endswith(f"/{place.node}")
+        given = place.owner is not None and place.next is None and place.node != self.node_id
         return TaskStatus(
             id=str(task),
             kind=_KINDS[task.kind],
             node=place.node if place.owner is not None else "",
-            state=TaskState.RUNNING if given and self._confirmed(task) else TaskState.WAITING,
-            error=None,
+            state=_STATES.get(told.state, TaskState.WAITING) if told and known and given else TaskState.WAITING,
+            error=told.trace if told and known and given else None,
         )
 
     def _confirmed(self, task: TaskId) -> bool:
         """Whether the task's node has taken it in."""
         place = self.placement.places[task]
-        if place.node == self.node_id:
-            return False  # it should be running here, and is not
-        if task.kind is TaskKind.SOURCE:
-            return self.leading is not None and self.leading.confirmed(task.number)
-        return True
+        return place.node != self.node_id and self.leading is not None and self.leading.confirmed(task.number)
 
     def topics(self) -> tuple[TopicStatus, ...]:
         """The partitions of this node; where it leads, every replicated topic."""
@@ -163,6 +164,11 @@ def held_tasks(info: MemberInfo) -> frozenset[TaskId]:
     return frozenset(found)
 
 
+_STATES = {
+    ConnectState.RUNNING: TaskState.RUNNING,
+    ConnectState.PAUSED: TaskState.PAUSED,
+    ConnectState.FAILED: TaskState.FAILED,
+}
 _KINDS = {TaskKind.SOURCE: "source", TaskKind.CHECKPOINT: "checkpoint", TaskKind.HEARTBEAT: "heartbeat"}
 
 

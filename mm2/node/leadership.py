@@ -32,7 +32,6 @@ from mm2.node.discovery import TopicDiscovery
 from mm2.node.predecessor import tell_differences
 from mm2.node.progress import ReplicatedTopic
 from mm2.node.remote_topics import Discovery
-from mm2.node.slot_reports import SlotReports
 from mm2.node.topic_syncs import TopicSyncs
 
 log = logging.getLogger(__name__)
@@ -58,9 +57,11 @@ class Leadership:
         source: Cluster,
         target: Cluster,
         configs: ConfigTopic,
+        reports: Mapping[int, SlotReport],
         changed: Callable[[], None],
     ) -> None:
-        """``changed`` is called when tasks came, went or changed their weight: another round may be due."""
+        """``reports``: those about slots that were read so far; later ones come by `heard`. ``changed`` is called when
+        tasks came, went or changed their weight: another round may be due."""
         self._flow = settings.flow
         self._settings = settings
         self._generation = generation
@@ -76,7 +77,7 @@ class Leadership:
         admin: ClusterAdmin = settings.admin_class(target)
         self._discovery = TopicDiscovery(settings, settings.admin_class(source), admin, chosen)
         self._syncs = TopicSyncs(settings, source, admin, self._discovery, chosen)
-        self._reports = SlotReports(settings, target, self._heard)
+        self._reports = reports
         transactional_id = f"connect-cluster-{settings.worker.group_id}"  # Java's
         self._writer = ConfigWriter(target, configs.topic, transactional_id)
         self._writing = asyncio.Lock()
@@ -98,12 +99,13 @@ class Leadership:
         epoch = self._configs.slots.epoch_of_next_leader(self._generation)
         self._plan = SlotPlan(self._configs.slots, epoch)
         self._plan.owned(self._owners)
+        for report in self._reports.values():
+            self.heard(report)
         on_ready()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep_session_key(), name=f"{self._flow} session key")
             tasks.create_task(self._keep_published(self._plan), name=f"{self._flow} publish")
             if self._settings.enabled:
-                tasks.create_task(self._reports.follow(), name=f"{self._flow} slot reports")
                 tasks.create_task(self._discovery.run(self._take), name=f"{self._flow} discover")
                 tasks.create_task(self._syncs.run(), name=f"{self._flow} topic syncs")
                 tasks.create_task(tell_differences(self._settings, self._target), name=f"{self._flow} predecessor")
@@ -147,7 +149,7 @@ class Leadership:
         self._plan.want(self._wanted, ids)
         self._due.set()
 
-    def _heard(self, report: SlotReport) -> None:
+    def heard(self, report: SlotReport) -> None:
         """A node says which list one of its slots runs."""
         for partition, demand in report.demands.items():
             self._demands[partition] = demand

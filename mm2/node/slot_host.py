@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mm2.config.settings import FlowSettings
@@ -157,6 +157,13 @@ class SlotHost:
                     continue  # another slot may run it by now
                 states[key] = (p.state, p.error)
         return states
+
+    def written(self) -> Iterator[tuple[str, int]]:
+        """The remote topics that have got records from here, each with a slot."""
+        for slot in self._lives:
+            word = self._word(slot)
+            topics = {p.remote_topic for p in word.slot.partitions if p.records_total} if word is not None else set()
+            yield from ((topic, slot) for topic in sorted(topics))
 
     def tasks(self) -> tuple[TaskStatus, ...]:
         """One source task a slot."""

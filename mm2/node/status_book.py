@@ -49,7 +49,7 @@ class StatusBook:
         self._topic = topic
         self._entries: dict[bytes, StatusEntry] = {}
         self._uses: set[bytes] = set()
-        self._skipped = SkippedRecords(flow, topic)
+        self.skipped = SkippedRecords(flow, topic)
 
     async def follow(self, cluster: Cluster) -> None:
         """Take in every record from the beginning, and new ones as they come, until cancelled. Raises ClusterError for
@@ -69,7 +69,7 @@ class StatusBook:
                 else:
                     self._uses.add(key)
         except FormatError as error:
-            self._skipped.skip(record, error)
+            self.skipped.skip(record, error)
 
     def entry(self, key: bytes) -> StatusEntry | None:
         """What was read of the task or connector with this key, if anything."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
 
 from mm2.config.settings import FlowSettings
@@ -238,6 +238,15 @@ class TaskHost:
     def lists(self) -> Mapping[int, frozenset[TopicPartition]]:
         """The partitions of each slot of this node."""
         return self._slots.lists() if self._slots is not None else {}
+
+    def topic_uses(self) -> Iterator[tuple[str, str, int]]:
+        """The topics that tasks of this node have written to, each with the connector and the task's number."""
+        if self._slots is not None:
+            yield from ((topic, str(TaskKind.SOURCE), slot) for topic, slot in self._slots.written())
+        if self._checkpoint is not None and self._tally.latency_by_group:
+            yield self._settings.policy.checkpoints_topic(self._settings.flow.source), str(TaskKind.CHECKPOINT), 0
+        if self._heartbeat is not None and self._heartbeat.emitted:
+            yield self._settings.policy.heartbeats_topic(), str(TaskKind.HEARTBEAT), 0
 
     def tasks(self) -> tuple[TaskStatus, ...]:
         """The tasks of this node, those that copy first."""
