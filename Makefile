@@ -15,8 +15,8 @@ help: ## show this
 setup: ## make .venv from requirements.lock, check Java, fetch Kafka's jars once
 	@sh deploy/setup/setup.sh $(KAFKA)
 
-demo: setup ## two brokers, a node and a writer, with a live table (DEMO_SECONDS=n ends by itself)
-	@$(BIN)/python -m tests.demo
+demo: setup ## two brokers, nodes and a writer, with a live table (NODES=n; DEMO_SECONDS=n ends by itself)
+	@NODES='$(NODES)' $(BIN)/python -m tests.demo
 
 run: setup ## run a node in the foreground (FILE=mm2.properties)
 	@$(BIN)/mm2 run $(or $(FILE),mm2.properties)

@@ -1,4 +1,6 @@
-"""``python -m tests.demo``: until Ctrl-C, or for DEMO_SECONDS seconds after the node is up (contract: Commands).
+"""``python -m tests.demo``: until Ctrl-C, or for DEMO_SECONDS seconds after the nodes are up (contract: Commands).
+
+NODES=n runs n nodes on the flow; the table says how to kill one, and shows its work move to the others and back.
 
 With DEMO_SECONDS the exit code is 0 only if records were replicated, and the copies are those records.
 """
@@ -18,6 +20,7 @@ from tests.demo.stage import Stage
 from tests.lab import scratch
 from tests.lab.waiting import GaveUp
 
+MOST_NODES = 5  # each has a JVM and two Python processes or more
 SEED = 20_26  # the same shop every time
 
 
@@ -26,13 +29,14 @@ def main() -> int:
     screen = Screen(Console(highlight=False))
     try:
         seconds = _seconds(os.environ.get("DEMO_SECONDS", ""))
+        nodes = _nodes(os.environ.get("NODES", ""))
     except ValueError as problem:
         print(problem, file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, _as_interrupt)
     code = 1
     try:
-        with Stage(screen, SEED) as stage:
+        with Stage(screen, SEED, nodes) as stage:
             code = _play(screen, stage, seconds)
     except GaveUp as problem:
         screen.say(str(problem))
@@ -51,8 +55,8 @@ def _play(screen: Screen, stage: Stage, seconds: float | None) -> int:
     end = None if seconds is None else time.monotonic() + seconds
 
     def go_on() -> bool:
-        if not stage.node.process.running:
-            raise GaveUp(f"the node ended\n{stage.node.process.report()}")
+        if not stage.crew.keep():
+            raise GaveUp("\n".join(f"{node.name} ended\n{node.process.report()}" for node in stage.crew.nodes))
         return end is None or time.monotonic() < end
 
     interrupted = False
@@ -70,14 +74,17 @@ def _finish(screen: Screen, stage: Stage, *, judged: bool) -> int:
     if judged:
         screen.say("writing has stopped; the rest is being copied")
         stage.wait_until_copied()
-    code = stage.node.stop()
-    screen.say(f"the node has drained, exit code {code}")
+    code = 0
+    for node, ended in stage.crew.stop():
+        screen.say(f"{node.name} has drained, exit code {ended}")
+        code = code or ended
     if judged:
         copies = stage.judge()
         for one in copies:
             screen.say(f"{one.topic:<10}{one.written:>10,} written {one.copied:>10,} on B   {one.finding}")
         right = all(one.right for one in copies)
-        screen.say("every record arrived as it was written" if right else "the copy is not right")
+        repeats = ", some of them twice: a node was killed" if stage.crew.killed else ""
+        screen.say(f"every record arrived as it was written{repeats}" if right else "the copy is not right")
     return 0 if right and code == 0 else 1
 
 
@@ -91,6 +98,14 @@ def _seconds(text: str) -> float | None:
     if not 0 < seconds < float("inf"):
         raise ValueError(f"DEMO_SECONDS={text}: give a number of seconds greater than 0, or leave it away")
     return seconds
+
+
+def _nodes(text: str) -> int:
+    if not text:
+        return 1
+    if not (text.isdecimal() and 1 <= int(text) <= MOST_NODES):
+        raise ValueError(f"NODES={text}: give a number of nodes from 1 to {MOST_NODES}, or leave it away")
+    return int(text)
 
 
 def _as_interrupt(_number: int, _frame: FrameType | None) -> None:

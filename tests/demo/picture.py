@@ -1,9 +1,10 @@
-"""What the table shows, worked out from two looks at a node's /flows and /metrics."""
+"""What the table shows, worked out from two looks at the nodes' /flows and /metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
@@ -27,7 +28,8 @@ class TopicTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """A node at one moment, ``at`` seconds of a monotonic clock; topics by their name on the source."""
+    """A node at one moment, ``at`` seconds of a monotonic clock; topics by their name on the source. ``tasks``: those
+    it runs; ``leads``: whether it leads the flow."""
 
     at: float
     state: str
@@ -36,6 +38,8 @@ class Look:
     heartbeats: float
     passed_through: float
     batches: float
+    tasks: tuple[str, ...] = ()
+    leads: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +65,13 @@ class Picture:
     total: Row
     heartbeats: int
     pass_through: float | None
+    nodes: tuple[str, ...] = ()
 
 
 def look(node: Node, at: float) -> Look | None:
     """What the node shows now; None when it does not answer."""
     metrics, flow = node.get("/metrics"), node.flow(FLOW)
+    own = own_id(flow, node.url) if flow else ""
     if metrics is None or not flow:
         return None
     samples = [one for family in text_string_to_metric_families(metrics.text) for one in family.samples]
@@ -78,11 +84,58 @@ def look(node: Node, at: float) -> Look | None:
         heartbeats=_sum(one for one in samples if one.name == "mm2_heartbeats_total"),
         passed_through=_sum(one for one in batches if one.labels["path"] == "pass-through"),
         batches=_sum(batches),
+        tasks=tuple(_short(task["id"]) for task in flow["tasks"] if task["node"] == own),
+        leads=bool(own) and flow["leader"] == own,
     )
 
 
-def picture(before: Look, now: Look, written: Mapping[str, int]) -> Picture:
-    """Totals as of ``now``, rates since ``before``."""
+def together(looks: Iterable[Look], ended: Iterable[Look], at: float) -> Look | None:
+    """What several nodes show, as one; None while none of them answers. ``ended``: the last looks at nodes that ended:
+    what they counted was copied."""
+    alive, past = list(looks), list(ended)
+    if not alive:
+        return None
+    leading = next((one for one in alive if one.leads), alive[0])
+    everyone = alive + [_only_counted(one) for one in past]
+    names = {topic for one in everyone for topic in one.topics}
+    return Look(
+        at=at,
+        state=leading.state,
+        reasons=leading.reasons,
+        topics={
+            name: _together((one.topics[name] for one in everyone if name in one.topics), _state(leading, name))
+            for name in names
+        },
+        heartbeats=sum(one.heartbeats for one in everyone),
+        passed_through=sum(one.passed_through for one in everyone),
+        batches=sum(one.batches for one in everyone),
+    )
+
+
+def _only_counted(one: Look) -> Look:
+    """Without what was true only while the node lived."""
+    return replace(one, topics={name: replace(totals, lag=0) for name, totals in one.topics.items()})
+
+
+def _state(leading: Look, topic: str) -> str:
+    return leading.topics[topic].state if topic in leading.topics else "WAITING"
+
+
+def _short(task: str) -> str:
+    """``slot 3`` for MirrorSourceConnector-3."""
+    connector, _, number = task.rpartition("-")
+    return {"MirrorSourceConnector": f"slot {number}", "MirrorCheckpointConnector": "checkpoints"}.get(
+        connector, "heartbeats"
+    )
+
+
+def own_id(flow: Mapping[str, Any], url: str) -> str:
+    """The node id of the member that is reached at ``url``."""
+    return next((str(one["node"]) for one in flow.get("members", ()) if one["url"] == url), "")
+
+
+def picture(before: Look, now: Look, written: Mapping[str, int], nodes: tuple[str, ...] = ()) -> Picture:
+    """Totals as of ``now``, rates since ``before``. ``nodes``: a line about each, where there are several."""
     seconds = max(now.at - before.at, 1e-9)  # the first picture compares a look with itself
     old = {topic: before.topics.get(topic, TopicTotals()) for topic in written}
     new = {topic: now.topics.get(topic, TopicTotals()) for topic in written}
@@ -94,6 +147,7 @@ def picture(before: Look, now: Look, written: Mapping[str, int]) -> Picture:
         total=_row("all", sum(written.values()), *whole, seconds),
         heartbeats=int(now.heartbeats),
         pass_through=now.passed_through / now.batches if now.batches else None,
+        nodes=nodes,
     )
 
 

@@ -65,7 +65,8 @@ def _table(picture: Picture) -> RenderableType:
         if row is picture.total:
             table.add_section()
         table.add_row(row.topic, Text(row.state, COLOURS.get(row.state, "red")), *_cells(row))
-    return Group(table, *(Text(reason, "yellow") for reason in picture.reasons))
+    nodes = (Text(line) for line in picture.nodes)
+    return Group(table, *nodes, *(Text(reason, "yellow") for reason in picture.reasons))
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -78,6 +79,7 @@ def _line(picture: Picture, seconds: float) -> str:
     return (
         f"{seconds:4.0f} s  {picture.state}  written {row.written:,}  replicated {row.replicated:,}  lag {row.lag:,}  "
         f"{row.megabytes_per_second:.2f} MB/s  latency {_latency(row)}  {_caption(picture)}"
+        + "".join(f"  [{line}]" for line in picture.nodes)
         + "".join(f"  ({reason})" for reason in picture.reasons)
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from tests.lab import scratch
 from tests.lab.commands import ROOT
 from tests.lab.processes import LabProcess
+from tests.lab.waiting import wait_until
 
 COMMAND = (sys.executable, "-m", "tests.demo")
 
@@ -48,6 +50,30 @@ def test_a_wrong_number_of_seconds_is_a_usage_error(wrong: str) -> None:
     assert ended.stderr.startswith(f"DEMO_SECONDS={wrong}: ")
 
 
-def start(seconds: str) -> LabProcess:
-    environment = {**os.environ, "DEMO_SECONDS": seconds}
+def test_a_killed_node_is_replaced_and_comes_back() -> None:
+    demo = start("60", nodes="2")
+    told = re.compile(r"Kill demo-node-1 +kill -9 (\d+)")
+    wait_until(lambda: told.search(demo.output()), 150, "both nodes run")
+    found = told.search(demo.output())
+    assert found is not None
+
+    os.kill(int(found.group(1)), signal.SIGKILL)
+
+    assert demo.wait(240, "the demo ends by itself") == 0
+    assert "demo-node-1 is gone" in demo.output()
+    assert "demo-node-1 is started again" in demo.output()
+    assert "every record arrived as it was written, some of them twice: a node was killed" in demo.output()
+
+
+@pytest.mark.parametrize("wrong", ["none", "0", "-1", "6"])
+def test_a_wrong_number_of_nodes_is_a_usage_error(wrong: str) -> None:
+    ended = subprocess.run(
+        COMMAND, env={**os.environ, "NODES": wrong}, capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(f"NODES={wrong}: ")
+
+
+def start(seconds: str, *, nodes: str = "") -> LabProcess:
+    environment = {**os.environ, "DEMO_SECONDS": seconds, "NODES": nodes}
     return LabProcess("demo", COMMAND, scratch.directory("demo") / "demo.log", cwd=ROOT, env=environment)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from tests.demo.events import STREAMS, Stream
-from tests.demo.picture import Look, TopicTotals, picture
+from tests.demo.picture import Look, TopicTotals, own_id, picture, together
 
 EARLIER = Look(
     at=10.0,
@@ -61,3 +62,26 @@ def test_events_are_repeatable_and_never_larger_than_a_page(stream: Stream) -> N
 
     assert first == [stream.event(random.Random(number), number) for number in range(200)]
     assert all(len(record.value or b"") < 4096 for record in first)
+
+
+def test_several_nodes_are_one_and_what_an_ended_one_copied_counts() -> None:
+    leader = replace(NOW, leads=True, tasks=("slot 0",))
+    follower = replace(EARLIER, at=12.0, state="WAITING")
+    ended = replace(NOW, heartbeats=5)
+
+    one = together([follower, leader], [ended], 12.0)
+
+    assert one is not None
+    assert (one.state, one.reasons, one.heartbeats) == ("RUNNING", ("a sentence",), 25)
+    orders = one.topics["orders"]
+    assert (orders.state, orders.records, orders.lag) == ("RUNNING", 700, 7)
+
+
+def test_no_node_is_no_look() -> None:
+    assert together([], [NOW], 12.0) is None
+
+
+def test_a_node_finds_itself_by_its_address() -> None:
+    flow = {"members": [{"node": "one", "url": "http://a:1"}, {"node": "two", "url": "http://a:2"}]}
+    assert own_id(flow, "http://a:2") == "two"
+    assert own_id(flow, "http://a:3") == ""
