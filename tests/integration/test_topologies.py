@@ -239,6 +239,36 @@ def test_chain(clusters: Three, rng: random.Random) -> None:
         topology.wait_group("core", "billing", {("region.edge.orders", 0): 30})
 
 
+def test_three_sites(clusters: Three, rng: random.Random) -> None:
+    """A node at each site, which runs the flows that end there; one site's node is away for a while."""
+    sites = dict(zip(("ams", "fra", "sin"), clusters, strict=True))
+    for cluster in clusters:
+        empty(cluster)
+        cluster.create_topic("orders", 2)
+    with ExitStack() as ends:
+        properties = properties_of("three-sites.properties", sites)
+        nodes = {site: Node(properties, name=site, arguments=("--clusters", site)) for site in sites}
+        topology = Topology(clusters=sites, node=nodes["ams"], rng=rng)
+        topology.write(*((site, "orders") for site in sites))
+        for node in nodes.values():
+            ends.enter_context(node)
+        for site, node in nodes.items():
+            node.wait_running()
+            assert {one["flow"] for one in node.flows()} == {f"{other}->{site}" for other in sites if other != site}
+
+        nodes["fra"].stop()
+        topology.write(*((site, "orders") for site in sites))
+        topology.wait_copied(("ams", "orders"), ("sin", "ams.orders"))
+        topology.wait_copied(("sin", "orders"), ("ams", "sin.orders"))
+        topology.wait_copied(("fra", "orders"), ("ams", "fra.orders"), ("sin", "fra.orders"))
+        assert topology.written("fra", "ams.orders") == RECORDS, "nobody else copies into a site whose node is away"
+
+        nodes["fra"].start().wait_running()
+        topology.wait_copied(("ams", "orders"), ("fra", "ams.orders"))
+        topology.wait_copied(("sin", "orders"), ("fra", "sin.orders"))
+        assert [topology.written(site, "orders") for site in sites] == [2 * RECORDS] * 3, "nothing came back"
+
+
 def test_migration(clusters: Three, rng: random.Random) -> None:
     places = dict(zip(("old", "new"), clusters, strict=False))
     topics = ("orders", "payments", "west.orders")
