@@ -119,7 +119,7 @@ class FlowLife:
             desk=self._desk,
             leases=SlotLeases(self._settings, self._settings.admin_class(target), topics.source_offsets),
             configs=self.configs,
-            reporter=SlotReporter(self._settings, producer, topics.status_partitions),
+            reporter=SlotReporter(self._settings, producer, topics.status_partitions, self._identity.node_id),
             progress=self._memory.progress,
             node_id=self._identity.node_id,
             let_go=self._slot_let_go,
@@ -335,7 +335,8 @@ class FlowLife:
         """Look for the next round more often while something waits for it."""
         if self._election is not None:
             places = self._memory.placement.places
-            unplaced = any(task not in places for task in self.tasks())
+            lists = self.configs.slots.records if self._settings.enabled else {}
+            unplaced = any(task not in places for task in flow_tasks(lists, lasting_tasks(self._settings), {}))
             moving = any(one.next is not None for one in places.values())
             self._election.hurry(moving or unplaced or self._leaving)
 

@@ -39,6 +39,9 @@ log = logging.getLogger(__name__)
 SESSION_KEY_LOOK_S = 10.0
 """How late a session key may be replaced: its life is an hour by default."""
 
+WEIGH_EVERY_S = 10.0
+"""How old the weights of slots may be: to add up 10,000 partitions takes some milliseconds."""
+
 EVEN_OUT_EVERY_S = 60.0
 """How often partitions are looked at for load that has shifted: what was measured has a half-life of a minute."""
 
@@ -88,6 +91,8 @@ class Leadership:
         self._wanted: tuple[tuple[TopicPartition, ...], ...] = ()
         self._spread: tuple[TopicPartition, ...] | None = None
         self._spread_at = float("-inf")
+        self._weights: dict[int, int] = {}
+        self._weighed_at = float("-inf")
         self._due = asyncio.Event()
         self._publishing: str | None = None
 
@@ -122,11 +127,15 @@ class Leadership:
 
     def weights(self) -> dict[int, int]:
         """The weight of each slot, from what its partitions demand."""
-        known = weights_of(self._demands)
-        return {
-            slot: sum(known.get(partition, WEIGHT) for partition in record.partitions)
-            for slot, record in self._configs.slots.records.items()
-        }
+        now = time.monotonic()
+        if now - self._weighed_at >= WEIGH_EVERY_S or self._weights.keys() != self._configs.slots.records.keys():
+            known = weights_of(self._demands)
+            self._weighed_at = now
+            self._weights = {
+                slot: sum(known.get(partition, WEIGHT) for partition in record.partitions)
+                for slot, record in self._configs.slots.records.items()
+            }
+        return self._weights
 
     # -- slots
 

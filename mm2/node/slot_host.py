@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mm2.config.settings import FlowSettings
-from mm2.core.lease import SlotLease, TaskState
+from mm2.core.lease import SlotLease, SlotProgress, TaskState
 from mm2.core.names import TopicPartition
-from mm2.core.partition_load import PartitionLoads, Reading
 from mm2.core.slot_records import SlotRecord
-from mm2.core.slot_reports import SlotReport
 from mm2.kafka.errors import ClusterError
 from mm2.node.config_topic import ConfigTopic
 from mm2.node.desk import Desk
@@ -31,9 +29,6 @@ on something that stays broken."""
 SETTLE_EVERY_S = 1.0
 """Lanes report once a second; their reports also wake this task at once."""
 
-DEMANDS_EVERY_S = 30.0
-"""How often the leader is told what the partitions of a slot demand: load that changes faster is not worth a move."""
-
 
 @dataclass(slots=True, kw_only=True)
 class _Life:
@@ -47,9 +42,8 @@ class _Life:
     restart: int = 0
     failed_at: float | None = None
     draining_since: float | None = None
+    heard: SlotProgress | None = None
     again: bool = False
-    demands: Mapping[TopicPartition, int] = field(default_factory=dict)
-    demands_at: float = float("-inf")
 
 
 class SlotHost:
@@ -82,7 +76,6 @@ class SlotHost:
         self._let_go = let_go
         self._member_id = ""
         self._lives: dict[int, _Life] = {}
-        self._loads = PartitionLoads()
         self._made_anew: set[str] = set()
         self._lane_warnings: list[str] = []
         self._granting: str | None = None
@@ -215,20 +208,11 @@ class SlotHost:
         now = asyncio.get_running_loop().time()
         for life in self._lives.values():
             word = self._word(life.slot)
-            if word is None:
+            if word is None or word.slot is life.heard:
                 continue
+            life.heard = word.slot
             self._progress.take(word.session, word.slot)
-            run = f"{word.session}/{word.slot.epoch}/{life.slot}"
-            for p in word.slot.partitions:
-                reading = Reading(
-                    at_s=now,
-                    run=run,
-                    position=p.position,
-                    end_offset=p.end_offset,
-                    records_total=p.records_total,
-                    bytes_total=p.bytes_total,
-                )
-                self._loads.take(TopicPartition(p.topic, p.partition), reading)
+            self._reporter.listen(word.session, word.slot, now)
             for warning in word.slot.warnings:
                 if warning not in self._lane_warnings:
                     log.warning("%s: %s", self._flow, warning)
@@ -250,6 +234,8 @@ class SlotHost:
             self._end_if_drained(life, now)
         for life in self._lives.values():
             self._report(life, now)
+        if due:
+            self._reporter.keep([one for partitions in self.lists().values() for one in partitions])
 
     def _is_due(self, life: _Life, now: float) -> bool:
         """Whether the slot is to get another lease than it has."""
@@ -336,25 +322,9 @@ class SlotHost:
             self._let_go(life.slot)
 
     def _report(self, life: _Life, now: float) -> None:
-        """Tell the leader which list the slot runs, and what its partitions demand."""
-        record = life.record
-        if record is None or not self._member_id or not self._is_settled(life):
-            return
-        if now - life.demands_at >= DEMANDS_EVERY_S:
-            known = self._loads.demands()
-            demands = {one: 1_000 * round(known.get(one, 0.0) / 1_000) for one in sorted(record.partitions)}
-            life.demands = {one: demand for one, demand in demands.items() if demand}
-            life.demands_at = now
-        self._reporter.tell(
-            SlotReport(
-                slot=life.slot,
-                epoch=record.epoch,
-                version=record.version,
-                member=self._member_id,
-                node=self._node_id,
-                demands=life.demands,
-            )
-        )
+        """Tell the leader which list the slot runs."""
+        if life.record is not None and self._member_id and self._is_settled(life):
+            self._reporter.tell(life.record, self._member_id, now)
 
     def _is_settled(self, life: _Life) -> bool:
         """Whether nothing runs here that the slot's list does not have."""

@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 AGAIN_AFTER_S = 5.0
 """A task that ends with an error cannot be helped by trying at once; somebody may be repairing what it is."""
 
+_NOT_ENABLED = "the leader gave this node a slot to copy, but the flow is not enabled in this node's file"
+_KINDS = {TaskKind.SOURCE: "source", TaskKind.CHECKPOINT: "checkpoint", TaskKind.HEARTBEAT: "heartbeat"}
+
 CHECKPOINTS = TaskId(TaskKind.CHECKPOINT, 0)
 HEARTBEATS = TaskId(TaskKind.HEARTBEAT, 0)
 
@@ -251,13 +254,16 @@ class TaskHost:
     def tasks(self) -> tuple[TaskStatus, ...]:
         """The tasks of this node, those that copy first."""
         lasting = [task.status() for task in (self._checkpoint, self._heartbeat) if task is not None]
+        if self._slots is None:
+            given = sorted(task for task in self._holdings.run if task.kind is TaskKind.SOURCE)
+            lasting += [self._shown(task, TaskState.FAILED, _NOT_ENABLED) for task in given]
         lasting += [self._shown(task, TaskState.FAILED, error) for task, error in self._failures.items()]
         if self._paused and CHECKPOINTS in self._holdings.run and self._checkpoint is None:
             lasting.append(self._shown(CHECKPOINTS, TaskState.PAUSED, None))
         return (*(self._slots.tasks() if self._slots is not None else ()), *lasting)
 
     def _shown(self, task: TaskId, state: TaskState, error: str | None) -> TaskStatus:
-        kind = "checkpoint" if task == CHECKPOINTS else "heartbeat"
+        kind = _KINDS[task.kind]
         return TaskStatus(id=str(task), kind=kind, node=self._node_id, state=state, error=error)
 
     def reasons(self) -> list[str]:
