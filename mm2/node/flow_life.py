@@ -70,6 +70,7 @@ class FlowLife:
         self.membership: Membership | None = None
         self.leadership: Leadership | None = None
         self.trouble: str | None = None
+        self.unread: str | None = None
 
     @property
     def joined(self) -> Joined | None:
@@ -139,7 +140,7 @@ class FlowLife:
         """Take part until cancelled, once `connected`. Raises a group of errors that waiting does not heal."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.configs.follow(), name=f"{self._flow} configs")
-            group.create_task(self.statuses.follow(), name=f"{self._flow} statuses")
+            group.create_task(self._keep_reading(), name=f"{self._flow} statuses")
             if self._slots is not None:
                 group.create_task(self._slots.run(), name=f"{self._flow} slots")
             group.create_task(self._keep_reviewing(), name=f"{self._flow} review")
@@ -344,6 +345,20 @@ class FlowLife:
 
     def _slot_let_go(self, slot: int) -> None:
         self.host.slot_let_go(slot)
+
+    async def _keep_reading(self) -> None:
+        """Read statuses and reports; without them all goes on but partitions that are to change their slot."""
+        backoff = Backoff(RETRY_FIRST_MS, RETRY_LONGEST_MS)
+        while True:
+            try:
+                self.unread = None
+                await self.statuses.follow()
+            except ClusterError as error:
+                sentence = f"read {self.statuses.topic}: {error}; until this works no partition changes its slot"
+                if sentence != self.unread:
+                    log.warning("%s: %s", self._flow, sentence)
+                self.unread = sentence
+                await asyncio.sleep(backoff.next())
 
     def _reported(self, report: SlotReport) -> None:
         if self.leadership is not None:

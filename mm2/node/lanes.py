@@ -207,7 +207,7 @@ class LaneBoard:
                 continue
             if lane.ordered_at is None:
                 lane.ordered_at = now
-            starts.append(LaneStart(lane=lane.number, token=lane.token, description=_describe(lane)))
+            starts.append(LaneStart(lane=lane.number, token=lane.token, description=_describe(lane) or "no slots yet"))
         return EngineOrders(version=self._version, lanes=tuple(starts))
 
     # -- what is known
