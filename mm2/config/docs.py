@@ -11,6 +11,7 @@ from mm2.config.client_keys import ClientKeys, ConsumerKeys, ProducerKeys
 from mm2.config.client_notes import MISSED, POINTLESS
 from mm2.config.connectors import CheckpointSettings, ConnectorSettings, HeartbeatSettings, SourceSettings
 from mm2.config.derive import LEGACY_NAMES
+from mm2.config.electing import ElectionSettings
 from mm2.config.keys import KeyModel, KeySpec
 from mm2.config.node_keys import FileSettings, OwnFlowSettings, OwnSettings, RestSettings
 from mm2.config.security_keys import OTHER_MECHANISMS, REFUSED_ALWAYS, REFUSED_SASL, REFUSED_TLS, SecurityKeys
@@ -110,7 +111,7 @@ def page() -> str:
 
 
 def _sections() -> Iterator[str]:
-    yield from _keys("The node", "Keys that stand alone.", FileSettings, RestSettings, OwnSettings)
+    yield from _keys("The node", "Keys that stand alone.", FileSettings, RestSettings, ElectionSettings, OwnSettings)
     yield "`spark.…` goes to the Spark session as it is, `spark.master` for example; a change reaches the node.\n"
     yield from _keys("Keys of our own that a flow can have", "`A->B.mm2.…`, else `mm2.…`.", OwnFlowSettings)
     yield from _keys("All connectors", "`A->B.…`, else alone.", ConnectorSettings)

@@ -13,6 +13,7 @@ from mm2.config import java_only, keys, secrets
 from mm2.config.class_names import ADMIN, CLASS_KEYS, POLICY, is_own
 from mm2.config.client_keys import AdminKeys, ClientKeys, ConsumerKeys, ProducerKeys, WorkerClientKeys
 from mm2.config.connectors import CONNECTORS, HeartbeatSettings
+from mm2.config.electing import ElectionSettings
 from mm2.config.flows import STORAGE_WORDS, FlowProperties
 from mm2.config.keys import KeyModel
 from mm2.config.node_keys import FileSettings, OwnFlowSettings, OwnSettings, RestSettings
@@ -103,7 +104,7 @@ def of_flow(flow: FlowProperties, *, enabled: bool) -> Settings:
 def of_node(file: Properties) -> Settings:
     """What concerns a node as a whole."""
     settings: Settings = {}
-    for model in (FileSettings, RestSettings, OwnSettings):
+    for model in (FileSettings, RestSettings, ElectionSettings, OwnSettings):
         settings |= _of_model(NODE, model, file)
     passed_on = {name: value for name, value in file.items() if name.startswith(_PASSED_ON)}
     return settings | {

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mm2.config import keys
 from mm2.config.client_keys import AdminKeys, ClientKeys, ConsumerKeys, ProducerKeys, WorkerClientKeys
 from mm2.config.connectors import CONNECTORS
+from mm2.config.electing import ElectionSettings
 from mm2.config.flows import STORAGE_WORDS, FlowProperties
 from mm2.config.keys import KeyModel
 from mm2.config.known import Weight
@@ -55,7 +56,7 @@ class Section:
 def explain_node(file: File) -> tuple[Section, ...]:
     """What concerns the node as a whole."""
     spark = [_line(name, value) for name, value in file.properties.items() if name.startswith("spark.")]
-    own = (FileSettings, RestSettings, OwnSettings)
+    own = (FileSettings, RestSettings, ElectionSettings, OwnSettings)
     return (Section("node", (*(line for model in own for line in _all(model, file.properties)), *spark)),)
 
 

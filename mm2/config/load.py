@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mm2.config import keys, known, pairs, providers
 from mm2.config.clients import ClientReader
+from mm2.config.electing import read_elections
 from mm2.config.flows import FlowProperties, read_flow
 from mm2.config.java_types import read_list
 from mm2.config.listening import read_listening
@@ -99,15 +100,12 @@ def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
     if not problems.failed:  # what is replaced by a default would be judged otherwise
         check_loops(file.properties, (*flows, *_elsewhere(path, file)), problems)
     own = keys.read(OwnSettings, file.properties, problems)
-    connect = file.properties.get("mm2.zookeeper.connect")
-    if own.election == "zookeeper" and not (connect and connect.text.strip()):
-        file.properties["mm2.election"].refuse(problems, "needs mm2.zookeeper.connect = host:port. Add it.")
     rest = keys.read(RestSettings, file.properties, problems)
     _check_admin(own, rest, file.properties, problems)
     return NodeSettings(
         path=path,
         clusters=file.aliases,
-        flows=flows,
+        flows=read_elections(flows, file.properties, problems),
         rest=rest,
         listening=read_listening(rest, file.properties, problems),
         own=own,

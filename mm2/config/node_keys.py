@@ -27,11 +27,9 @@ from mm2.config.keys import KeyModel, key
 from mm2.config.reach import Reach
 from mm2.core.answer_headers import AnswerHeadersError, read_header_rules
 from mm2.core.exact_offset_records import SEGMENT_RANGES
-from mm2.core.zookeeper_connect import parse_connect
 
 NODE_CLUSTERS = "clusters of nodes"
 _NODE_ID = re.compile(r"[A-Za-z0-9._:-]{1,200}")
-ZOOKEEPER = "elections on ZooKeeper"
 REST_ADMIN = "REST commands"
 HTTPS = "listeners.https."
 """In front of ``ssl.*``: for the listeners, and not for the clients of clusters."""
@@ -159,15 +157,6 @@ class RestSettings(KeyModel):
     )
 
 
-def _zookeeper_connect(text: str | None) -> str | None:
-    if text:
-        try:
-            parse_connect(text)
-        except ValueError as rule:
-            raise refuse(str(rule)) from rule
-    return text
-
-
 def _node_id(text: str | None) -> str | None:
     if text is not None and not _NODE_ID.fullmatch(text):
         raise refuse(
@@ -179,21 +168,6 @@ def _node_id(text: str | None) -> str | None:
 class OwnSettings(KeyModel):
     """Keys that only this implementation has; Java ignores them."""
 
-    election: Annotated[String, one_of("kafka", "zookeeper")] = key(
-        "mm2.election",
-        "kafka",
-        "What nodes elect a leader with: the flow's Kafka group, or ZooKeeper.",
-        reach=Reach.NODE,
-        later=ZOOKEEPER,
-        idle="kafka",
-    )
-    zookeeper_connect: Annotated[OptionalString, AfterValidator(_zookeeper_connect)] = key(
-        "mm2.zookeeper.connect",
-        None,
-        "ZooKeeper servers and root, `host:port,…/path`.",
-        reach=Reach.NODE,
-        later=ZOOKEEPER,
-    )
     node_id: Annotated[OptionalString, AfterValidator(_node_id)] = key(
         "mm2.node.id",
         None,

@@ -14,6 +14,7 @@ from mm2.config import derive, java_only, keys, security_keys
 from mm2.config.client_keys import AdminKeys, ClientKeys, ConsumerKeys, ProducerKeys, WorkerClientKeys
 from mm2.config.client_notes import MISSED, POINTLESS, ClientKind
 from mm2.config.connectors import CONNECTORS
+from mm2.config.electing import ElectionSettings
 from mm2.config.keys import KeySpec
 from mm2.config.node_keys import CLIENT_AUTH, HTTPS, FileSettings, OwnFlowSettings, OwnSettings, RestSettings
 from mm2.config.worker import WorkerSettings
@@ -103,7 +104,7 @@ def _arrives_later(what: str) -> str:
 
 _CONNECTOR = _specs(*CONNECTORS, OwnFlowSettings)
 _WORKER = _specs(WorkerSettings)
-_NODE = _specs(FileSettings, RestSettings, OwnSettings, OwnFlowSettings)
+_NODE = _specs(FileSettings, RestSettings, ElectionSettings, OwnSettings, OwnFlowSettings)
 _CLIENTS: Mapping[ClientKind, frozenset[str]] = {
     ClientKind.CONSUMER: keys.names(ConsumerKeys),
     ClientKind.PRODUCER: keys.names(ProducerKeys),

@@ -19,6 +19,7 @@ from mm2.config.worker import StorageTopics, WorkerSettings
 from mm2.core.listener_settings import ListenerSettings
 from mm2.core.names import Flow
 from mm2.core.policies import ReplicationPolicy
+from mm2.core.zookeeper_settings import ZooKeeperSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class AdminChoice:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSettings:
     """One flow. ``enabled``: records are replicated; ``heartbeats``: heartbeats are written into the target, which
-    flows that are not enabled do too."""
+    flows that are not enabled do too. ``zookeeper``: where its leader is elected; None: by the flow's Kafka group."""
 
     flow: Flow
     enabled: bool
@@ -51,6 +52,7 @@ class FlowSettings:
     group_filter: NameFilter | OwnFilter
     config_property_filter: PropertyFilter | OwnFilter
     admin: AdminChoice
+    zookeeper: ZooKeeperSettings | None = None
 
     @property
     def admin_class(self) -> Callable[[Any], Any]:

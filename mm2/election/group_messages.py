@@ -20,8 +20,9 @@ ELECTING = "v1"
 """Protocol name of members that elect by the group: the version of these messages. A later one would be offered beside
 it during a rolling upgrade."""
 
-HOLDING = "held"
-"""Protocol name of members that only hold the group, and elect by another system."""
+HOLDING = "held for "
+"""What the protocol names of members begin with that only hold the group, and elect by another system; where that is,
+follows."""
 
 
 def encode_member(info: MemberInfo) -> bytes:

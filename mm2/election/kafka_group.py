@@ -47,14 +47,14 @@ _NOT_A_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """Worker keys of the same names with Java's defaults (mm2-compat §1.5); milliseconds. ``protocol`` tells what the
-    group is used for; a broker refuses a member that has none in common with the others."""
+    """Worker keys of the same names with Java's defaults (mm2-compat §1.5); milliseconds. ``protocols`` tell what the
+    group is used for; a broker refuses a member that has none in common with all others."""
 
     group_id: str
     session_timeout_ms: int = 10_000
     heartbeat_interval_ms: int = 3_000
     rebalance_timeout_ms: int = 60_000
-    protocol: str = ELECTING
+    protocols: tuple[str, ...] = (ELECTING,)
 
 
 class KafkaGroup:
@@ -207,7 +207,7 @@ class KafkaGroup:
             self._member_id,
             None,
             PROTOCOL_TYPE,
-            [(self._settings.protocol, encode_member(self._info))],
+            [(protocol, encode_member(self._info)) for protocol in settings.protocols],
         )
         answer = await self._send(request, settings.rebalance_timeout_ms + _ROOM_MS)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:

@@ -28,22 +28,23 @@ from kazoo.exceptions import (
     ZookeeperError,
 )
 
+from mm2.core.zookeeper_settings import LOOKS_IN_A_SESSION, ZooKeeperSettings
 from mm2.election.feed import MembershipFeed
 from mm2.election.group_messages import decode_member, encode_member
 from mm2.election.protocol import Assign, Joined, Lost, MemberInfo, Membership
 from mm2.election.round_messages import MOST_BYTES, Round, decode_round, encode_round
-from mm2.election.zookeeper_session import NotConnected, SessionOver, ZooKeeperSession
-from mm2.election.zookeeper_settings import ZooKeeperSettings
+from mm2.election.zookeeper_session import LOOK_AT_IDENTITY, NotConnected, SessionOver, ZooKeeperSession
 from mm2.kafka.backoff import Backoff
 
 log = logging.getLogger(__name__)
 
+_LOOK_AT_SERVERS = "Are they up, and is mm2.zookeeper.connect right?"
 _RETRY_FIRST_MS = 100
 _RETRY_LONGEST_MS = 5_000  # a new session is a connection and three threads
 
 
 class ZooKeeperElection:
-    """An `Election`. One task looks at the znodes, whenever one changed and once per heartbeat interval, and does what
+    """An `Election`. One task looks at the znodes, whenever one changed and some times in a session, and does what
     follows from what it sees. It keeps nothing from one look to the next that the znodes do not say.
 
     Invariants besides the port's:
@@ -144,14 +145,15 @@ class ZooKeeperElection:
                     self._cannot_ask(session.trouble)
             except NotConnected as error:
                 self._cannot_ask(str(error))
+            pause_ms = min(self._settings.heartbeat_interval_ms, session.timeout_ms / LOOKS_IN_A_SESSION)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._settings.heartbeat_interval_ms / 1000):
+                async with asyncio.timeout(pause_ms / 1000):
                     await self._wake.wait()
 
     def _cannot_ask(self, trouble: str) -> None:
         self._trouble = trouble
         if trouble and not isinstance(self._feed.membership, Joined):
-            self._feed.say(Lost(reason=f"{self._where}: no contact: {trouble}"))
+            self._feed.say(Lost(reason=self._without_contact()))
 
     async def _enter(self, session: ZooKeeperSession, token: str) -> None:
         """Make our member znode. Whether an attempt whose answer was lost had made it, the token tells."""
@@ -257,7 +259,10 @@ class ZooKeeperElection:
         )
 
     def _overdue(self) -> Lost:
-        return Lost(reason=f"{self._where}: no contact: {self._trouble or 'the servers do not answer'}")
+        return Lost(reason=self._without_contact())
+
+    def _without_contact(self) -> str:
+        return f"{self._where}: no contact: {self._trouble or 'the servers do not answer'}. {_LOOK_AT_SERVERS}"
 
     @property
     def _where(self) -> str:
@@ -278,7 +283,7 @@ def _age(member_id: str) -> tuple[int, str]:
 def _explained(error: Exception) -> str:
     name = type(error).__name__
     if isinstance(error, NoAuthError):
-        return f"{name}: we may not read or write there: its znodes belong to another user"
+        return f"{name}: we may not read or write there: its znodes belong to another user. {LOOK_AT_IDENTITY}"
     if isinstance(error, SessionClosedRequireSaslError):
-        return f"{name}: the servers demand that we authenticate by SASL"
+        return f"{name}: the servers demand that we authenticate by SASL. {LOOK_AT_IDENTITY}"
     return f"{name} {error}".strip()

@@ -32,7 +32,7 @@ from kazoo.protocol.serialization import SASL, Auth, Connect
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import CREATOR_ALL_ACL
 
-from mm2.election.zookeeper_settings import AuthScheme, ZooKeeperAuth, ZooKeeperSettings
+from mm2.core.zookeeper_settings import AuthScheme, ZooKeeperAuth, ZooKeeperSettings
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,12 @@ _GOODBYE_SECONDS = 2.0  # for the servers to answer the end of the session, so t
 _HANG_UP_SECONDS = _CONNECT_SECONDS + 1.0  # after that: for an attempt to connect that is under way to give up
 _HANGING = 0.5  # of the session timeout: an event loop that has not run for so long counts as one that hangs
 _TICK = 0.1  # of the session timeout: how often the loop shows that it runs
-_RETRY = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 5.0}  # kazoo's own delay grows up to an hour
+_RETRY = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_jitter": 0.4, "max_delay": 2.0}
+"""Seconds between attempts to connect. An outage must not cost much more of a session than it lasts; kazoo's own delay
+grows up to an hour."""
+
+
+LOOK_AT_IDENTITY = "Are mm2.zookeeper.auth.scheme, username and password right?"
 
 
 class NotConnected(Exception):
@@ -66,7 +71,7 @@ class ZooKeeperSession:
         self._settings = settings
         self._on_change = on_change
         self._loop = asyncio.get_running_loop()
-        self._handler = _Handler(settings.session_timeout_ms / 1000 * _HANGING)
+        self._handler = _Handler(settings.session_timeout_ms)
         self._log = _KazooLog()
         self._client = _client(settings, self._handler, self._log)
         self._connection = _Connection(self._client, self._log, settings.auth)
@@ -188,7 +193,7 @@ class ZooKeeperSession:
 
     def _tick(self) -> None:
         self._handler.last_alive = time.monotonic()
-        self._ticking = self._loop.call_later(self._settings.session_timeout_ms / 1000 * _TICK, self._tick)
+        self._ticking = self._loop.call_later(self.timeout_ms / 1000 * _TICK, self._tick)
 
     def _take(self, *, connected: bool, over: str | None) -> None:
         self._connected = connected
@@ -198,7 +203,7 @@ class ZooKeeperSession:
 
 _ENDS = {
     KeeperState.EXPIRED_SESSION: "the servers have not heard of us for the session timeout",
-    KeeperState.AUTH_FAILED: "the servers refuse our user and password",
+    KeeperState.AUTH_FAILED: f"the servers refuse our user and password. {LOOK_AT_IDENTITY}",
     KeeperState.CLOSED: "closed",
 }
 
@@ -227,10 +232,10 @@ def _settle(future: asyncio.Future[Any], result: Any) -> None:
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types
     """kazoo's threads, with a socket that can be taken from them."""
 
-    def __init__(self, patience: float) -> None:
+    def __init__(self, timeout_ms: int) -> None:
         super().__init__()
         self.last_alive = time.monotonic()
-        self._patience = patience
+        self.timeout_ms = timeout_ms  # of the session
         self._socket: socket.socket | None = None
 
     def create_connection(self, *arguments: Any, **options: Any) -> Any:
@@ -250,7 +255,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def _check_loop(self) -> None:
-        if time.monotonic() - self.last_alive > self._patience:
+        if time.monotonic() - self.last_alive > self.timeout_ms / 1000 * _HANGING:
             raise TimeoutError(errno.ETIMEDOUT, "our own event loop does not run")
 
 
@@ -276,7 +281,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc] # kazoo has no types
             read_ms, connect_ms = super()._connect(*arguments)
         except (SASLException, SessionClosedRequireSaslError) as error:
             raise AuthFailedError(repr(error)) from error
-        self.timeout_ms = round(read_ms * 3 / 2)  # kazoo waits two thirds of it for an answer
+        self.timeout_ms = self.handler.timeout_ms = round(read_ms * 3 / 2)  # kazoo waits two thirds for an answer
         return read_ms, connect_ms
 
 

@@ -17,7 +17,8 @@ from mm2.core.placement_round import place
 from mm2.core.plugins import PluginError
 from mm2.core.slot_reports import SlotReport
 from mm2.core.tasks import TaskId
-from mm2.election.kafka_group import GroupSettings, KafkaGroup
+from mm2.election.choice import choose_election
+from mm2.election.kafka_group import GroupSettings
 from mm2.election.protocol import Election, HeldByOther, Joined, Json, Lost, MemberInfo, Membership
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.cluster import Cluster
@@ -134,7 +135,7 @@ class FlowLife:
             heartbeat_interval_ms=worker.heartbeat_interval_ms,
             rebalance_timeout_ms=worker.rebalance_timeout_ms,
         )
-        return KafkaGroup(cluster, group, self._info(), self._assign)
+        return choose_election(self._settings.zookeeper, cluster, group, self._info(), self._assign)
 
     async def run(self) -> None:
         """Take part until cancelled, once `connected`. Raises a group of errors that waiting does not heal."""

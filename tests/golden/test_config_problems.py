@@ -21,6 +21,7 @@ HARMLESS = {
     "duplicates",
     "not-yet",
 }
+HARMLESS |= {"zookeeper-idle"}
 HARMLESS |= {"unknown-keys", "places", "own-class-keys", "loop-perhaps", "checkpoints-off", "rest-admin-unseen"}
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mm2.cli.check import check_file
 from mm2.cli.explain import explain_file
-from mm2.config import client_keys, connectors, keys, node_keys, security_keys, worker
+from mm2.config import client_keys, connectors, electing, keys, node_keys, security_keys, worker
 from mm2.config.client_notes import MISSED, POINTLESS, ClientKind
 
 SECRET = "sesame-open"
@@ -26,6 +26,7 @@ MODELS: tuple[type[keys.KeyModel], ...] = (
     node_keys.FileSettings,
     node_keys.RestSettings,
     node_keys.OwnSettings,
+    electing.ElectionSettings,
     node_keys.OwnFlowSettings,
 )
 NAMES = sorted(keys.names(*MODELS) | {name for kind in ClientKind for name in (*POINTLESS[kind], *MISSED[kind])})

@@ -10,10 +10,10 @@ from typing import Protocol
 import psutil
 
 from mm2.core.client_settings import ClientSettings
+from mm2.core.zookeeper_settings import ZooKeeperSettings
 from mm2.election.kafka_group import GroupSettings, KafkaGroup
 from mm2.election.protocol import Assign, Election, MemberInfo
 from mm2.election.zookeeper import ZooKeeperElection
-from mm2.election.zookeeper_settings import ZooKeeperSettings
 from mm2.kafka.cluster import Cluster
 from tests.lab.cluster import KafkaCluster
 from tests.lab.processes import LabProcess

@@ -8,12 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from mm2.election.group_messages import ELECTING, HOLDING
-from mm2.election.holding import HoldingElection
-from mm2.election.kafka_group import GroupSettings, KafkaGroup
+from mm2.core.zookeeper_settings import ZooKeeperSettings
+from mm2.election.choice import choose_election
+from mm2.election.kafka_group import GroupSettings
 from mm2.election.protocol import Assign, HeldByOther, Json, Lost, MemberInfo
-from mm2.election.zookeeper import ZooKeeperElection
-from mm2.election.zookeeper_settings import ZooKeeperSettings
 from mm2.kafka.cluster import Cluster
 from mm2.kafka.error_codes import ErrorCode
 from tests.integration.election.members import SOON, Watched, info, names, until_together, watched
@@ -33,37 +31,41 @@ class Both:
         self.zookeeper = zookeeper
         self.name = name
 
-    def group(self, cluster: Cluster, node: str, protocol: str) -> KafkaGroup:
-        told = GroupSettings(
-            group_id=self.name,
-            session_timeout_ms=SESSION_MS,
-            heartbeat_interval_ms=HEARTBEAT_MS,
-            protocol=protocol,
-        )
-        return KafkaGroup(cluster, told, info(node), names)
-
     @asynccontextmanager
-    async def holding(self, node: str, assign: Assign = names) -> AsyncIterator[Watched]:
+    async def holding(
+        self, node: str, assign: Assign = names, *, servers: tuple[str, ...] = (), root: str = "/held"
+    ) -> AsyncIterator[Watched]:
         told = ZooKeeperSettings(
-            servers=(self.zookeeper.address,),
-            path=f"/held/{self.name}",
+            servers=servers or (self.zookeeper.address,),
+            path=f"{root}/{self.name}",
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=HEARTBEAT_MS,
         )
-
-        def decide(latest: MemberInfo) -> ZooKeeperElection:
-            return ZooKeeperElection(told, latest, assign)
-
-        async with Cluster(settings(self.cluster, client_id=node)) as cluster:
-            election = HoldingElection(self.group(cluster, node, HOLDING), decide, info(node))
-            async with watched(election) as one:
-                yield one
+        async with self._member(node, told, assign) as one:
+            yield one
 
     @asynccontextmanager
     async def electing(self, node: str) -> AsyncIterator[Watched]:
-        making = Cluster(settings(self.cluster, client_id=node))
-        async with making as cluster, watched(self.group(cluster, node, ELECTING)) as one:
+        async with self._member(node, None, names) as one:
             yield one
+
+    @asynccontextmanager
+    async def _member(self, node: str, zookeeper: ZooKeeperSettings | None, assign: Assign) -> AsyncIterator[Watched]:
+        group = GroupSettings(group_id=self.name, session_timeout_ms=SESSION_MS, heartbeat_interval_ms=HEARTBEAT_MS)
+        making = Cluster(settings(self.cluster, client_id=node))
+        async with (
+            making as cluster,
+            watched(choose_election(zookeeper, cluster, group, info(node), assign)) as one,
+        ):
+            yield one
+
+
+async def until_refused(one: Watched, words: str) -> None:
+    def refused() -> bool:
+        last = one.history[-1] if one.history else None
+        return isinstance(last, HeldByOther) and words in last.reason
+
+    await until(refused, SOON, f"it is refused and says: {words}")
 
 
 @pytest.fixture
@@ -83,12 +85,7 @@ async def test_zookeeper_decides_and_the_group_keeps_others_out(both: Both) -> N
         await one.until_joined(after=before)
         await until_together(one, two)
         async with both.electing("three") as three:
-
-            def refused() -> bool:
-                last = three.history[-1] if three.history else None
-                return isinstance(last, HeldByOther) and "nodes with another mm2.election hold group" in last.reason
-
-            await until(refused, SOON, "one that elects by the group is refused, and says why")
+            await until_refused(three, f"mm2.election = zookeeper, by {both.zookeeper.address}/held/{both.name}, hold")
     assert one.losses == two.losses == []
 
 
@@ -96,10 +93,29 @@ async def test_while_others_hold_the_group_nobody_is_elected(both: Both) -> None
     async with both.electing("one") as one:
         await one.until_joined()
         async with both.holding("two") as two:
-            await until(lambda: any(isinstance(each, HeldByOther) for each in two.history), SOON, "two is refused")
+            await until_refused(two, "nodes with mm2.election = kafka hold")
             assert isinstance(two.election.membership, HeldByOther)
             await one.election.__aexit__(None, None, None)
             assert (await two.until_joined()).leader_node == "two"
+
+
+async def test_who_would_elect_elsewhere_is_refused(both: Both) -> None:
+    """Two elections of one flow would have two leaders: other servers, or another root on the same ones."""
+    async with both.holding("one") as one:
+        await one.until_joined()
+        async with both.holding("two", root="/other") as two, both.holding("three", servers=("other:2181",)) as three:
+            for each in (two, three):
+                await until_refused(each, f"by {both.zookeeper.address}/held/{both.name}, hold")
+    assert one.losses == []
+
+
+async def test_nodes_whose_files_share_a_server_elect_together(both: Both) -> None:
+    """As while servers are added and removed one by one. None listens at the other addresses."""
+    here = both.zookeeper.address
+    async with both.holding("one", servers=(here, "127.0.0.1:1")) as one:
+        await one.until_joined()
+        async with both.holding("two", servers=("127.0.0.2:1", here)) as two:
+            await until_together(one, two)
 
 
 async def test_who_loses_the_group_leaves_the_election_and_comes_back(both: Both) -> None:

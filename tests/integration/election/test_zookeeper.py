@@ -12,11 +12,11 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError
 
+from mm2.core.zookeeper_settings import AuthScheme, ZooKeeperAuth, ZooKeeperSettings
 from mm2.election.protocol import Joined, Lost
 from mm2.election.round_messages import Round, encode_round
 from mm2.election.zookeeper import ZooKeeperElection
 from mm2.election.zookeeper_session import SessionOver, ZooKeeperSession
-from mm2.election.zookeeper_settings import AuthScheme, ZooKeeperAuth, ZooKeeperSettings
 from tests.integration.election.cutting_proxy import CuttingProxy
 from tests.integration.election.members import SOON, Watched, info, names, until_together, watched
 from tests.integration.election.stores import HEARTBEAT_MS, SESSION_MS, freeze, thaw

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.names import Flow
-from mm2.core.zookeeper_connect import parse_connect
 from mm2.election.protocol import MemberInfo
 from mm2.election.round_messages import Round, decode_round, encode_round
-from mm2.election.zookeeper_settings import AuthScheme, ZooKeeperAuth, election_path
 
 ONE = MemberInfo(node_id="one", url="http://one", capacity=2, tasks=("a", "b"), version="1")
 
@@ -28,12 +25,3 @@ def test_what_a_later_version_adds_is_ignored_and_members_it_changed_are_left_ou
 )
 def test_what_is_no_round(raw: bytes) -> None:
     assert decode_round(raw) is None
-
-
-def test_each_flow_has_a_path_below_the_chroot() -> None:
-    assert election_path(parse_connect("zk:2181/prod"), Flow("A", "B")) == "/prod/mm2/A->B"
-    assert election_path(parse_connect("zk:2181"), Flow("A", "C")) == "/mm2/A->C"
-
-
-def test_a_password_is_not_shown() -> None:
-    assert "sesame" not in repr(ZooKeeperAuth(scheme=AuthScheme.SASL, username="mm2", password="sesame"))
