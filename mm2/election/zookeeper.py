@@ -133,6 +133,7 @@ class ZooKeeperElection:
     async def _live(self, session: ZooKeeperSession, backoff: Backoff) -> None:
         """One session, to its end. Raises SessionOver and kazoo's ZookeeperError."""
         self._member_id, token = "", uuid.uuid4().hex[:12]
+        patient = True  # a connection that comes within a heartbeat is not worth a word
         while True:
             self._wake.clear()
             try:
@@ -141,18 +142,21 @@ class ZooKeeperElection:
                         await self._enter(session, token)
                     await self._look(session)
                     backoff.reset()
+                    patient = True
                 else:
-                    self._cannot_ask(session.trouble)
+                    self._cannot_ask(session.trouble, patient=patient)
             except NotConnected as error:
-                self._cannot_ask(str(error))
+                self._cannot_ask(str(error), patient=patient)
             pause_ms = min(self._settings.heartbeat_interval_ms, session.timeout_ms / LOOKS_IN_A_SESSION)
-            with contextlib.suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(pause_ms / 1000):
                     await self._wake.wait()
+            except TimeoutError:
+                patient = False
 
-    def _cannot_ask(self, trouble: str) -> None:
+    def _cannot_ask(self, trouble: str, *, patient: bool) -> None:
         self._trouble = trouble
-        if trouble and not isinstance(self._feed.membership, Joined):
+        if trouble and not patient and not isinstance(self._feed.membership, Joined):
             self._feed.say(Lost(reason=self._without_contact()))
 
     async def _enter(self, session: ZooKeeperSession, token: str) -> None:

@@ -45,6 +45,7 @@ _RETRY = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_jitter": 0.4, "max_d
 """Seconds between attempts to connect. An outage must not cost much more of a session than it lasts; kazoo's own delay
 grows up to an hour."""
 
+_MOST_TROUBLES = 5  # of one time without contact: a server can be away in some ways, and a list of them be read
 
 LOOK_AT_IDENTITY = "Are mm2.zookeeper.auth.scheme, username and password right?"
 
@@ -95,8 +96,8 @@ class ZooKeeperSession:
 
     @property
     def trouble(self) -> str:
-        """What keeps us from connecting; empty while nothing is known."""
-        return self._log.trouble
+        """What keeps us from connecting, server by server; empty while nothing is known."""
+        return "; ".join(self._log.troubles)
 
     def watch(self, _: object) -> None:
         """To be given to questions that take a watch: any event is something to look at."""
@@ -197,6 +198,8 @@ class ZooKeeperSession:
 
     def _take(self, *, connected: bool, over: str | None) -> None:
         self._connected = connected
+        if connected:
+            self._log.troubles = ()
         self._over = self._over or over
         self._on_change()
 
@@ -286,16 +289,17 @@ class _Connection(ConnectionHandler):  # type: ignore[misc] # kazoo has no types
 
 
 class _KazooLog(logging.LoggerAdapter[logging.Logger]):
-    """kazoo warns at every attempt, and nowhere else says what failed: here it is kept, and logged for who debugs."""
+    """kazoo warns at every attempt, and nowhere else says what failed: here it is kept, and logged for who debugs.
+    ``troubles``: each once, so that what is told stands still while servers are away in different ways."""
 
     def __init__(self) -> None:
         super().__init__(logging.getLogger("kazoo"), {})
-        self.trouble = ""
+        self.troubles: tuple[str, ...] = ()
         self.failure = ""
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        if level >= logging.WARNING and args:
-            self.trouble = str(msg) % args
+        if level >= logging.WARNING and args and len(self.troubles) < _MOST_TROUBLES:
+            self.troubles = tuple(dict.fromkeys((*self.troubles, str(msg) % args)))
         if level >= logging.ERROR:
             self.failure = repr(sys.exception())  # of kazoo's own thread, which ends with it
         if not any(isinstance(one, Auth | Connect | SASL) for one in args):  # they hold passwords
