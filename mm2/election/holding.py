@@ -28,7 +28,9 @@ class HoldingElection:
         self._decide = decide
         self._info = info
         self._deciding: Election | None = None
-        self._feed = MembershipFeed(Lost(reason="joining"), lambda: Lost(reason="no contact"))  # its clock is not used
+        self._feed = MembershipFeed(
+            Lost(reason="joining the group"), lambda: Lost(reason="no contact")
+        )  # its clock is not used
         self._failure: Exception | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -81,7 +83,7 @@ class HoldingElection:
         deciding: asyncio.Task[None] | None = None
         async with self._holding:
             try:
-                async for held in self._holding.events():
+                async for held in _after_the_first(self._holding):
                     if isinstance(held, Joined):
                         deciding = deciding or asyncio.create_task(self._elect(), name="election that decides")
                         continue
@@ -97,13 +99,21 @@ class HoldingElection:
         try:
             async with self._decide(self._info) as election:
                 self._deciding = election
-                async for membership in election.events():
+                async for membership in _after_the_first(election):
                     self._feed.say(membership)
         except Exception as error:  # noqa: BLE001 - what assign raised; `events` raises it
             self._failure = error
             self._feed.close()
         finally:
             self._deciding = None
+
+
+async def _after_the_first(election: Election) -> AsyncIterator[Membership]:
+    """Its events without that it begins to join, which is no news to who waits for more than one."""
+    events = election.events()
+    await anext(events, None)
+    async for event in events:
+        yield event
 
 
 async def _ended(task: asyncio.Task[None] | None) -> None:

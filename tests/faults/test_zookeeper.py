@@ -18,7 +18,7 @@ from tests.faults.load import Load
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
 from tests.lab.history import end_offset_sum
-from tests.lab.node import ANSWERS_WITHIN, Node
+from tests.lab.node import Node
 from tests.lab.settings import one_flow
 from tests.lab.verify import wait_until_copied
 from tests.lab.waiting import wait_until
@@ -29,6 +29,7 @@ LONGEST_PAUSE = 5.0  # seconds without a new record on the target: a busy machin
 SESSION = 6.0  # seconds where a test waits for the end of a session
 TAKEN_OVER = 8.0  # seconds after that: the limit of the issue for a node that was killed
 COPIED = 90.0
+SAID = 60.0  # seconds until a node has come so far as to notice, while its Spark starts on the same cores
 PARTITIONS = 2
 PER_SECOND = 2_000
 WELL = {"status": "UP", "reasons": []}
@@ -99,9 +100,12 @@ def node(lab: Lab, zookeeper: ZooKeeperServer, tmp_path_factory: pytest.TempPath
     }
     zookeeper.stop()
     with Node(properties) as node:
-        told = wait_for_reason(node, "is mm2.zookeeper.connect right?")
-        assert f"/{lab.aliases[0]}/root/mm2/{lab.flow} on ZooKeeper {zookeeper.address}: no contact" in told
-        zookeeper.start()
+        try:
+            told = wait_for_reason(node, f"election /{lab.aliases[0]}/root/mm2/{lab.flow} on ZooKeeper")
+            assert f"{zookeeper.address}: no contact" in told
+            assert "is mm2.zookeeper.connect right?" in told
+        finally:
+            zookeeper.start()
         node.wait_running()
         yield node
 
@@ -113,7 +117,7 @@ def wait_for_reason(node: Node, words: str) -> str:
     def found() -> list[str]:
         return [reason for reason in node.health().get("reasons", ()) if words in reason]
 
-    return wait_until(found, ANSWERS_WITHIN, f"/health of {node.name} says: {words}")[0]
+    return wait_until(found, SAID, f"/health of {node.name} says: {words}")[0]
 
 
 def freeze(server: ZooKeeperServer) -> Callable[[], object]:
