@@ -23,6 +23,10 @@ log = logging.getLogger("mm2.exact_offsets")
 
 _PARTITION = 0  # the topic has one, since the order of its records counts
 
+THROTTLED_FOR_LONG_S = 30.0
+"""A quota that holds records up for less is no trouble: a broker looks back over eleven seconds (quota.window.num), so
+a burst is forgiven in about that time, and copying is slowed all the same."""
+
 
 class ExactOffsets:
     """Keeps a journal of each partition and writes what changed.
@@ -97,6 +101,7 @@ class ExactOffsets:
         if journal is not None:
             self._left[copy.source] = journal.newest
         self._changed.discard(copy)
+        self._forgive()
 
     def write(self) -> None:
         """Hand over what changed and is not being written."""
@@ -114,10 +119,16 @@ class ExactOffsets:
 
     async def settle(self, timeout: float) -> None:
         """Wait until what is being written is there, ``timeout`` seconds at most. After one such wait was in vain there
-        is no other until something was written: a topic that is gone must not hold up source offsets each time."""
+        is no other until something was written: a topic that is gone must not hold up source offsets each time.
+
+        What a quota of the target holds up comes by itself, and is no trouble unless it takes long.
+        """
         if self._writing and not self._late:
+            throttled = self._producer.throttled
             _, late = await asyncio.wait(list(self._writing.values()), timeout=timeout)
-            if late:
+            if late and throttled > THROTTLED_FOR_LONG_S:
+                self._lament(f"throttled by the target's quota for {throttled:.0f} s")
+            elif late and not throttled and not self._producer.throttled:
                 self._late = True
                 self._lament(str(self._producer.trouble or f"not written after {timeout:.0f} s"))
 
@@ -140,9 +151,16 @@ class ExactOffsets:
 
     def _failed(self, copy: PartitionCopy, journal: ExactOffsetJournal, error: BaseException) -> None:
         journal.refused()
-        if copy in self._journals:
-            self._changed.add(copy)
+        if copy not in self._journals:  # it has left: nobody tries again
+            self._forgive()
+            return
+        self._changed.add(copy)
         self._lament(str(error))
+
+    def _forgive(self) -> None:
+        """There is no trouble with what nobody wants to write any more."""
+        if not (self._changed or self._writing):
+            self.trouble = None
 
     def _lament(self, words: str) -> None:
         sentence = (

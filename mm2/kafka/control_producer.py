@@ -70,6 +70,8 @@ class ControlProducer:
     """A. Records of one partition are stored in the order of ``send``, also through retries: one batch at a time.
     B. A retriable error is retried for ever with backoff; another error fails the records of its batch, and only those.
     C. What is held is at most 32 MiB.
+    D. A broker that throttles is sent nothing before the time it named is over: it would only read it then, and the
+       request's time limit would run meanwhile (KIP-219).
 
     ``trouble`` is the last error while something is being retried, None when all goes well. On leaving the context,
     what is not stored fails with ClusterClosed; call ``flush`` before.
@@ -83,6 +85,7 @@ class ControlProducer:
         self._rounds: set[asyncio.Task[None]] = set()
         self._kicked = False
         self._closed = False
+        self._throttled: dict[int, float] = {}  # broker to when it takes records again
         self.trouble: ClusterError | None = None
 
     async def __aenter__(self) -> Self:
@@ -125,6 +128,11 @@ class ControlProducer:
         self._queue(TopicPartition(topic, partition)).records.append(record)
         self._kick_soon()  # after the caller let go: records sent together travel together
         return record.stored
+
+    @property
+    def throttled(self) -> float:
+        """Seconds for which a broker's quota still holds records up; 0 when none does."""
+        return max(0.0, max(self._throttled.values(), default=0.0) - time.monotonic())
 
     async def flush(self, timeout: float) -> bool:
         """Wait until everything sent so far is stored or failed; False when ``timeout`` seconds were not enough."""
@@ -181,6 +189,7 @@ class ControlProducer:
         await asyncio.gather(*(self._produce(node_id, led) for node_id, led in by_leader.items()))
 
     async def _produce(self, node_id: int, partitions: list[TopicPartition]) -> None:
+        await asyncio.sleep(max(0.0, self._throttled.get(node_id, 0.0) - time.monotonic()))
         batches: dict[TopicPartition, list[bytes]] = {}
         taken: dict[TopicPartition, list[_Pending]] = {}
         for one in partitions:
@@ -196,6 +205,7 @@ class ControlProducer:
             for one, records in taken.items():
                 self._failed(one, error, records)
             return
+        self._throttled[node_id] = time.monotonic() + answer.throttle_ms / 1000
         for result in answer.partitions:
             one = TopicPartition(result.topic, result.partition)
             if result.error:

@@ -204,19 +204,23 @@ class SlotHost:
             self._granting = self._warn(self._granting, f"read source offsets: {error}")
 
     def _listen(self) -> None:
-        """Take the lanes' newest word."""
+        """Take the lanes' newest word. A warning is over when no lane repeats it."""
         now = asyncio.get_running_loop().time()
+        warnings: list[str] = []
         for life in self._lives.values():
             word = self._word(life.slot)
-            if word is None or word.slot is life.heard:
+            if word is None:
+                continue
+            warnings += [warning for warning in word.slot.warnings if warning not in warnings]
+            if word.slot is life.heard:
                 continue
             life.heard = word.slot
             self._progress.take(word.session, word.slot)
             self._reporter.listen(word.session, word.slot, now)
-            for warning in word.slot.warnings:
-                if warning not in self._lane_warnings:
-                    log.warning("%s: %s", self._flow, warning)
-                    self._lane_warnings.append(warning)
+        for warning in warnings:
+            if warning not in self._lane_warnings:
+                log.warning("%s: %s", self._flow, warning)
+        self._lane_warnings = warnings
 
     async def _settle(self, now: float) -> None:
         """Bring every slot one step on its way."""

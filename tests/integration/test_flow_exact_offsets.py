@@ -169,6 +169,21 @@ def test_a_compatible_flow_knows_what_its_node_has_seen(flow: Flow) -> None:
     assert not exists(flow.target, flow.exact_topic)
 
 
+def test_a_trouble_that_is_over_is_not_shown_any_more(flow: Flow) -> None:
+    """The last test of this node: its map begins anew."""
+    topic = flow.create("healed", 100)
+    flow.wait_records(topic, 100)
+    flow.target.admin.delete_topics([flow.exact_topic])[flow.exact_topic].result(30)
+    write(flow.source.bootstrap, topic, plain(100, first=100))
+    flow.wait_reason(f"write exact offsets to {flow.exact_topic}")
+    flow.target.create_topic(flow.exact_topic, config={"cleanup.policy": "compact"})
+    wait_until(
+        lambda: "write exact offsets" not in str(flow.node.flow(flow.name)["reasons"]),
+        SEEN,
+        "nothing is said of exact offsets any more, though nothing new is copied",
+    )
+
+
 def kill(process: psutil.Process) -> None:
     process.kill()
     process.wait(10)

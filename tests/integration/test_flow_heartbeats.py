@@ -57,7 +57,7 @@ def test_they_are_replicated_past_the_filter(shared: SharedNode) -> None:
 
 def test_replication_of_heartbeats_can_be_switched_off(shared: SharedNode) -> None:
     flow = shared.unusual  # heartbeats.replication.enabled=false
-    assert shared.node.flow(flow.name)["state"] == "RUNNING"
+    wait_until(lambda: shared.node.flow(flow.name)["state"] == "RUNNING", SEEN, f"{flow.name} runs")
     assert not flow.status("heartbeats")
     assert not exists(flow.target, f"{flow.source_alias}_heartbeats")
 

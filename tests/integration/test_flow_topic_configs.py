@@ -128,4 +128,4 @@ def test_no_broker_acl_authorizer(shared: SharedNode) -> None:
         alter(flow.source, topic, "retention.ms", value)
         wait_for(flow, topic, "retention.ms", value, own=True)
     assert flow.node.process.output().count(sentence) == 1
-    assert flow.node.flow(flow.name)["reasons"] == []
+    wait_until(lambda: flow.node.flow(flow.name)["reasons"] == [], SEEN, "the flow has nothing to complain of")

@@ -33,7 +33,8 @@ def test_a_node_waits_for_both_clusters(start_cluster: StartCluster) -> None:
         a.broker(1).restart()
         node.wait_running()
         wait_until_copied((a.bootstrap, "orders"), (b.bootstrap, "A.orders"), COPIED)
-        assert node.health() == {"status": "UP", "reasons": []}
+        well = {"status": "UP", "reasons": []}
+        wait_until(lambda: node.health() == well, SEEN, "the node has nothing to complain of any more")
 
         b.broker(1).stop()
         write(a.bootstrap, "orders", plain(10, first=100))

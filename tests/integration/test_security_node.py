@@ -151,7 +151,8 @@ def test_a_node_that_is_starting_says_what_it_waits_for(secured: Secured) -> Non
 def test_the_node_recovers_by_itself_and_copies(secured: Secured) -> None:
     verdict = wait_until_copied((secured.a.bootstrap, "orders"), (secured.b.bootstrap, "A.orders"), SOON)
     assert verdict.records == RECORDS
-    assert secured.node.health() == {"status": "UP", "reasons": []}
+    well = {"status": "UP", "reasons": []}
+    wait_until(lambda: secured.node.health() == well, SOON, "the node has nothing to complain of any more")
 
 
 def test_no_secret_in_rest(secured: Secured) -> None:

@@ -209,7 +209,13 @@ class _Players:
         """Java's log when it tries to join the group that we hold, and our flow after that."""
         with JavaMirrorMaker(file, clusters=("B",), name="java-refused") as java:
             java.process.wait_until_output(JAVA_REFUSED, SOON, "Java is refused by the group we hold")
-            return java.process.output(), self.node.flow("A->B")
+            refused = java.process.output()
+
+            def untroubled() -> dict[str, Any]:
+                flow = self.node.flow("A->B")
+                return {} if flow.get("reasons") else flow
+
+            return refused, wait_until(untroubled, SOON, "our flow has nothing to complain of")
 
     def _while_java_holds(self) -> tuple[dict[str, Any], dict[str, Any]]:
         def waiting() -> dict[str, Any]:

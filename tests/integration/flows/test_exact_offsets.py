@@ -6,18 +6,27 @@ import asyncio
 import random
 from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from mm2.core.client_settings import FetchSettings, IsolationLevel, OffsetReset
-from mm2.core.exact_offset_records import CopiedRange
+from flows.exact_offsets import ExactOffsets
+from flows.surroundings import Seen
+from mm2.core.client_settings import ClientSettings, FetchSettings, IsolationLevel, OffsetReset
+from mm2.core.exact_offset_records import UNKNOWN_IDS, CopiedRange, Reach, Segment
+from mm2.core.lease import ExactOffsetsLease, PartitionLease, TaskState
 from mm2.core.names import TopicPartition
+from mm2.kafka.cluster import Cluster
+from mm2.kafka.control_producer import ControlProducer
+from tests.faults.quotas import set_quota
 from tests.integration.flows.lane import COPIED, Slot, copying
 from tests.lab.cluster import KafkaCluster
 from tests.lab.exact_map import Coverage, judge, read_segments
+from tests.lab.fixtures import StartCluster
 from tests.lab.history import end_offset_sum, read_topic
 from tests.lab.records import plain, write, write_transactions
 from tests.lab.waiting import until
+from tests.unit.flows.copies import partition
 
 Unique = Callable[[str], str]
 
@@ -141,6 +150,77 @@ async def test_what_cannot_be_written_holds_nothing_up(
         assert "copying goes on" in warning
         assert slot.runner.progress().error is None
         assert await slot.drained() == {TopicPartition(topic, 0): 100}
+
+
+async def test_a_topic_that_comes_back_ends_the_trouble(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique
+) -> None:
+    """Though nothing new is copied."""
+    topic, exact_topic = unique("healed"), unique("mm2-exact-offsets")
+    cluster_a.create_topic(topic)
+    write(cluster_a.bootstrap, topic, plain(100))
+    async with copying(cluster_a, cluster_b, {topic: 1}, exact_offsets=exact_topic) as slot:
+        await until(lambda: slot.runner.progress().warnings, COPIED, "the lane warns")
+        await asyncio.to_thread(cluster_b.create_topic, exact_topic)
+        await until(lambda: not slot.runner.progress().warnings, COPIED, "the lane warns no more")
+        await until(lambda: read_segments(cluster_b.bootstrap, exact_topic), COPIED, "they are written")
+
+
+async def test_nobody_warns_of_what_nobody_writes_any_more(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique
+) -> None:
+    gone, stays = unique("gone"), unique("stays")
+    for topic in (gone, stays):
+        cluster_a.create_topic(topic)
+    write(cluster_a.bootstrap, gone, plain(100))
+    async with copying(cluster_a, cluster_b, {gone: 1, stays: 1}, exact_offsets="not a topic name!") as slot:
+        await until(lambda: slot.runner.progress().warnings, COPIED, "the lane warns")
+        left = tuple(one for one in slot.lease.partitions if one.topic == stays)
+        await slot.runner.apply(replace(slot.lease, partitions=left))
+        await until(lambda: slot.partition(gone).state is TaskState.STOPPED, COPIED, "the partition has left")
+        await until(lambda: not slot.runner.progress().warnings, COPIED, "the lane warns no more")
+
+
+async def test_what_a_quota_holds_up_is_no_trouble_unless_for_long(start_cluster: StartCluster) -> None:
+    target = start_cluster()
+    topic, other = target.create_topic("mm2-exact-offsets"), target.create_topic("other")
+    settings = ClientSettings(bootstrap_servers=tuple(target.bootstrap.split(",")), alias="B")
+    copy, _ = partition()
+    last = Segment(
+        topic_partition=copy.source,
+        slot=0,
+        sequence=0,
+        era=0,
+        topic_ids=UNKNOWN_IDS,
+        before=Reach(),
+        through=-1,
+        ranges=(CopiedRange(0, 0, 10),),
+    )
+    lease = PartitionLease(
+        topic=copy.source.topic,
+        partition=copy.source.partition,
+        remote_topic=copy.target.topic,
+        start_offset=10,
+        last_segment=b64encode(last.value()).decode(),
+    )
+    async with Cluster(settings) as cluster, ControlProducer(cluster) as producer:
+        exact = ExactOffsets(producer, ExactOffsetsLease(client=settings, topic=topic, slots=32))
+        exact.begin(copy, lease)
+        with set_quota(target, "producer_byte_rate", 10_000):
+            await producer.send(other, 0, b"k", bytes(170_000))  # throttled for six seconds
+            exact.passed(copy, Seen(10, 20))
+            exact.write()
+            await exact.settle(0.1)
+            assert exact.trouble is None
+            await exact.settle(COPIED)
+            await producer.send(other, 0, b"k", bytes(900_000))  # for a minute or more
+            exact.passed(copy, Seen(20, 30))
+            exact.write()
+            await exact.settle(0.1)
+            assert exact.trouble is not None
+            assert "throttled by the target's quota for " in exact.trouble
+    (written,) = (await asyncio.to_thread(read_segments, target.bootstrap, topic)).values()
+    assert [one.through for one in written] == [20], "the later one was still to come"
 
 
 @pytest.mark.parametrize("reset", [OffsetReset.EARLIEST, OffsetReset.LATEST])

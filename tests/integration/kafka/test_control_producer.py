@@ -13,6 +13,7 @@ from mm2.kafka.control_producer import BufferFull, ControlProducer
 from mm2.kafka.error_codes import ErrorCode
 from mm2.kafka.errors import BrokerError, ClusterClosed
 from mm2.kafka.topics import NewTopic, create_topics
+from tests.faults.quotas import set_quota
 from tests.integration.kafka.clients import connected, led
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import StartCluster
@@ -161,3 +162,19 @@ async def test_who_gives_up_waiting_disturbs_nobody(cluster_b: KafkaCluster, uni
         kept = producer.send(name, 0, b"2", b"v")
         given_up.cancel()
         assert await kept == 1
+
+
+async def test_a_quota_is_waited_out(start_cluster: StartCluster) -> None:
+    """Sent while the broker does not read, the second record would run into the time limit of its request."""
+    kafka = start_cluster()
+    name = kafka.create_topic("log")
+    async with connected(kafka, request_timeout_ms=2_000) as cluster, ControlProducer(cluster) as producer:
+        with set_quota(kafka, "producer_byte_rate", 10_000):
+            assert await producer.send(name, 0, b"k", bytes(250_000)) == 0
+            assert producer.throttled > 7.0, "longer than the request's two seconds, and the five of room"
+            later = producer.send(name, 0, b"k", b"v")
+            while not later.done():
+                assert producer.trouble is None
+                await asyncio.wait([later], timeout=0.1)
+            assert producer.throttled == 0
+            assert later.result() == 1, "stored once: nothing was sent twice"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import random
-from collections import Counter
-
 import pytest
 
-from flows.batch.choice import BatchRules, Reason
+from flows.batch.choice import BatchRules
 from flows.batch.header import HEADER_BYTES
-from flows.batch.outgoing import Outgoing, ProducerId
+from flows.batch.outgoing import ProducerId
 from flows.copy import PartitionCopy
 from flows.intake import BATCH_OVERHEAD
 from flows.line import Place
@@ -17,69 +14,14 @@ from flows.outcomes import refused, unanswered
 from flows.patience import CORRUPT_ATTEMPTS, FAILED_RETRY_S, MISSING_PATIENCE_S
 from flows.report import progress_of
 from flows.starts import CannotStart, GoOn
-from flows.surroundings import Seen
 from mm2.core.lease import Loss, PartitionLease, TaskState
-from mm2.kafka.backoff import Backoff
 from mm2.kafka.error_codes import ErrorCode
 from mm2.kafka.errors import ConnectionLost, Unreachable
 from mm2.kafka.raw_fetch import FetchedPartition
 from tests.lab.batches import COMMIT, LOG_APPEND_TIME, Batch, Record, marker, sealed
+from tests.unit.flows.copies import Slot, copy_of, partition
 
 WALL = 1_700_000_000.0
-
-
-class Slot:
-    """Remembers what the partition asked for."""
-
-    def __init__(self) -> None:
-        self.released = 0
-        self.pauses: list[float] = []
-        self.acknowledged_batches: list[tuple[int, int]] = []
-        self.seen: list[Seen] = []
-
-    def release(self, count: int) -> None:
-        self.released += count
-
-    def fetch_changed(self, copy: PartitionCopy) -> None: ...
-
-    def send_changed(self, copy: PartitionCopy) -> None: ...
-
-    def wake_later(self, copy: PartitionCopy, delay: float) -> None:
-        self.pauses.append(delay)
-
-    def acknowledged(self, copy: PartitionCopy, batch: Outgoing, base_offset: int, seen: Seen) -> None:
-        self.acknowledged_batches.append((batch.first_offset, base_offset))
-        self.seen.append(seen)
-
-    def passed(self, copy: PartitionCopy, seen: Seen) -> None:
-        self.seen.append(seen)
-
-
-def partition(
-    start: int | None = 0, *, max_held: int = 100_000, rules: BatchRules | None = None
-) -> tuple[PartitionCopy, Slot]:
-    slot = Slot()
-    lease = PartitionLease(topic="orders", partition=3, remote_topic="A.orders", start_offset=start)
-    copy = copy_of(lease, slot, max_held=max_held, rules=rules)
-    copy.adopt(ProducerId(7, 0))
-    return copy, slot
-
-
-def copy_of(
-    lease: PartitionLease, slot: Slot, *, max_held: int = 100_000, rules: BatchRules | None = None
-) -> PartitionCopy:
-    return PartitionCopy(
-        lease,
-        slot,
-        rules=rules or BatchRules(tiny_bytes=0),
-        max_in_flight=5,
-        max_held=max_held,
-        check_crcs=True,
-        source_backoff=Backoff(100, 1000, generator=random.Random(1)),
-        target_backoff=Backoff(100, 1000, generator=random.Random(1)),
-        counts=Counter[Reason](),
-        now=0.0,
-    )
 
 
 def data(offset: int, count: int = 1, value_bytes: int = 10) -> bytes:
