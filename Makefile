@@ -3,6 +3,8 @@ KAFKA := 4.3.1
 BIN := .venv/bin
 FAST := tests/unit tests/property tests/golden tests/contract
 SLOW := tests/integration tests/parity tests/faults
+# Once more, as long as no record was lost, repeated or changed (rerun_except in pyproject.toml); shown with what it was.
+AGAIN := --reruns 1 -rR --rerun-show-tracebacks
 # Percent of lines and branches in mm2/core and mm2/config, where decisions are made, that the fast tests must reach.
 DECIDED := 100
 
@@ -25,7 +27,7 @@ test: setup ## all tests: those without sockets first, then on real brokers
 	@$(BIN)/python -m tests.lab.prepare
 	@$(BIN)/pytest $(FAST) --cov --cov-report=
 	@$(BIN)/coverage report --include='mm2/core/*,mm2/config/*' --fail-under=$(DECIDED) --skip-covered
-	@$(BIN)/pytest $(SLOW) --cov --cov-append --cov-report=term:skip-covered
+	@$(BIN)/pytest $(SLOW) $(AGAIN) --cov --cov-append --cov-report=term:skip-covered
 
 lint: setup ## format, lint, types, import arrows, dependencies
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports && $(BIN)/deptry .
