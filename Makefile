@@ -33,7 +33,7 @@ lint: setup ## format, lint, types, import arrows, dependencies
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports && $(BIN)/deptry .
 
 bench: setup ## measure beside the real Java MirrorMaker 2
-	@$(BIN)/python -m tests.bench && $(BIN)/python -m tests.bench.discovery && $(BIN)/python -m tests.bench.assignment
+	@$(BIN)/python -m tests.bench && $(BIN)/python -m tests.bench.discovery && $(BIN)/python -m tests.bench.assignment && $(BIN)/python -m tests.bench.idle
 
 docs: setup ## write the generated pages of docs/ anew
 	@$(BIN)/python -m mm2.config.docs

@@ -86,11 +86,11 @@ class Lane:
                 runner.drain()
 
     def progress(self) -> LaneProgress:
-        """What the node should know now."""
+        """What the node should know now beyond the last ``progress``, which the caller has seen to it that it has."""
         return LaneProgress(
             version=self._version,
             pid=os.getpid(),
-            slots=tuple(runner.progress() for runner in self._slots.values()),
+            slots=tuple(runner.news() for runner in self._slots.values()),
             buffered_bytes=self._budget.used,
         )
 

@@ -28,6 +28,24 @@ def progress_of(copy: PartitionCopy, now: float, wall: float, *, stopped: bool =
     )
 
 
+def telling(copy: PartitionCopy) -> tuple[object, ...] | None:
+    """Equal to what it was: a report of the partition says the same as then. None: it lags, and the lag grows older."""
+    tally, headway = copy.tally, copy.headway
+    if headway.position < headway.end_offset:
+        return None
+    return (
+        headway.position,
+        headway.end_offset,
+        headway.stored,
+        tally.records,
+        tally.latency_count,
+        tally.age_count,
+        copy.trouble.words,
+        copy.trouble.failed,
+        copy.inlet.closed,
+    )
+
+
 def _state(copy: PartitionCopy) -> TaskState:
     if copy.trouble.failed:
         return TaskState.FAILED

@@ -16,7 +16,7 @@ from flows.exact_offsets import ExactOffsets
 from flows.identity import Identities
 from flows.offsets import SourceOffsets
 from flows.pipeline import Pipeline
-from flows.report import progress_of
+from flows.report import progress_of, telling
 from flows.syncs import OffsetSyncs
 from flows.tally import Tally
 from mm2.core.client_settings import ClientSettings
@@ -38,6 +38,7 @@ class SlotRunner:
 
     (A) A partition that is taken away shows STOPPED only when nothing of it is in flight and its offset is stored.
     (B) A failure of the slot ends its copying, never the lane: it shows FAILED with the words.
+    (C) Everything that brings partitions into the slot, or from one of its sets into another, sets ``_regrouped``.
     """
 
     def __init__(self, lease: SlotLease, budget: ByteBudget) -> None:
@@ -52,6 +53,8 @@ class SlotRunner:
         self._tallies: dict[TopicPartition, Tally] = {}
         self._ahead: dict[TopicPartition, PartitionLease] = {}  # where those that left would go on
         self._losses: list[Loss] = []
+        self._regrouped = True
+        self._told: dict[PartitionCopy, tuple[object, ...] | None] = {}
         self._pipeline: Pipeline | None = None
         self._draining = False
         self._drained = False
@@ -89,7 +92,26 @@ class SlotRunner:
     def progress(self) -> SlotProgress:
         """What the node should know now."""
         now, wall = time.monotonic(), time.time()
-        copies = [*self._running.values(), *self._leaving.values()]
+        copied = (progress_of(copy, now, wall) for copy in self._copies())
+        return self._progress((*copied, *self._others()), whole=True)
+
+    def news(self) -> SlotProgress:
+        """What it should know beyond the last ``news``, which the caller has seen to it that it has."""
+        copies = self._copies()
+        telling_now = {copy: telling(copy) for copy in copies}
+        told, self._told = self._told, telling_now
+        if self._regrouped:
+            self._regrouped = False
+            return self.progress()
+        now, wall = time.monotonic(), time.time()
+        changed = [copy for copy in copies if (words := telling_now[copy]) is None or words != told[copy]]
+        return self._progress(tuple(progress_of(copy, now, wall) for copy in changed), whole=False)
+
+    def _copies(self) -> list[PartitionCopy]:
+        return [*self._running.values(), *self._leaving.values()]
+
+    def _progress(self, partitions: tuple[PartitionProgress, ...], *, whole: bool) -> SlotProgress:
+        losses = [loss for copy in self._copies() for loss in copy.headway.losses]
         return SlotProgress(
             flow=self._lease.flow,
             slot=self._lease.slot,
@@ -97,9 +119,10 @@ class SlotRunner:
             state=self._state(),
             drained=self._drained,
             error=self._trouble(),
-            partitions=(*(progress_of(copy, now, wall) for copy in copies), *self._others()),
+            partitions=partitions,
+            whole=whole,
             batches=self._batches(),
-            losses=tuple(self._losses + [loss for copy in copies for loss in copy.headway.losses])[-LOSSES_KEPT:],
+            losses=tuple(self._losses + losses)[-LOSSES_KEPT:],
             warnings=self._warnings(),
         )
 
@@ -149,6 +172,7 @@ class SlotRunner:
     # -- inside
 
     def _want(self, lease: SlotLease) -> None:
+        self._regrouped = True
         self._wanted = {TopicPartition(one.topic, one.partition): one for one in lease.partitions}
         self._lease = dataclasses.replace(self._lease, partitions=lease.partitions, epoch=lease.epoch)
         if self._pipeline is not None and any(self._of_other_topic(partition) for partition in self._running):
@@ -219,6 +243,7 @@ class SlotRunner:
                     copy.tally = self._tallies.setdefault(partition, copy.tally)  # it counts since the lane's start
                     self._running[partition] = copy
                     self._stopped.pop(partition, None)
+                    self._regrouped = True
             await self._changed.wait()
 
     def _start_of(self, partition: TopicPartition, identities: Identities) -> PartitionLease:
@@ -252,6 +277,7 @@ class SlotRunner:
         self._pipeline.spawn(self._let_go(self._pipeline, gone))
 
     def _leave(self, partitions: set[TopicPartition]) -> set[PartitionCopy]:
+        self._regrouped = True
         leaving = {partition: self._running.pop(partition) for partition in partitions}
         self._leaving |= leaving
         return set(leaving.values())
@@ -262,6 +288,7 @@ class SlotRunner:
         self._changed.set()
 
     def _left(self, copies: set[PartitionCopy]) -> None:
+        self._regrouped = True
         now, wall = time.monotonic(), time.time()
         for copy in copies:
             self._leaving.pop(copy.source, None)

@@ -158,7 +158,8 @@ class BatchCount:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotProgress:
     """One slot's report. ``drained``: nothing in flight and all offsets stored, the slot may be given away.
-    ``warnings``: sentences a person should see though everything runs."""
+    ``warnings``: sentences a person should see though everything runs. ``whole`` False: ``partitions`` leaves out those
+    of which the last report, which the node has answered, said the same."""
 
     flow: Flow
     slot: int
@@ -167,6 +168,7 @@ class SlotProgress:
     drained: bool = False
     error: str | None = None
     partitions: tuple[PartitionProgress, ...] = ()
+    whole: bool = True
     batches: tuple[BatchCount, ...] = ()
     losses: tuple[Loss, ...] = ()
     warnings: tuple[str, ...] = ()

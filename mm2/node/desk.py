@@ -111,8 +111,8 @@ class Desk:
         return LeaseGrant(session=session, lease_seconds=LEASE_SECONDS, orders=self.board.lane_orders(lane))
 
     async def progress(self, lane: int, secret: str, progress: LaneProgress, wait: float) -> LaneOrders | None:
-        self.board.lane_report(lane, secret, progress, time.monotonic())
-        self.wake()
+        if self.board.lane_report(lane, secret, progress, time.monotonic()):
+            self.wake()
         await self._until(lambda: self.board.lane_orders(lane).version > progress.version, wait)
         orders = self.board.lane_orders(lane)
         return orders if orders.version > progress.version else None

@@ -25,7 +25,8 @@ from mm2.core.lease import (
     SlotLease,
     SlotProgress,
 )
-from mm2.core.names import Flow
+from mm2.core.names import Flow, TopicPartition
+from mm2.core.slot_words import PartitionStates, SlotWord
 
 LEASE_SECONDS = 15.0
 """Long enough for a stalled garbage collection or a busy node, short enough that a dead lane is replaced soon."""
@@ -46,11 +47,18 @@ SlotKey = tuple[Flow, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotReport:
-    """A slot's last word, under which session of its lane it was given, and whether under the newest orders."""
+    """A slot's last word, under which session of its lane it was given, and whether under the newest orders.
+
+    ``slot`` is the same object as long as there is no news, and so is each of its partitions (`SlotWord`, B).
+    ``states`` is another object only when the state or the error of a partition is another. ``running``: the partitions
+    that the slot may still be copying.
+    """
 
     session: str
     current: bool
     slot: SlotProgress
+    states: PartitionStates
+    running: frozenset[TopicPartition]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,6 +75,7 @@ class _Lane:
     failures: int = 0
     not_before: float = 0.0
     progress: LaneProgress | None = None
+    words: dict[SlotKey, SlotWord] = field(default_factory=dict)
     slots: dict[SlotKey, SlotLease] = field(default_factory=dict)
     error: str | None = None
 
@@ -138,17 +147,24 @@ class LaneBoard:
         lane.attempt, lane.pid = request.attempt, request.pid
         lane.session = self._new_secret()
         lane.granted_at = lane.heard_at = now
-        lane.progress = None
+        lane.progress, lane.words = None, {}
         return lane.session
 
-    def lane_report(self, lane_number: int, session: str, progress: LaneProgress, now: float) -> None:
-        """Take a lane's progress. Raises LeaseRefusedError when its session is void."""
+    def lane_report(self, lane_number: int, session: str, progress: LaneProgress, now: float) -> bool:
+        """Take a lane's progress; whether it says anything new. Raises LeaseRefusedError when its session is void."""
         lane = self._lane(lane_number)
         if session != lane.session:
             raise LeaseRefusedError(f"lane {lane_number}: another run has the lease")
-        lane.heard_at = now
-        lane.progress = progress
-        lane.error = None
+        before, lane.heard_at, lane.error = lane.progress, now, None
+        words, news = {}, False
+        for slot in progress.slots:
+            key = (slot.flow, slot.slot)
+            word = words[key] = lane.words.get(key) or _first_word(slot)
+            news |= word.take(slot)
+        news |= before is None or before.version != progress.version or words.keys() != lane.words.keys()
+        lane.words = words
+        lane.progress = replace(progress, slots=tuple(word.progress for word in words.values()))
+        return news
 
     def lane_orders(self, lane_number: int) -> LaneOrders:
         """Everything this lane should be running."""
@@ -217,10 +233,13 @@ class LaneBoard:
         lane = self._lane_of(key)
         if lane is None or lane.progress is None or lane.session is None:
             return None
-        for slot in lane.progress.slots:
-            if (slot.flow, slot.slot) == key:
-                return SlotReport(session=lane.session, current=lane.progress.version == lane.version, slot=slot)
-        return None
+        word = lane.words.get(key)
+        if word is None:
+            return None
+        current = lane.progress.version == lane.version
+        return SlotReport(
+            session=lane.session, current=current, slot=word.progress, states=word.states, running=word.running
+        )
 
     def trouble(self, key: SlotKey) -> str | None:
         """Why the lane of a slot does not run, if it is known."""
@@ -286,6 +305,7 @@ class LaneBoard:
         lane.token = self._new_secret()
         lane.attempt = -1
         lane.session = lane.ordered_at = lane.granted_at = lane.heard_at = lane.progress = None
+        lane.words = {}
         lane.error = error
         self._bump(lane)
 
@@ -300,6 +320,13 @@ def _may_run(lane: _Lane, key: SlotKey) -> bool:
     if lane.progress is None:  # it has its first orders, and has not said anything yet
         return key in lane.slots
     return any((slot.flow, slot.slot) == key and not slot.drained for slot in lane.progress.slots)
+
+
+def _first_word(slot: SlotProgress) -> SlotWord:
+    try:
+        return SlotWord(slot)
+    except ValueError as error:
+        raise LeaseRefusedError(str(error)) from error
 
 
 def _weight(lane: _Lane) -> int:

@@ -60,6 +60,8 @@ class FlowProgress:
         self._batches: Totals[tuple[int, str, str]] = Totals()
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
         self._runs: dict[TopicPartition, str] = {}
+        self._taken: dict[int, tuple[str, tuple[PartitionProgress, ...]]] = {}
+        self._shown: dict[TopicPartition, tuple[Where, PartitionStatus]] = {}
         self._losses: dict[tuple[str, int, int], Loss] = {}
         self._paths: set[tuple[int, str, str]] = set()
 
@@ -67,25 +69,36 @@ class FlowProgress:
         """A slot's newest report, under its lane's session.
 
         A slot goes on showing a partition it stopped; once another slot runs that partition, the word is that slot's.
+        What is the same object as in the slot's report before is no news (`mm2.core.slot_words`).
         """
         run = f"{session}/{slot.epoch}/{slot.slot}"
-        for p in slot.partitions:
-            key = TopicPartition(p.topic, p.partition)
-            if p.state is TaskState.STOPPED and self._runs.get(key, run) != run:
-                continue
-            self._runs[key] = run
-            self._partitions[key] = p
-            self._totals.fold(
-                key,
-                run,
-                (p.records_total, p.bytes_total, p.latency_sum, p.latency_count, p.age_sum, p.age_count),
-            )
+        last_run, before = self._taken.get(slot.slot, ("", ()))
+        self._taken[slot.slot] = (run, slot.partitions)
+        if run != last_run or len(before) != len(slot.partitions):
+            self._take_partitions(run, slot.partitions)
+        elif slot.partitions is not before:
+            both = zip(slot.partitions, before, strict=True)
+            self._take_partitions(run, [now for now, then in both if now is not then])
         for count in slot.batches:
             path = (slot.slot, count.path, count.reason)
             self._paths.add(path)
             self._batches.fold(path, run, (count.batches,))
         for loss in slot.losses:
             self._losses[(loss.topic, loss.partition, loss.first)] = loss
+
+    def _take_partitions(self, run: str, partitions: Iterable[PartitionProgress]) -> None:
+        for p in partitions:
+            key = TopicPartition(p.topic, p.partition)
+            if p.state is TaskState.STOPPED and self._runs.get(key, run) != run:
+                continue
+            self._runs[key] = run
+            self._partitions[key] = p
+            self._shown.pop(key, None)
+            self._totals.fold(
+                key,
+                run,
+                (p.records_total, p.bytes_total, p.latency_sum, p.latency_count, p.age_sum, p.age_count),
+            )
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -140,6 +153,13 @@ class FlowProgress:
         )
 
     def _partition(self, key: TopicPartition, where: Where) -> PartitionStatus:
+        last_where, shown = self._shown.get(key, (None, None))
+        if shown is None or last_where != where:
+            shown = self._status(key, where)
+            self._shown[key] = (where, shown)
+        return shown
+
+    def _status(self, key: TopicPartition, where: Where) -> PartitionStatus:
         last = self._partitions.get(key)
         records, size, latency_sum, latency_count, age_sum, age_count = self._totals.get(key, 6)
         known = last is not None and last.position >= 0 and last.end_offset >= 0

@@ -26,6 +26,9 @@ RESTART_SLOT_S = 30.0
 """A slot that failed as a whole shows why for this long and is tried again: long enough to be seen, and to not burn CPU
 on something that stays broken."""
 
+LISTEN_EVERY_S = 10.0
+"""A slot without news is listened to this often, so that what its partitions demand (`partition_load`) falls."""
+
 SETTLE_EVERY_S = 1.0
 """Lanes report once a second; their reports also wake this task at once."""
 
@@ -43,6 +46,7 @@ class _Life:
     failed_at: float | None = None
     draining_since: float | None = None
     heard: SlotProgress | None = None
+    heard_at: float = float("-inf")
     again: bool = False
 
 
@@ -144,11 +148,10 @@ class SlotHost:
                 if self._configs.pauses.covers(partition.topic):
                     states[partition] = (TaskState.PAUSED, None)
             word = self._word(life.slot)
-            for p in word.slot.partitions if word is not None else ():
-                key = TopicPartition(p.topic, p.partition)
-                if key in states and (p.state is TaskState.STOPPED or states[key][0] is TaskState.PAUSED):
+            for partition, (state, error) in word.states.items() if word is not None else ():
+                if partition in states and (state is TaskState.STOPPED or states[partition][0] is TaskState.PAUSED):
                     continue  # another slot may run it by now
-                states[key] = (p.state, p.error)
+                states[partition] = (state, error)
         return states
 
     def written(self) -> Iterator[tuple[str, int]]:
@@ -212,9 +215,9 @@ class SlotHost:
             if word is None:
                 continue
             warnings += [warning for warning in word.slot.warnings if warning not in warnings]
-            if word.slot is life.heard:
+            if word.slot is life.heard and now - life.heard_at < LISTEN_EVERY_S:
                 continue
-            life.heard = word.slot
+            life.heard, life.heard_at = word.slot, now
             self._progress.take(word.session, word.slot)
             self._reporter.listen(word.session, word.slot, now)
         for warning in warnings:
@@ -336,9 +339,7 @@ class SlotHost:
         if word is None:
             return not self._desk.board.runs((self._flow, life.slot))
         listed = life.record.partitions if life.record is not None else frozenset()
-        return word.current and all(
-            p.state is TaskState.STOPPED or TopicPartition(p.topic, p.partition) in listed for p in word.slot.partitions
-        )
+        return word.current and word.running <= listed
 
     # -- leases
 

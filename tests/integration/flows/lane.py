@@ -17,8 +17,10 @@ from mm2.core.lease import (
     PartitionLease,
     PartitionProgress,
     SlotLease,
+    SlotProgress,
 )
 from mm2.core.names import Flow, TopicPartition
+from mm2.core.slot_words import SlotWord
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
 from tests.lab.verify import Verdict, wait_until_copied
@@ -51,11 +53,18 @@ class Slot:
     budget: ByteBudget
     runner: SlotRunner
     remote: dict[str, str] = field(default_factory=dict)
+    word: SlotWord | None = None
+
+    def told(self) -> SlotProgress:
+        """What the node knows of the slot: all reports so far, put together."""
+        news = self.runner.news()
+        if self.word is None:
+            self.word = SlotWord(news)
+        self.word.take(news)
+        return self.word.progress
 
     def partition(self, topic: str, partition: int = 0) -> PartitionProgress:
-        return next(
-            one for one in self.runner.progress().partitions if (one.topic, one.partition) == (topic, partition)
-        )
+        return next(one for one in self.told().partitions if (one.topic, one.partition) == (topic, partition))
 
     @property
     def batches(self) -> dict[str, int]:
@@ -77,7 +86,7 @@ class Slot:
         """Wait until nothing lags."""
 
         def none_lags() -> bool:
-            ours = [one for one in self.runner.progress().partitions if one.topic == topic]
+            ours = [one for one in self.told().partitions if one.topic == topic]
             return bool(ours) and all(one.position == one.end_offset >= 0 and not one.lag_seconds for one in ours)
 
         await until(none_lags, COPIED, f"{topic} has no lag")
@@ -85,8 +94,13 @@ class Slot:
     async def drained(self) -> dict[TopicPartition, int | None]:
         """Drain, and what is stored then."""
         self.runner.drain()
-        await until(lambda: self.runner.progress().drained, DRAINED, "the slot is drained")
-        return {TopicPartition(one.topic, one.partition): one.stored for one in self.runner.progress().partitions}
+        await until(lambda: self.told().drained, DRAINED, "the slot is drained")
+        assert by_place(self.told()) == by_place(self.runner.progress()), "the node knows all there is to know"
+        return {place: one.stored for place, one in by_place(self.told()).items()}
+
+
+def by_place(slot: SlotProgress) -> dict[TopicPartition, PartitionProgress]:
+    return {TopicPartition(one.topic, one.partition): one for one in slot.partitions}
 
 
 def lease_of(

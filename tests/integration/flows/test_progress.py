@@ -163,3 +163,21 @@ async def test_partitions_leave_and_come_while_others_are_copied(
         await until(lambda: slot.partition(topic, 2).position == 2_000, COPIED, "partition 2 is back")
         await until(lambda: slot.partition(topic, 1).state is TaskState.STOPPED, COPIED, "partition 1 is given up")
         assert (await slot.copied(topic)).exact
+        await slot.drained()
+
+
+async def test_what_the_node_knows_is_not_told_again(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique
+) -> None:
+    topic = unique("idle")
+    cluster_a.create_topic(topic, partitions=3)
+    write(cluster_a.bootstrap, topic, plain(30, partitions=3))
+    async with copying(cluster_a, cluster_b, {topic: 3}) as slot:
+        await slot.caught_up(topic)
+        await until(lambda: all(one.stored == 10 for one in slot.told().partitions), COPIED, "all is stored")
+        assert slot.runner.news().partitions == ()
+        write(cluster_a.bootstrap, topic, (replace(record, partition=1) for record in plain(5)))
+        await until(lambda: slot.partition(topic, 1).stored == 15, COPIED, "its records are stored")
+        assert slot.runner.news().partitions == ()
+        word = slot.told()
+        assert (word.partitions, word.whole) == (slot.runner.progress().partitions, True)

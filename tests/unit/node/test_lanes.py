@@ -16,11 +16,12 @@ from mm2.core.lease import (
     LeaseRequest,
     OffsetsLease,
     PartitionLease,
+    PartitionProgress,
     SlotLease,
     SlotProgress,
     TaskState,
 )
-from mm2.core.names import Flow
+from mm2.core.names import Flow, TopicPartition
 from mm2.node.lanes import FIRST_RESTART_S, LEASE_SECONDS, LONGEST_RESTART_S, START_WITHIN_S, LaneBoard
 
 FLOW = Flow("A", "B")
@@ -207,3 +208,50 @@ def test_changed_slots_change_the_version_and_equal_ones_do_not() -> None:
     assert board.lane_orders(0).version == version
     board.put(replace(slot, epoch=2))
     assert board.lane_orders(0).version == version + 1
+
+
+def said(*positions: int, whole: bool = True, slot: int = 0, version: int = 1) -> LaneProgress:
+    """A lane's report on one slot, with its first partitions at these positions."""
+    partitions = tuple(
+        PartitionProgress(topic="t", partition=at, remote_topic="A.t", state=TaskState.RUNNING, position=position)
+        for at, position in enumerate(positions)
+    )
+    word = SlotProgress(flow=FLOW, slot=slot, epoch=1, state=TaskState.RUNNING, partitions=partitions, whole=whole)
+    return LaneProgress(version=version, pid=1, slots=(word,))
+
+
+def test_a_lane_tells_only_what_changed() -> None:
+    board = a_board(1)
+    board.put(a_slot(0, 2))
+    session = grant(board, 0)
+    assert board.lane_report(0, session, said(5, 7), 1.0)
+    assert not board.lane_report(0, session, said(whole=False), 2.0), "no news"
+    assert board.lane_report(0, session, said(6, whole=False), 3.0)
+    report = board.progress((FLOW, 0))
+    assert report is not None
+    assert [one.position for one in report.slot.partitions] == [6, 7]
+    assert report.slot.whole
+    assert report.running == {TopicPartition("t", 0), TopicPartition("t", 1)}
+    assert board.lane_report(0, session, said(whole=False, version=2), 4.0), "other orders are carried out"
+
+
+def test_another_run_of_a_lane_tells_everything_anew() -> None:
+    board = a_board(1)
+    board.put(a_slot(0, 2))
+    assert board.lane_report(0, grant(board, 0), said(5, 7), 1.0)
+    session = grant(board, 0, attempt=1)
+    assert board.progress((FLOW, 0)) is None
+    with pytest.raises(LeaseRefusedError, match="the first report leaves partitions out"):
+        board.lane_report(0, session, said(6, whole=False), 2.0)
+    assert board.lane_report(0, session, said(5, 7), 3.0)
+
+
+def test_a_slot_that_left_its_lane_is_not_remembered() -> None:
+    board = a_board(1)
+    board.put(a_slot(0, 2))
+    session = grant(board, 0)
+    assert board.lane_report(0, session, said(5, 7), 1.0)
+    assert board.lane_report(0, session, LaneProgress(version=1, pid=1), 2.0)
+    assert board.progress((FLOW, 0)) is None
+    with pytest.raises(LeaseRefusedError):
+        board.lane_report(0, session, said(whole=False), 3.0)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mm2.core.lease import PartitionProgress, SlotProgress, TaskState
-from mm2.core.names import Flow
-from mm2.node.progress import FlowProgress, ReplicatedTopic
+from mm2.core.names import Flow, TopicPartition
+from mm2.node.progress import FlowProgress, ReplicatedTopic, Where
 from mm2.node.published import PartitionStatus
 
 TOPIC = ReplicatedTopic(topic="t", remote_topic="A.t", partitions=1)
@@ -54,3 +54,33 @@ def test_totals_survive_a_lane_that_starts_again() -> None:
     progress.take("first", said(0, TaskState.RUNNING, position=50, records=50))
     progress.take("second", said(0, TaskState.RUNNING, position=58, records=8))
     assert shown(progress).records_total == 58
+
+
+def test_a_partition_without_news_is_the_same_object() -> None:
+    progress = FlowProgress()
+    where = {TopicPartition("t", 0): Where(state=TaskState.RUNNING, slot=0, node="n")}
+    report = said(0, TaskState.RUNNING, position=40, records=40)
+    progress.take("session", report)
+    ((first,),) = (topic.partitions for topic in progress.topics([TOPIC], where))
+    progress.take("session", report)
+    ((again,),) = (topic.partitions for topic in progress.topics([TOPIC], dict(where)))
+    assert again is first
+    progress.take("session", said(0, TaskState.RUNNING, position=41, records=41))
+    ((later,),) = (topic.partitions for topic in progress.topics([TOPIC], where))
+    assert (later.position, later.records_total, later.node) == (41, 41, "n")
+
+
+def test_a_partition_whose_state_changed_shows_it() -> None:
+    """Its lane may be gone, and say nothing more."""
+    progress = FlowProgress()
+    progress.take("session", said(0, TaskState.RUNNING, position=40, records=40))
+    for where in (
+        Where(state=TaskState.RUNNING, slot=0, node="n"),
+        Where(state=TaskState.RUNNING, slot=0, node="m"),
+        Where(state=TaskState.FAILED, error="no leader", slot=1, node="m"),
+    ):
+        ((partition,),) = (topic.partitions for topic in progress.topics([TOPIC], {TopicPartition("t", 0): where}))
+        seen = Where(state=partition.state, error=partition.error, slot=partition.slot, node=partition.node)
+        assert (seen, partition.position) == (where, 40)
+    ((partition,),) = (topic.partitions for topic in progress.topics([TOPIC], {}))
+    assert (partition.state, partition.position) == (TaskState.WAITING, 40)
