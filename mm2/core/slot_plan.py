@@ -21,9 +21,10 @@ _NOTHING: Partitions = frozenset()
 class SlotPlan:
     """One leader's, from what its predecessors published.
 
-    Invariants: (A) a partition is in at most one list, and comes into one only when no other slot may be running it.
-    (B) who runs nothing holds up nobody: a slot without an owner is taken for empty. (C) lists change only by `due`,
-    which says the whole of what changes, to be published together.
+    Invariants: (A) a partition is in at most one list, and comes into one only when no other slot may be running it,
+    nor may begin to: who is given a slot begins with the newest list that was published by then. (B) a slot without an
+    owner holds up nobody for longer than it takes to publish its list. (C) lists change only by `due`, which says the
+    whole of what changes, to be published together.
     """
 
     def __init__(self, book: SlotBook, epoch: int) -> None:
@@ -57,17 +58,16 @@ class SlotPlan:
         self._topic_ids = topic_ids
 
     def owned(self, owners: Mapping[int, str]) -> None:
-        """Who runs each slot, by member id, or is to let it go; slots left out are run by nobody."""
+        """Who runs each slot, by member id, or is to let it go; slots left out are run by nobody. To be said before a
+        new owner hears of it."""
         self._owners = owners
-        for slot in self._told.keys() - owners.keys():
-            self._told[slot] = [self._lists[slot]]
+        for report in self._reports.values():
+            self._believe(report)
 
     def heard(self, report: SlotReport) -> None:
         """The newest report about a slot."""
         self._reports[report.slot] = report
-        told = self._told.get(report.slot, [])
-        if self._speaks(report):
-            self._told[report.slot] = [one for one in told if one.age >= (report.epoch, report.version)]
+        self._believe(report)
 
     def confirmed(self, slot: int) -> bool:
         """Whether the slot's owner has said that it runs the newest list."""
@@ -75,23 +75,25 @@ class SlotPlan:
         return record is not None and report is not None and self._speaks(report) and _is_about(report, record)
 
     def due(self) -> list[SlotRecord]:
-        """The lists to publish now, if any; they count as published."""
+        """The lists to publish now, if any. To be called again when these are published, and not before."""
+        for slot in self._lists.keys() - self._owners.keys():
+            self._told[slot] = [self._lists[slot]]  # whoever is given it from now on begins with this one
         holders, unknown = self._who_may_run()
-        listed = {partition for record in self._all() for partition in record.partitions}
         changed = []
         for slot in sorted(self._wanted.keys() | self._lists.keys()):
             wanted, record = self._wanted.get(slot, _NOTHING), self._lists.get(slot)
             kept = record.partitions if record is not None else _NOTHING
+            free = not unknown - {slot}
             partitions = frozenset(
-                one
-                for one in wanted
-                if one in kept or (holders.get(one, {slot}) == {slot} and (one in listed or not unknown - {slot}))
+                one for one in wanted if one in kept or (free and holders.get(one, {slot}) == {slot})
             )
             topics = {partition.topic for partition in partitions}
             ids = {topic: self._topic_ids[topic] for topic in topics & self._topic_ids.keys()}
-            if record is None or partitions != record.partitions or self._other_ids(ids, record):
-                if record is None and not partitions:
-                    continue
+            if record is None:
+                outdated = bool(partitions)
+            else:
+                outdated = partitions != record.partitions or self._other_ids(ids, record) or self._overtaken(record)
+            if outdated:
                 changed.append(self._next(slot, record, partitions, ids))
         for record in changed:
             self._lists[record.slot] = record
@@ -108,20 +110,33 @@ class SlotPlan:
         """Whether some are known to be others than were published; before a discovery nothing is known."""
         return any(record.topic_ids.get(topic) != known for topic, known in ids.items())
 
+    def _overtaken(self, record: SlotRecord) -> bool:
+        """Whether the owner runs a newer list than was read: a predecessor wrote it late, where the broker does not
+        refuse it. What is in that list is not known; ours makes it void."""
+        report = self._reports.get(record.slot)
+        if report is None or not self._speaks(report) or report.epoch >= self._epoch:
+            return False
+        return (report.epoch, report.version) > record.age
+
     def _who_may_run(self) -> tuple[dict[TopicPartition, set[int]], set[int]]:
         """The slots that may be running each partition, and those of which it is not known what they run."""
         holders: dict[TopicPartition, set[int]] = {}
         unknown: set[int] = set()
-        for slot, told in self._told.items():
-            if slot not in self._owners:
-                continue
-            report = self._reports.get(slot)
-            if report is None or not self._speaks(report) or not any(_is_about(report, one) for one in told):
+        for slot in self._told.keys() | self._owners.keys():
+            told, report = self._told.get(slot, []), self._reports.get(slot)
+            known = report is not None and self._speaks(report) and any(_is_about(report, one) for one in told)
+            if slot in self._owners and not known:
                 unknown.add(slot)
             for record in told:
                 for partition in record.partitions:
                     holders.setdefault(partition, set()).add(slot)
         return holders, unknown
+
+    def _believe(self, report: SlotReport) -> None:
+        """The slot runs nothing any more that only older lists had, if it is its owner who says so."""
+        if self._speaks(report):
+            told = self._told.get(report.slot, [])
+            self._told[report.slot] = [one for one in told if one.age >= (report.epoch, report.version)]
 
     def _speaks(self, report: SlotReport) -> bool:
         """Whether it is its owner who reports about the slot."""

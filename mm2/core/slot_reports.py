@@ -79,5 +79,5 @@ def decode_report(key: bytes | None, value: bytes | None) -> SlotReport:
                 for number, demand in pairs
             },
         )
-    except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, OverflowError, RecursionError, TypeError, KeyError, AttributeError) as error:
         raise FormatError(f"read slot report {found[1]}: {error!r}: {value!r:.200}") from None

@@ -9,19 +9,20 @@ P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
 def test_everything_once_is_sound() -> None:
     found = coverage([P0, P1], {"slot 0": [P0], "slot 1": [P1]})
     assert found.sound
+    assert found.covered == 2
     assert found.sentences() == ()
 
 
 def test_what_is_on_its_way_is_no_trouble() -> None:
     found = coverage([P0, P1], {"slot 0": [P0]}, moving=[P1])
     assert found.sound
-    assert found.moving == (P1,)
+    assert (found.covered, found.moving) == (1, (P1,))
 
 
 def test_what_nobody_runs_what_two_run_and_what_should_not_run_is_named() -> None:
     found = coverage([P0, P1], {"slot 1": [P0, P2], "slot 0": [P0]}, moving=[P0])
     assert not found.sound
-    assert found.uncovered == (P1,)
+    assert (found.covered, found.uncovered) == (0, (P1,))
     assert found.doubled == {P0: ("slot 0", "slot 1")}
     assert found.stray == {P2: ("slot 1",)}
     assert found.sentences() == (

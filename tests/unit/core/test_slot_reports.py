@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.core.formats import FormatError
+from mm2.core.names import TopicPartition
+from mm2.core.slot_reports import DEMANDS_TOLD, SlotReport, decode_report, is_report_key
+
+REPORT = SlotReport(
+    slot=3,
+    epoch=7,
+    version=2,
+    member="m-1",
+    node="node-1",
+    demands={TopicPartition("orders", 2): 9_000, TopicPartition("orders", 0): 12_000, TopicPartition("änderung", 1): 5},
+)
+VALUE = (
+    '{"epoch":7,"version":2,"member":"m-1","node":"node-1",'
+    '"demands":{"orders":[[0,12000],[2,9000]],"änderung":[[1,5]]}}'
+).encode()
+
+
+def test_what_is_written() -> None:
+    assert (REPORT.key(), REPORT.value()) == (b"mm2-slots-3", VALUE)
+    assert decode_report(REPORT.key(), REPORT.value()) == REPORT
+
+
+def test_further_keys_do_not_matter() -> None:
+    value = b'{"epoch":7,"version":2,"member":"m","node":"n","demands":{},"later":[1]}'
+    assert decode_report(b"mm2-slots-0", value) == SlotReport(slot=0, epoch=7, version=2, member="m", node="n")
+
+
+def test_only_the_busiest_partitions_are_told() -> None:
+    demands = {TopicPartition("t", number): 1 + number % 50 for number in range(2 * DEMANDS_TOLD)}
+    report = SlotReport(slot=0, epoch=1, version=1, member="m", node="n", demands=demands)
+    told = decode_report(report.key(), report.value()).demands
+    assert len(told) == DEMANDS_TOLD
+    assert min(told.values()) == 26
+    assert report.value() == report.value()
+
+
+def test_java_has_no_such_keys() -> None:
+    assert is_report_key(REPORT.key())
+    for key in (None, b"status-connector-MirrorSourceConnector", b"status-task-MirrorSourceConnector-0"):
+        assert not is_report_key(key)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, VALUE),
+        (b"mm2-slots-x", VALUE),
+        (b"mm2-slots-\xff", VALUE),
+        (b"mm2-slots-1.1", VALUE),
+        (b"mm2-slots-0", None),
+        (b"mm2-slots-0", b"\xff"),
+        (b"mm2-slots-0", b"[]"),
+        (b"mm2-slots-0", b"[" * 100_000),
+        (b"mm2-slots-0", VALUE.replace(b'"epoch":7,', b"")),
+        (b"mm2-slots-0", VALUE.replace(b"12000", b'"much"')),
+        (b"mm2-slots-0", VALUE.replace(b"[0,12000]", b"[0]")),
+        (b"mm2-slots-0", VALUE.replace(b"7", b"null")),
+        (b"mm2-slots-0", VALUE.replace(b"7", b"1e999")),
+        (b"mm2-slots-0", b'{"epoch":7,"version":2,"member":"m","node":"n","demands":[]}'),
+    ],
+)
+def test_what_cannot_be_read(key: bytes | None, value: bytes | None) -> None:
+    with pytest.raises(FormatError, match="read slot report"):
+        decode_report(key, value)
