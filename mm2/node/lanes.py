@@ -77,6 +77,7 @@ class _Lane:
     progress: LaneProgress | None = None
     words: dict[SlotKey, SlotWord] = field(default_factory=dict)
     slots: dict[SlotKey, SlotLease] = field(default_factory=dict)
+    removed: dict[SlotKey, int] = field(default_factory=dict)  # and the version of the first orders without it
     error: str | None = None
 
 
@@ -108,6 +109,7 @@ class LaneBoard:
         if lane is not None:
             del lane.slots[key]
             self._bump(lane)
+            lane.removed[key] = lane.version
 
     def keep_warm(self, lanes: int) -> None:
         """Keep so many lanes running though they have no slots: a slot that is given to one begins at once."""
@@ -147,7 +149,7 @@ class LaneBoard:
         lane.attempt, lane.pid = request.attempt, request.pid
         lane.session = self._new_secret()
         lane.granted_at = lane.heard_at = now
-        lane.progress, lane.words = None, {}
+        lane.progress, lane.words, lane.removed = None, {}, {}
         return lane.session
 
     def lane_report(self, lane_number: int, session: str, progress: LaneProgress, now: float) -> bool:
@@ -164,6 +166,7 @@ class LaneBoard:
         news |= before is None or before.version != progress.version or words.keys() != lane.words.keys()
         lane.words = words
         lane.progress = replace(progress, slots=tuple(word.progress for word in words.values()))
+        lane.removed = {key: version for key, version in lane.removed.items() if version > progress.version}
         return news
 
     def lane_orders(self, lane_number: int) -> LaneOrders:
@@ -317,6 +320,8 @@ def _reports(lane: _Lane, key: SlotKey) -> bool:
 def _may_run(lane: _Lane, key: SlotKey) -> bool:
     if lane.session is None:
         return False
+    if key in lane.removed:  # it may have begun it, and has not carried out the orders without it
+        return True
     if lane.progress is None:  # it has its first orders, and has not said anything yet
         return key in lane.slots
     return any((slot.flow, slot.slot) == key and not slot.drained for slot in lane.progress.slots)

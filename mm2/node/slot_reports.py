@@ -23,13 +23,17 @@ log = logging.getLogger(__name__)
 DEMANDS_EVERY_S = 30.0
 """How often the leader is told what the partitions of a slot demand: load that changes faster is not worth a move."""
 
+TOLD_AGAIN_S = 20.0
+"""What was said of a slot is said again after so long: a node that had the slot meanwhile, or did not know yet that it
+had it no more, may have had the last word. Until it is said again, no new partition comes into another slot."""
+
 DEMAND_STEP = 1_000
 """Bytes per second to which demands are rounded, so that a trickle that wavers is no news."""
 
 
 class SlotReporter:
-    """Tells the newest about each slot the node runs, once. What cannot be written is told again with the next
-    `tell`."""
+    """Tells the newest about each slot the node runs, and again every `TOLD_AGAIN_S`. What cannot be written is told
+    again with the next `tell`."""
 
     def __init__(self, settings: FlowSettings, producer: ControlProducer, partitions: int, node_id: str) -> None:
         """``partitions``: how many the status topic has."""
@@ -42,6 +46,7 @@ class SlotReporter:
         self._demands: dict[int, dict[TopicPartition, int]] = {}
         self._demanded_at: dict[int, float] = {}
         self._told: dict[int, SlotReport] = {}
+        self._told_at: dict[int, float] = {}
 
     def listen(self, session: str, slot: SlotProgress, now: float) -> None:
         """Learn the load of its partitions from what a lane says, at ``now`` seconds of the loop's clock."""
@@ -76,7 +81,8 @@ class SlotReporter:
             node=self._node_id,
             demands=self._demands[record.slot],
         )
-        if self._told.get(report.slot) != report:
+        if self._told.get(report.slot) != report or now - self._told_at[report.slot] >= TOLD_AGAIN_S:
+            self._told_at[report.slot] = now
             self._write(report)
 
     def _write(self, report: SlotReport) -> None:

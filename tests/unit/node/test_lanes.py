@@ -255,3 +255,139 @@ def test_a_slot_that_left_its_lane_is_not_remembered() -> None:
     assert board.progress((FLOW, 0)) is None
     with pytest.raises(LeaseRefusedError):
         board.lane_report(0, session, said(whole=False), 3.0)
+
+
+def carried_out(board: LaneBoard, lane: int, session: str, *numbers: int, drained: bool = False) -> None:
+    """The lane has carried out its newest orders, and runs these slots."""
+    slots = tuple(
+        SlotProgress(flow=FLOW, slot=number, epoch=1, state=TaskState.RUNNING, drained=drained) for number in numbers
+    )
+    board.lane_report(lane, session, LaneProgress(version=board.lane_orders(lane).version, pid=1, slots=slots), 1.0)
+
+
+def test_a_warm_lane_runs_without_slots_and_leaves_when_it_is_warm_no_more() -> None:
+    board = a_board()
+    board.keep_warm(1)
+    (start,) = board.engine_orders(0.0).lanes
+    assert (start.lane, start.description) == (0, "no slots yet")
+    assert not board.alive
+    session = grant(board, 0)
+    assert not board.alive
+    carried_out(board, 0, session)
+    assert board.alive
+    assert not board.lane_orders(0).end
+    version = board.lane_orders(0).version
+    board.keep_warm(1)
+    assert board.lane_orders(0).version == version
+    board.keep_warm(0)
+    assert board.lane_orders(0).end
+    assert board.lane_orders(0).version > version
+
+
+def test_a_warm_lane_that_fails_waits_longer_each_time() -> None:
+    board = a_board(lanes=1)
+    board.keep_warm(1)
+    now = 0.0
+    for pause in (FIRST_RESTART_S, 2 * FIRST_RESTART_S):
+        board.engine_report(
+            EngineReport(
+                version=0,
+                pid=1,
+                jvm_pid=2,
+                spark_ui=None,
+                ended=(LaneEnd(lane=0, token=token(board, 0, now), error="x"),),
+            ),
+            now,
+        )
+        assert board.engine_orders(now + pause - 0.01).lanes == ()
+        now += pause
+        assert len(board.engine_orders(now).lanes) == 1
+    board.expire(now + START_WITHIN_S + 1)
+    assert not board.alive
+
+
+def test_a_slot_is_idle_until_a_lane_has_begun_it() -> None:
+    board = a_board(lanes=1)
+    key = (FLOW, 0)
+    assert board.idle(key)
+    assert not board.lane_has(key)
+    board.put(a_slot(0))
+    assert board.lane_has(key)
+    assert board.idle(key)
+    session = grant(board, 0)
+    assert not board.idle(key)  # the lane has its orders, and may have begun
+    carried_out(board, 0, session)
+    assert board.idle(key)  # it was to drain the slot before it had begun
+    carried_out(board, 0, session, 0)
+    assert not board.idle(key)
+    board.put(a_slot(1))
+    carried_out(board, 0, session)
+    board.put(a_slot(2))
+    assert not board.idle(key)  # that was about older orders
+
+
+def test_whether_a_lane_may_be_running_a_slot() -> None:
+    board = a_board(lanes=1)
+    key = (FLOW, 0)
+    board.put(a_slot(0))
+    assert not board.runs(key)
+    session = grant(board, 0)
+    assert board.runs(key)
+    assert not board.runs((FLOW, 1))
+    carried_out(board, 0, session, 0)
+    assert board.runs(key)
+    carried_out(board, 0, session, 0, drained=True)
+    assert not board.runs(key)
+
+
+def test_a_slot_that_was_taken_from_its_lane_may_run_until_the_lane_has_carried_that_out() -> None:
+    board = a_board(lanes=1)
+    key = (FLOW, 0)
+    board.put(a_slot(0))
+    session = grant(board, 0)
+    board.remove(key)
+    assert not board.lane_has(key)
+    assert board.runs(key)  # its first orders had the slot, and nothing was heard of it
+    carried_out(board, 0, session)
+    assert not board.runs(key)
+
+    board.put(a_slot(0))
+    before = board.lane_orders(0).version
+    board.remove(key)
+    board.lane_report(0, session, LaneProgress(version=before, pid=1), 2.0)  # sent before it began the slot
+    assert board.runs(key)
+    carried_out(board, 0, session)
+    assert not board.runs(key)
+
+
+def test_a_lane_that_lost_its_lease_runs_nothing() -> None:
+    board = a_board(lanes=1)
+    board.put(a_slot(0))
+    session = grant(board, 0)
+    carried_out(board, 0, session, 0)
+    board.remove((FLOW, 0))
+    board.keep_warm(1)
+    board.expire(1.0 + LEASE_SECONDS + 1)
+    assert not board.runs((FLOW, 0))
+    again = grant(board, 0, now=100.0)
+    assert not board.runs((FLOW, 0))
+    carried_out(board, 0, again)
+    assert board.alive
+
+
+def test_a_slot_has_no_word_before_its_lane_spoke_of_it() -> None:
+    board = a_board(lanes=1)
+    board.put(a_slot(0))
+    assert board.progress((FLOW, 0)) is None
+    session = grant(board, 0)
+    assert board.progress((FLOW, 0)) is None
+    carried_out(board, 0, session)
+    assert board.progress((FLOW, 0)) is None
+    carried_out(board, 0, session, 1, 0)
+    word = board.progress((FLOW, 0))
+    assert word is not None
+    assert (word.session, word.current, word.slot.slot) == (session, True, 0)
+    board.keep_warm(1)
+    word = board.progress((FLOW, 0))
+    assert word is not None
+    assert not word.current
