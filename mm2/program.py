@@ -79,7 +79,7 @@ class _Program:
 
     def __init__(self, settings: NodeSettings) -> None:
         self._settings = settings
-        self._identity = NodeIdentity(node_id=self._node_id(), version=version("mm2"))
+        self._identity = NodeIdentity(node_id=node_id(settings), version=version("mm2"))
         self._node = Node(settings, self._identity)
         self._signalled = asyncio.Event()
         leases = FastAPI(openapi_url=None)
@@ -94,7 +94,7 @@ class _Program:
         try:
             await self._lease_server.start()
             self._listening = await open_listeners(
-                public_app(lambda: self._node.published, listening), self._listeners(), listening.tls
+                public_app(lambda: self._node.published, listening), _listeners(self._settings), listening.tls
             )
             self._identity.url = next(iter(self._urls()), "")
             await self._node.start(self._lease_server.url)
@@ -146,23 +146,6 @@ class _Program:
 
     # -- what it says
 
-    def _node_id(self) -> str:
-        """The same after a restart where the file lets it be: given, or the address that others know it by."""
-        rest = self._settings.rest
-        listener = next((one for one in self._listeners() if one.port), None)
-        if self._settings.own.node_id is not None:
-            return self._settings.own.node_id
-        if listener is None:
-            return f"{socket.gethostname()}:{os.getpid()}"
-        everywhere = listener.host in EVERY_INTERFACE or listener.host in LOOPBACK
-        host = rest.advertised_host_name or (socket.gethostname() if everywhere else listener.host)
-        return f"{host}:{rest.advertised_port or listener.port}"
-
-    def _listeners(self) -> list[Listener]:
-        rest = self._settings.rest
-        urls = rest.listeners if rest.listeners is not None else (JAVA_DEFAULT,) if rest.internal_rest else ()
-        return [Listener.parse(url) for url in urls if url.strip()]
-
     def _urls(self) -> list[str]:
         rest = self._settings.rest
         if not self._listening:
@@ -191,3 +174,22 @@ def _is_up(status: NodeStatus) -> bool:
     """Whether every enabled flow copies and Spark shows itself."""
     enabled = [flow for flow in status.flows if flow.enabled]
     return all(flow.state is TaskState.RUNNING for flow in enabled) and (status.spark_ui is not None or not enabled)
+
+
+def node_id(settings: NodeSettings) -> str:
+    """The same after a restart where the file lets it be: given, or the address that others know the node by."""
+    rest = settings.rest
+    if settings.own.node_id is not None:
+        return settings.own.node_id
+    listener = next((one for one in _listeners(settings) if one.port), None)
+    if listener is None:
+        return f"{socket.gethostname()}:{os.getpid()}"
+    everywhere = listener.host in EVERY_INTERFACE or listener.host in LOOPBACK
+    host = rest.advertised_host_name or (socket.gethostname() if everywhere else listener.host)
+    return f"{host}:{rest.advertised_port or listener.port}"
+
+
+def _listeners(settings: NodeSettings) -> list[Listener]:
+    rest = settings.rest
+    urls = rest.listeners if rest.listeners is not None else (JAVA_DEFAULT,) if rest.internal_rest else ()
+    return [Listener.parse(url) for url in urls if url.strip()]
