@@ -39,6 +39,8 @@ async def _carried_out(command: Command, leadership: Leadership, configs: Config
             if place is None:
                 others = ", ".join(map(str, placement.places)) or "none"
                 raise CommandRefusedError(f"there is no task {task}; the flow's tasks: {others}", is_unknown=True)
+            if place.owner is None:
+                raise CommandRefusedError(f"{task} runs nowhere now: it begins when a node is given it")
             await leadership.tell([(KEY, encode_command(command, _now_ms()))])
             return f"{task} begins anew on node {place.node}"
         case Refresh():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mm2.core.lease import PartitionProgress, SlotProgress, TaskState
 from mm2.core.names import Flow, TopicPartition
-from mm2.node.progress import FlowProgress, ReplicatedTopic, Where
+from mm2.node.progress import FlowProgress, ReplicatedTopic, Where, worst
 from mm2.node.published import PartitionStatus
 
 TOPIC = ReplicatedTopic(topic="t", remote_topic="A.t", partitions=1)
@@ -84,3 +84,37 @@ def test_a_partition_whose_state_changed_shows_it() -> None:
         assert (seen, partition.position) == (where, 40)
     ((partition,),) = (topic.partitions for topic in progress.topics([TOPIC], {}))
     assert (partition.state, partition.position) == (TaskState.WAITING, 40)
+
+
+def test_the_worst_state_is_shown() -> None:
+    assert worst([TaskState.RUNNING, TaskState.PAUSED, TaskState.FAILED]) is TaskState.FAILED
+    assert worst([TaskState.STOPPED]) is TaskState.STOPPED
+    assert worst([]) is TaskState.RUNNING
+    assert worst([], TaskState.WAITING) is TaskState.WAITING
+
+
+def test_topics_show_who_runs_each_partition_and_the_others_wait() -> None:
+    progress = FlowProgress()
+    progress.take("session", said(3, TaskState.RUNNING, position=40, records=40))
+    where = {TopicPartition("t", 0): Where(state=TaskState.RUNNING, slot=3, node="one")}
+    topics = [
+        ReplicatedTopic(topic="t", remote_topic="A.t", partitions=2),
+        ReplicatedTopic(topic="u", remote_topic="A.u", partitions=0, error="it is away"),
+    ]
+    found, broken = progress.topics(topics, where)
+    assert [(one.state, one.slot, one.node, one.lag_records) for one in found.partitions] == [
+        (TaskState.RUNNING, 3, "one", 60),
+        (TaskState.WAITING, None, "", 0),
+    ]
+    assert found.state is TaskState.WAITING
+    assert [one.lag_known for one in found.partitions] == [True, False]
+    assert (broken.state, broken.error, broken.partitions) == (TaskState.FAILED, "it is away", ())
+
+
+def test_a_share_has_the_partitions_of_one_node_and_no_others() -> None:
+    own = [TopicPartition("u", 1), TopicPartition("t", 5), TopicPartition("t", 2)]
+    where = {TopicPartition("t", 2): Where(state=TaskState.FAILED, error="no", slot=0, node="one")}
+    first, second = FlowProgress().share(own, lambda topic: f"A.{topic}", where)
+    assert (first.topic, first.remote_topic, first.state) == ("t", "A.t", TaskState.FAILED)
+    assert [(one.partition, one.error) for one in first.partitions] == [(2, "no"), (5, None)]
+    assert (second.topic, [one.partition for one in second.partitions]) == ("u", [1])
