@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from mm2.core.lease import LaneProgress, LeaseRequest
-from mm2.node import desk
 from mm2.node.desk import RETURNS_WITHIN_S, Desk
 from mm2.node.lanes import LaneBoard
 
@@ -18,7 +17,7 @@ def a_desk() -> Desk:
 
 def test_a_node_is_ready_while_a_lane_runs_and_a_little_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1_000.0
-    monkeypatch.setattr(desk.time, "monotonic", lambda: now)
+    monkeypatch.setattr("mm2.node.desk.time.monotonic", lambda: now)
     one = a_desk()
     assert not one.ready
     one.board.keep_warm(1)
