@@ -259,8 +259,8 @@ def serve(engine: Engine) -> None:
     code = 1
     try:
         code = engine.run()
-    except Exception:
-        log.exception("the engine stops")
+    except Exception as error:
+        log.exception("the engine stops: %s", last_line(str(error)))  # noqa: TRY401 the node shows this line alone
     finally:
         sys.stderr.flush()
         os._exit(code)

@@ -13,7 +13,7 @@ import shutil
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -45,7 +45,8 @@ MASTER_WITHIN_S = 5.0
 class EngineProcess:
     """Keeps one ``python -m flows.engine`` running until `close`.
 
-    ``trouble`` is a sentence while it is not running, else None. ``on_lost`` is called each time it died.
+    ``trouble`` is a sentence while it is not running, else None; ``ended`` says how its last life ended, if it had one.
+    ``on_lost`` is called each time it died.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class EngineProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._closing = False
         self.trouble: str | None = "the Spark engine is starting"
+        self.ended: str | None = None
 
     async def run(self) -> None:
         """Start the engine again and again until cancelled."""
@@ -123,11 +125,10 @@ class EngineProcess:
         finally:
             kill_group(process.pid)  # a JVM or a worker that is left of it
             self._process = None
-        telling = [line for line in last if line.startswith("ERROR mm2")]
-        telling = telling or [line for line in last if "Exception" in line or "Error" in line]
         for line in last:
             log.debug("engine said: %s", line)
-        return f"the Spark engine ended with code {code}" + (f": {telling[-1]}" if telling else "")
+        self.ended = f"the Spark engine ended with code {code}{last_word(last)}"
+        return self.ended
 
     def kill(self) -> None:
         """End the engine and its JVM without waiting."""
@@ -147,6 +148,18 @@ class EngineProcess:
             async with asyncio.timeout(END_WITHIN_S):
                 await process.wait()
         kill_group(process.pid)
+
+
+TELLING = ('Exception in thread "main"', "ERROR mm2", "Exception", "Error")
+"""What a line says that tells why an engine ended, the best sign first: Java did not start, the engine itself says so,
+somebody does."""
+
+
+def last_word(lines: Iterable[str]) -> str:
+    """``: the line`` of an engine's last ones that says why it ended, or nothing."""
+    newest_first = list(lines)[::-1]
+    found = (line for sign in TELLING for line in newest_first if sign in line)
+    return next((f": {line.strip()}" for line in found), "")
 
 
 def kill_group(group: int) -> None:

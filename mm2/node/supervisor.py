@@ -133,7 +133,7 @@ class Node:
         engine = self.desk.board.engine
         trouble = self._engine.trouble if self._engine is not None else None
         if self._engine is not None and engine is None and trouble is None:
-            trouble = "the Spark engine is starting"  # its process runs, Spark has not said so yet
+            trouble = self._starting(self._engine)
         flows = [self._with_trouble(flow.status(), trouble) for flow in self.flows]
         return NodeStatus(
             node_id=self._identity.node_id,
@@ -142,6 +142,12 @@ class Node:
             flows=tuple(self._with_shared_topics(flows)),
             spark_ui=engine.spark_ui if engine else None,
         )
+
+    def _starting(self, engine: EngineProcess) -> str:
+        """Its process runs, and Spark has not said so yet."""
+        master = self._settings.master
+        asking = f", and asks {master.url} for an application" if master.is_cluster else ""
+        return f"the Spark engine is starting{asking}" + (f"; before, {engine.ended}" if engine.ended else "")
 
     async def drain(self, within: float) -> bool:
         """Let the other nodes take over what they can, stop fetching, wait until everything in flight is acknowledged

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from mm2.config.flow_clients import ClientRole
 from tests.unit.config.files import loaded, settings
 
 PEM = Path(__file__).parents[2] / "golden" / "config" / "pem"
@@ -102,3 +105,10 @@ def test_an_address_that_each_machine_has_for_itself(tmp_path: Path, lines: str,
 def test_what_is_advertised_counts(tmp_path: Path) -> None:
     lines = "listeners = http://127.0.0.1:8083\nrest.advertised.host.name = node-1\n"
     assert said(tmp_path, CLUSTER + lines) == ""
+
+
+def test_what_lanes_are_told_are_contents_of_files_and_not_their_names(tmp_path: Path) -> None:
+    clients = settings(tmp_path, KEY).flows[0].clients
+    told = json.dumps([asdict(clients.of(role)) for role in ClientRole])
+    assert "BEGIN PRIVATE KEY" in told
+    assert str(PEM) not in told
