@@ -29,6 +29,7 @@ from mm2.core.lease import (
 )
 from mm2.core.names import Flow, TopicPartition
 from mm2.core.slot_words import PartitionStates, SlotWord
+from mm2.node.executors import LOST_AFTER_S, MOVED_AFTER_S, SAID_AFTER_S, STARVED_FOR_S, no_executor
 
 LEASE_SECONDS = 15.0
 """Long enough for a stalled garbage collection or a busy node, short enough that a dead lane is replaced soon."""
@@ -43,21 +44,6 @@ HEALTHY_AFTER_S = 60.0
 
 START_WITHIN_S = 120.0
 """A lane that was ordered but never asked for its lease: Spark lost it."""
-
-SAID_AFTER_S = 10.0
-"""A standalone cluster with a free core has an executor running in five seconds: who has waited longer has something to
-tell."""
-
-MOVED_AFTER_S = 15.0
-"""So long after the last lane began, a lane without an executor gives its slots to lanes that have one: executors come
-one by one, and slots that have moved stay where they are."""
-
-LOST_AFTER_S = 3.0
-"""A lane says something once a second. One that is silent for longer, and that no executor runs any more by Spark's
-word, is not waited for until its lease ends."""
-
-STARVED_FOR_S = 300.0
-"""New slots keep away so long from a lane that waited in vain."""
 
 SlotKey = tuple[Flow, int]
 
@@ -258,7 +244,8 @@ class LaneBoard:
             elif self._is_unplaced(lane):
                 if now - lane.ordered_at <= SAID_AFTER_S:
                     continue
-                sentence = f"lane {lane.number}: {self._no_executor()}"
+                given = self.engine.executors if self.engine is not None else 0
+                sentence = f"lane {lane.number}: {no_executor(self._cluster, given)}"
                 if lane.error == sentence:
                     continue
                 lane.error = sentence
@@ -282,18 +269,6 @@ class LaneBoard:
 
     def _is_unplaced(self, lane: _Lane) -> bool:
         return self._cluster is not None and lane.session is None and lane.unplaced
-
-    def _no_executor(self) -> str:
-        given = self.engine.executors if self.engine is not None else 0
-        if given == 0:
-            return (
-                f"Spark master {self._cluster} has given no executor for {SAID_AFTER_S:.0f} s: has it workers with a "
-                "free core, and the memory of spark.executor.memory? Its own page tells"
-            )
-        return (
-            f"Spark master {self._cluster} has given {given} executor{'s' if given > 1 else ''}, and none for this "
-            f"lane for {SAID_AFTER_S:.0f} s: add workers, or lower mm2.lanes"
-        )
 
     def engine_orders(self, now: float) -> EngineOrders:
         """The lanes the engine should be running now."""

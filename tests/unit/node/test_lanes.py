@@ -22,17 +22,8 @@ from mm2.core.lease import (
     TaskState,
 )
 from mm2.core.names import Flow, TopicPartition
-from mm2.node.lanes import (
-    FIRST_RESTART_S,
-    LEASE_SECONDS,
-    LONGEST_RESTART_S,
-    LOST_AFTER_S,
-    MOVED_AFTER_S,
-    SAID_AFTER_S,
-    START_WITHIN_S,
-    STARVED_FOR_S,
-    LaneBoard,
-)
+from mm2.node.executors import LOST_AFTER_S, MOVED_AFTER_S, SAID_AFTER_S, STARVED_FOR_S
+from mm2.node.lanes import FIRST_RESTART_S, LEASE_SECONDS, LONGEST_RESTART_S, START_WITHIN_S, LaneBoard
 
 FLOW = Flow("A", "B")
 CLIENT = ClientSettings(bootstrap_servers=("localhost:9092",))
