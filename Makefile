@@ -8,7 +8,7 @@ AGAIN := --reruns 1 -rR --rerun-show-tracebacks
 # Percent of lines and branches in mm2/core and mm2/config, where decisions are made, that the fast tests must reach.
 DECIDED := 100
 
-.PHONY: help setup demo run test lint bench docs clean lock
+.PHONY: help setup demo run test lint bench docs clean pack lock
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -40,6 +40,9 @@ docs: setup ## write the generated pages of docs/ anew
 
 clean: ## remove the environment and what tools leave behind; the cache outside the tree stays
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* dist build
+
+pack: setup ## pack what lanes need on the machines of a Spark cluster (ARCHIVE=dist/mm2-lanes.tar.gz)
+	@sh deploy/spark/pack.sh $(ARCHIVE)
 
 lock: ## pin all dependencies anew in requirements.lock
 	@sh deploy/setup/lock.sh

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 import httpx
 from pydantic import TypeAdapter
@@ -24,13 +25,14 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 
 from flows.task import LaneTask, end_with_parent
-from mm2.core.lease import EngineOrders, EngineReport, LaneEnd, LaneStart
+from mm2.core.lease import EngineOrders, EngineReport, LaneEnd, LaneStart, LeasePlace
 
 log = logging.getLogger("mm2.engine")
 
 EXIT_STOPPED = 0
 EXIT_NODE_LOST = 4
 EXIT_JVM_LOST = 3
+EXIT_APPLICATION_LOST = 5
 
 POLL_S = 1.0
 """How long the node may hold a report without news."""
@@ -44,18 +46,34 @@ LANES_END_WITHIN_S = 1.0
 HIDDEN_BY_SPARK = re.compile("secret|password|token|access[.]?key|credential", re.IGNORECASE)
 """Names of settings whose values Spark hides in its own displays (spark.redaction.regex)."""
 
+EMPTY_FOR_S = 30.0
+"""A cluster that has taken all executors back, and gives none for this long, may have forgotten this application: a
+standalone master that was started again has. A new application is registered then, once: from that on it is waited."""
+
 NODE_SILENCE_S = 15.0
 """The lease time: without its node for this long, the engine has nothing left to run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStart:
-    """First line on standard input. ``spark`` are the settings of the session, ``token`` signs calls to the node."""
+    """First line on standard input. ``spark`` are the settings of the session, ``token`` signs calls to the node at
+    ``node_url``. Lanes ask at ``leases``; ``on_cluster``: they wait for executors."""
 
     node_url: str
     token: str = field(repr=False)
     app_name: str
     spark: dict[str, str]
+    leases: LeasePlace
+    on_cluster: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """What a cluster gives: executors, and the lanes that none of them runs. ``ended``: why it gives nothing more."""
+
+    executors: int = 0
+    unplaced: tuple[int, ...] = ()
+    ended: str | None = None
 
 
 _START = TypeAdapter(EngineStart)
@@ -66,12 +84,12 @@ _REPORT = TypeAdapter(EngineReport)
 class LaneJob(threading.Thread):
     """One run of one lane: a Spark job of one partition, submitted from its own thread under its own job group."""
 
-    def __init__(self, spark: SparkContext, node_url: str, start: LaneStart) -> None:
+    def __init__(self, spark: SparkContext, place: LeasePlace, start: LaneStart) -> None:
         super().__init__(name=f"lane-{start.lane}", daemon=True)
         self.start_order = start
         self.error: str | None = None
         self._spark = spark
-        self._task = LaneTask(lane=start.lane, node_url=node_url, token=start.token)
+        self._task = LaneTask(lane=start.lane, place=place, token=start.token)
         self._group = f"mm2-lane-{start.lane}-{start.token[:8]}"
 
     def run(self) -> None:
@@ -88,6 +106,14 @@ class LaneJob(threading.Thread):
     def cancel(self) -> None:
         """Ask Spark to end the job."""
         self._spark.cancelJobGroup(self._group)
+
+    @property
+    def unplaced(self) -> bool:
+        """Whether no executor runs its task."""
+        status = self._spark.statusTracker()
+        jobs = [status.getJobInfo(job) for job in status.getJobIdsForGroup(self._group)]
+        stages = [status.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+        return not any(stage is not None and stage.numActiveTasks for stage in stages)
 
 
 def last_line(text: str) -> str:
@@ -112,6 +138,7 @@ class Engine:
         self._ended: list[LaneEnd] = []
         self._version = -1
         self._stopping = threading.Event()
+        self._executors_at: float | None = None  # None: there has never been one
 
     def stop(self) -> None:
         """Let `run` come to its end (from another thread)."""
@@ -121,18 +148,29 @@ class Engine:
         """Start Spark and serve until told to stop, the node goes silent or the JVM dies; returns the exit code."""
         spark = open_context(self._start)
         jvm = spark._gateway.proc  # type: ignore[union-attr]  # the only holder of the JVM's process
-        log.info("Spark %s is up, its UI at %s", spark.version, spark.uiWebUrl)
+        ui = ui_url(spark.uiWebUrl)
+        log.info("Spark %s is up, its UI at %s", spark.version, ui)
         heard_at = time.monotonic()
         while not self._stopping.is_set():
             if jvm.poll() is not None:
                 log.error("the JVM ended with code %s", jvm.returncode)
                 return EXIT_JVM_LOST
+            try:
+                cluster = self._look(spark) if self._start.on_cluster else ClusterView()
+            except Exception as error:  # noqa: BLE001 as in LaneJob: the JVM is gone, or Spark stops
+                log.error("Spark does not answer: %s", last_line(str(error)))  # noqa: TRY400 the reason is in it
+                return EXIT_JVM_LOST
+            if cluster.ended is not None:
+                log.error("%s", cluster.ended)
+                return EXIT_APPLICATION_LOST
             report = EngineReport(
                 version=self._version,
                 pid=os.getpid(),
                 jvm_pid=jvm.pid,
-                spark_ui=spark.uiWebUrl,
+                spark_ui=ui,
                 ended=tuple(self._collect_ended()),
+                executors=cluster.executors,
+                unplaced=cluster.unplaced,
             )
             try:
                 response = self._client.post(
@@ -158,6 +196,22 @@ class Engine:
         spark.stop()
         return EXIT_STOPPED
 
+    def _look(self, spark: SparkContext) -> ClusterView:
+        """What the cluster does for this application."""
+        scala = spark._jsc.sc()  # PySpark itself tells neither of what follows
+        master = self._start.spark["spark.master"]
+        if scala.isStopped():
+            return ClusterView(ended=f"Spark master {master} ended the application")
+        executors = len(scala.statusTracker().getExecutorInfos()) - 1  # the driver counts as one
+        now = time.monotonic()
+        if executors or (self._executors_at is not None and not self._jobs):
+            self._executors_at = now
+        ended = None
+        if self._executors_at is not None and now - self._executors_at > EMPTY_FOR_S:
+            ended = f"Spark master {master} took back all executors {EMPTY_FOR_S:.0f} s ago: it is asked anew"
+        unplaced = tuple(lane for lane, job in self._jobs.items() if job.is_alive() and job.unplaced)
+        return ClusterView(executors=executors, unplaced=unplaced, ended=ended)
+
     def _collect_ended(self) -> list[LaneEnd]:
         for lane, job in list(self._jobs.items()):
             if not job.is_alive():
@@ -173,8 +227,16 @@ class Engine:
                 job.cancel()
         for lane, start in wanted.items():
             if lane not in self._jobs:
-                job = self._jobs[lane] = LaneJob(spark, self._start.node_url, start)
+                job = self._jobs[lane] = LaneJob(spark, self._start.leases, start)
                 job.start()
+
+
+def ui_url(told: str | None) -> str | None:
+    """Where Spark's UI listens: by SPARK_LOCAL_IP, while Spark tells the host that executors call it by."""
+    if told is None or "SPARK_LOCAL_IP" not in os.environ:
+        return told
+    parts = urlsplit(told)
+    return f"{parts.scheme}://{os.environ['SPARK_LOCAL_IP']}:{parts.port}"
 
 
 def open_context(start: EngineStart) -> SparkContext:
@@ -197,8 +259,8 @@ def serve(engine: Engine) -> None:
     code = 1
     try:
         code = engine.run()
-    except Exception:
-        log.exception("the engine stops")
+    except Exception as error:
+        log.exception("the engine stops: %s", last_line(str(error)))  # noqa: TRY401 the node shows this line alone
     finally:
         sys.stderr.flush()
         os._exit(code)

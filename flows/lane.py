@@ -10,7 +10,7 @@ import os
 from flows.budget import ByteBudget
 from flows.lease import Lease, LeaseLostError
 from flows.slot import SlotRunner
-from mm2.core.lease import LaneOrders, LaneProgress, SlotLease
+from mm2.core.lease import LaneOrders, LaneProgress, LeasePlace, SlotLease
 from mm2.core.names import Flow
 
 log = logging.getLogger("mm2.lane")
@@ -19,11 +19,11 @@ STOP_WITHIN_S = 2.0
 """After a lost lease nothing may be written any more; open requests get this long to fall, then the process ends."""
 
 
-async def run_lane(*, lane: int, node_url: str, token: str, attempt: int) -> None:
+async def run_lane(place: LeasePlace, *, lane: int, token: str, attempt: int) -> None:
     """Hold the lease and carry out its orders until they say end. Raises LeaseLostError when the lease is gone."""
     gc.collect()
     gc.freeze()  # all that PySpark imported: looking through it again and again costs a tenth of a trickle's CPU
-    async with Lease(node_url=node_url, lane=lane, token=token, attempt=attempt) as lease:
+    async with Lease(place, lane=lane, token=token, attempt=attempt) as lease:
         orders = await lease.acquire()
         work = Lane(orders.buffer_bytes)
         try:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import ssl
 import time
 from types import TracebackType
 
 import httpx
 from pydantic import TypeAdapter
 
-from mm2.core.lease import LaneOrders, LaneProgress, LeaseGrant, LeaseRequest, TaskState
+from mm2.core.client_settings import TlsSettings
+from mm2.core.lease import LaneOrders, LaneProgress, LeaseGrant, LeasePlace, LeaseRequest, TaskState
+from mm2.kafka.security import ssl_context
 
 _GRANT = TypeAdapter(LeaseGrant)
 _ORDERS = TypeAdapter(LaneOrders)
@@ -40,10 +43,13 @@ class Lease:
     Invariants: (A) no call is made after LeaseLostError was raised. (B) `orders` only ever moves to a newer version.
     """
 
-    def __init__(self, *, node_url: str, lane: int, token: str, attempt: int) -> None:
+    def __init__(self, place: LeasePlace, *, lane: int, token: str, attempt: int) -> None:
         self._lane = lane
         self._request = LeaseRequest(token=token, attempt=attempt, pid=os.getpid())
-        self._client = httpx.AsyncClient(base_url=node_url, timeout=CALL_TIMEOUT_S + REPORT_EVERY_S, trust_env=False)
+        self._url = place.url
+        self._client = httpx.AsyncClient(
+            base_url=place.url, timeout=CALL_TIMEOUT_S + REPORT_EVERY_S, trust_env=False, verify=_trust(place)
+        )
         self._lease_seconds = CALL_TIMEOUT_S * 3
         self._heard_at = time.monotonic()
         self.orders = LaneOrders(version=-1)
@@ -97,8 +103,19 @@ class Lease:
                     return response
                 if response.status_code in (httpx.codes.GONE, httpx.codes.FORBIDDEN, httpx.codes.NOT_FOUND):
                     raise LeaseLostError(f"lane {self._lane}: the node gave its lease away: {response.text}")
+                if response.is_client_error:  # it would say the same again
+                    raise LeaseLostError(f"lane {self._lane}: {self._url} refuses what it says: {response.text}")
                 trouble = f"HTTP {response.status_code}"
             silent = time.monotonic() - self._heard_at
             if silent >= self._lease_seconds:
-                raise LeaseLostError(f"lane {self._lane}: no answer from the node for {silent:.0f} s ({trouble})")
+                raise LeaseLostError(
+                    f"lane {self._lane}: no answer from the node at {self._url} for {silent:.0f} s ({trouble})"
+                )
             await asyncio.sleep(_RETRY_S * random.uniform(0.5, 1.5))  # noqa: S311 jitter, not a secret
+
+
+def _trust(place: LeasePlace) -> ssl.SSLContext | bool:
+    """Those certificates alone that came with the place: what an executor's machine trusts besides is not asked."""
+    if place.ca_pem is None:
+        return True
+    return ssl_context(TlsSettings(ca_pem=place.ca_pem, check_hostname=place.check_hostname))

@@ -20,11 +20,11 @@ from mm2.cli.logs import set_up
 from mm2.config.flow_clients import ClientRole
 from mm2.config.load import load
 from mm2.config.settings import NodeSettings
-from mm2.core.lease import TaskState
+from mm2.core.lease import LeasePlace, TaskState
 from mm2.node.node_identity import NodeIdentity
 from mm2.node.published import NodeStatus
 from mm2.node.supervisor import Node
-from mm2.rest.leases import lease_router
+from mm2.rest.leases import engine_router, lane_router
 from mm2.rest.listeners import (
     EVERY_INTERFACE,
     JAVA_DEFAULT,
@@ -33,6 +33,7 @@ from mm2.rest.listeners import (
     Listener,
     ListenerError,
     advertised_url,
+    lease_place,
 )
 from mm2.rest.public import public_app
 from mm2.rest.server import RestServer, close_listeners, open_listeners
@@ -83,7 +84,8 @@ class _Program:
         self._node = Node(settings, self._identity)
         self._signalled = asyncio.Event()
         leases = FastAPI(openapi_url=None)
-        leases.include_router(lease_router(self._node.desk))
+        leases.include_router(engine_router(self._node.desk))
+        leases.include_router(lane_router(self._node.desk))
         self._lease_server = RestServer(leases)
         self._listening: list[RestServer] = []
         self._background: list[asyncio.Task[None]] = []
@@ -93,11 +95,9 @@ class _Program:
         listening = self._settings.listening
         try:
             await self._lease_server.start()
-            self._listening = await open_listeners(
-                public_app(lambda: self._node.published, listening), _listeners(self._settings), listening.tls
-            )
+            self._listening = await open_listeners(self._public(), _listeners(self._settings), listening.tls)
             self._identity.url = next(iter(self._urls()), "")
-            await self._node.start(self._lease_server.url)
+            await self._node.start(self._lease_server.url, self._lease_place())
         except ListenerError as error:
             print(f"{self._settings.path}: {error}", file=sys.stderr)  # noqa: T201 as above
             await self._close()
@@ -125,8 +125,8 @@ class _Program:
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+        await self._node.close()  # lanes on other machines say goodbye at the listeners
         await close_listeners(self._listening, within=1.0)
-        await self._node.close()
         await self._lease_server.stop(within=1.0)
 
     # -- signals
@@ -146,15 +146,27 @@ class _Program:
 
     # -- what it says
 
+    def _public(self) -> FastAPI:
+        app = public_app(lambda: self._node.published, self._settings.listening)
+        if self._settings.master.elsewhere:
+            app.include_router(lane_router(self._node.desk))
+        return app
+
+    def _lease_place(self) -> LeasePlace:
+        if not self._settings.master.elsewhere:
+            return LeasePlace(url=self._lease_server.url)
+        listeners = [server.listener for server in self._listening]
+        return lease_place(listeners, self._advertised(), self._settings.listening.tls, own_host=socket.gethostname())
+
     def _urls(self) -> list[str]:
-        rest = self._settings.rest
         if not self._listening:
             return []
-        advertised = Advertised(
-            host=rest.advertised_host_name, port=rest.advertised_port, scheme=rest.advertised_listener
-        )
         listeners = [server.listener for server in self._listening]
-        return [advertised_url(listeners, advertised, own_host=socket.gethostname())]
+        return [advertised_url(listeners, self._advertised(), own_host=socket.gethostname())]
+
+    def _advertised(self) -> Advertised:
+        rest = self._settings.rest
+        return Advertised(host=rest.advertised_host_name, port=rest.advertised_port, scheme=rest.advertised_listener)
 
     async def _speak(self) -> None:
         """The banner once the node is up, then one line a flow and minute."""

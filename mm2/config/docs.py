@@ -112,7 +112,10 @@ def page() -> str:
 
 def _sections() -> Iterator[str]:
     yield from _keys("The node", "Keys that stand alone.", FileSettings, RestSettings, ElectionSettings, OwnSettings)
-    yield "`spark.…` goes to the Spark session as it is, `spark.master` for example; a change reaches the node.\n"
+    yield (
+        "`spark.…` goes to the Spark session as it is, `spark.master` for example "
+        "([spark-clusters.md](spark-clusters.md)); a change reaches the node.\n"
+    )
     yield from _keys("Keys of our own that a flow can have", "`A->B.mm2.…`, else `mm2.…`.", OwnFlowSettings)
     yield from _keys("All connectors", "`A->B.…`, else alone.", ConnectorSettings)
     yield from _keys("Topics and records", "`A->B.…`, else alone.", SourceSettings, without=ConnectorSettings)

@@ -18,6 +18,7 @@ from mm2.config.node_keys import OwnSettings, RestSettings
 from mm2.config.problems import ProblemLog
 from mm2.config.properties import Entry, read_file
 from mm2.config.settings import FlowSettings, Loaded, NodeSettings
+from mm2.config.spark import check_spark
 from mm2.config.values import Properties, Value
 from mm2.core.names import Flow
 from mm2.core.own_policy import OwnPolicy
@@ -102,12 +103,14 @@ def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
     own = keys.read(OwnSettings, file.properties, problems)
     rest = keys.read(RestSettings, file.properties, problems)
     _check_admin(own, rest, file.properties, problems)
+    listening = read_listening(rest, file.properties, problems)
+    check_spark(file.properties, rest, listening, flows, problems)
     return NodeSettings(
         path=path,
         clusters=file.aliases,
         flows=read_elections(flows, file.properties, problems),
         rest=rest,
-        listening=read_listening(rest, file.properties, problems),
+        listening=listening,
         own=own,
         spark={name: value.text for name, value in file.properties.items() if name.startswith("spark.")},
     )

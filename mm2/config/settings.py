@@ -19,6 +19,7 @@ from mm2.config.worker import StorageTopics, WorkerSettings
 from mm2.core.listener_settings import ListenerSettings
 from mm2.core.names import Flow
 from mm2.core.policies import ReplicationPolicy
+from mm2.core.spark_master import SparkMaster, read_master
 from mm2.core.zookeeper_settings import ZooKeeperSettings
 
 
@@ -75,6 +76,11 @@ class NodeSettings:
     listening: ListenerSettings
     own: OwnSettings
     spark: Mapping[str, str] = field(repr=False)
+
+    @property
+    def master(self) -> SparkMaster:
+        """Where lanes run."""
+        return read_master(self.spark.get("spark.master", "local"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

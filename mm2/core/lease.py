@@ -204,6 +204,19 @@ class LeaseGrant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeasePlace:
+    """Where lanes ask for their leases. It travels in the Spark plan: nothing in it is secret.
+
+    For an https ``url``: ``ca_pem`` are the certificates that vouch for the node, ``check_hostname`` asks for the URL's
+    host in the certificate it shows.
+    """
+
+    url: str
+    ca_pem: str | None = None
+    check_hostname: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaneStart:
     """One lane the engine should be running; a new ``token`` for the same lane means: run it again."""
 
@@ -231,10 +244,13 @@ class LaneEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineReport:
-    """What the engine tells the node with every call."""
+    """What the engine tells the node with every call. On a cluster, ``executors`` is how many it has given, and
+    ``unplaced`` are the lanes whose tasks none of them runs."""
 
     version: int
     pid: int
     jvm_pid: int | None
     spark_ui: str | None
     ended: tuple[LaneEnd, ...] = ()
+    executors: int = 0
+    unplaced: tuple[int, ...] = ()

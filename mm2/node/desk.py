@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -19,6 +20,8 @@ from mm2.core.lease import (
 )
 from mm2.core.names import Flow
 from mm2.node.lanes import LEASE_SECONDS, LaneBoard, SlotKey
+
+log = logging.getLogger("mm2.node")
 
 RETURNS_WITHIN_S = 10.0
 """A lane that died is replaced in a second, a JVM in less than ten; after that other nodes had better take over."""
@@ -73,6 +76,16 @@ class Desk:
         """Other nodes may hand slots over at any time: have all lanes running."""
         self.board.keep_warm(self.capacity)
 
+    async def move_starving(self) -> None:
+        """Have slots that wait in vain for an executor run where there is one, from offsets read now. Raises
+        ClusterError when they cannot be read; the slots wait on."""
+        for flow, slot in self.board.in_vain(time.monotonic()):
+            fresh = await self._flows[flow](slot) if flow in self._flows else None
+            if fresh is not None:
+                log.warning("%s: slot %d moves to another lane: there is no executor for its own", flow, slot)
+                self.board.move(fresh, time.monotonic())
+                self.wake()
+
     def wake(self) -> None:
         """Something changed: answer those who wait."""
         self._changed.set()
@@ -109,6 +122,9 @@ class Desk:
             else:
                 self.board.put(fresh)
         return LeaseGrant(session=session, lease_seconds=LEASE_SECONDS, orders=self.board.lane_orders(lane))
+
+    def check(self, lane: int, secret: str) -> None:
+        self.board.check(lane, secret)
 
     async def progress(self, lane: int, secret: str, progress: LaneProgress, wait: float) -> LaneOrders | None:
         if self.board.lane_report(lane, secret, progress, time.monotonic()):

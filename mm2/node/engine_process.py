@@ -13,10 +13,14 @@ import shutil
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from mm2.config.environment import Environment
+from mm2.core.lease import LeasePlace
+from mm2.core.spark_master import SparkMaster, read_master
+from mm2.node.spark_settings import engine_environment
 
 log = logging.getLogger("mm2.engine")
 
@@ -34,11 +38,15 @@ KEPT_LINES = 40
 
 OLDEST_JAVA = 17  # Spark 4 asks for it
 
+MASTER_WITHIN_S = 5.0
+"""A master on any continent accepts a connection within a second."""
+
 
 class EngineProcess:
     """Keeps one ``python -m flows.engine`` running until `close`.
 
-    ``trouble`` is a sentence while it is not running, else None. ``on_lost`` is called each time it died.
+    ``trouble`` is a sentence while it is not running, else None; ``ended`` says how its last life ended, if it had one.
+    ``on_lost`` is called each time it died.
     """
 
     def __init__(
@@ -47,23 +55,33 @@ class EngineProcess:
         node_url: str,
         token: str,
         app_name: str,
+        leases: LeasePlace,
         spark: Mapping[str, str],
         temp_dir: Path,
         on_lost: Callable[[], None],
     ) -> None:
-        self._start = {"node_url": node_url, "token": token, "app_name": app_name, "spark": dict(spark)}
+        self._master = read_master(spark["spark.master"])
+        self._start = {
+            "node_url": node_url,
+            "token": token,
+            "app_name": app_name,
+            "spark": dict(spark),
+            "leases": asdict(leases),
+            "on_cluster": self._master.is_cluster,
+        }
         self._environment = engine_environment(spark, temp_dir)
         self._on_lost = on_lost
         self._process: asyncio.subprocess.Process | None = None
         self._closing = False
         self.trouble: str | None = "the Spark engine is starting"
+        self.ended: str | None = None
 
     async def run(self) -> None:
         """Start the engine again and again until cancelled."""
         wait = FIRST_RESTART_S
         while not self._closing:
             began = asyncio.get_running_loop().time()
-            trouble = await java_trouble(Environment())
+            trouble = await java_trouble(Environment()) or await master_trouble(self._master)
             if trouble is None:
                 trouble = await self._run_once()
             if self._closing:
@@ -107,11 +125,10 @@ class EngineProcess:
         finally:
             kill_group(process.pid)  # a JVM or a worker that is left of it
             self._process = None
-        telling = [line for line in last if line.startswith("ERROR mm2")]
-        telling = telling or [line for line in last if "Exception" in line or "Error" in line]
         for line in last:
             log.debug("engine said: %s", line)
-        return f"the Spark engine ended with code {code}" + (f": {telling[-1]}" if telling else "")
+        self.ended = f"the Spark engine ended with code {code}{last_word(last)}"
+        return self.ended
 
     def kill(self) -> None:
         """End the engine and its JVM without waiting."""
@@ -133,26 +150,22 @@ class EngineProcess:
         kill_group(process.pid)
 
 
+TELLING = ('Exception in thread "main"', "ERROR mm2", "Exception", "Error")
+"""What a line says that tells why an engine ended, the best sign first: Java did not start, the engine itself says so,
+somebody does."""
+
+
+def last_word(lines: Iterable[str]) -> str:
+    """``: the line`` of an engine's last ones that says why it ended, or nothing."""
+    newest_first = list(lines)[::-1]
+    found = (line for sign in TELLING for line in newest_first if sign in line)
+    return next((f": {line.strip()}" for line in found), "")
+
+
 def kill_group(group: int) -> None:
     """Kill what is left of a process group of ours."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
-
-
-def engine_environment(spark: Mapping[str, str], temp_dir: Path) -> dict[str, str]:
-    """The engine's environment: a SPARK_HOME lying around is ignored unless ``spark.home`` asks for one, and a local
-    master keeps its UI and block transfer on loopback."""
-    environment = dict(os.environ)
-    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"):
-        environment.pop(name, None)
-    if "spark.home" in spark:
-        environment["SPARK_HOME"] = spark["spark.home"]
-    environment["PYSPARK_PYTHON"] = environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    environment["PYTHONUNBUFFERED"] = "1"
-    environment["TMPDIR"] = str(temp_dir)
-    if spark.get("spark.master", "local").startswith("local"):
-        environment["SPARK_LOCAL_IP"] = "127.0.0.1"
-    return environment
 
 
 async def java_trouble(environment: Environment) -> str | None:
@@ -171,21 +184,22 @@ async def java_trouble(environment: Environment) -> str | None:
     return None
 
 
-def spark_settings(user: Mapping[str, str], *, lanes: int, temp_dir: Path) -> dict[str, str]:
-    """Settings of the Spark session: ours, and every ``spark.*`` key of the file over them as it is."""
-    ours = {
-        # N counts lanes, not cores: a lane waits for the network most of the time. 4: Spark itself retries a lane
-        # whose Python process died, at once; plain local[N] would not.
-        "spark.master": f"local[{lanes},4]",
-        "spark.driver.memory": "512m",  # the JVM only schedules; no record passes through it
-        "spark.python.worker.reuse": "false",  # a lane's process must not serve another task after it
-        "spark.speculation": "false",  # a second copy of a lane would only be refused its lease
-        "spark.ui.showConsoleProgress": "false",
-        "spark.scheduler.mode": "FAIR",
-        "spark.local.dir": str(temp_dir),  # removed with the node's temp dir, even after a kill of the JVM
-        "spark.driver.defaultJavaOptions": f"-Djava.io.tmpdir={temp_dir} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-        " -Xshare:auto",  # the JVM schedules a handful of jobs: start-up and memory matter, peak speed does not
-    }
-    if user.get("spark.master", "local").startswith("local"):
-        ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return ours | {key: value for key, value in user.items() if key != "spark.home"}
+async def master_trouble(master: SparkMaster) -> str | None:
+    """Why no standalone master of a cluster can be asked, as a sentence; None when one accepts connections, or for a
+    master of another kind. Spark itself gives up after a minute, and does not say on what."""
+    troubles = []
+    for host, port in master.addresses:
+        try:
+            async with asyncio.timeout(MASTER_WITHIN_S):
+                _, writer = await asyncio.open_connection(host, port)
+        except TimeoutError:
+            troubles.append(f"{host}:{port} does not answer within {MASTER_WITHIN_S:.0f} s")
+        except OSError as error:
+            number = error.errno or 0  # below 0 the name is not known to this machine
+            troubles.append(f"{host}:{port}: {os.strerror(number) if number > 0 else error.strerror or error}")
+        else:
+            writer.close()
+            return None
+    if not troubles:
+        return None
+    return f"Spark master {master.url} cannot be reached ({'; '.join(troubles)}): is it up, and is spark.master right?"

@@ -130,7 +130,7 @@ class FlowRunner:
         picture = self._picture()
         tasks = picture.tasks() if picture is not None else ()
         topics = picture.topics() if picture is not None else ()
-        state, reasons = self._state(tasks, topics), self._reasons(picture, topics)
+        state, reasons = self._state(tasks, topics), [*self._reasons(picture, topics), *_waiting_for_spark(tasks)]
         if state is TaskState.WAITING and not reasons:
             reasons = _still_starting(tasks)
         return FlowStatus(
@@ -224,6 +224,12 @@ class FlowRunner:
         if place is not None and place.owner is not None and self._life is not None and self._life.joined is not None:
             return (f"node {place.node} translates the offsets of groups; ask it",)
         return tuple(self._without_membership() or ([] if self._trouble is None else [self._trouble]))
+
+
+def _waiting_for_spark(tasks: tuple[TaskStatus, ...]) -> list[str]:
+    """What keeps tasks from a lane, said once for all that share it."""
+    errors = [task.error for task in tasks if task.state is TaskState.WAITING and task.error is not None]
+    return list(dict.fromkeys(errors))
 
 
 def _still_starting(tasks: tuple[TaskStatus, ...]) -> list[str]:

@@ -7,12 +7,14 @@ Invariants:
 (A) A slot is in at most one lane's orders.
 (B) At most one session per lane is valid; granting a newer (token, attempt) voids the older one.
 (C) A lane is ordered from the engine only while it has slots or is kept warm, or has not yet reported that it left.
+(D) A slot that moves to another lane leaves one that holds no lease, and cannot come to one for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from hmac import compare_digest
 
 from mm2.core.lease import (
     EngineOrders,
@@ -27,6 +29,7 @@ from mm2.core.lease import (
 )
 from mm2.core.names import Flow, TopicPartition
 from mm2.core.slot_words import PartitionStates, SlotWord
+from mm2.node.executors import LOST_AFTER_S, MOVED_AFTER_S, SAID_AFTER_S, STARVED_FOR_S, no_executor
 
 LEASE_SECONDS = 15.0
 """Long enough for a stalled garbage collection or a busy node, short enough that a dead lane is replaced soon."""
@@ -40,7 +43,7 @@ HEALTHY_AFTER_S = 60.0
 """A lane that ran this long failed for a new reason: its waiting time starts from the first step again."""
 
 START_WITHIN_S = 120.0
-"""A lane that was ordered but never asked for its lease: Spark lost it, or the cluster has no room."""
+"""A lane that was ordered but never asked for its lease: Spark lost it."""
 
 SlotKey = tuple[Flow, int]
 
@@ -76,18 +79,24 @@ class _Lane:
     not_before: float = 0.0
     progress: LaneProgress | None = None
     words: dict[SlotKey, SlotWord] = field(default_factory=dict)
+    unplaced: bool = False
+    starved_until: float | None = None
     slots: dict[SlotKey, SlotLease] = field(default_factory=dict)
     removed: dict[SlotKey, int] = field(default_factory=dict)  # and the version of the first orders without it
     error: str | None = None
 
 
 class LaneBoard:
-    """All lanes of one node. ``lanes`` is how many may run; they come into being when slots need them."""
+    """All lanes of one node. ``lanes`` is how many may run; they come into being when slots need them. ``cluster``:
+    the Spark master they wait for executors of, None where none is needed."""
 
-    def __init__(self, *, lanes: int, buffer_bytes: int, new_secret: Callable[[], str]) -> None:
+    def __init__(
+        self, *, lanes: int, buffer_bytes: int, new_secret: Callable[[], str], cluster: str | None = None
+    ) -> None:
         self._lanes = [_Lane(number=number, token=new_secret()) for number in range(lanes)]
         self._buffer_bytes = buffer_bytes
         self._new_secret = new_secret
+        self._cluster = cluster
         self._version = 0
         self._ending = False
         self._warm = 0
@@ -96,9 +105,10 @@ class LaneBoard:
     # -- what should run
 
     def put(self, lease: SlotLease) -> None:
-        """Run this slot, or change what it runs. A new slot goes to the lane with the fewest partitions."""
+        """Run this slot, or change what it runs. A new slot goes to the lane with the fewest partitions, if possible
+        one that does not starve."""
         key = (lease.flow, lease.slot)
-        lane = self._lane_of(key) or min(self._lanes, key=lambda lane: (_weight(lane), lane.number))
+        lane = self._lane_of(key) or min(self._lanes, key=_preference)
         if lane.slots.get(key) != lease:
             lane.slots[key] = lease
             self._bump(lane)
@@ -117,6 +127,20 @@ class LaneBoard:
             self._warm = lanes
             for lane in self._lanes:
                 self._bump(lane)
+
+    def move(self, lease: SlotLease, now: float) -> None:
+        """Run this slot in a lane that has an executor, under this lease, if its own is still in vain waiting."""
+        key = (lease.flow, lease.slot)
+        lane = self._lane_of(key)
+        if lane is None or not self._waits_in_vain(lane, now):
+            return
+        lane.starved_until = now + STARVED_FOR_S
+        del lane.slots[key]
+        if not lane.slots:
+            self._restart(lane, None, now)  # a new token: should it start after all, it gets no lease
+        other = min((one for one in self._lanes if one.session is not None), key=_preference)
+        other.slots[key] = lease
+        self._bump(other)
 
     def drain(self) -> None:
         """Let every slot finish what is in flight and store its offsets."""
@@ -144,19 +168,25 @@ class LaneBoard:
         """
         lane = self._lane(lane_number)
         again = request.attempt == lane.attempt and request.pid == lane.pid and lane.progress is None
-        if request.token != lane.token or not (request.attempt > lane.attempt or again):
+        if not compare_digest(request.token, lane.token) or not (request.attempt > lane.attempt or again):
             raise LeaseRefusedError(f"lane {lane_number}: another run has the lease")
         lane.attempt, lane.pid = request.attempt, request.pid
         lane.session = self._new_secret()
         lane.granted_at = lane.heard_at = now
         lane.progress, lane.words, lane.removed = None, {}, {}
+        lane.starved_until = None
         return lane.session
+
+    def check(self, lane_number: int, session: str) -> None:
+        """Raises LeaseRefusedError when ``session`` is not the lane's."""
+        held = self._lane(lane_number).session
+        if held is None or not compare_digest(session, held):
+            raise LeaseRefusedError(f"lane {lane_number}: another run has the lease")
 
     def lane_report(self, lane_number: int, session: str, progress: LaneProgress, now: float) -> bool:
         """Take a lane's progress; whether it says anything new. Raises LeaseRefusedError when its session is void."""
+        self.check(lane_number, session)
         lane = self._lane(lane_number)
-        if session != lane.session:
-            raise LeaseRefusedError(f"lane {lane_number}: another run has the lease")
         before, lane.heard_at, lane.error = lane.progress, now, None
         words, news = {}, False
         for slot in progress.slots:
@@ -184,6 +214,8 @@ class LaneBoard:
     def engine_report(self, report: EngineReport, now: float) -> None:
         """Take the engine's report: jobs that ended get a new token after their waiting time."""
         self.engine = report
+        for lane in self._lanes:
+            lane.unplaced = lane.number in report.unplaced
         for end in report.ended:
             lane = self._lane(end.lane)
             if end.token == lane.token:
@@ -198,21 +230,48 @@ class LaneBoard:
                 lane.not_before = now  # the engine's own restart waits already
 
     def expire(self, now: float) -> list[str]:
-        """Take the lease from lanes not heard of for too long; returns a sentence for each."""
+        """Take the lease from lanes not heard of for too long, and find those that wait for Spark; returns a sentence
+        for each, once."""
         said = []
         for lane in self._lanes:
+            if lane.starved_until is not None and now > lane.starved_until:
+                lane.starved_until = None
             if lane.session is not None and lane.heard_at is not None and now - lane.heard_at > LEASE_SECONDS:
                 sentence = f"lane {lane.number} was not heard of for {LEASE_SECONDS:.0f} s: it is started again"
-            elif lane.session is None and lane.ordered_at is not None and now - lane.ordered_at > START_WITHIN_S:
-                sentence = (
-                    f"lane {lane.number} did not start within {START_WITHIN_S:.0f} s: does the Spark master have a free"
-                    " core? It is started again"
-                )
+                self._restart(lane, sentence, now)
+            elif lane.unplaced and lane.heard_at is not None and now - lane.heard_at > LOST_AFTER_S:
+                sentence = f"lane {lane.number} lost its executor, and there is no other: it is started again"
+                self._restart(lane, sentence, now)
+            elif lane.session is not None or lane.ordered_at is None:
+                continue
+            elif self._is_unplaced(lane):
+                if now - lane.ordered_at <= SAID_AFTER_S:
+                    continue
+                given = self.engine.executors if self.engine is not None else 0
+                sentence = f"lane {lane.number}: {no_executor(self._cluster, given)}"
+                if lane.error == sentence:
+                    continue
+                lane.error = sentence
+            elif now - lane.ordered_at > START_WITHIN_S:
+                sentence = f"lane {lane.number} did not start within {START_WITHIN_S:.0f} s: it is started again"
+                self._restart(lane, sentence, now)
             else:
                 continue
             said.append(sentence)
-            self._restart(lane, sentence, now)
         return said
+
+    def in_vain(self, now: float) -> tuple[SlotKey, ...]:
+        """Slots whose lane waits for an executor while other lanes have one: to be moved there."""
+        return tuple(key for lane in self._lanes if self._waits_in_vain(lane, now) for key in lane.slots)
+
+    def _waits_in_vain(self, lane: _Lane, now: float) -> bool:
+        if not self._is_unplaced(lane) or lane.ordered_at is None:
+            return False
+        began = [one.granted_at for one in self._lanes if one.granted_at is not None]
+        return bool(began) and now - max(lane.ordered_at, *began) > MOVED_AFTER_S
+
+    def _is_unplaced(self, lane: _Lane) -> bool:
+        return self._cluster is not None and lane.session is None and lane.unplaced
 
     def engine_orders(self, now: float) -> EngineOrders:
         """The lanes the engine should be running now."""
@@ -309,6 +368,7 @@ class LaneBoard:
         lane.attempt = -1
         lane.session = lane.ordered_at = lane.granted_at = lane.heard_at = lane.progress = None
         lane.words = {}
+        lane.unplaced = False
         lane.error = error
         self._bump(lane)
 
@@ -334,8 +394,10 @@ def _first_word(slot: SlotProgress) -> SlotWord:
         raise LeaseRefusedError(str(error)) from error
 
 
-def _weight(lane: _Lane) -> int:
-    return sum(len(lease.partitions) + 1 for lease in lane.slots.values())
+def _preference(lane: _Lane) -> tuple[bool, int, int]:
+    """The least of it is the lane for the next slot."""
+    partitions = sum(len(lease.partitions) + 1 for lease in lane.slots.values())
+    return lane.starved_until is not None, partitions, lane.number
 
 
 def _describe(lane: _Lane) -> str:

@@ -16,16 +16,18 @@ from pathlib import Path
 
 from mm2.config.settings import NodeSettings
 from mm2.core.commands import Command, CommandRefusedError
-from mm2.core.lease import TaskState
+from mm2.core.lease import LeasePlace, TaskState
 from mm2.core.names import Flow
 from mm2.core.standing import Standing
+from mm2.kafka.errors import ClusterError
 from mm2.node.desk import Desk
-from mm2.node.engine_process import EngineProcess, spark_settings
+from mm2.node.engine_process import EngineProcess
 from mm2.node.flow import FlowRunner
 from mm2.node.lanes import LaneBoard
 from mm2.node.node_identity import NodeIdentity
 from mm2.node.published import FlowStatus, NodeStatus
 from mm2.node.shared_remote_topics import shared_remote_topics
+from mm2.node.spark_settings import host_of, spark_settings
 
 log = logging.getLogger("mm2.node")
 
@@ -54,7 +56,13 @@ class Node:
         lanes = settings.own.lanes or os.cpu_count() or 1
         self._temp_dir = Path(tempfile.mkdtemp(prefix="mm2-node-"))
         buffer_bytes = settings.own.lane_buffer_bytes
-        board = LaneBoard(lanes=lanes, buffer_bytes=buffer_bytes, new_secret=lambda: secrets.token_hex(16))
+        master = settings.master
+        board = LaneBoard(
+            lanes=lanes,
+            buffer_bytes=buffer_bytes,
+            new_secret=lambda: secrets.token_hex(16),
+            cluster=master.url if master.is_cluster else None,
+        )
         self.desk = Desk(board, capacity=lanes)
         self._engine: EngineProcess | None = None
         self.flows = [FlowRunner(flow, identity, self.desk) for flow in settings.flows]
@@ -62,10 +70,12 @@ class Node:
         self._shared: Mapping[Flow, str] = {}
         self.published = self._status()
 
-    async def start(self, lease_url: str) -> None:
-        """Start everything and return; it goes on in tasks of its own. ``lease_url``: where lanes reach ``desk``."""
+    async def start(self, lease_url: str, lanes: LeasePlace) -> None:
+        """Start everything and return; it goes on in tasks of its own. ``lease_url``: where ``desk`` is served to the
+        engine; ``lanes``: where to lanes."""
         self.desk.url = lease_url
         self._spawn(self._keep(self._watch_leases, WATCH_EVERY_S), "watch leases")
+        self._spawn(self._move_starving(), "move slots without an executor")
         self._spawn(self._keep(self._publish, PUBLISH_EVERY_S), "publish")
         for flow in self.flows:
             self._spawn(flow.run(), f"flow {flow.settings.flow}")
@@ -74,7 +84,14 @@ class Node:
                 node_url=lease_url,
                 token=self.desk.engine_token,
                 app_name=f"mm2 {' '.join(str(f.settings.flow) for f in self.flows if f.settings.enabled)}",
-                spark=spark_settings(self._settings.spark, lanes=self.desk.capacity, temp_dir=self._temp_dir),
+                leases=lanes,
+                spark=spark_settings(
+                    self._settings.spark,
+                    lanes=self.desk.capacity,
+                    temp_dir=self._temp_dir,
+                    lane_buffer_bytes=self._settings.own.lane_buffer_bytes,
+                    own_host=host_of(lanes.url),
+                ),
                 temp_dir=self._temp_dir,
                 on_lost=self._engine_lost,
             )
@@ -116,7 +133,7 @@ class Node:
         engine = self.desk.board.engine
         trouble = self._engine.trouble if self._engine is not None else None
         if self._engine is not None and engine is None and trouble is None:
-            trouble = "the Spark engine is starting"  # its process runs, Spark has not said so yet
+            trouble = self._starting(self._engine)
         flows = [self._with_trouble(flow.status(), trouble) for flow in self.flows]
         return NodeStatus(
             node_id=self._identity.node_id,
@@ -125,6 +142,12 @@ class Node:
             flows=tuple(self._with_shared_topics(flows)),
             spark_ui=engine.spark_ui if engine else None,
         )
+
+    def _starting(self, engine: EngineProcess) -> str:
+        """Its process runs, and Spark has not said so yet."""
+        master = self._settings.master
+        asking = f", and asks {master.url} for an application" if master.is_cluster else ""
+        return f"the Spark engine is starting{asking}" + (f"; before, {engine.ended}" if engine.ended else "")
 
     async def drain(self, within: float) -> bool:
         """Let the other nodes take over what they can, stop fetching, wait until everything in flight is acknowledged
@@ -191,6 +214,14 @@ class Node:
         for sentence in self.desk.board.expire(time.monotonic()):
             log.warning("%s", sentence)
             self.desk.wake()
+
+    async def _move_starving(self) -> None:
+        while True:
+            try:
+                await self.desk.move_starving()
+            except ClusterError as error:
+                log.warning("slots without an executor stay where they are: %s", error)
+            await asyncio.sleep(WATCH_EVERY_S)
 
     async def _keep(self, work: Callable[[], None], every_s: float) -> None:
         """Do it again and again, whatever happens: a picture that stands still would look as if all were well."""

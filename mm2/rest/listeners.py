@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from mm2.core.lease import LeasePlace
+from mm2.core.listener_settings import ServerTls
 
 JAVA_DEFAULT = "http://:8083"
 """What Java listens on when ``listeners`` is absent and the internal REST is enabled."""
@@ -69,6 +72,20 @@ def advertised_url(listeners: Sequence[Listener], advertised: Advertised, *, own
     listener = next((listener for listener in listeners if listener.scheme == scheme), listeners[0])
     host = advertised.host or (own_host if listener.host in EVERY_INTERFACE else listener.host)
     return url(scheme, host, advertised.port or listener.port)
+
+
+def lease_place(
+    listeners: Sequence[Listener], advertised: Advertised, tls: ServerTls | None, *, own_host: str
+) -> LeasePlace:
+    """Where lanes on other machines ask for their leases: the advertised URL, but https before http, since secrets are
+    in the answer. They trust the node's own certificate, and the authorities that it trusts itself."""
+    https = any(listener.scheme == "https" for listener in listeners)
+    wanted = replace(advertised, scheme=advertised.scheme or ("https" if https else "http"))
+    place = advertised_url(listeners, wanted, own_host=own_host)
+    if tls is None or not place.startswith("https:"):
+        return LeasePlace(url=place)
+    trusted = "\n".join(filter(None, (tls.tls.certificate_pem, tls.tls.ca_pem)))
+    return LeasePlace(url=place, ca_pem=trusted, check_hostname=tls.tls.check_hostname)
 
 
 def url(scheme: str, host: str, port: int) -> str:

@@ -105,9 +105,9 @@ class Authority:
         """Let ``context`` show a certificate for CN=``name``."""
         self._ca.issue_cert(f"{name}.client.test", common_name=name).configure_cert(context)
 
-    def write_server_pems(self, directory: Path) -> ServerPems:
-        """Key and certificate for 127.0.0.1 and localhost, and the trust store, into ``directory``."""
-        issued = self._ca.issue_cert(HOST, "localhost")
+    def write_server_pems(self, directory: Path, *hosts: str) -> ServerPems:
+        """Key and certificate for 127.0.0.1, localhost and ``hosts``, and the trust store, into ``directory``."""
+        issued = self._ca.issue_cert(HOST, "localhost", *hosts)
         pems = ServerPems(keystore=directory / "keystore.pem", truststore=directory / "truststore.pem")
         pems.keystore.write_text(_pkcs8(issued) + _chain(issued))
         pems.truststore.write_text(self.ca_pem)

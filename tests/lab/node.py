@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import ssl
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -31,6 +33,8 @@ ROLES = {"worker": "pyspark.daemon", "jvm": "org.apache.spark", "engine": "flows
 class Node:
     """``mm2 run`` on a file made of ``properties``, with a REST listener on a port of its own unless they name one.
 
+    ``trusted`` is a file with who vouches for an https listener.
+
     `start`, then `wait_running`. The same file, port and directory serve all restarts.
     """
 
@@ -41,8 +45,10 @@ class Node:
         name: str = "node",
         arguments: tuple[str, ...] = (),
         env: Mapping[str, str] | None = None,
+        trusted: Path | None = None,
     ) -> None:
         self.name = name
+        self._verify: ssl.SSLContext | bool = True if trusted is None else ssl.create_default_context(cafile=trusted)
         self.directory = scratch.directory(name)
         self.file = self.directory / "mm2.properties"
         self._port: int | None = None
@@ -94,7 +100,7 @@ class Node:
     def get(self, path: str) -> httpx.Response | None:
         """A REST answer, whatever its status; None when nobody answers."""
         try:
-            return httpx.get(self.url + path, timeout=REST_TIMEOUT)
+            return httpx.get(self.url + path, timeout=REST_TIMEOUT, verify=self._verify)
         except httpx.TransportError:
             return None
 

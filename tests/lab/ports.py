@@ -48,11 +48,11 @@ def port_is_free(port: int) -> bool:
     return True
 
 
-def port_answers(port: int) -> bool:
-    """Whether something accepts connections on the loopback port."""
+def port_answers(port: int, host: str = HOST) -> bool:
+    """Whether something accepts connections on the port, at this machine's loopback or another address of it."""
     with socket.socket() as probe:
         probe.settimeout(1)  # second: loopback either answers at once or not at all
-        return probe.connect_ex((HOST, port)) == 0
+        return probe.connect_ex((host, port)) == 0
 
 
 def _lock(path: Path, port: int) -> bool:

@@ -22,6 +22,7 @@ from mm2.core.lease import (
     TaskState,
 )
 from mm2.core.names import Flow, TopicPartition
+from mm2.node.executors import LOST_AFTER_S, MOVED_AFTER_S, SAID_AFTER_S, STARVED_FOR_S
 from mm2.node.lanes import FIRST_RESTART_S, LEASE_SECONDS, LONGEST_RESTART_S, START_WITHIN_S, LaneBoard
 
 FLOW = Flow("A", "B")
@@ -132,7 +133,7 @@ def test_a_lane_spark_never_started_is_said() -> None:
     board.put(a_slot(0))
     board.engine_orders(0.0)
     (sentence,) = board.expire(START_WITHIN_S + 1)
-    assert "does the Spark master have a free core?" in sentence
+    assert sentence == "lane 0 did not start within 120 s: it is started again"
 
 
 def test_a_failing_lane_waits_longer_each_time() -> None:
@@ -391,3 +392,123 @@ def test_a_slot_has_no_word_before_its_lane_spoke_of_it() -> None:
     word = board.progress((FLOW, 0))
     assert word is not None
     assert not word.current
+
+
+MASTER = "spark://spark:7077"
+
+
+def a_cluster_board(lanes: int = 2) -> LaneBoard:
+    counter = itertools.count()
+    return LaneBoard(lanes=lanes, buffer_bytes=1 << 20, new_secret=lambda: f"secret-{next(counter)}", cluster=MASTER)
+
+
+def engine_says(board: LaneBoard, now: float, *, executors: int, unplaced: tuple[int, ...]) -> None:
+    report = EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, executors=executors, unplaced=unplaced)
+    board.engine_report(report, now)
+
+
+def test_a_lane_without_an_executor_says_so_once_and_is_not_started_again() -> None:
+    board = a_cluster_board()
+    board.put(a_slot(0))
+    old = token(board, 0)
+    engine_says(board, 1.0, executors=0, unplaced=(0,))
+    assert board.expire(SAID_AFTER_S) == []
+    (sentence,) = board.expire(SAID_AFTER_S + 1)
+    assert f"lane 0: Spark master {MASTER} has given no executor for 10 s" in sentence
+    assert board.trouble((FLOW, 0)) == sentence
+    assert board.expire(START_WITHIN_S + 1) == []
+    assert token(board, 0) == old
+
+
+def test_a_lane_for_which_there_is_no_further_executor() -> None:
+    board = a_cluster_board()
+    board.put(a_slot(0))
+    board.put(a_slot(1))
+    token(board, 0)
+    engine_says(board, 1.0, executors=1, unplaced=(1,))
+    (sentence,) = board.expire(SAID_AFTER_S + 1)
+    assert sentence.endswith("has given 1 executor, and none for this lane for 10 s: add workers, or lower mm2.lanes")
+    engine_says(board, 12.0, executors=2, unplaced=(1,))
+    assert "has given 2 executors" in board.expire(SAID_AFTER_S + 2)[0]
+    report(board, 1, grant(board, 1, 20.0), 20.0)
+    assert board.trouble((FLOW, 1)) is None
+
+
+def test_slots_move_from_a_lane_that_waits_in_vain() -> None:
+    board = a_cluster_board()
+    board.put(a_slot(0))
+    board.put(a_slot(1))
+    late = token(board, 1)
+    session = grant(board, 0, 10.0)
+    engine_says(board, 10.0, executors=1, unplaced=(1,))
+    assert board.in_vain(10.0 + MOVED_AFTER_S) == (), "executors come one by one"
+    assert board.in_vain(11.0 + MOVED_AFTER_S) == ((FLOW, 1),)
+    board.move(a_slot(1), 11.0 + MOVED_AFTER_S)
+    assert board.slots_of(0) == ((FLOW, 0), (FLOW, 1))
+    assert [start.lane for start in board.engine_orders(30.0).lanes] == [0]
+    with pytest.raises(LeaseRefusedError):
+        board.grant(1, LeaseRequest(token=late, attempt=0, pid=1), 30.0)
+    report(board, 0, session, 30.0)
+
+
+def test_a_slot_whose_lane_got_an_executor_meanwhile_stays() -> None:
+    board = a_cluster_board()
+    board.put(a_slot(0))
+    board.put(a_slot(1))
+    token(board, 1)
+    grant(board, 0, 0.0)
+    engine_says(board, 1.0, executors=1, unplaced=(1,))
+    (moving,) = board.in_vain(MOVED_AFTER_S + 1)
+    grant(board, 1, MOVED_AFTER_S + 1)
+    board.move(a_slot(moving[1]), MOVED_AFTER_S + 2)
+    board.remove((FLOW, 0))
+    board.move(a_slot(0), MOVED_AFTER_S + 2)
+    assert (board.slots_of(0), board.slots_of(1)) == ((), ((FLOW, 1),))
+
+
+def test_no_slot_moves_while_no_lane_runs() -> None:
+    board = a_cluster_board()
+    board.put(a_slot(0))
+    token(board, 0)
+    engine_says(board, 1.0, executors=0, unplaced=(0,))
+    assert board.in_vain(1000.0) == ()
+
+
+def test_new_slots_keep_away_from_a_lane_that_waited_in_vain_for_a_while() -> None:
+    board = a_cluster_board()
+    board.put(a_slot(0))
+    board.put(a_slot(1))
+    token(board, 1)
+    session = grant(board, 0, 0.0)
+    engine_says(board, 1.0, executors=1, unplaced=(1,))
+    moved_at = MOVED_AFTER_S + 1
+    board.move(a_slot(1), moved_at)
+    board.put(a_slot(2))
+    assert board.slots_of(1) == ()
+    report(board, 0, session, moved_at + STARVED_FOR_S)
+    board.expire(moved_at + STARVED_FOR_S + 1)
+    board.put(a_slot(3))
+    assert board.slots_of(1) == ((FLOW, 3),)
+
+
+def test_a_silent_lane_without_an_executor_is_not_waited_for() -> None:
+    board = a_cluster_board()
+    board.put(a_slot(0))
+    session = grant(board, 0)
+    report(board, 0, session, 5.0)
+    engine_says(board, 5.0, executors=0, unplaced=(0,))
+    assert board.expire(5.0 + LOST_AFTER_S) == [], "Spark's word may be older than the lease"
+    (sentence,) = board.expire(6.0 + LOST_AFTER_S)
+    assert "lane 0 lost its executor" in sentence
+    with pytest.raises(LeaseRefusedError):
+        board.check(0, session)
+
+
+def test_only_the_session_of_its_lease_speaks_for_a_lane() -> None:
+    board = a_board()
+    board.put(a_slot(0))
+    for secret in ("", "guess"):
+        with pytest.raises(LeaseRefusedError):
+            board.check(0, secret)
+    session = grant(board, 0)
+    board.check(0, session)

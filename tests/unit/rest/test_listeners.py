@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.rest.listeners import Advertised, Listener, ListenerError, advertised_url
+from mm2.core.client_settings import TlsSettings
+from mm2.core.lease import LeasePlace
+from mm2.core.listener_settings import ServerTls
+from mm2.rest.listeners import Advertised, Listener, ListenerError, advertised_url, lease_place
 
 
 @pytest.mark.parametrize(
@@ -48,3 +51,30 @@ def test_what_is_no_listener_is_told(text: str, sentence: str) -> None:
 )
 def test_advertised_url(listeners: list[str], advertised: Advertised, expected: str) -> None:
     assert advertised_url([Listener.parse(text) for text in listeners], advertised, own_host="box") == expected
+
+
+TLS = ServerTls(tls=TlsSettings(certificate_pem="OWN", key_pem="KEY", key_password="sesame", check_hostname=False))
+
+
+@pytest.mark.parametrize(
+    ("listeners", "advertised", "expected"),
+    [
+        (["http://:8083"], Advertised(), LeasePlace(url="http://box:8083")),
+        (
+            ["http://:1", "https://:2"],
+            Advertised(),
+            LeasePlace(url="https://box:2", ca_pem="OWN", check_hostname=False),
+        ),
+        (["http://:1", "https://:2"], Advertised(scheme="http"), LeasePlace(url="http://box:1")),
+    ],
+)
+def test_lanes_come_over_https_where_they_can(
+    listeners: list[str], advertised: Advertised, expected: LeasePlace
+) -> None:
+    assert lease_place([Listener.parse(text) for text in listeners], advertised, TLS, own_host="box") == expected
+
+
+def test_lanes_trust_the_nodes_certificate_and_its_authorities() -> None:
+    tls = ServerTls(tls=TlsSettings(certificate_pem="OWN", key_pem="KEY", ca_pem="CA"))
+    place = lease_place([Listener.parse("https://:2")], Advertised(), tls, own_host="box")
+    assert (place.ca_pem, place.check_hostname) == ("OWN\nCA", True)

@@ -1,0 +1,56 @@
+"""Where Spark runs lanes: the text of ``spark.master``, read.
+
+local | local[N] | local[N,F]        in the engine's own JVM; N may be *
+spark://host:port[,host:port…]       a standalone cluster; several masters of which one is in charge
+yarn                                 the cluster of HADOOP_CONF_DIR or YARN_CONF_DIR
+k8s://[http[s]://]host[:port][/path] Kubernetes, by the URL of its API server
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+FORMS = "local[4,4], spark://host:7077, yarn, or k8s://https://host:6443"
+
+_LOCAL = re.compile(r"local(\[(\*|[0-9]+)\s*(,\s*[0-9]+)?\])?")
+_STANDALONE = re.compile(r"spark://(?P<addresses>.+)")
+_ADDRESS = re.compile(r"(?:\[(?P<ipv6>[0-9a-fA-F:.%]+)\]|(?P<host>[0-9a-zA-Z._-]+)):(?P<port>[0-9]{1,5})")
+_ELSEWHERE = re.compile(r"yarn|k8s://.+")
+_LOOPBACK = re.compile(r"localhost|127\.[0-9.]+|::1", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkMaster:
+    """``addresses``: hosts and ports of a standalone cluster's masters. ``elsewhere``: lanes may run on other machines
+    than the node."""
+
+    url: str
+    elsewhere: bool
+    addresses: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether executors are asked for, instead of being the engine's own JVM."""
+        return self.elsewhere or bool(self.addresses)
+
+
+def read_master(text: str) -> SparkMaster:
+    """Raises ValueError, with the rule, for what is no master. A standalone master on the loopback address has its
+    workers on this machine: nobody else reaches it."""
+    url = text.strip()
+    if _LOCAL.fullmatch(url):
+        return SparkMaster(url=url, elsewhere=False)
+    if _ELSEWHERE.fullmatch(url):
+        return SparkMaster(url=url, elsewhere=True)
+    standalone = _STANDALONE.fullmatch(url)
+    found = [] if standalone is None else [_ADDRESS.fullmatch(one) for one in standalone["addresses"].split(",")]
+    addresses = tuple((match["ipv6"] or match["host"], int(match["port"])) for match in found if match is not None)
+    if not found or len(addresses) < len(found):
+        raise ValueError(f"must be {FORMS}")
+    return SparkMaster(url=url, elsewhere=not all(is_loopback(host) for host, _ in addresses), addresses=addresses)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` means, on each machine, that machine itself."""
+    return _LOOPBACK.fullmatch(host) is not None

@@ -1,0 +1,101 @@
+"""Lanes in executors behind the machine's own address: leases over https, a SASL target, encrypted Spark."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from mm2.core.client_settings import SaslMechanism, SecurityProtocol
+from tests.integration.security import plainly, sasl_tls, two_clusters
+from tests.lab import scratch
+from tests.lab.cluster import KafkaCluster
+from tests.lab.fixtures import unique_name
+from tests.lab.listeners import INTERNAL, Authority, Listener
+from tests.lab.node import Node
+from tests.lab.ports import release_port, reserve_port
+from tests.lab.records import plain, write
+from tests.lab.spark_cluster import SparkCluster, address_of_this_machine
+from tests.lab.verify import wait_until_copied
+from tests.lab.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(300)  # one test starts a broker, a Spark cluster, and a node that waits for it
+
+SCRAM_512 = SaslMechanism.SCRAM_SHA_512
+PASSWORD = "sesame for the lanes"
+SPARK_SECRET = "sesame-for-the-cluster"
+RECORDS = 500
+SOON = 60.0  # seconds until the node has asked for the master and says so
+COPIED = 60.0
+RUNS = 120.0  # seconds: the engine waits up to 30 before it asks again for a master that was away
+
+
+@pytest.fixture
+def host() -> str:
+    """An address for which the node has to offer more than its loopback socket."""
+    found = address_of_this_machine()
+    if found is None:
+        pytest.skip("this machine has no address but loopback")
+    return found
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    port = reserve_port()
+    yield port
+    release_port(port)
+
+
+@pytest.fixture
+def target() -> Iterator[KafkaCluster]:
+    listeners = (Listener(protocol=SecurityProtocol.SASL_SSL, mechanisms=(SCRAM_512,)),)
+    with KafkaCluster("secured-b", listeners=listeners, users={"mirror": PASSWORD}) as cluster:
+        yield cluster
+
+
+def test_secrets_reach_lanes_on_the_cluster_and_nobody_else(
+    cluster_a: KafkaCluster, target: KafkaCluster, host: str, port: int
+) -> None:
+    """The master comes up after the node, which says so and waits."""
+    pems = Authority().write_server_pems(scratch.directory("leases"), host)
+    topic = cluster_a.create_topic(unique_name("orders"), 2)
+    write(cluster_a.bootstrap, topic, plain(RECORDS, partitions=2), codec="lz4")
+    cluster = SparkCluster(workers=1, host=host, secret=SPARK_SECRET)
+    properties = two_clusters(
+        plainly(cluster_a, INTERNAL),
+        sasl_tls(target, SCRAM_512, user="mirror", password=PASSWORD),
+        topics=topic,
+        **{
+            "listeners": f"https://{host}:{port}",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(pems.keystore),
+            "spark.master": cluster.url,
+            "mm2.lanes": "1",
+            "mm2.log.level": "DEBUG",
+        },
+        **cluster.encrypted,
+    )
+    with Node(properties, name="node-of-cluster", trusted=pems.truststore) as node, contextlib.closing(cluster):
+        wait_until(
+            lambda: any(f"{cluster.url} cannot be reached" in one for one in node.health().get("reasons", ())),
+            SOON,
+            "/health says that the Spark master is away",
+        )
+        cluster.start()
+        node.wait_running(RUNS)
+        wait_until_copied((cluster_a.bootstrap, topic), (target.bootstrap, f"A.{topic}"), COPIED)
+        told = [line for one in cluster.executors() for line in _told(one)]
+        assert told, "executors run, and are looked at"
+        said = [log.read_text(errors="replace") for log in cluster.logs()]
+        assert not [line for line in (*told, *said, node.process.output()) if PASSWORD in line]
+        assert node.stop() == 0
+
+
+def _told(process: psutil.Process) -> list[str]:
+    """What other users of a machine may read of a process, and its environment."""
+    try:
+        return [*process.cmdline(), *process.environ().values()]
+    except psutil.NoSuchProcess:
+        return []

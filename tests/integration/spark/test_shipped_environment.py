@@ -1,0 +1,56 @@
+"""Executors that have nothing but Python and Spark: what lanes need is shipped to them in an archive."""
+
+from __future__ import annotations
+
+import subprocess
+
+import psutil
+import pytest
+
+from tests.lab import scratch
+from tests.lab.cluster import KafkaCluster
+from tests.lab.commands import ROOT
+from tests.lab.fixtures import unique_name
+from tests.lab.node import Node
+from tests.lab.records import plain, write
+from tests.lab.settings import one_flow
+from tests.lab.spark_cluster import SparkCluster
+from tests.lab.verify import wait_until_copied
+
+pytestmark = pytest.mark.timeout(300)  # packages are installed, packed, served and unpacked
+
+PACKED = 180.0  # seconds: ten with a warm cache of packages
+COPIED = 60.0
+RUNS = 120.0  # seconds: the archive comes on top of what Spark takes to start
+RECORDS = 500
+
+
+def test_lanes_run_by_a_packed_environment(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
+    """As docs/spark-clusters.md says. The master is on loopback here: no listeners are asked for."""
+    archive = scratch.directory("packed") / "mm2-lanes.tar.gz"
+    subprocess.run(["sh", "deploy/spark/pack.sh", str(archive)], cwd=ROOT, check=True, timeout=PACKED)
+    a, b = unique_name("A"), unique_name("B")
+    topic = cluster_a.create_topic(unique_name("orders"), 2)
+    write(cluster_a.bootstrap, topic, plain(RECORDS, partitions=2), codec="zstd")
+    with SparkCluster(workers=1) as spark:
+        properties = one_flow(cluster_a, cluster_b, aliases=(a, b), topics=topic) | {
+            "emit.heartbeats.enabled": "false",
+            "spark.master": spark.url,
+            "mm2.lanes": "1",
+            "spark.archives": f"{archive}#environment",
+            "spark.pyspark.python": "./environment/bin/python",
+        }
+        with Node(properties, name="shipping-node") as node:
+            node.wait_running(RUNS)
+            wait_until_copied((cluster_a.bootstrap, topic), (cluster_b.bootstrap, f"{a}.{topic}"), COPIED)
+            commands = [command for one in spark.executors() if "pyspark.daemon" in (command := _command(one))]
+            assert commands
+            assert all(command.startswith("./environment/bin/python ") for command in commands)
+            assert node.stop() == 0
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
