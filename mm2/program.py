@@ -7,7 +7,6 @@ import gc
 import logging
 import os
 import signal
-import socket
 import sys
 import time
 from importlib.metadata import version
@@ -25,17 +24,9 @@ from mm2.node.node_identity import NodeIdentity
 from mm2.node.published import NodeStatus
 from mm2.node.supervisor import Node
 from mm2.rest.leases import lease_router
-from mm2.rest.listeners import (
-    EVERY_INTERFACE,
-    JAVA_DEFAULT,
-    LOOPBACK,
-    Advertised,
-    Listener,
-    ListenerError,
-    advertised_url,
-)
-from mm2.rest.public import public_app
-from mm2.rest.server import RestServer, close_listeners, open_listeners
+from mm2.rest.listeners import EVERY_INTERFACE, LOOPBACK, ListenerError
+from mm2.rest.server import RestServer
+from mm2.serving import Serving, listeners_of
 
 log = logging.getLogger("mm2.node")
 
@@ -85,18 +76,15 @@ class _Program:
         leases = FastAPI(openapi_url=None)
         leases.include_router(lease_router(self._node.desk))
         self._lease_server = RestServer(leases)
-        self._listening: list[RestServer] = []
+        self._serving = Serving(settings, self._node)
         self._background: list[asyncio.Task[None]] = []
 
     async def run(self) -> int:
         self._take_signals()
-        listening = self._settings.listening
         try:
             await self._lease_server.start()
-            self._listening = await open_listeners(
-                public_app(lambda: self._node.published, listening), self._listeners(), listening.tls
-            )
-            self._identity.url = next(iter(self._urls()), "")
+            await self._serving.open()
+            self._identity.url = self._serving.url
             await self._node.start(self._lease_server.url)
         except ListenerError as error:
             print(f"{self._settings.path}: {error}", file=sys.stderr)  # noqa: T201 as above
@@ -125,7 +113,7 @@ class _Program:
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-        await close_listeners(self._listening, within=1.0)
+        await self._serving.close()
         await self._node.close()
         await self._lease_server.stop(within=1.0)
 
@@ -149,7 +137,7 @@ class _Program:
     def _node_id(self) -> str:
         """The same after a restart where the file lets it be: given, or the address that others know it by."""
         rest = self._settings.rest
-        listener = next((one for one in self._listeners() if one.port), None)
+        listener = next((one for one in listeners_of(rest) if one.port), None)
         if self._settings.own.node_id is not None:
             return self._settings.own.node_id
         if listener is None:
@@ -158,25 +146,10 @@ class _Program:
         host = rest.advertised_host_name or (socket.gethostname() if everywhere else listener.host)
         return f"{host}:{rest.advertised_port or listener.port}"
 
-    def _listeners(self) -> list[Listener]:
-        rest = self._settings.rest
-        urls = rest.listeners if rest.listeners is not None else (JAVA_DEFAULT,) if rest.internal_rest else ()
-        return [Listener.parse(url) for url in urls if url.strip()]
-
-    def _urls(self) -> list[str]:
-        rest = self._settings.rest
-        if not self._listening:
-            return []
-        advertised = Advertised(
-            host=rest.advertised_host_name, port=rest.advertised_port, scheme=rest.advertised_listener
-        )
-        listeners = [server.listener for server in self._listening]
-        return [advertised_url(listeners, advertised, own_host=socket.gethostname())]
-
     async def _speak(self) -> None:
         """The banner once the node is up, then one line a flow and minute."""
         await self._node.until(_is_up, BANNER_WITHIN_S)
-        for line in banner(self._node.published, file=str(self._settings.path), rest=self._urls()):
+        for line in banner(self._node.published, file=str(self._settings.path), rest=self._serving.urls):
             log.info("%s", line)
         previous, at = self._node.published, time.monotonic()
         while True:
