@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mm2.cli.pace import Pace
+from mm2.config.agreement import differ
 from mm2.core.lease import TaskState
 from mm2.rest.shapes import FlowShape, MemberShape, PartitionShape, TaskShape
 
@@ -73,7 +74,7 @@ def _role(flow: FlowShape, member: MemberShape | None) -> str:
     if member.capacity == 0:
         return "leaves"
     terms = next((one.terms for one in flow.members if one.leads), "")
-    return "other file" if member.terms and terms and member.terms != terms else ""
+    return "other file" if member.terms and terms and differ(member.terms, terms) else ""
 
 
 def _tasks(tasks: Iterable[TaskShape]) -> str:

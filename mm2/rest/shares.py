@@ -53,7 +53,7 @@ def merged(own: Share, answers: Answers) -> FlowShape:
     chief = max(shares, key=lambda share: (share.flow.epoch, share.leads, share is own))
     tasks = tuple(_tasks(chief, shares, silent))
     topics = tuple(_topics(chief, shares, silent))
-    states = [one.state for some in ([share.flow for share in shares], tasks, topics) for one in some]
+    states = [*map(_own_state, shares), *(task.state for task in tasks), *(one.state for one in topics)]
     return replace(
         chief.flow,
         enabled=own.flow.enabled,
@@ -63,6 +63,16 @@ def merged(own: Share, answers: Answers) -> FlowShape:
         topics=topics,
         losses=_losses(shares),
     )
+
+
+def _own_state(share: Share) -> TaskState:
+    """The state of the share, unless it is that of others by the leader's books: they have the word."""
+    placed = [(task.node, task.state) for task in share.flow.tasks]
+    placed += [(one.node, one.state) for topic in share.flow.topics for one in topic.partitions]
+    state = share.flow.state
+    if (share.node, state) not in placed and any(one == state and node != share.node for node, one in placed):
+        return TaskState.RUNNING
+    return state
 
 
 def _tasks(chief: Share, shares: Sequence[Share], silent: Collection[str]) -> Iterator[TaskShape]:

@@ -48,7 +48,7 @@ def task(**changes: object) -> TaskStatus:
 
 
 def member(name: str = "node-1", url: str = "", *tasks: str, leads: bool = False) -> MemberStatus:
-    return MemberStatus(node=name, url=url, leads=leads, capacity=2, tasks=tasks, version="0.1.0", terms="t1")
+    return MemberStatus(node=name, url=url, leads=leads, capacity=2, tasks=tasks, version="0.1.0", terms="1-a")
 
 
 def flow(*topics: TopicStatus, **changes: object) -> FlowStatus:

@@ -88,7 +88,7 @@ async def test_the_shape(serve: Serve) -> None:
                     "capacity": 2,
                     "tasks": ["MirrorSourceConnector-0"],
                     "version": "0.1.0",
-                    "terms": "t1",
+                    "terms": "1-a",
                 }
             ],
             "paused": ["users"],

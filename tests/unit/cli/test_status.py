@@ -89,7 +89,7 @@ def shared(**changes: object) -> FlowStatus:
         members=(
             member("a", "http://a:8083", leads=True),
             replace(member("b", "http://b:8083"), capacity=0),
-            replace(member("c"), terms="t2"),
+            replace(member("c"), terms="1-b"),
         ),
     )
     return replace(status, **changes)  # type: ignore[arg-type]

@@ -97,6 +97,14 @@ def test_b_a_leader_s_old_word_about_others_does_not_count() -> None:
     assert whole.state is TaskState.RUNNING
 
 
+@pytest.mark.parametrize("state", [TaskState.WAITING, TaskState.FAILED])
+def test_b_a_flow_is_not_in_a_state_that_only_the_leader_s_books_have(state: TaskState) -> None:
+    old = share("a", leader(tasks=(task(id=SOURCE_0, node="a"), task(id=SOURCE_1, node="b", state=state)), state=state))
+    assert merged(old, {"b": B}).state is TaskState.RUNNING
+    troubled = share("a", leader(topic("orders", copied(0, "a")), tasks=(task(id=SOURCE_0, node="a"),), state=state))
+    assert merged(troubled, {"b": B}).state is state
+
+
 def test_b_on_its_way_it_is_with_whom_it_still_runs() -> None:
     """The leader gives orders-1 to a; b has not stopped yet."""
     moving = leader(topic("orders", copied(0, "a"), books(1, "a")))
