@@ -23,6 +23,7 @@ from tests.lab.waiting import GaveUp, wait_until
 
 TOKEN = "open-sesame-open"
 PARTITIONS = 4
+RUNS = 180.0  # seconds until a node runs: two Sparks start at once
 SEEN = 30.0  # seconds until what is published, told and asked for shows: a second each, but the cores are shared
 COPIED = 60.0  # seconds until a small topic is copied
 QUIET = 5.0  # seconds in which records would have arrived, were they copied
@@ -99,8 +100,8 @@ def flow(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> Iterator[Flow]:
     flow.write(0)
     first, second = flow.nodes
     with first, second:
-        first.wait_answering()
-        second.wait_answering()
+        for node in flow.nodes:
+            node.wait_running(RUNS)
         flow.wait_shared()
         yield flow
 
