@@ -57,8 +57,8 @@ def run(file: Path, clusters: tuple[str, ...]) -> int:
 def _secrets(settings: NodeSettings) -> set[str]:
     """Every password and private key of the file: none may show in a log, whoever writes the line."""
     found: set[str | None] = {settings.own.rest_admin_token}
-    if (listener := settings.listening.tls) is not None:
-        found |= {listener.tls.key_password, listener.tls.key_pem}
+    if (peers := settings.listening.peers) is not None:  # the same as the listeners' own, where those are https
+        found |= {peers.key_password, peers.key_pem}
     for flow in settings.flows:
         for role in ClientRole:
             client = flow.clients.of(role)
