@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mm2.cli.pace import Pace
-from mm2.config.agreement import differ
 from mm2.core.lease import TaskState
 from mm2.rest.shapes import FlowShape, MemberShape, PartitionShape, TaskShape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
-    """One node. ``role``: leads, leaves, other file (than the leader's), gone (no member any more), or nothing of note.
+    """One node. ``role``: leads, leaves, gone (no member any more), or nothing of note.
     ``lag_records`` -1: not known; ``lanes`` None: it is gone."""
 
     node: str
@@ -55,7 +54,7 @@ def _row(
     lags = [one.lag_records for _, one in copied if one.lag_records >= 0]
     return NodeRow(
         node=name,
-        role=_role(flow, member),
+        role=_role(member),
         tasks=_tasks(tasks.get(name, ())),
         partitions=len(copied),
         records_per_second=sum(moved) if moved else None,
@@ -66,15 +65,12 @@ def _row(
     )
 
 
-def _role(flow: FlowShape, member: MemberShape | None) -> str:
+def _role(member: MemberShape | None) -> str:
     if member is None:
         return "gone"
     if member.leads:
         return "leads"
-    if member.capacity == 0:
-        return "leaves"
-    terms = next((one.terms for one in flow.members if one.leads), "")
-    return "other file" if member.terms and terms and differ(member.terms, terms) else ""
+    return "leaves" if member.capacity == 0 else ""
 
 
 def _tasks(tasks: Iterable[TaskShape]) -> str:

@@ -68,7 +68,7 @@ def test_a_node_without_flows() -> None:
 
 
 def shared(**changes: object) -> FlowStatus:
-    """Three nodes: the first leads, the second leaves, the third has another file."""
+    """Three nodes: the first leads, the second leaves, the third has nothing to do yet."""
     status = flow(
         topic(
             "orders",
@@ -89,7 +89,7 @@ def shared(**changes: object) -> FlowStatus:
         members=(
             member("a", "http://a:8083", leads=True),
             replace(member("b", "http://b:8083"), capacity=0),
-            replace(member("c"), terms="1-b"),
+            member("c"),
         ),
     )
     return replace(status, **changes)  # type: ignore[arg-type]
@@ -98,13 +98,13 @@ def shared(**changes: object) -> FlowStatus:
 def test_the_nodes_of_a_flow() -> None:
     shown = lines(view(node(shared())))
     assert shown[1:7] == [
-        "node              tasks                              partitions  records/s  lag records  lanes  release  url",
-        "a     leads       source 0, 2 WAITING  checkpoint 0           1          -           10      2  0.1.0    "
+        "node          tasks                              partitions  records/s  lag records  lanes  release  url",
+        "a     leads   source 0, 2 WAITING  checkpoint 0           1          -           10      2  0.1.0    "
         "http://a:8083",
-        "b     leaves      source 1                                    2          -            5      0  0.1.0    "
+        "b     leaves  source 1                                    2          -            5      0  0.1.0    "
         "http://b:8083",
-        "c     other file  -                                           0          -            -      2  0.1.0    -",
-        "old   gone        heartbeat 0                                 0          -            -      -  -        -",
+        "c             -                                           0          -            -      2  0.1.0    -",
+        "old   gone    heartbeat 0                                 0          -            -      -  -        -",
         "",
     ]
 
