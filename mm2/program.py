@@ -25,18 +25,9 @@ from mm2.node.node_identity import NodeIdentity
 from mm2.node.published import NodeStatus
 from mm2.node.supervisor import Node
 from mm2.rest.leases import engine_router, lane_router
-from mm2.rest.listeners import (
-    EVERY_INTERFACE,
-    JAVA_DEFAULT,
-    LOOPBACK,
-    Advertised,
-    Listener,
-    ListenerError,
-    advertised_url,
-    lease_place,
-)
-from mm2.rest.public import public_app
-from mm2.rest.server import RestServer, close_listeners, open_listeners
+from mm2.rest.listeners import EVERY_INTERFACE, LOOPBACK, ListenerError
+from mm2.rest.server import RestServer
+from mm2.serving import Serving, listeners_of
 
 log = logging.getLogger("mm2.node")
 
@@ -66,8 +57,8 @@ def run(file: Path, clusters: tuple[str, ...]) -> int:
 def _secrets(settings: NodeSettings) -> set[str]:
     """Every password and private key of the file: none may show in a log, whoever writes the line."""
     found: set[str | None] = {settings.own.rest_admin_token}
-    if (listener := settings.listening.tls) is not None:
-        found |= {listener.tls.key_password, listener.tls.key_pem}
+    if (peers := settings.listening.peers) is not None:  # the same as the listeners' own, where those are https
+        found |= {peers.key_password, peers.key_pem}
     for flow in settings.flows:
         for role in ClientRole:
             client = flow.clients.of(role)
@@ -87,16 +78,15 @@ class _Program:
         leases.include_router(engine_router(self._node.desk))
         leases.include_router(lane_router(self._node.desk))
         self._lease_server = RestServer(leases)
-        self._listening: list[RestServer] = []
+        self._serving = Serving(settings, self._node)
         self._background: list[asyncio.Task[None]] = []
 
     async def run(self) -> int:
         self._take_signals()
-        listening = self._settings.listening
         try:
             await self._lease_server.start()
-            self._listening = await open_listeners(self._public(), _listeners(self._settings), listening.tls)
-            self._identity.url = next(iter(self._urls()), "")
+            await self._serving.open()
+            self._identity.url = self._serving.url
             await self._node.start(self._lease_server.url, self._lease_place())
         except ListenerError as error:
             print(f"{self._settings.path}: {error}", file=sys.stderr)  # noqa: T201 as above
@@ -126,7 +116,7 @@ class _Program:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         await self._node.close()  # lanes on other machines say goodbye at the listeners
-        await close_listeners(self._listening, within=1.0)
+        await self._serving.close()
         await self._lease_server.stop(within=1.0)
 
     # -- signals
@@ -146,32 +136,15 @@ class _Program:
 
     # -- what it says
 
-    def _public(self) -> FastAPI:
-        app = public_app(lambda: self._node.published, self._settings.listening)
-        if self._settings.master.elsewhere:
-            app.include_router(lane_router(self._node.desk))
-        return app
-
     def _lease_place(self) -> LeasePlace:
         if not self._settings.master.elsewhere:
             return LeasePlace(url=self._lease_server.url)
-        listeners = [server.listener for server in self._listening]
-        return lease_place(listeners, self._advertised(), self._settings.listening.tls, own_host=socket.gethostname())
-
-    def _urls(self) -> list[str]:
-        if not self._listening:
-            return []
-        listeners = [server.listener for server in self._listening]
-        return [advertised_url(listeners, self._advertised(), own_host=socket.gethostname())]
-
-    def _advertised(self) -> Advertised:
-        rest = self._settings.rest
-        return Advertised(host=rest.advertised_host_name, port=rest.advertised_port, scheme=rest.advertised_listener)
+        return self._serving.lease_place()
 
     async def _speak(self) -> None:
         """The banner once the node is up, then one line a flow and minute."""
         await self._node.until(_is_up, BANNER_WITHIN_S)
-        for line in banner(self._node.published, file=str(self._settings.path), rest=self._urls()):
+        for line in banner(self._node.published, file=str(self._settings.path), rest=self._serving.urls):
             log.info("%s", line)
         previous, at = self._node.published, time.monotonic()
         while True:
@@ -193,15 +166,9 @@ def node_id(settings: NodeSettings) -> str:
     rest = settings.rest
     if settings.own.node_id is not None:
         return settings.own.node_id
-    listener = next((one for one in _listeners(settings) if one.port), None)
+    listener = next((one for one in listeners_of(settings.rest) if one.port), None)
     if listener is None:
         return f"{socket.gethostname()}:{os.getpid()}"
     everywhere = listener.host in EVERY_INTERFACE or listener.host in LOOPBACK
     host = rest.advertised_host_name or (socket.gethostname() if everywhere else listener.host)
     return f"{host}:{rest.advertised_port or listener.port}"
-
-
-def _listeners(settings: NodeSettings) -> list[Listener]:
-    rest = settings.rest
-    urls = rest.listeners if rest.listeners is not None else (JAVA_DEFAULT,) if rest.internal_rest else ()
-    return [Listener.parse(url) for url in urls if url.strip()]

@@ -54,6 +54,14 @@ No node is asked but the clusters themselves, for 10 s each.
 Exit codes: 0 an answer; 1 there is none; 2 FILE or the command line is wrong.
 """
 
+COMMAND_HELP = """\
+Any node of the flow takes it, over https or on its own machine, where its file
+says mm2.rest.admin = true. The token is read from FILE; for a URL it is taken
+from the environment variable MM2_REST_ADMIN_TOKEN.
+Exit codes: 0 taken; 1 refused, or no answer; 2 the command line, FILE or the
+token is wrong.
+"""
+
 COMMANDS = {
     "run": Command(
         function="mm2.cli.run:run",
@@ -74,8 +82,11 @@ COMMANDS = {
     "status": Command(
         function="mm2.cli.status:status",
         usage="mm2 status FILE|URL [--watch | --json]",
-        help="Show what the flows of a running node do.\n\n"
-        "FILE needs listeners: the node is asked over REST.\nExit code 1: it does not answer.",
+        help="Show what flows do: their nodes, tasks, topics, rates and lag.\n\n"
+        "Every node of a flow shows the whole flow. Where something is copied, it is\n"
+        "asked twice within 3 s, to tell how fast.\n\n"
+        "FILE needs listeners: the node of this machine is asked over REST.\n"
+        "Exit code 1: it does not answer.",
     ),
     "lag": Command(
         function="mm2.cli.lag:lag",
@@ -109,10 +120,34 @@ COMMANDS = {
         "late: older than three intervals. missing: the flows of FILE should write them\n"
         f"or carry them along.\n{CLUSTERS_HELP}",
     ),
+    "pause": Command(
+        function="mm2.cli.flow_commands:pause",
+        usage="mm2 pause FILE|URL --flow 'A->B' [--topic T ...]",
+        help="Stop copying a flow, or some of its topics, until it is resumed.\n\n"
+        f"Offsets stay; the pause outlives restarts and changes of the leader.\n{COMMAND_HELP}",
+    ),
+    "resume": Command(
+        function="mm2.cli.flow_commands:resume",
+        usage="mm2 resume FILE|URL --flow 'A->B' [--topic T ...]",
+        help="End a pause of a flow, or of some of its topics.\n\n"
+        f"Without --topic every pause of the flow ends; copying goes on where it stopped.\n{COMMAND_HELP}",
+    ),
+    "restart": Command(
+        function="mm2.cli.flow_commands:restart",
+        usage="mm2 restart FILE|URL TASK --flow 'A->B'",
+        help="Stop one task and start it anew, also one that has FAILED.\n\n"
+        f"TASK as mm2 status --json calls it: MirrorSourceConnector-0 and so on.\n{COMMAND_HELP}",
+    ),
+    "refresh": Command(
+        function="mm2.cli.flow_commands:refresh",
+        usage="mm2 refresh FILE|URL --flow 'A->B'",
+        help="Look for topics, groups, configurations and ACLs now.\n\n"
+        f"Else that happens at the end of their intervals.\n{COMMAND_HELP}",
+    ),
     "version": Command(function="mm2.cli.version:version", usage="mm2 version", help="Print the version."),
 }
 
-LISTS = {"--clusters": "cluster alias", "--group": "group"}
+LISTS = {"--clusters": "cluster alias", "--group": "group", "--topic": "topic"}
 """Options that take every word after them, and what each word is."""
 
 JAVA_NAME = "connect-mirror-maker"

@@ -13,15 +13,12 @@ from rich.text import Text
 
 from mm2.cli.node_address import node_context, node_url
 from mm2.cli.node_client import fetch_flows, read_flows
-from mm2.cli.pace import FlowPace, Outlook, Pace
+from mm2.cli.pace import LOOK_AGAIN_S, FlowPace, Outlook, Pace
 from mm2.cli.parameters import Json, Node, Watch
 from mm2.cli.screen import show_live, show_once
-from mm2.cli.tables import duration, number, state_text, table
+from mm2.cli.tables import duration, number, rate_text, state_text, table
 from mm2.cli.trouble import DONE, UsageError
 from mm2.rest.shapes import FlowShape, PartitionShape
-
-LOOK_AGAIN_S = 3.0
-"""Between the two looks that a rate is made of: lanes report once a second, so that it is right to about a third."""
 
 _BESIDES_ROWS = 6
 """Lines of a screen that are no partitions: two headings, an empty line, what was left out, and the prompt."""
@@ -106,7 +103,7 @@ def _flows(flows: Sequence[FlowShape], pace: Pace) -> RenderableType:
             _outlook(whole),
             "-" if whole.lag_records is None else number(whole.lag_records),
             "-" if whole.lag_seconds is None else f"{whole.lag_seconds:,.1f}",
-            _rate(whole.records_per_second),
+            rate_text(whole.records_per_second),
             str(whole.partitions),
             str(whole.caught_up),
         )
@@ -125,7 +122,7 @@ def _partitions(partitions: Sequence[tuple[str, str, PartitionShape]], pace: Pac
             state_text(partition.state),
             number(partition.lag_records),
             f"{partition.lag_seconds:,.1f}" if partition.lag_records >= 0 else "-",
-            _rate(pace.rate((flow, topic, partition.partition))),
+            rate_text(pace.rate((flow, topic, partition.partition))),
             number(partition.position),
             number(partition.end_offset),
         )
@@ -137,10 +134,6 @@ def _outlook(whole: FlowPace) -> Text:
     if whole.outlook is Outlook.CATCHING_UP and whole.catch_up_seconds is not None:
         words = f"caught up in about {duration(whole.catch_up_seconds)}"
     return Text(words, style=_STYLES.get(whole.outlook, ""))
-
-
-def _rate(rate: float | None) -> str:
-    return "-" if rate is None else f"{rate:,.0f}" if rate >= 10 or rate == 0 else f"{rate:.1f}"
 
 
 def _rows() -> int | None:

@@ -9,6 +9,9 @@ from enum import StrEnum
 
 from mm2.rest.shapes import FlowShape
 
+LOOK_AGAIN_S = 3.0
+"""Between the two looks that a rate is made of: lanes report once a second, so that it is right to about a third."""
+
 WINDOW_S = 10.0
 """Lanes report once a second, at times of their own: over ten seconds a rate is right to a tenth."""
 

@@ -75,6 +75,11 @@ def number(value: int) -> str:
     return f"{value:,}" if value >= 0 else "-"
 
 
+def rate_text(rate: float | None) -> str:
+    """Records in a second; a dash while that is not known."""
+    return "-" if rate is None else f"{rate:,.0f}" if rate >= 10 or rate == 0 else f"{rate:.1f}"
+
+
 def duration(seconds: float) -> str:
     """How long, as people say it: ``0.8 s``, ``42 s``, ``7 min``, ``3 h``, ``12 d``."""
     if seconds < 9.95:

@@ -18,6 +18,7 @@ from mm2.config.security_keys import SecurityKeys
 from mm2.config.tls import read_tls
 from mm2.config.values import Properties
 from mm2.core.answer_headers import read_header_rules
+from mm2.core.client_settings import TlsSettings
 from mm2.core.listener_settings import ClientAuth, CrossOrigin, ListenerSettings, ServerTls
 
 SPOKEN = frozenset({"TLSv1.2", "TLSv1.3"})
@@ -52,19 +53,34 @@ class OriginPatterns:
 def read_listening(rest: RestSettings, properties: Properties, problems: ProblemLog) -> ListenerSettings:
     """All of it; what is wrong goes to ``problems``."""
     https = any(url.lower().startswith("https:") for url in rest.listeners or ())
+    tls = read_server_tls(properties, problems) if https else None
+    peers = tls.tls if tls is not None else None
+    if tls is None and (rest.advertised_listener or "").lower() == "https":
+        peers = read_peer_tls(properties, problems)
     origins = OriginPatterns.of(rest.access_control_allow_origin)
     methods = tuple(filter(None, rest.access_control_allow_methods)) or JAVA_METHODS
     return ListenerSettings(
-        tls=read_server_tls(properties, problems) if https else None,
+        tls=tls,
+        peers=peers,
         headers=read_header_rules(rest.response_http_headers_config),
         cross_origin=CrossOrigin(allows=origins, methods=methods) if origins.everybody or origins.patterns else None,
     )
 
 
+def read_peer_tls(properties: Properties, problems: ProblemLog) -> TlsSettings:
+    """The TLS of calls to nodes of a file whose https a proxy speaks: there need be no certificate."""
+    prefix, own = _own_keys(properties)
+    return read_tls(own, keys.read(SecurityKeys, own, problems), problems, prefix=prefix)
+
+
+def _own_keys(properties: Properties) -> tuple[str, Properties]:
+    prefix = HTTPS if any(name.startswith(HTTPS) for name in properties) else ""
+    return prefix, {name.removeprefix(prefix): value for name, value in properties.items() if name.startswith(prefix)}
+
+
 def read_server_tls(properties: Properties, problems: ProblemLog) -> ServerTls:
     """The TLS of https listeners, from all properties of a file that has one."""
-    prefix = HTTPS if any(name.startswith(HTTPS) for name in properties) else ""
-    own = {name.removeprefix(prefix): value for name, value in properties.items() if name.startswith(prefix)}
+    prefix, own = _own_keys(properties)
     read = keys.read(SecurityKeys, own, problems)
     tls = read_tls(own, read, problems, prefix=prefix)
     asked = keys.read(ClientAuthKeys, own, problems)

@@ -125,7 +125,7 @@ def _check_admin(own: OwnSettings, rest: RestSettings, properties: Properties, p
             "needs mm2.rest.admin.token, which callers must know: without it everybody who reaches the listener could "
             "stop replication. Add it.",
         )
-    if not rest.listeners and "listeners" not in properties:
+    if not rest.listeners and "listeners" not in properties and not rest.internal_rest:
         properties["mm2.rest.admin"].warn(problems, "has no effect without listeners. Add listeners.")
 
 

@@ -28,9 +28,7 @@ from mm2.config.reach import Reach
 from mm2.core.answer_headers import AnswerHeadersError, read_header_rules
 from mm2.core.exact_offset_records import SEGMENT_RANGES
 
-NODE_CLUSTERS = "clusters of nodes"
 _NODE_ID = re.compile(r"[A-Za-z0-9._:-]{1,200}")
-REST_ADMIN = "REST commands"
 HTTPS = "listeners.https."
 """In front of ``ssl.*``: for the listeners, and not for the clients of clusters."""
 
@@ -121,9 +119,8 @@ class RestSettings(KeyModel):
     internal_rest: Boolean = key(
         "dedicated.mode.enable.internal.rest",
         False,
-        "Serve what nodes ask each other (KIP-710); alone, on `http://:8083`.",
+        "Serve REST on `http://:8083` where there are no `listeners` (KIP-710). Nodes ask each other on either.",
         reach=Reach.NODE,
-        later=NODE_CLUSTERS,
     )
     advertised_host_name: OptionalString = key(
         "rest.advertised.host.name", None, "The host other nodes reach this one by.", reach=Reach.NODE
@@ -193,7 +190,6 @@ class OwnSettings(KeyModel):
         False,
         "Let REST pause, resume and restart, not only show.",
         reach=Reach.NODE,
-        later=REST_ADMIN,
     )
     rest_admin_token: Annotated[OptionalString, AfterValidator(_token)] = key(
         "mm2.rest.admin.token",
@@ -201,8 +197,6 @@ class OwnSettings(KeyModel):
         "What `mm2.rest.admin` asks callers for: `Authorization: Bearer TOKEN` (secret).",
         reach=Reach.NODE,
         local=True,
-        later=REST_ADMIN,
-        idle="",
     )
     log_level: Annotated[String, one_of("DEBUG", "INFO", "WARNING", "ERROR", ignore_case=True)] = key(
         "mm2.log.level", "INFO", "The least that is logged.", reach=Reach.RUNNING

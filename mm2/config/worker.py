@@ -132,35 +132,30 @@ class WorkerSettings(KeyModel):
         3_600_000,
         "Life of the key that nodes sign requests with.",
         reach=Reach.FLOW,
-        later=NODE_CLUSTERS,
     )
     inter_worker_key_generation_algorithm: Annotated[String, AfterValidator(_key_algorithm)] = key(
         "inter.worker.key.generation.algorithm",
         "HmacSHA256",
         "How that key is made.",
         reach=Reach.FLOW,
-        later=NODE_CLUSTERS,
     )
     inter_worker_key_size: Annotated[OptionalInt, at_least(SMALLEST_BITS, "shorter keys can be guessed")] = key(
         "inter.worker.key.size",
         None,
         "Bits of that key; nothing: the algorithm's own.",
         reach=Reach.FLOW,
-        later=NODE_CLUSTERS,
     )
     inter_worker_signature_algorithm: Annotated[String, AfterValidator(_mac)] = key(
         "inter.worker.signature.algorithm",
         "HmacSHA256",
         "How requests are signed.",
         reach=Reach.FLOW,
-        later=NODE_CLUSTERS,
     )
     inter_worker_verification_algorithms: Annotated[ListOf, AfterValidator(_macs)] = key(
         "inter.worker.verification.algorithms",
         ("HmacSHA256",),
         "Signatures that are accepted.",
         reach=Reach.FLOW,
-        later=NODE_CLUSTERS,
     )
     topic_tracking_enable: Boolean = key(
         "topic.tracking.enable",

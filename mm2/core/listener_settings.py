@@ -21,7 +21,7 @@ class ClientAuth(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTls:
     """What an https listener shows and asks for. In ``tls`` the certificate and key are the server's own, the CA is the
-    one callers' certificates are checked against. The same ``tls`` makes our own calls to other nodes, as in Java."""
+    one callers' certificates are checked against."""
 
     tls: TlsSettings
     client_auth: ClientAuth = ClientAuth.NONE
@@ -37,8 +37,11 @@ class CrossOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerSettings:
-    """``tls`` None: no https listener. ``cross_origin`` None: browsers keep answers to pages of our own."""
+    """``tls`` None: no https listener. ``peers``: what this node's calls to other nodes over https trust and show, by
+    the same keys as in Java; None: what the system trusts. ``cross_origin`` None: browsers keep answers to pages of our
+    own."""
 
     tls: ServerTls | None = None
+    peers: TlsSettings | None = None
     headers: tuple[HeaderRule, ...] = ()
     cross_origin: CrossOrigin | None = field(default=None)

@@ -8,23 +8,9 @@ from dataclasses import dataclass
 from mm2.core.exact_offset_records import UNKNOWN_IDS, TopicIds
 from mm2.core.lease import BatchCount, Loss, PartitionProgress, SlotProgress, TaskState
 from mm2.core.names import TopicPartition
+from mm2.core.task_states import worst as worst  # noqa: PLC0414 others take it from here, too
 from mm2.node.published import PartitionStatus, TopicStatus
 from mm2.node.totals import Totals
-
-_WORST_FIRST = (
-    TaskState.FAILED,
-    TaskState.WAITING,
-    TaskState.DRAINING,
-    TaskState.PAUSED,
-    TaskState.RUNNING,
-    TaskState.STOPPED,
-)
-
-
-def worst(states: Iterable[TaskState], default: TaskState = TaskState.RUNNING) -> TaskState:
-    """The state that deserves attention most."""
-    found = set(states)
-    return next((state for state in _WORST_FIRST if state in found), default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

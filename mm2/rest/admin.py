@@ -22,6 +22,11 @@ class AdminGate:
     def __init__(self, *, enabled: bool, token: str | None) -> None:
         self._token = token.encode() if enabled and token else None
 
+    @property
+    def takes_commands(self) -> bool:
+        """Whether anybody can come through."""
+        return self._token is not None
+
     def __call__(self, request: Request) -> None:
         """Raises HTTPException with a sentence that says what to do."""
         if self._token is None:

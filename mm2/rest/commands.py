@@ -1,7 +1,6 @@
 """The endpoints of commands: for operators under /flows/…, and the signed one by which nodes pass them to the leader.
 
-A router of its own, which the node includes into `public_app` where mm2.rest.admin is true and a `CommandDesk` is there
-to carry commands out.
+A node whose file does not say mm2.rest.admin = true refuses both, with a sentence, and leaves them out of its page.
 """
 
 from __future__ import annotations
@@ -24,6 +23,11 @@ from mm2.rest.signed_calls import RefusalError, SignedCall, Standings, by_leader
 
 PATH = ("mm2", "commands")
 """Behind ``/{source}/{target}/``, beside KIP-710's ``connectors``."""
+
+NO_COMMANDS = (
+    "the command was passed on to a node that takes none: let the files of all nodes of the flow say mm2.rest.admin = "
+    "true"
+)
 
 _Send = Callable[[str, str, Command], Awaitable[Response]]
 
@@ -56,6 +60,8 @@ def command_router(desk: CommandDesk, standings: Standings, peers: Peers, gate: 
 
     @router.post(f"/{{source}}/{{target}}/{'/'.join(PATH)}", include_in_schema=False)
     async def passed_on(call: SignedCall = signed) -> Response:
+        if not gate.takes_commands:
+            raise RefusalError(HTTPStatus.FORBIDDEN, NO_COMMANDS)
         return await _by_leader(desk, peers, call.standing, call.body, call.forward)
 
     return router
@@ -65,6 +71,7 @@ def _add_public(router: APIRouter, send: _Send, gate: AdminGate) -> None:
     public = APIRouter(
         prefix="/flows/{source}/{target}",
         dependencies=[Depends(gate)],
+        include_in_schema=gate.takes_commands,
         responses={code: {"model": RefusedCommandShape, "description": text} for code, text in _REFUSALS.items()},
     )
     takes = partial(public.post, response_model=CommandShape, status_code=status.HTTP_202_ACCEPTED)

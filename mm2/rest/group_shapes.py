@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
+from mm2.core.names import Flow
 from mm2.node.published import FlowStatus, GroupPartitionStatus, GroupState, GroupStatus
 
 
@@ -105,16 +106,18 @@ class GroupsShape:
 _HEAD = TypeAdapter(GroupsShape)
 _GROUP = TypeAdapter(GroupShape)
 
+GROUPS_BEGIN, NEXT_GROUP, GROUPS_END = b'"groups":[', b",\n", b"]}"
+"""What stands in the JSON of a `GroupsShape` before, between and after the groups, and nowhere else."""
+
 
 def groups_json(status: FlowStatus) -> bytes:
     """A `GroupsShape` of the flow as JSON, written group by group: while pydantic writes, no other thread runs, and
     100,000 partitions in one go would hold up the event loop for half a second."""
-    head = GroupsShape(
-        flow=str(status.flow),
-        source=status.flow.source,
-        target=status.flow.target,
-        reasons=status.group_reasons,
-        groups=(),
-    )
-    opened = _HEAD.dump_json(head).removesuffix(b"]}")
-    return opened + b",".join(_GROUP.dump_json(GroupShape.of(one)) for one in status.groups) + b"]}"
+    head = groups_head(status.flow, status.group_reasons)
+    return head + NEXT_GROUP.join(_GROUP.dump_json(GroupShape.of(one)) for one in status.groups) + GROUPS_END
+
+
+def groups_head(flow: Flow, reasons: tuple[str, ...]) -> bytes:
+    """The JSON up to the first group."""
+    head = GroupsShape(flow=str(flow), source=flow.source, target=flow.target, reasons=reasons, groups=())
+    return _HEAD.dump_json(head).removesuffix(GROUPS_END)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mm2.core.lease import TaskState
 from mm2.core.names import Flow
 from mm2.node.published import NodeStatus
+from mm2.rest.own_share import own_share
 from mm2.rest.shapes import HealthShape
 from mm2.rest.troubles import Trouble, troubles
 
@@ -16,13 +17,13 @@ MOST_REASONS = 100
 
 
 def health(status: NodeStatus) -> HealthShape:
-    """UP when every enabled flow runs and none of its tasks, topics or partitions is FAILED, else DOWN.
+    """UP when every enabled flow runs and none of its tasks, topics or partitions on this node is FAILED, else DOWN.
 
     Other troubles are listed too, after those that count: errors that pass, what a running flow complains of, and
     everything about flows that are not enabled (heartbeats only).
     """
     counted, listed = [], []
-    for flow in status.flows:
+    for flow in own_share(status):
         for trouble in troubles(flow):
             if flow.enabled and _counts(trouble):
                 counted.append(_sentence(flow.flow, trouble))

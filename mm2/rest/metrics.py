@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
 from mm2.core.lease import TaskState
 from mm2.node.published import FlowStatus, NodeStatus
+from mm2.rest.own_share import own_share
 
 FLOW = ("source", "target")
 PARTITION = (*FLOW, "topic", "partition")
@@ -28,9 +30,10 @@ class NodeCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         status = self._status()
-        yield from _partition_families(status.flows)
-        yield from _flow_families(status.flows)
-        yield from _state_families(status.flows)
+        flows = own_share(status)
+        yield from _partition_families(flows)
+        yield from _flow_families(flows)
+        yield from _state_families(flows)
         info = GaugeMetricFamily(
             "mm2_node_info", "Always 1; says which node and version this is.", labels=("node", "version")
         )
@@ -119,6 +122,13 @@ def _flow_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
         " started.",
         labels=(*FLOW, "topic"),
     )
+    nodes = GaugeMetricFamily("mm2_flow_nodes", "Nodes that share the flow, as this node knows them.", labels=FLOW)
+    coverage = GaugeMetricFamily(
+        "mm2_flow_coverage",
+        "Tasks and partitions by how they are run: covered once, moving from node to node, uncovered, doubled, or stray"
+        " (run though they should not be). By the leader, nobody else has series of it.",
+        labels=(*FLOW, "what", "state"),
+    )
     leader = GaugeMetricFamily("mm2_node_is_leader", "1 while this node leads the flow, else 0.", labels=FLOW)
     for flow in flows:
         name = (flow.flow.source, flow.flow.target)
@@ -128,6 +138,10 @@ def _flow_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
             lost.add_metric((*name, remote_topic, str(partition)), count)
         heartbeats.add_metric(name, flow.heartbeats_total)
         leader.add_metric(name, flow.is_leader)
+        nodes.add_metric(name, len(flow.members))
+        for what, counts in flow.coverage.items():
+            for one in fields(counts):
+                coverage.add_metric((*name, what, one.name), getattr(counts, one.name))
         for group, latency in flow.checkpoint_latency.items():
             checkpoints.add_metric((*name, group), latency.count, latency.seconds)
         for topic, count in flow.skipped.items():
@@ -135,7 +149,7 @@ def _flow_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
         for task in flow.tasks:
             for state in TaskState:
                 states.add_metric((*name, task.id, task.kind, task.node, state), task.state is state)
-    return iter((batches, lost, heartbeats, states, leader, checkpoints, skipped))
+    return iter((batches, lost, heartbeats, states, leader, nodes, coverage, checkpoints, skipped))
 
 
 def _state_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
@@ -146,11 +160,11 @@ def _state_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
         labels=(*FLOW, "enabled", "state"),
     )
     of_topics = GaugeMetricFamily(
-        "mm2_flow_topics", "Replicated topics in this state, as far as this node knows them.", labels=(*FLOW, "state")
+        "mm2_flow_topics", "Topics in this state, of those this node replicates.", labels=(*FLOW, "state")
     )
     of_partitions = GaugeMetricFamily(
         "mm2_flow_partitions",
-        "Source partitions in this state, as far as this node knows them.",
+        "Source partitions in this state, of those this node copies; those that nobody copies are the leader's.",
         labels=(*FLOW, "state"),
     )
     for flow in flows:

@@ -64,12 +64,13 @@ class PeerError(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerRequest:
     """``path`` begins behind the flow: ``("connectors", "MirrorSourceConnector", "fence")``; ``forward`` as in
-    `mm2.core.request_routing`."""
+    `mm2.core.request_routing`; an answer of more than ``largest`` bytes is refused."""
 
     method: str
     path: tuple[str, ...]
     body: bytes = b""
     forward: bool | None = None
+    largest: int = LARGEST_BYTES
 
 
 class Peers:
@@ -111,7 +112,7 @@ class Peers:
             async with self._client.stream(
                 request.method, target, content=request.body, headers=signature, params=forward
             ) as answer:
-                body = await _body(answer, target)
+                body = await _body(answer, target, request.largest)
         except httpx.TimeoutException as error:
             raise PeerError(f"{target} did not answer in time") from error
         except (httpx.TransportError, httpx.InvalidURL) as error:
@@ -121,12 +122,12 @@ class Peers:
         return body
 
 
-async def _body(answer: httpx.Response, target: str) -> bytes:
+async def _body(answer: httpx.Response, target: str, largest: int) -> bytes:
     body = bytearray()
     async for chunk in answer.aiter_bytes():
         body += chunk
-        if len(body) > LARGEST_BYTES:
-            raise PeerError(f"{target} answers with more than {LARGEST_BYTES} bytes: is that a node of this flow?")
+        if len(body) > largest:
+            raise PeerError(f"{target} answers with more than {largest} bytes: is that a node of this flow?")
     return bytes(body)
 
 

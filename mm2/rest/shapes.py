@@ -1,17 +1,19 @@
-"""The JSON of the public endpoints (contract: REST): written by the node, read by ``mm2 status`` and other programs.
+"""The JSON of the public endpoints (contract: REST): written by the node, read by ``mm2 status``, other nodes and
+other programs.
 
 A field is only ever added here. The descriptions are what GET /docs and /openapi.json print.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import Field
 
 from mm2.core.lease import Loss, TaskState
-from mm2.node.published import FlowStatus, PartitionStatus, TaskStatus, TopicStatus
+from mm2.node.published import CoverageStatus, FlowStatus, MemberStatus, PartitionStatus, TaskStatus, TopicStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,10 @@ class PartitionShape:
     lag_records: Annotated[int, Field(description="end_offset minus position; -1: not known yet")]
     lag_seconds: Annotated[float, Field(description="how long ago the next record to copy was written; 0: caught up")]
     error: str | None
+    slot: Annotated[
+        int | None, Field(description="number of the source task that copies it; null: none, or not known")
+    ] = None
+    node: Annotated[str, Field(description="id of the node that copies it; empty: none, or not known")] = ""
 
     @classmethod
     def of(cls, status: PartitionStatus) -> PartitionShape:
@@ -46,6 +52,8 @@ class PartitionShape:
             lag_records=status.lag_records if status.lag_known else -1,
             lag_seconds=status.lag_seconds,
             error=status.error,
+            slot=status.slot,
+            node=status.node,
         )
 
 
@@ -76,7 +84,7 @@ class TaskShape:
 
     id: Annotated[str, Field(description="MirrorSourceConnector-0 and so on")]
     kind: Annotated[str, Field(description="source, checkpoint or heartbeat")]
-    node: Annotated[str, Field(description="id of the node that runs it")]
+    node: Annotated[str, Field(description="id of the node that runs it; empty: none does now")]
     state: TaskState
     error: str | None
 
@@ -101,6 +109,54 @@ class LossShape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemberShape:
+    """One of the nodes that share a flow."""
+
+    node: Annotated[str, Field(description="its id")]
+    url: Annotated[str, Field(description="where other nodes reach it; empty: nowhere")]
+    leads: bool
+    capacity: Annotated[int, Field(description="how many lanes it offers; 0: it leaves")]
+    tasks: Annotated[tuple[str, ...], Field(description="ids of the tasks it was given")] = ()
+    version: Annotated[str, Field(description="its release")] = ""
+    terms: Annotated[
+        str, Field(description="digest of what its file says of the flow: different ones, different files")
+    ] = ""
+
+    @classmethod
+    def of(cls, status: MemberStatus) -> MemberShape:
+        return cls(
+            node=status.node,
+            url=status.url,
+            leads=status.leads,
+            capacity=status.capacity,
+            tasks=status.tasks,
+            version=status.version,
+            terms=status.terms,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoverageShape:
+    """Whether each task, or partition, of a flow is run by exactly one."""
+
+    covered: Annotated[int, Field(description="run once")] = 0
+    moving: Annotated[int, Field(description="run by nobody, on their way from one to another")] = 0
+    uncovered: Annotated[int, Field(description="run by nobody, though they should")] = 0
+    doubled: Annotated[int, Field(description="run by more than one")] = 0
+    stray: Annotated[int, Field(description="run, though they should not be")] = 0
+
+    @classmethod
+    def of(cls, status: CoverageStatus) -> CoverageShape:
+        return cls(
+            covered=status.covered,
+            moving=status.moving,
+            uncovered=status.uncovered,
+            doubled=status.doubled,
+            stray=status.stray,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlowShape:
     """One flow of /flows."""
 
@@ -117,6 +173,17 @@ class FlowShape:
     tasks: tuple[TaskShape, ...]
     topics: tuple[TopicShape, ...]
     losses: tuple[LossShape, ...] = ()
+    members: Annotated[
+        tuple[MemberShape, ...], Field(description="the nodes that share the flow, as of the last round")
+    ] = ()
+    paused: Annotated[
+        tuple[str, ...],
+        Field(description="what operators paused, by names on the source cluster; an empty text: the whole flow"),
+    ] = ()
+    coverage: Annotated[
+        Mapping[str, CoverageShape],
+        Field(description="of tasks and of partitions, by the leader's books; empty while there is no leader"),
+    ] = field(default_factory=dict)
 
     @classmethod
     def of(cls, status: FlowStatus) -> FlowShape:
@@ -132,6 +199,9 @@ class FlowShape:
             tasks=tuple(map(TaskShape.of, status.tasks)),
             topics=tuple(map(TopicShape.of, status.topics)),
             losses=tuple(map(LossShape.of, status.losses)),
+            members=tuple(map(MemberShape.of, status.members)),
+            paused=status.paused,
+            coverage={what: CoverageShape.of(counts) for what, counts in status.coverage.items()},
         )
 
 

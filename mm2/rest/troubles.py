@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mm2.core.lease import TaskState
@@ -32,8 +32,8 @@ def troubles(flow: FlowStatus | FlowShape) -> list[Trouble]:
     its own and without anything FAILED in it, is explained by the first of these that is in the same state; without
     any, one trouble says so.
     """
-    placed = [*_of_tasks(flow), *(trouble for topic in flow.topics for trouble in _of_topic(topic))]
-    said = {trouble.words for trouble in placed} | {str(trouble) for trouble in placed}
+    placed = _placed(flow)
+    said = _said(placed)
     own = [Trouble(state=flow.state, words=reason) for reason in flow.reasons if reason not in said]
     explained = own or any(trouble.state is TaskState.FAILED for trouble in placed)
     if flow.state is not TaskState.RUNNING and not explained:
@@ -41,6 +41,19 @@ def troubles(flow: FlowStatus | FlowShape) -> list[Trouble]:
         own = [Trouble(state=flow.state, words=NO_WORDS if cause is None else str(cause))]
         placed = [trouble for trouble in placed if trouble is not cause]
     return own + placed
+
+
+def placed_words(flow: FlowStatus | FlowShape) -> set[str]:
+    """What is wrong with the flow's tasks, topics and partitions, as its reasons may say it too."""
+    return _said(_placed(flow))
+
+
+def _placed(flow: FlowStatus | FlowShape) -> list[Trouble]:
+    return [*_of_tasks(flow), *(trouble for topic in flow.topics for trouble in _of_topic(topic))]
+
+
+def _said(placed: Iterable[Trouble]) -> set[str]:
+    return {trouble.words for trouble in placed} | {str(trouble) for trouble in placed}
 
 
 def _of_tasks(flow: FlowStatus | FlowShape) -> Iterator[Trouble]:

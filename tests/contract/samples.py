@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mm2.core.lease import BatchCount, Loss, TaskState
 from mm2.core.names import Flow
-from mm2.node.published import FlowStatus, NodeStatus, PartitionStatus, TaskStatus, TopicStatus
+from mm2.node.published import FlowStatus, MemberStatus, NodeStatus, PartitionStatus, TaskStatus, TopicStatus
 
 A_B = Flow("A", "B")
 B_A = Flow("B", "A")
@@ -45,6 +45,10 @@ def topic(name: str = "orders", *partitions: PartitionStatus, **changes: object)
 def task(**changes: object) -> TaskStatus:
     status = TaskStatus(id="MirrorSourceConnector-0", kind="source", node="node-1", state=TaskState.RUNNING, error=None)
     return replace(status, **changes)  # type: ignore[arg-type]
+
+
+def member(name: str = "node-1", url: str = "", *tasks: str, leads: bool = False) -> MemberStatus:
+    return MemberStatus(node=name, url=url, leads=leads, capacity=2, tasks=tasks, version="0.1.0", terms="1-a")
 
 
 def flow(*topics: TopicStatus, **changes: object) -> FlowStatus:

@@ -11,7 +11,7 @@ from mm2.core.commands import Command, Pause, Refresh, RestartTask, Resume
 from mm2.rest.admin import AdminGate
 from mm2.rest.commands import command_router
 from mm2.rest.docs_page import docs_page
-from mm2.rest.peers import Peers
+from mm2.rest.peers import PeerError, PeerRequest, Peers
 from mm2.rest.server import RestServer
 from mm2.rest.signed_calls import add_refusals
 from tests.contract.certificates import caller_context, https_file, node_context
@@ -118,6 +118,21 @@ async def test_a_node_that_takes_no_commands(gate: AdminGate) -> None:
     code, detail = await refresh_on("127.0.0.1", gate, bind="127.0.0.1")
     assert code == 403
     assert "mm2.rest.admin = true" in detail
+
+
+async def test_a_node_that_takes_no_commands_takes_none_from_others_either() -> None:
+    body = b'{"command":"refresh"}'
+    async with rest_nodes(["one"], admin=False) as (node,):
+        node.stand(leads=True)
+        with pytest.raises(PeerError, match=r"let the files of all nodes of the flow say mm2\.rest\.admin") as refused:
+            await node.peers.ask(
+                node.server.url, node.standing, PeerRequest(method="POST", path=("mm2", "commands"), body=body)
+            )
+        assert refused.value.status == 403
+        assert node.desk.done == []
+        async with httpx.AsyncClient(trust_env=False, verify=PLAIN) as client:
+            page = (await client.get(f"{node.server.url}/docs")).text
+        assert "/refresh" not in page
 
 
 async def test_plain_http_is_for_the_nodes_own_machine() -> None:

@@ -3,17 +3,24 @@ from __future__ import annotations
 import pytest
 
 from mm2.core.lease import TaskState
+from mm2.node.published import CoverageStatus
 from tests.contract.conftest import Serve
-from tests.contract.samples import LOSS, flow, heartbeat_flow, node, partition, topic, wide_node
+from tests.contract.samples import LOSS, flow, heartbeat_flow, member, node, partition, topic, wide_node
 
 
 async def test_the_shape(serve: Serve) -> None:
     failed = partition(
         1, state=TaskState.FAILED, error="offset 17 is refused", position=-1, end_offset=-1, lag_records=-1
     )
-    client = await serve(
-        node(flow(topic("orders", partition(0), failed, state=TaskState.FAILED), losses=(LOSS,)), heartbeat_flow())
+    copied = partition(0, slot=2, node="node-1")
+    replicating = flow(
+        topic("orders", copied, failed, state=TaskState.FAILED),
+        losses=(LOSS,),
+        members=(member("node-1", "http://node-1:8083", "MirrorSourceConnector-0", leads=True),),
+        paused=("users",),
+        coverage={"tasks": CoverageStatus(covered=2, moving=1)},
     )
+    client = await serve(node(replicating, heartbeat_flow()))
     answer = await client.get("/flows")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
@@ -47,6 +54,8 @@ async def test_the_shape(serve: Serve) -> None:
                             "lag_records": 10,
                             "lag_seconds": 1.5,
                             "error": None,
+                            "slot": 2,
+                            "node": "node-1",
                         },
                         {
                             "partition": 1,
@@ -56,6 +65,8 @@ async def test_the_shape(serve: Serve) -> None:
                             "lag_records": -1,
                             "lag_seconds": 1.5,
                             "error": "offset 17 is refused",
+                            "slot": None,
+                            "node": "",
                         },
                     ],
                 }
@@ -69,6 +80,19 @@ async def test_the_shape(serve: Serve) -> None:
                     "reason": "retention was faster than replication",
                 }
             ],
+            "members": [
+                {
+                    "node": "node-1",
+                    "url": "http://node-1:8083",
+                    "leads": True,
+                    "capacity": 2,
+                    "tasks": ["MirrorSourceConnector-0"],
+                    "version": "0.1.0",
+                    "terms": "1-a",
+                }
+            ],
+            "paused": ["users"],
+            "coverage": {"tasks": {"covered": 2, "moving": 1, "uncovered": 0, "doubled": 0, "stray": 0}},
         },
         {
             "flow": "B->A",
@@ -82,6 +106,9 @@ async def test_the_shape(serve: Serve) -> None:
             "tasks": [{"id": "MirrorHeartbeatConnector-0", "kind": "heartbeat", **running}],
             "topics": [],
             "losses": [],
+            "members": [],
+            "paused": [],
+            "coverage": {},
         },
     ]
 

@@ -7,9 +7,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mm2.core.lease import TaskState
 from mm2.core.names import Flow
-from mm2.node.published import Latency, NodeStatus
+from mm2.node.published import CoverageStatus, Latency, NodeStatus
 from tests.contract.conftest import Serve
-from tests.contract.samples import LOSS, flow, heartbeat_flow, node, partition, topic, wide_node
+from tests.contract.samples import LOSS, flow, heartbeat_flow, member, node, partition, topic, wide_node
 
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -26,13 +26,20 @@ def labelled(name: str, **labels: str) -> tuple[str, tuple[tuple[str, str], ...]
     return name, tuple(sorted(labels.items()))
 
 
+COVERAGE = ("covered", "moving", "uncovered", "doubled", "stray")
 A_ORDERS_0 = {"source": "A", "target": "B", "topic": "A.orders", "partition": "0"}
 
 
 async def test_names_labels_and_values(serve: Serve) -> None:
     checkpoints = {"g1": Latency(count=4, seconds=0.5)}
     skipped = {"mm2-offset-syncs.B.internal": 2}
-    replicating = flow(losses=(LOSS,), checkpoint_latency=checkpoints, skipped=skipped)
+    replicating = flow(
+        losses=(LOSS,),
+        checkpoint_latency=checkpoints,
+        skipped=skipped,
+        members=(member("node-1"), member("node-2")),
+        coverage={"tasks": CoverageStatus(covered=3, doubled=1)},
+    )
     answer = await (await serve(node(replicating, heartbeat_flow()))).get("/metrics")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
@@ -57,11 +64,16 @@ async def test_names_labels_and_values(serve: Serve) -> None:
         labelled("mm2_heartbeats_total", source="B", target="A"): 0,
         labelled("mm2_node_is_leader", **a_b): 1,
         labelled("mm2_node_is_leader", source="B", target="A"): 0,
+        labelled("mm2_flow_nodes", **a_b): 2,
+        labelled("mm2_flow_nodes", source="B", target="A"): 0,
         labelled("mm2_node_info", node="node-1", version="0.1.0"): 1,
         labelled("mm2_node_start_time_seconds"): 1_700_000_000,
     }
     by_state = {key: value for key, value in found.items() if "state" in dict(key[1])}
     assert {key: value for key, value in found.items() if key not in by_state} == expected
+    tasks = {**a_b, "what": "tasks"}
+    counts = {state: found[labelled("mm2_flow_coverage", **tasks, state=state)] for state in COVERAGE}
+    assert counts == {"covered": 3, "moving": 0, "uncovered": 0, "doubled": 1, "stray": 0}
     states = {key: value for key, value in by_state.items() if key[0] == "mm2_task_state"}
     source_task = {**a_b, "task": "MirrorSourceConnector-0", "kind": "source", "node": "node-1"}
     assert {state: found[labelled("mm2_task_state", **source_task, state=state)] for state in TaskState} == {
@@ -109,6 +121,15 @@ async def test_an_unknown_lag_has_no_series(serve: Serve) -> None:
     assert labelled("mm2_source_lag_records", **A_ORDERS_0) not in found
     assert labelled("mm2_source_lag_seconds", **A_ORDERS_0) not in found
     assert found[labelled("mm2_source_records_total", **A_ORDERS_0)] == 90
+
+
+async def test_partitions_of_other_nodes_are_theirs_to_expose(serve: Serve) -> None:
+    orders = topic("orders", partition(0, node="node-1"), partition(1, node="node-2", state=TaskState.FAILED))
+    members = (member("node-1", leads=True), member("node-2"))
+    found = series((await (await serve(node(flow(orders, members=members)))).get("/metrics")).text)
+    assert labelled("mm2_source_records_total", **A_ORDERS_0) in found
+    assert labelled("mm2_source_records_total", **{**A_ORDERS_0, "partition": "1"}) not in found
+    assert found[labelled("mm2_flow_partitions", source="A", target="B", state="FAILED")] == 0
 
 
 async def test_odd_names_survive(serve: Serve) -> None:

@@ -11,12 +11,13 @@ import httpx
 import pytest
 
 from mm2.config.settings import NodeSettings
+from mm2.rest.cluster_view import ClusterView
 from mm2.rest.listeners import Listener
 from mm2.rest.peers import PeerError, PeerRequest, Peers
 from mm2.rest.public import public_app
 from mm2.rest.server import close_listeners, open_listeners
 from tests.contract.certificates import caller_context, https_file, node_context
-from tests.contract.nodes import rest_nodes
+from tests.contract.nodes import PLAIN, rest_nodes
 from tests.contract.samples import node
 from tests.contract.test_status_command import mm2
 from tests.lab.listeners import Authority
@@ -33,12 +34,13 @@ def authority() -> Authority:
 async def serving(settings: NodeSettings) -> AsyncIterator[str]:
     """The URL of a node with these settings."""
     listeners = [Listener.parse(url) for url in settings.rest.listeners or ()]
-    app = public_app(node, settings.listening)
-    servers = await open_listeners(app, listeners, settings.listening.tls)
-    try:
-        yield servers[0].url
-    finally:
-        await close_listeners(servers)
+    async with Peers(PLAIN) as peers:
+        app = public_app(node, ClusterView(lambda _source, _target: None, peers), settings.listening)
+        servers = await open_listeners(app, listeners, settings.listening.tls)
+        try:
+            yield servers[0].url
+        finally:
+            await close_listeners(servers)
 
 
 async def status(url: str, authority: Authority, name: str | None = None) -> int:

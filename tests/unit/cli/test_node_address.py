@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mm2.cli.node_address import node_context, node_url
+from mm2.cli.node_address import admin_token, node_context, node_url, node_urls
 from mm2.cli.trouble import UsageError
+from mm2.config.environment import Environment
 
 
 @pytest.mark.parametrize(
@@ -97,3 +98,62 @@ def test_an_https_node_whose_keys_cannot_be_read(tmp_path: Path, lines: str, sen
     file.write_text(f"listeners = https://:8443\n{lines}\n")
     with pytest.raises(UsageError, match=sentence):
         node_context(str(file))
+
+
+@pytest.mark.parametrize(
+    ("lines", "urls"),
+    [
+        ("listeners = http://:8083", ["http://127.0.0.1:8083"]),
+        (
+            "listeners = https://:8443, http://:8083\nrest.advertised.host.name = mm2",
+            ["https://127.0.0.1:8443", "http://127.0.0.1:8083", "http://mm2:8083"],
+        ),
+        ("dedicated.mode.enable.internal.rest = true", ["http://127.0.0.1:8083"]),
+    ],
+)
+def test_the_node_of_this_machine_comes_first(tmp_path: Path, lines: str, urls: list[str]) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(lines)
+    assert list(node_urls(str(file))) == urls
+
+
+def test_a_url_is_the_only_one() -> None:
+    assert node_urls("http://mm2:8083/") == ("http://mm2:8083",)
+
+
+def test_who_may_command_says_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        "config.providers = env\n"
+        "config.providers.env.class = org.apache.kafka.common.config.provider.EnvVarConfigProvider\n"
+        "mm2.rest.admin = true\nmm2.rest.admin.token = ${env:NODE_TOKEN}\n"
+    )
+    monkeypatch.setenv("NODE_TOKEN", "open-sesame-open")
+    monkeypatch.setenv("MM2_REST_ADMIN_TOKEN", "of-some-other-node")
+    assert admin_token(str(file), Environment()) == "open-sesame-open"
+    assert admin_token("http://mm2:8083", Environment()) == "of-some-other-node"
+    monkeypatch.delenv("NODE_TOKEN")
+    with pytest.raises(UsageError, match="there is no environment variable NODE_TOKEN"):
+        admin_token(str(file), Environment())
+
+
+@pytest.mark.parametrize("lines", ["", "mm2.rest.admin = false\nmm2.rest.admin.token = x", "mm2.rest.admin = true"])
+def test_a_node_that_takes_no_commands(tmp_path: Path, lines: str) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(lines)
+    with pytest.raises(UsageError, match=r"does not say mm2\.rest\.admin = true and mm2\.rest\.admin\.token"):
+        admin_token(str(file), Environment())
+
+
+def test_a_url_without_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MM2_REST_ADMIN_TOKEN", raising=False)
+    with pytest.raises(UsageError, match=r"set MM2_REST_ADMIN_TOKEN to its mm2\.rest\.admin\.token"):
+        admin_token("http://mm2:8083", Environment())
+
+
+def test_a_proxy_speaks_tls_for_the_node(tmp_path: Path) -> None:
+    """There need be no certificate: only whom to trust."""
+    file = tmp_path / "mm2.properties"
+    trust = f"ssl.truststore.type = PEM\nssl.truststore.location = {PEM / 'ca.pem'}\n"
+    file.write_text(f"listeners = http://:8083\nrest.advertised.listener = https\n{trust}")
+    assert len(node_context(str(file)).get_ca_certs()) == 1

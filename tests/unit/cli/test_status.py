@@ -1,9 +1,19 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+from rich.console import RenderableType
+
+from mm2.cli.pace import Pace
 from mm2.cli.status import status_view
 from mm2.core.lease import TaskState
-from tests.contract.samples import LOSS, flow, heartbeat_flow, node, partition, task, topic
+from mm2.node.published import CoverageStatus, FlowStatus, NodeStatus
+from tests.contract.samples import LOSS, flow, heartbeat_flow, member, node, partition, task, topic
 from tests.unit.cli.views import lines, shapes
+
+
+def view(status: NodeStatus) -> RenderableType:
+    return status_view(shapes(status), Pace(lambda: 0.0))
 
 
 def test_status() -> None:
@@ -16,11 +26,11 @@ def test_status() -> None:
         ),
         heartbeat_flow(),
     )
-    assert lines(status_view(shapes(status))) == [
+    assert lines(view(status)) == [
         "A->B  RUNNING  leader node-1  epoch 7",
-        "topic   remote topic  state    partitions  written  position  lag records  lag seconds",
-        "orders  A.orders      RUNNING           2    1,600     1,090          510          2.0",
-        "users   A.users       RUNNING           1        -         -            -            -",
+        "topic   remote topic  state    partitions  written  position  records/s  lag records  lag seconds",
+        "orders  A.orders      RUNNING           2    1,600     1,090          -          510          2.0",
+        "users   A.users       RUNNING           1        -         -          -            -            -",
         "",
         "B->A  RUNNING  heartbeats only",
     ]
@@ -42,7 +52,7 @@ def test_status_names_every_trouble() -> None:
             losses=(LOSS,),
         )
     )
-    shown = lines(status_view(shapes(status)))
+    shown = lines(view(status))
     assert shown[0] == "A->B  WAITING  leader none  epoch 7"
     assert shown[3:] == [
         "  ! cluster B is unreachable",
@@ -54,4 +64,74 @@ def test_status_names_every_trouble() -> None:
 
 
 def test_a_node_without_flows() -> None:
-    assert lines(status_view([])) == ["the node has no flows"]
+    assert lines(status_view([], Pace(lambda: 0.0))) == ["the node has no flows"]
+
+
+def shared(**changes: object) -> FlowStatus:
+    """Three nodes: the first leads, the second leaves, the third has nothing to do yet."""
+    status = flow(
+        topic(
+            "orders",
+            partition(0, node="a", slot=0, position=1_000),
+            partition(1, node="b", slot=1, lag_records=5),
+            partition(2, node="b", slot=1, position=-1, lag_records=0),
+            partition(3),
+        ),
+        leader="a",
+        tasks=(
+            task(node="a"),
+            task(id="MirrorSourceConnector-2", node="a", state=TaskState.WAITING),
+            task(id="MirrorSourceConnector-1", node="b"),
+            task(id="MirrorCheckpointConnector-0", kind="checkpoint", node="a"),
+            task(id="MirrorHeartbeatConnector-0", kind="heartbeat", node="old"),
+            task(id="MirrorSourceConnector-3", node="", state=TaskState.WAITING),
+        ),
+        members=(
+            member("a", "http://a:8083", leads=True),
+            replace(member("b", "http://b:8083"), capacity=0),
+            member("c"),
+        ),
+    )
+    return replace(status, **changes)  # type: ignore[arg-type]
+
+
+def test_the_nodes_of_a_flow() -> None:
+    shown = lines(view(node(shared())))
+    assert shown[1:7] == [
+        "node          tasks                              partitions  records/s  lag records  lanes  release  url",
+        "a     leads   source 0, 2 WAITING  checkpoint 0           1          -           10      2  0.1.0    "
+        "http://a:8083",
+        "b     leaves  source 1                                    2          -            5      0  0.1.0    "
+        "http://b:8083",
+        "c             -                                           0          -            -      2  0.1.0    -",
+        "old   gone    heartbeat 0                                 0          -            -      -  -        -",
+        "",
+    ]
+
+
+def test_rates_by_node_and_topic() -> None:
+    times = iter((0.0, 2.0))
+    pace = Pace(lambda: next(times))
+    for position in (1_000, 1_500):
+        status = node(shared(topics=(topic("orders", partition(0, node="a", position=position, end_offset=2_000)),)))
+        pace.take(shapes(status))
+    shown = lines(status_view(shapes(status), pace, asked="http://127.0.0.1:8083"))
+    assert shown[2].split()[-5:] == ["250", "10", "2", "0.1.0", "http://a:8083"]
+    assert shown[8].split() == ["orders", "A.orders", "RUNNING", "1", "2,000", "1,500", "250", "10", "1.5"]
+    assert shown[-1] == "asked http://127.0.0.1:8083"
+
+
+def test_what_is_paused_and_on_its_way() -> None:
+    moving = {"tasks": CoverageStatus(covered=3, moving=1), "partitions": CoverageStatus(moving=1_200)}
+    shown = lines(view(node(shared(paused=("orders", "users"), coverage=moving))))
+    assert shown[-2:] == ["  paused: orders, users", "  on their way to another node: 1 task, 1,200 partitions"]
+    assert lines(view(node(shared(paused=("", "users")))))[-1] == "  paused: the whole flow"
+
+
+def test_what_has_not_one_owner() -> None:
+    counts = {"tasks": CoverageStatus(uncovered=1, doubled=2, stray=3)}
+    assert lines(view(node(shared(coverage=counts))))[-3:] == [
+        "  ! run by nobody: 1 task",
+        "  ! run by more than one: 2 tasks",
+        "  ! run though they should not be: 3 tasks",
+    ]

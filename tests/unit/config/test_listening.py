@@ -40,6 +40,7 @@ def test_https(tmp_path: Path, prefix: str) -> None:
     assert tls.tls.ca_pem == (PEM / "ca.pem").read_text()
     assert tls.tls.key_pem == (PEM / "key-encrypted.pem").read_text().strip()
     assert tls.tls.key_password == "open-sesame"
+    assert node.listening.peers == tls.tls
     assert "sesame" not in repr(node)
     assert "PRIVATE" not in repr(node)
 
@@ -60,8 +61,12 @@ def test_old_versions_of_tls_are_left_out_as_long_as_one_remains(tmp_path: Path)
 
 
 def test_a_proxy_may_speak_tls_for_the_node(tmp_path: Path) -> None:
-    node = settings(tmp_path, "listeners = http://:8083\nrest.advertised.listener = HTTPS\n")
+    lines = "listeners = http://:8083\nrest.advertised.listener = HTTPS\n" + store("", "truststore", "ca.pem")
+    node = settings(tmp_path, lines)
     assert node.rest.advertised_listener == "https"
+    assert node.listening.tls is None
+    assert node.listening.peers is not None
+    assert node.listening.peers.ca_pem == (PEM / "ca.pem").read_text()
 
 
 @pytest.mark.parametrize(

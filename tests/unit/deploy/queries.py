@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from promql_parser import AggregateExpr, BinaryExpr, Expr, MatchOp, VectorSelector, parse, walk
 
-from mm2.node.published import Latency, NodeStatus
+from mm2.node.published import CoverageStatus, Latency, NodeStatus
 from mm2.rest.metrics import NodeCollector
 from tests.contract.samples import LOSS, flow, heartbeat_flow, node, task
 
@@ -31,6 +31,7 @@ def everything() -> NodeStatus:
         checkpoint_latency={"g1": Latency(count=4, seconds=0.5)},
         skipped={"mm2-offset-syncs.B.internal": 2},
         tasks=(task(), task(kind="checkpoint"), task(kind="heartbeat")),
+        coverage={"tasks": CoverageStatus(covered=3), "partitions": CoverageStatus(covered=1)},
     )
     return node(replicating, heartbeat_flow())
 

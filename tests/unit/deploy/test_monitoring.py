@@ -76,6 +76,7 @@ def test_what_has_to_be_watched_has_an_alert() -> None:
         "mm2_flow_partitions",
         "mm2_flow_topics",
         "mm2_task_state",
+        "mm2_flow_coverage",
         "mm2_source_lag_seconds",
         "mm2_source_lost_records_total",
         "mm2_heartbeats_total",

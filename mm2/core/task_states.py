@@ -1,0 +1,22 @@
+"""Which of several states stands for the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mm2.core.lease import TaskState
+
+_WORST_FIRST = (
+    TaskState.FAILED,
+    TaskState.WAITING,
+    TaskState.DRAINING,
+    TaskState.PAUSED,
+    TaskState.RUNNING,
+    TaskState.STOPPED,
+)
+
+
+def worst(states: Iterable[TaskState], default: TaskState = TaskState.RUNNING) -> TaskState:
+    """The state that deserves attention most."""
+    found = set(states)
+    return next((state for state in _WORST_FIRST if state in found), default)
