@@ -189,7 +189,10 @@ class FlowRunner:
             return TaskState.WAITING
         if life.joined.is_leader and (life.leadership is None or life.leadership.trouble is not None):
             return TaskState.WAITING
-        return worst([*(task.state for task in tasks), *(topic.state for topic in topics)])
+        here = ("", self._identity.node_id)  # what another node runs it tells itself; what nobody runs the leader tells
+        states = [task.state for task in tasks if task.node in here]
+        states += [p.state for topic in topics for p in topic.partitions if p.node in here]
+        return worst([*states, *(TaskState.FAILED for topic in topics if topic.error is not None)])
 
     def _reasons(self, picture: FlowPicture | None, topics: tuple[TopicStatus, ...]) -> list[str]:
         reasons = [] if self._trouble is None else [self._trouble]
