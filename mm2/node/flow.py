@@ -47,6 +47,7 @@ class FlowRunner:
         self._broken = False
         self._leaving = False
         self._draining = False
+        self._commanding = asyncio.Lock()
 
     async def run(self) -> None:
         """Serve the flow until cancelled, through everything that can be waited out."""
@@ -119,7 +120,8 @@ class FlowRunner:
         life = self._life
         if life is None or life.leadership is None:
             raise CommandRefusedError(f"this node does not lead {self.settings.flow}")
-        return await carry_out(command, life.leadership, life.configs, self._memory.placement)
+        async with self._commanding:  # a pause is added to what is paused
+            return await carry_out(command, life.leadership, life.configs, self._memory.placement)
 
     # -- what is shown
 
