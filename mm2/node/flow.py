@@ -75,8 +75,7 @@ class FlowRunner:
             finally:
                 self._life = None
                 self._memory.heartbeats += life.host.emitted
-                if not self._draining:
-                    await life.host.close()
+                await life.host.close(slots=not self._draining)
 
     def _note(self, sentence: str, *, broken: bool = False) -> None:
         if sentence != self._trouble:
