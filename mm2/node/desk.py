@@ -91,11 +91,17 @@ class Desk:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def changed(self, timeout: float) -> bool:
-        """Wait for the next change at most ``timeout`` seconds; whether there was one."""
+    @property
+    def news(self) -> asyncio.Event:
+        """Set by the next change; for who looks at things first and then waits, and must miss none in between."""
+        return self._changed
+
+    async def changed(self, timeout: float, news: asyncio.Event | None = None) -> bool:
+        """Wait for the next change, or for ``news`` taken before, at most ``timeout`` seconds; whether there was
+        one."""
         try:
             async with asyncio.timeout(timeout):
-                await self._changed.wait()
+                await (news or self._changed).wait()
         except TimeoutError:
             return False
         return True

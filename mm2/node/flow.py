@@ -47,6 +47,7 @@ class FlowRunner:
         self._broken = False
         self._leaving = False
         self._draining = False
+        self._commanding = asyncio.Lock()
 
     async def run(self) -> None:
         """Serve the flow until cancelled, through everything that can be waited out."""
@@ -74,8 +75,7 @@ class FlowRunner:
             finally:
                 self._life = None
                 self._memory.heartbeats += life.host.emitted
-                if not self._draining:
-                    await life.host.close()
+                await life.host.close(slots=not self._draining)
 
     def _note(self, sentence: str, *, broken: bool = False) -> None:
         if sentence != self._trouble:
@@ -119,7 +119,8 @@ class FlowRunner:
         life = self._life
         if life is None or life.leadership is None:
             raise CommandRefusedError(f"this node does not lead {self.settings.flow}")
-        return await carry_out(command, life.leadership, life.configs, self._memory.placement)
+        async with self._commanding:  # a pause is added to what is paused
+            return await carry_out(command, life.leadership, life.configs, self._memory.placement)
 
     # -- what is shown
 

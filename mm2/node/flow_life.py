@@ -250,7 +250,9 @@ class FlowLife:
 
     def _assign(self, generation: int, infos: Mapping[str, MemberInfo]) -> dict[str, Json]:
         """One round, decided by this node. Everybody gets the whole placement."""
-        self._memory.placement = self._place(generation, infos)
+        placement = self._memory.placement = self._place(generation, infos)
+        if self.leadership is not None:
+            self.leadership.placed(placement)  # before anybody hears of it: `SlotPlan.owned`
         answer: Json = self._memory.placement.to_json()
         return dict.fromkeys(infos, answer)
 

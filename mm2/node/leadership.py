@@ -185,6 +185,7 @@ class Leadership:
                 backoff.reset()
                 self._publishing = None
                 self._unwritten.clear()
+                self._due.set()  # what was taken from a slot that nobody runs may be given now
                 await self._configs.catch_up()
                 self._changed()
 

@@ -188,6 +188,7 @@ class SlotHost:
         self._desk.register(self._flow, self._fresh_lease)
         await self._read_ahead()
         while True:
+            news = self._desk.news
             self._listen()
             if not self._drained_by_node:
                 try:
@@ -197,7 +198,7 @@ class SlotHost:
                     await asyncio.sleep(SETTLE_EVERY_S)
                 else:
                     self._granting = None
-            await self._desk.changed(SETTLE_EVERY_S)
+            await self._desk.changed(SETTLE_EVERY_S, news)
 
     async def _read_ahead(self) -> None:
         """Read what leases are made from before the first one is asked for: that may be much."""
@@ -321,6 +322,7 @@ class SlotHost:
     def _ended(self, life: _Life) -> None:
         self._desk.remove((self._flow, life.slot))
         del self._lives[life.slot]
+        self._reporter.forget(life.slot)
         if life.again:  # it was given back while it drained
             self._lives[life.slot] = _Life(slot=life.slot, epoch=life.epoch, restart=life.restart + 1)
             self._desk.wake()

@@ -85,6 +85,10 @@ class SlotReporter:
             self._told_at[report.slot] = now
             self._write(report)
 
+    def forget(self, slot: int) -> None:
+        """The slot is let go: what is said of it when it comes back is news."""
+        self._told.pop(slot, None)
+
     def _write(self, report: SlotReport) -> None:
         self._told[report.slot] = report
         key = report.key()

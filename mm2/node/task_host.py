@@ -133,9 +133,9 @@ class TaskHost:
         if self._checkpoint is not None:
             self._checkpoint.drain()
 
-    async def close(self) -> None:
-        """End everything at once."""
-        if self._slots is not None:
+    async def close(self, *, slots: bool = True) -> None:
+        """End everything at once; without ``slots`` these are left to the lanes, which drain them."""
+        if self._slots is not None and slots:
             self._slots.close()
         self._closed = True
         running, self._running = list(self._running.values()), {}

@@ -47,3 +47,11 @@ async def test_who_waits_hears_of_a_change() -> None:
     one.wake()
     assert await waiting
     assert not await one.changed(0.01)
+
+
+async def test_a_change_between_looking_and_waiting_is_not_missed() -> None:
+    one = a_desk()
+    news = one.news
+    one.wake()
+    assert await one.changed(60, news)
+    assert not await one.changed(0.01, one.news)

@@ -116,3 +116,12 @@ async def test_demands_are_told_now_and_then_and_rounded(tmp_path: Path) -> None
     reporter.keep([])
     reporter.tell(LIST, "m", 100.0 + 2 * DEMANDS_EVERY_S)
     assert written.reports[-1].demands == {}
+
+
+async def test_a_slot_that_comes_back_is_told_at_once(tmp_path: Path) -> None:
+    reporter, written = a_reporter(tmp_path)
+    reporter.forget(0)
+    reporter.tell(LIST, "m", 100.0)
+    reporter.forget(0)
+    reporter.tell(LIST, "m", 101.0)
+    assert len(written.reports) == 2
