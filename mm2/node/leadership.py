@@ -1,6 +1,5 @@
-"""What a node does for a whole flow while it leads it: discovery, topic syncs, the lists of the slots and
-of groups, pauses, the session key. Everything that the other nodes have to know goes into
-``mm2-configs.<source>.internal``."""
+"""What a node does for a whole flow while it leads it: discovery, topic syncs, lists of slots and groups, pauses, the
+session key. Everything that the other nodes have to know goes into ``mm2-configs.<source>.internal``."""
 
 from __future__ import annotations
 
@@ -83,11 +82,11 @@ class Leadership:
         admin: ClusterAdmin = settings.admin_class(target)
         self._discovery = TopicDiscovery(settings, settings.admin_class(source), admin, chosen)
         self._syncs = TopicSyncs(settings, source, admin, self._discovery, chosen)
-        self._groups = GroupPlan(settings, source, configs, generation=generation, put=self._put, changed=changed)
         self._reports = reports
         transactional_id = f"connect-cluster-{settings.worker.group_id}"  # Java's
         self._writer = ConfigWriter(target, configs.topic, transactional_id)
         self._writing = asyncio.Lock()
+        self._groups = GroupPlan(settings, source, configs, generation=generation, put=self._put, changed=changed)
         self._plan: SlotPlan | None = None
         self._owners: dict[int, str] = {}
         self._demands: dict[TopicPartition, int] = {}
