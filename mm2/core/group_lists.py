@@ -82,7 +82,7 @@ def decode_groups(key: bytes | None, value: bytes | None) -> Part[frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupShare:
+class OwnGroups:
     """What one node translates. ``groups``: those of its tasks, None for all there are. ``listed``: where the first
     task is among its own, the groups that any task has, since that node tells of those that none has, too."""
 
@@ -98,7 +98,7 @@ class GroupShare:
         return self.has(group) or (self.listed is not None and group not in self.listed)
 
 
-EVERY_GROUP = GroupShare()
+EVERY_GROUP = OwnGroups()
 
 
 @dataclass(slots=True)
@@ -135,14 +135,14 @@ class GroupListBook:
         """How many groups each task has that has some."""
         return {task: len(record.groups) for task, record in self.records.items() if record.groups}
 
-    def share(self, tasks: Collection[int]) -> GroupShare:
+    def share(self, tasks: Collection[int]) -> OwnGroups:
         """What a node translates that runs these tasks. Before the first list is published the first task has all
         groups."""
         if not self.records:
-            return EVERY_GROUP if FIRST in tasks else GroupShare(groups=_NONE)
+            return EVERY_GROUP if FIRST in tasks else OwnGroups(groups=_NONE)
         mine = _NONE.union(*(record.groups for task, record in self.records.items() if task in tasks))
         every = _NONE.union(*(record.groups for record in self.records.values()))
-        return GroupShare(groups=mine, listed=every if FIRST in tasks else None)
+        return OwnGroups(groups=mine, listed=every if FIRST in tasks else None)
 
     def changes(self, wanted: Sequence[frozenset[str]], epoch: int) -> list[GroupList]:
         """What a leader of ``epoch`` publishes, in one go, so that the tasks 0, 1 and so on have the ``wanted`` groups.

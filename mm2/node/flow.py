@@ -221,23 +221,24 @@ class FlowRunner:
         if none is not None:
             return (none,)
         here = self._life.host.group_reasons if self._life is not None else None
-        elsewhere = self._groups_elsewhere(which="other groups" if here is not None else "groups")
-        if here is not None or elsewhere:
-            return (*(here or ()), *elsewhere)
+        if here is not None:
+            return here
+        if elsewhere := self._groups_elsewhere():
+            return elsewhere
         if self._life is not None and self._life.configs.pauses.flow:
             return ("the flow is paused",)
         return tuple(self._without_membership() or ([] if self._trouble is None else [self._trouble]))
 
-    def _groups_elsewhere(self, *, which: str) -> tuple[str, ...]:
-        """A sentence about the nodes that have checkpoint tasks besides this one."""
+    def _groups_elsewhere(self) -> tuple[str, ...]:
+        """A sentence about the other nodes that have checkpoint tasks."""
         if self._life is None or self._life.joined is None:
             return ()
         places = self._memory.placement.places.items()
         nodes = {place.node for task, place in places if task.kind is TaskKind.CHECKPOINT and place.owner is not None}
         named = sorted(nodes - {self._identity.node_id})
         if len(named) > 1:
-            return (f"nodes {', '.join(named)} translate the offsets of {which}; ask them",)
-        return tuple(f"node {node} translates the offsets of {which}; ask it" for node in named)
+            return (f"nodes {', '.join(named)} translate the offsets of groups; ask them",)
+        return tuple(f"node {node} translates the offsets of groups; ask it" for node in named)
 
 
 def _waiting_for_spark(tasks: tuple[TaskStatus, ...]) -> list[str]:

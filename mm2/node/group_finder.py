@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from mm2.config.settings import FlowSettings
 from mm2.core.checkpoints import CommittedOffset, GroupFilter, GroupVerdict, remote_topic
-from mm2.core.group_lists import GroupShare
+from mm2.core.group_lists import OwnGroups
 from mm2.core.names import TopicPartition
 from mm2.core.plugins import PluginError
 from mm2.kafka.cluster import Cluster
@@ -39,7 +39,7 @@ class GroupFinder:
     are among them, and only those that it shows are told of in ``book``. ``current``: the source was asked since
     ``share`` is what it is."""
 
-    def __init__(self, settings: FlowSettings, book: GroupBook, share: GroupShare) -> None:
+    def __init__(self, settings: FlowSettings, book: GroupBook, share: OwnGroups) -> None:
         self._settings = settings
         self._book = book
         self._share = share
@@ -47,7 +47,7 @@ class GroupFinder:
         self.chosen: list[str] | None = None
         self.current = False
 
-    def take(self, share: GroupShare) -> None:
+    def take(self, share: OwnGroups) -> None:
         """From now on these. Groups that went are forgotten at once, those that came are found by the next look."""
         self._share, self.current = share, False
         self._book.only(share.shows)

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from mm2.config.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
 from mm2.core.checkpoints import Checkpoints
-from mm2.core.group_lists import EVERY_GROUP, FIRST, GroupShare
+from mm2.core.group_lists import EVERY_GROUP, FIRST, OwnGroups
 from mm2.core.lease import TaskState
 from mm2.core.plugins import PluginError
 from mm2.core.tasks import TaskId, TaskKind
@@ -68,7 +68,7 @@ class CheckpointTask:
         offsets_partitions: int,
         node_id: str,
         tally: CheckpointTally,
-        share: GroupShare = EVERY_GROUP,
+        share: OwnGroups = EVERY_GROUP,
     ) -> None:
         self._settings = settings
         self._flow = settings.flow
@@ -144,7 +144,7 @@ class CheckpointTask:
         """Look for groups now, not at the end of the interval."""
         self._alarm.ring()
 
-    def take(self, share: GroupShare) -> None:
+    def take(self, share: OwnGroups) -> None:
         """Look after these groups from now on. For others nothing more is written; a write on its way may still
         arrive, which does no harm (`GroupPlan`)."""
         if share != self._share:

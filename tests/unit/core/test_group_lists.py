@@ -9,7 +9,7 @@ from mm2.core.group_lists import (
     EVERY_GROUP,
     GroupList,
     GroupListBook,
-    GroupShare,
+    OwnGroups,
     decode_groups,
     encode_groups,
     is_groups_key,
@@ -131,7 +131,7 @@ def test_before_the_first_list_the_first_task_has_every_group() -> None:
 
 def test_a_node_has_the_groups_of_all_its_tasks() -> None:
     found = book(groups("a", "b"), groups("c", task=1), groups("d", task=2))
-    assert found.share({1, 2, 7}) == GroupShare(groups=frozenset("cd"))
+    assert found.share({1, 2, 7}) == OwnGroups(groups=frozenset("cd"))
     first = found.share({0, 1})
     assert [group for group in "abcde" if first.has(group)] == ["a", "b", "c"]
     assert [group for group in "abcde" if first.shows(group)] == ["a", "b", "c", "e"], "it tells of those of nobody"
@@ -153,7 +153,7 @@ def test_where_there_are_no_groups_the_first_task_has_an_empty_list() -> None:
     take(found, empty)
     assert found.changes((), 2) == []
     assert found.sizes() == {}
-    assert found.share({0}) == GroupShare(groups=frozenset(), listed=frozenset())
+    assert found.share({0}) == OwnGroups(groups=frozenset(), listed=frozenset())
 
 
 def test_where_a_group_is_the_newest_list_says() -> None:

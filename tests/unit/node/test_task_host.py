@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mm2.core.assignment import WEIGHT
-from mm2.core.group_lists import EVERY_GROUP, GroupList, GroupListBook, GroupShare, decode_groups, encode_groups
+from mm2.core.group_lists import EVERY_GROUP, GroupList, GroupListBook, OwnGroups, decode_groups, encode_groups
 from mm2.core.lease import TaskState
 from mm2.core.pauses import NO_PAUSES, Pauses
 from mm2.core.placement import Place, Placement
@@ -34,7 +34,7 @@ class Unconnected(CheckpointTask):
 
     taken = 0
 
-    def take(self, share: GroupShare) -> None:
+    def take(self, share: OwnGroups) -> None:
         self.taken += share != self._share
         super().take(share)
 
@@ -43,7 +43,7 @@ class Unconnected(CheckpointTask):
         await asyncio.Event().wait()
 
     @property
-    def share(self) -> GroupShare:
+    def share(self) -> OwnGroups:
         """What it looks after by now."""
         return self._share
 
@@ -80,8 +80,8 @@ def checkpoints(number: int) -> TaskId:
     return TaskId(TaskKind.CHECKPOINT, number)
 
 
-def mine(groups: str, listed: str | None = None) -> GroupShare:
-    return GroupShare(groups=frozenset(groups), listed=None if listed is None else frozenset(listed))
+def mine(groups: str, listed: str | None = None) -> OwnGroups:
+    return OwnGroups(groups=frozenset(groups), listed=None if listed is None else frozenset(listed))
 
 
 @asynccontextmanager
