@@ -2,29 +2,23 @@
 
     mm2-slots-<slot>            {"epoch":7,"version":3,"part":0,"parts":2,"partitions":{"orders":[0,2],…},
                                  "ids":{"orders":["<source topic id>","<remote topic id>"],…}}
-    mm2-slots-<slot>.<part>     the further parts of a slot whose list is too long for one record
+    mm2-slots-<slot>.<part>     the further parts of a slot whose list is too long for one record (`parted_lists`)
 
-Java skips keys it does not know (mm2-compat §2.4). Nothing but names of topics and numbers is in these records. A slot
-that is gone has an empty list rather than a null value, since a null value has no epoch to be judged by.
+Nothing but names of topics and numbers is in these records.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from mm2.core.exact_offset_records import UNKNOWN_IDS, TopicIds
-from mm2.core.formats import FormatError
 from mm2.core.names import TopicPartition
+from mm2.core.parted_lists import PART_BYTES, Age, Arrivals, Part, decode_part, encode_part, next_epoch, number
 
 KEY_PREFIX = "mm2-slots-"
-PART_BYTES = 512 * 1024  # half of what a broker takes by default (message.max.bytes), since that counts the batch
-_KEY = re.compile(r"mm2-slots-(\d{1,9})(?:\.(\d{1,9}))?")
-_INT32_MAX = 2**31 - 1
 _ROOM_FOR_IDS = len('"":[],') + len('"":["",""],') + 2 * 36  # what is around a topic's name, and its two ids
 
 
@@ -40,35 +34,34 @@ class SlotRecord:
     topic_ids: Mapping[str, TopicIds] = field(default_factory=dict)
 
     @property
-    def age(self) -> tuple[int, int]:
+    def age(self) -> Age:
         """Higher is newer."""
         return self.epoch, self.version
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlotPart:
-    """One record of it."""
+class Listed(NamedTuple):
+    """What one record lists."""
 
-    record: SlotRecord
-    part: int
-    parts: int
+    partitions: frozenset[TopicPartition]
+    topic_ids: Mapping[str, TopicIds]
 
 
 def encode_slot(record: SlotRecord, *, part_bytes: int = PART_BYTES) -> list[tuple[bytes, bytes]]:
     """Keys and values, each value of about ``part_bytes`` at most. They count only together."""
     parts = list(_parted(record.partitions, part_bytes))
     encoded = []
-    for number, partitions in enumerate(parts):
-        value = {
-            "epoch": record.epoch,
-            "version": record.version,
-            "part": number,
-            "parts": len(parts),
-            "partitions": partitions,
-            "ids": {topic: _id_texts(record.topic_ids[topic]) for topic in partitions if topic in record.topic_ids},
-        }
-        key = f"{KEY_PREFIX}{record.slot}" + (f".{number}" if number else "")
-        encoded.append((key.encode(), json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()))
+    for at, partitions in enumerate(parts):
+        ids = {topic: _id_texts(record.topic_ids[topic]) for topic in partitions if topic in record.topic_ids}
+        content: Mapping[str, Any] = {"partitions": partitions, "ids": ids}
+        part = Part(
+            number=record.slot,
+            epoch=record.epoch,
+            version=record.version,
+            part=at,
+            parts=len(parts),
+            content=content,
+        )
+        encoded.append(encode_part(KEY_PREFIX, part))
     return encoded
 
 
@@ -77,72 +70,36 @@ def is_slot_key(key: bytes | None) -> bool:
     return key is not None and key.startswith(KEY_PREFIX.encode())
 
 
-def decode_slot(key: bytes | None, value: bytes | None) -> SlotPart:
+def decode_slot(key: bytes | None, value: bytes | None) -> Part[Listed]:
     """Read one record. Raises FormatError, also for a null value."""
-    found = _KEY.fullmatch((key or b"").decode(errors="replace"))
-    if found is None:
-        raise FormatError(f"read slot: no such key: {key!r:.200}")
-    try:
-        message: Any = json.loads((value or b"").decode())
-        record = SlotRecord(
-            slot=int(found[1]),
-            epoch=_number(message["epoch"]),
-            version=_number(message["version"]),
-            partitions=frozenset(
-                TopicPartition(topic, _number(number))
-                for topic, numbers in message["partitions"].items()
-                for number in numbers
-            ),
-            topic_ids={topic: _topic_ids(texts) for topic, texts in message.get("ids", {}).items()},
-        )
-        part = SlotPart(record=record, part=_number(message["part"]), parts=_number(message["parts"]))
-    except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
-        raise FormatError(f"read slot {found[1]}: {error!r}: {value!r:.200}") from None
-    if part.part != int(found[2] or 0) or part.part >= part.parts:
-        raise FormatError(f"read slot {found[1]}: part {part.part} of {part.parts} under key {found[0]}")
-    return part
+    return decode_part(key, value, prefix=KEY_PREFIX, what="slot", content=_listed)
 
 
 @dataclass(slots=True)
 class SlotBook:
-    """The newest list of each slot, from records in the order of the topic.
-
-    (A) A list counts once all its parts were read; until then the one before it does.
-    (B) What is older than the newest list of a slot changes nothing: a leader that was replaced wrote it.
-    """
+    """The newest list of each slot, from records in the order of the topic; (A) and (B) of `Arrivals` hold for it."""
 
     records: dict[int, SlotRecord] = field(default_factory=dict)
-    _arriving: dict[int, dict[int, SlotPart]] = field(default_factory=dict)
+    _arrivals: Arrivals[Listed] = field(default_factory=Arrivals)
 
-    def take(self, part: SlotPart) -> bool:
+    def take(self, part: Part[Listed]) -> bool:
         """Whether a slot's list is another one now."""
-        record = part.record
-        newest = self.records.get(record.slot)
-        arriving = self._arriving.get(record.slot, {})
-        started = max((other.record.age for other in arriving.values()), default=(-1, -1))
-        if record.age < started or (newest is not None and record.age <= newest.age):
+        newest = self.records.get(part.number)
+        parts = self._arrivals.take(part, newest.age if newest is not None else None)
+        if parts is None:
             return False
-        if record.age > started:
-            arriving = {}
-        arriving[part.part] = part
-        self._arriving[record.slot] = arriving
-        if len(arriving) < part.parts:
-            return False
-        del self._arriving[record.slot]
-        records = [one.record for one in arriving.values()]
-        self.records[record.slot] = SlotRecord(
-            slot=record.slot,
-            epoch=record.epoch,
-            version=record.version,
-            partitions=frozenset[TopicPartition]().union(*(one.partitions for one in records)),
-            topic_ids={topic: ids for one in records for topic, ids in one.topic_ids.items()},
+        self.records[part.number] = SlotRecord(
+            slot=part.number,
+            epoch=part.epoch,
+            version=part.version,
+            partitions=frozenset[TopicPartition]().union(*(one.partitions for one in parts)),
+            topic_ids={topic: ids for one in parts for topic, ids in one.topic_ids.items()},
         )
         return True
 
     def epoch_of_next_leader(self, generation: int) -> int:
-        """Under what epoch a new leader writes. The group's ``generation``, unless the group had been gone and began to
-        count anew: what it then writes must still be newer than what is there."""
-        return max([generation, *(record.epoch + 1 for record in self.records.values())])
+        """Under what epoch a new leader of the group's ``generation`` writes (`next_epoch`)."""
+        return next_epoch(generation, (record.age for record in self.records.values()))
 
     def previous(self) -> dict[TopicPartition, int]:
         """The slot of each partition, for `assignment.spread`."""
@@ -155,19 +112,22 @@ def _parted(partitions: Collection[TopicPartition], part_bytes: int) -> Iterable
     part: dict[str, list[int]] = {}
     size = 0
     for one in sorted(partitions, key=lambda one: (one.topic, one.partition)):
-        name, number = 2 * len(one.topic.encode()) + _ROOM_FOR_IDS, len(str(one.partition)) + 1
-        if part and size + number + (0 if one.topic in part else name) > part_bytes:
+        name, digits = 2 * len(one.topic.encode()) + _ROOM_FOR_IDS, len(str(one.partition)) + 1
+        if part and size + digits + (0 if one.topic in part else name) > part_bytes:
             yield part
             part, size = {}, 0
-        size += number + (0 if one.topic in part else name)
+        size += digits + (0 if one.topic in part else name)
         part.setdefault(one.topic, []).append(one.partition)
     yield part
 
 
-def _number(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _INT32_MAX:
-        raise ValueError(f"{value!r} is no number from 0 to {_INT32_MAX}")
-    return value
+def _listed(message: Any) -> Listed:
+    return Listed(
+        frozenset(
+            TopicPartition(topic, number(one)) for topic, numbers in message["partitions"].items() for one in numbers
+        ),
+        {topic: _topic_ids(texts) for topic, texts in message.get("ids", {}).items()},
+    )
 
 
 def _id_texts(ids: TopicIds) -> list[str | None]:

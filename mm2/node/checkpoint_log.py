@@ -1,4 +1,5 @@
-"""``<source>.checkpoints.internal`` on the target: read once at the start, written from then on."""
+"""``<source>.checkpoints.internal`` on the target: read at the start, written from then on, and read on where groups
+came from other nodes."""
 
 from __future__ import annotations
 
@@ -38,6 +39,7 @@ class CheckpointLog:
         settings: FlowSettings,
         checkpoints: Checkpoints,
         producer: ControlProducer,
+        reader: Cluster,
         tally: CheckpointTally,
         *,
         offsets_partitions: int,
@@ -50,6 +52,7 @@ class CheckpointLog:
         self._offset_stored: set[tuple[str, TopicPartition]] = set()
         self.topic = internal_topics.checkpoints(settings.policy, settings.flow)
         self.skipped = SkippedRecords(settings.flow, self.topic.name)
+        self._log = CompactedLog(reader, self.topic.name, purpose="checkpoints")
 
     async def ensure(self, target: Cluster) -> None:
         """Create the topic unless it is there. Raises ClusterError."""
@@ -60,11 +63,11 @@ class CheckpointLog:
             timeout_ms=self._settings.checkpoint.admin_timeout_ms,
         )
 
-    async def load(self, target: Cluster) -> None:
-        """Have the checkpoints of earlier lives remembered. Raises ClusterError; may be called again."""
+    async def load(self) -> None:
+        """Have the checkpoints remembered that were written since the last call, by whomever; by the first one those of
+        earlier lives. Raises ClusterError."""
         read = 0
-        topic = CompactedLog(target, self.topic.name, purpose="checkpoints")
-        async for record in topic.read_to_end(timeout_ms=NOTHING_MOVED_MS):
+        async for record in self._log.read_to_end(timeout_ms=NOTHING_MOVED_MS):
             try:
                 self._checkpoints.remember(Checkpoint.decode(record.key, record.value))
             except FormatError as error:

@@ -45,7 +45,9 @@ class CheckpointRounds:
         translate: Callable[[TopicPartition, int], Translation],
         latest: Callable[[TopicPartition, int], int | None],
         write: Callable[[Sequence[Checkpoint], int], Awaitable[None]],
+        ours: Callable[[str], bool],
     ) -> None:
+        """``ours``: whether a group is still to be looked at; another node may get it at any time."""
         self._flow = flow
         self._source = source
         self._checkpoints = checkpoints
@@ -53,6 +55,7 @@ class CheckpointRounds:
         self._translate = translate
         self._latest = latest
         self._write = write
+        self._ours = ours
         self.doing = ""
         self.failed: Mapping[str, str] = {}
 
@@ -62,7 +65,7 @@ class CheckpointRounds:
         await self._ask_source()
         for start in range(0, len(groups), GROUPS_AT_ONCE):
             failures = len(failed)
-            await self._chunk(groups[start : start + GROUPS_AT_ONCE], failed)
+            await self._chunk([one for one in groups[start : start + GROUPS_AT_ONCE] if self._ours(one)], failed)
             if len(failed) > failures:
                 await self._ask_source()
         new = {group: words for group, words in failed.items() if group not in self.failed}
@@ -93,6 +96,7 @@ class CheckpointRounds:
                 partitions = 0
                 await asyncio.sleep(0)
         self.doing = "write checkpoints"
+        judged = {group: found for group, found in judged.items() if self._ours(group)}
         outcomes = [outcome for _, found in judged.values() for outcome in found.values()]
         try:
             await self._write([one.checkpoint for one in outcomes if isinstance(one, Emit)], read_at_ms)

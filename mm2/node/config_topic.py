@@ -1,4 +1,5 @@
-"""What a flow's leader keeps in ``mm2-configs.<source>.internal`` for all its nodes: slots, session key, pauses."""
+"""What a flow's leader keeps in ``mm2-configs.<source>.internal`` for all its nodes: slots, lists of groups, session
+key, pauses."""
 
 from __future__ import annotations
 
@@ -6,10 +7,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from mm2.config.settings import FlowSettings
-from mm2.core import command_records, pauses, session_keys, slot_records
+from mm2.core import command_records, group_lists, pauses, session_keys, slot_records
 from mm2.core.client_settings import IsolationLevel
 from mm2.core.commands import Refresh, RestartTask
 from mm2.core.formats import FormatError
+from mm2.core.group_lists import GroupListBook
 from mm2.core.pauses import NO_PAUSES, Pauses
 from mm2.core.session_keys import SessionKey
 from mm2.core.slot_records import SlotBook
@@ -40,6 +42,7 @@ class ConfigTopic:
         topic is followed."""
         self.topic = settings.storage.configs.name
         self.slots = SlotBook()
+        self.groups = GroupListBook()
         self.session_key: SessionKey | None = None
         self.pauses: Pauses = NO_PAUSES
         self.skipped = SkippedRecords(settings.flow, self.topic)
@@ -77,6 +80,8 @@ class ConfigTopic:
         """Whether something is other than before."""
         if slot_records.is_slot_key(record.key):
             return self.slots.take(slot_records.decode_slot(record.key, record.value))
+        if group_lists.is_groups_key(record.key):
+            return self.groups.take(group_lists.decode_groups(record.key, record.value))
         if record.key == session_keys.SESSION_KEY and record.value is not None:
             before, self.session_key = self.session_key, session_keys.decode_session_key(record.value)
             return self.session_key != before

@@ -11,6 +11,7 @@ from mm2.core.commands import Command, CommandRefusedError
 from mm2.core.lease import TaskState
 from mm2.core.plugins import PluginError
 from mm2.core.standing import Standing
+from mm2.core.tasks import TaskKind
 from mm2.election.protocol import HeldByOther, Lost
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.errors import ClusterError, first_error
@@ -23,7 +24,6 @@ from mm2.node.flow_picture import FlowPicture
 from mm2.node.node_identity import NodeIdentity
 from mm2.node.progress import worst
 from mm2.node.published import FlowStatus, TaskStatus, TopicStatus
-from mm2.node.task_host import CHECKPOINTS
 from mm2.node.tasks.checkpoint import reason_for_none
 
 log = logging.getLogger(__name__)
@@ -224,10 +224,22 @@ class FlowRunner:
         here = self._life.host.group_reasons if self._life is not None else None
         if here is not None:
             return here
-        place = self._memory.placement.places.get(CHECKPOINTS)
-        if place is not None and place.owner is not None and self._life is not None and self._life.joined is not None:
-            return (f"node {place.node} translates the offsets of groups; ask it",)
+        if elsewhere := self._groups_elsewhere():
+            return elsewhere
+        if self._life is not None and self._life.configs.pauses.flow:
+            return ("the flow is paused",)
         return tuple(self._without_membership() or ([] if self._trouble is None else [self._trouble]))
+
+    def _groups_elsewhere(self) -> tuple[str, ...]:
+        """A sentence about the other nodes that have checkpoint tasks."""
+        if self._life is None or self._life.joined is None:
+            return ()
+        places = self._memory.placement.places.items()
+        nodes = {place.node for task, place in places if task.kind is TaskKind.CHECKPOINT and place.owner is not None}
+        named = sorted(nodes - {self._identity.node_id})
+        if len(named) > 1:
+            return (f"nodes {', '.join(named)} translate the offsets of groups; ask them",)
+        return tuple(f"node {node} translates the offsets of groups; ask it" for node in named)
 
 
 def _waiting_for_spark(tasks: tuple[TaskStatus, ...]) -> list[str]:

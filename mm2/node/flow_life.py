@@ -104,6 +104,7 @@ class FlowLife:
             self.host = TaskHost(
                 settings,
                 slots=self._slots,
+                groups=self.configs.groups,
                 offsets_partitions=topics.source_offsets.partitions,
                 node_id=self._identity.node_id,
                 tally=self._memory.tally,
@@ -275,7 +276,7 @@ class FlowLife:
         """What the flow's nodes share out, with weights, as far as this node knows."""
         lists = self.configs.slots.records if self._settings.enabled else {}
         weights = self.leadership.weights() if self.leadership is not None else {}
-        return flow_tasks(lists, lasting_tasks(self._settings), weights)
+        return flow_tasks(lists, lasting_tasks(self._settings, self.configs.groups.sizes()), weights)
 
     async def _lead(self, election: Election) -> None:
         """Lead until cancelled, through everything that can be waited out."""
@@ -340,7 +341,8 @@ class FlowLife:
         if self._election is not None:
             places = self._memory.placement.places
             lists = self.configs.slots.records if self._settings.enabled else {}
-            unplaced = any(task not in places for task in flow_tasks(lists, lasting_tasks(self._settings), {}))
+            lasting = lasting_tasks(self._settings, self.configs.groups.sizes())
+            unplaced = any(task not in places for task in flow_tasks(lists, lasting, {}))
             moving = any(one.next is not None for one in places.values())
             self._election.hurry(moving or unplaced or self._leaving)
 
@@ -370,6 +372,7 @@ class FlowLife:
     def _published(self) -> None:
         if self._election is not None:
             self.host.pause(self.configs.pauses)
+            self.host.regroup()
             self._hurry()
         self._desk.wake()
 

@@ -88,6 +88,10 @@ class GroupBook:
             elif known.source_state != state:
                 self._groups[name] = replace(known, source_state=state)
 
+    def only(self, shown: Callable[[str], bool]) -> None:
+        """Forget all groups but those."""
+        self._groups = {name: group for name, group in self._groups.items() if shown(name)}
+
     def filtered(self, group: str, reason: str) -> None:
         """The group is not looked at."""
         if group in self._groups:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from mm2.config.settings import FlowSettings
 from mm2.core.checkpoints import CommittedOffset, GroupFilter, GroupVerdict, remote_topic
+from mm2.core.group_lists import OwnGroups
 from mm2.core.names import TopicPartition
 from mm2.core.plugins import PluginError
 from mm2.kafka.cluster import Cluster
@@ -23,22 +24,44 @@ ANSWERED_WITHIN_MS = 10_000
 GROUPS_AT_ONCE = 200
 """Asked about together: at 100 partitions each, a few hundred kilobytes of answer."""
 
+NEVER_S = 86_400.0 * 365
+"""refresh.groups.enabled=false: the groups of the start are all there are."""
+
+
+def looks_every_s(settings: FlowSettings) -> float:
+    """Seconds from one look for groups to the next."""
+    interval = float(settings.checkpoint.refresh_groups_interval_seconds)
+    return interval if settings.checkpoint.refresh_groups_enabled and interval > 0 else NEVER_S
+
 
 class GroupFinder:
-    """``chosen`` are the groups to translate, None before the first look (mm2-compat §4.1)."""
+    """``chosen`` are the groups to translate, None before the first look (mm2-compat §4.1). Only groups of ``share``
+    are among them, and only those that it shows are told of in ``book``. ``current``: the source was asked since
+    ``share`` is what it is."""
 
-    def __init__(self, settings: FlowSettings, book: GroupBook) -> None:
+    def __init__(self, settings: FlowSettings, book: GroupBook, share: OwnGroups) -> None:
         self._settings = settings
         self._book = book
+        self._share = share
         self._filter = GroupFilter(selects=settings.group_filter, topics=settings.topic_filter)
         self.chosen: list[str] | None = None
+        self.current = False
+
+    def take(self, share: OwnGroups) -> None:
+        """From now on these. Groups that went are forgotten at once, those that came are found by the next look."""
+        self._share, self.current = share, False
+        self._book.only(share.shows)
+        if self.chosen is not None:
+            self.chosen = [group for group in self.chosen if share.has(group)]
 
     async def find(self, source: Cluster) -> None:
         """Look at all groups of the source. Raises ClusterError when it cannot be asked."""
         await source.metadata(())  # a cluster that is away is said at once, not after a deadline of trying
         listed = await list_groups(source, timeout_ms=ANSWERED_WITHIN_MS)
-        self._book.keep({one.group: one.state for one in listed})
-        candidates = [group for group in sorted(one.group for one in listed) if self._is_candidate(group)]
+        share = self._share
+        shown = {one.group: one.state for one in listed if share.shows(one.group)}
+        self._book.keep(shown)
+        candidates = [group for group in sorted(shown) if self._is_candidate(group)]
         chosen = []
         for start in range(0, len(candidates), GROUPS_AT_ONCE):
             some = candidates[start : start + GROUPS_AT_ONCE]
@@ -47,24 +70,28 @@ class GroupFinder:
             if any(isinstance(answer, ClusterError) for answer in answers.values()):
                 await source.metadata(())  # the other chunks would wait as long for a cluster that is away by now
             await asyncio.sleep(0)
+        chosen = [group for group in chosen if self._share.has(group)]  # which may have become another since
         if self.chosen is None or set(self.chosen) != set(chosen):
             flow = self._settings.flow
             log.info(
-                "%s: offsets of %d of the source's %d consumer groups are translated", flow, len(chosen), len(listed)
+                "%s: offsets of %d of the source's %d consumer groups are translated here",
+                flow,
+                len(chosen),
+                len(listed),
             )
-        self.chosen = chosen
+        self.chosen, self.current = chosen, share is self._share
 
     def selects(self, group: str) -> bool:
-        """Whether the group filter lets it pass."""
+        """Whether it is one of ours that the group filter lets pass."""
         try:
-            return self._filter.selects(group)
+            return self._share.has(group) and self._filter.selects(group)
         except PluginError:
             return False
 
     def _is_candidate(self, group: str) -> bool:
         try:
             if self._filter.selects(group):
-                return True
+                return self._share.has(group)  # no task has it yet: the leader is about to see it
             reason = self._settings.group_filter.refusal(group, "groups")
         except PluginError as error:
             self._book.failed(group, str(error))

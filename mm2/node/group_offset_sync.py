@@ -111,7 +111,12 @@ class GroupOffsetSync:
             if partitions >= STEP_PARTITIONS:
                 partitions = 0
                 await asyncio.sleep(0)
-        to_write = [group for group in targets if any(isinstance(one, Write) for one in decided[group].values())]
+        ours = set(self._chosen())  # a group may have gone to another node, whose commits ours would set back
+        to_write = [
+            group
+            for group in targets
+            if group in ours and any(isinstance(one, Write) for one in decided[group].values())
+        ]
         for start in range(0, len(to_write), COMMITS_AT_ONCE):
             some = to_write[start : start + COMMITS_AT_ONCE]
             for group, active in zip(

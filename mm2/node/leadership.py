@@ -1,4 +1,4 @@
-"""What a node does for a whole flow while it leads it: discovery, topic syncs, the lists of the slots, pauses, the
+"""What a node does for a whole flow while it leads it: discovery, topic syncs, lists of slots and groups, pauses, the
 session key. Everything that the other nodes have to know goes into ``mm2-configs.<source>.internal``."""
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from mm2.kafka.errors import ClusterError
 from mm2.node.config_topic import ConfigTopic
 from mm2.node.config_writer import ConfigWriter
 from mm2.node.discovery import TopicDiscovery
+from mm2.node.group_plan import GroupPlan
 from mm2.node.predecessor import tell_differences
 from mm2.node.progress import ReplicatedTopic
 from mm2.node.remote_topics import Discovery
+from mm2.node.tasks.checkpoint import reason_for_none
 from mm2.node.topic_syncs import TopicSyncs
 
 log = logging.getLogger(__name__)
@@ -84,6 +86,7 @@ class Leadership:
         transactional_id = f"connect-cluster-{settings.worker.group_id}"  # Java's
         self._writer = ConfigWriter(target, configs.topic, transactional_id)
         self._writing = asyncio.Lock()
+        self._groups = GroupPlan(settings, source, configs, generation=generation, put=self._put, changed=changed)
         self._plan: SlotPlan | None = None
         self._owners: dict[int, str] = {}
         self._demands: dict[TopicPartition, int] = {}
@@ -114,6 +117,8 @@ class Leadership:
                 tasks.create_task(self._discovery.run(self._take), name=f"{self._flow} discover")
                 tasks.create_task(self._syncs.run(), name=f"{self._flow} topic syncs")
                 tasks.create_task(tell_differences(self._settings, self._target), name=f"{self._flow} predecessor")
+            if reason_for_none(self._settings) is None:
+                tasks.create_task(self._groups.run(), name=f"{self._flow} lists of groups")
 
     # -- what the election says
 
@@ -225,8 +230,9 @@ class Leadership:
             await self._writer.put(records)
 
     def look_now(self) -> None:
-        """Look for topics, configurations and ACLs now."""
+        """Look for topics, groups, configurations and ACLs now."""
         self._discovery.look_now()
+        self._groups.look_now()
         self._syncs.look_now()
 
     # -- what is shown
@@ -257,7 +263,7 @@ class Leadership:
 
     def reasons(self) -> list[str]:
         """One sentence for each thing that is wrong, or that a person should know."""
-        found = [self.trouble, self._publishing, self._writer.warning]
+        found = [self.trouble, self._publishing, self._groups.trouble, self._writer.warning]
         return [*(one for one in found if one is not None), *self._syncs.warnings]
 
     def _warn(self, before: str | None, sentence: str) -> str:
@@ -267,7 +273,7 @@ class Leadership:
 
 
 def flow_tasks(
-    lists: Mapping[int, SlotRecord], lasting: Sequence[TaskId], weights: Mapping[int, int]
+    lists: Mapping[int, SlotRecord], lasting: Mapping[TaskId, int], weights: Mapping[int, int]
 ) -> dict[TaskId, int]:
     """What a flow's nodes share out, with weights: its slots that have something to copy, and its ``lasting`` tasks."""
     tasks = {
@@ -275,4 +281,4 @@ def flow_tasks(
         for slot, record in lists.items()
         if record.partitions
     }
-    return tasks | {task: WEIGHT if task.kind is TaskKind.CHECKPOINT else 1 for task in lasting}
+    return tasks | dict(lasting)

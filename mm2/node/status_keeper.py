@@ -58,7 +58,7 @@ class StatusKeeper:
     def lead(self, placement: Placement, pauses: Pauses, generation: int) -> None:
         """What only the leader tells: connectors, and which tasks there are no longer."""
         kinds = {TaskKind.SOURCE} if self._settings.enabled else set()
-        kinds |= {task.kind for task in lasting_tasks(self._settings)}
+        kinds |= {task.kind for task in lasting_tasks(self._settings, {})}
         state = TaskState.PAUSED if pauses.flow else TaskState.RUNNING
         states = {str(kind): TaskState.RUNNING if kind is TaskKind.HEARTBEAT else state for kind in kinds}
         self._writer.connectors(states, generation)

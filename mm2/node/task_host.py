@@ -11,6 +11,8 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
 
 from mm2.config.settings import FlowSettings
+from mm2.core.assignment import WEIGHT
+from mm2.core.group_lists import FIRST, GroupListBook
 from mm2.core.holdings import Holdings
 from mm2.core.lease import TaskState
 from mm2.core.names import TopicPartition
@@ -31,19 +33,23 @@ AGAIN_AFTER_S = 5.0
 _NOT_ENABLED = "the leader gave this node a slot to copy, but the flow is not enabled in this node's file"
 _KINDS = {TaskKind.SOURCE: "source", TaskKind.CHECKPOINT: "checkpoint", TaskKind.HEARTBEAT: "heartbeat"}
 
-CHECKPOINTS = TaskId(TaskKind.CHECKPOINT, 0)
+CHECKPOINTS = TaskId(TaskKind.CHECKPOINT, FIRST)
+"""Also what runs on a node for all its checkpoint tasks together, whatever their numbers."""
+
 HEARTBEATS = TaskId(TaskKind.HEARTBEAT, 0)
 
 
-def lasting_tasks(settings: FlowSettings) -> tuple[TaskId, ...]:
-    """The tasks a flow has besides its slots: heartbeats also where it is not enabled, checkpoints only where offset
-    syncs are written (mm2-compat §1.3)."""
-    found = []
+def lasting_tasks(settings: FlowSettings, groups: Mapping[int, int]) -> dict[TaskId, int]:
+    """The tasks a flow has besides its slots, with weights: heartbeats also where it is not enabled, checkpoints only
+    where offset syncs are written (mm2-compat §1.3). ``groups``: how many each checkpoint task has; the first one is
+    there without any, too."""
+    found = {}
     if reason_for_none(settings) is None:
-        found.append(CHECKPOINTS)
+        counts = {FIRST: 0} | dict(groups)
+        found = {TaskId(TaskKind.CHECKPOINT, number): WEIGHT + count for number, count in counts.items()}
     if settings.heartbeats:
-        found.append(HEARTBEATS)
-    return tuple(found)
+        found[HEARTBEATS] = 1
+    return found
 
 
 class TaskHost:
@@ -54,14 +60,19 @@ class TaskHost:
         settings: FlowSettings,
         *,
         slots: SlotHost | None,
+        groups: GroupListBook,
         offsets_partitions: int,
         node_id: str,
         tally: CheckpointTally,
         changed: Callable[[], None],
     ) -> None:
-        """``slots`` None: the flow is not enabled. ``changed`` is called when a task was let go."""
+        """``slots`` None: the flow is not enabled. ``groups``: what the leader published; `regroup` says when it is
+        something else. ``changed`` is called when a task was let go."""
         self._settings = settings
         self._slots = slots
+        self._groups = groups
+        self._regrouping: asyncio.Handle | None = None
+        self._regrouped: tuple[int, frozenset[int]] | None = None
         self._offsets_partitions = offsets_partitions
         self._node_id = node_id
         self._tally = tally
@@ -106,13 +117,19 @@ class TaskHost:
             self._paused = pauses.flow
             self._bring_lasting()
 
+    def regroup(self) -> None:
+        """The lists of groups may have changed. What changed together is in the topic together, and counts together."""
+        if self._regrouping is None:
+            self._regrouping = asyncio.get_running_loop().call_soon(self._regroup)
+
     def restart(self, task: TaskId) -> bool:
-        """Begin a task anew. False when it does not run here."""
+        """Begin a task anew, of checkpoint tasks all that run here. False when it does not run here."""
         if task.kind is TaskKind.SOURCE:
             return self._slots is not None and self._slots.restart(task.number)
-        if task not in self._running:
+        run = _run_of(task)
+        if run not in self._running:
             return False
-        self._running[task].cancel()  # `_ended` begins it anew, since it is still wanted
+        self._running[run].cancel()  # `_ended` begins it anew, since it is still wanted
         return True
 
     def look_now(self) -> None:
@@ -155,20 +172,34 @@ class TaskHost:
         self._bring_lasting()
 
     def _wanted(self) -> set[TaskId]:
-        """The tasks besides slots that should be running now."""
-        wanted = {task for task in self._holdings.run if task.kind is not TaskKind.SOURCE}
+        """What should be running now besides slots."""
+        wanted = {_run_of(task) for task in self._holdings.run if task.kind is not TaskKind.SOURCE}
         return wanted - {CHECKPOINTS} if self._paused else wanted
 
     def _bring_lasting(self) -> None:
         """Start and end checkpoints and heartbeats."""
+        self._regroup()
         wanted = self._wanted()
         for task in wanted - self._running.keys() - self._failures.keys():
             self._start(task)
         for task in [one for one in self._running if one not in wanted]:
             self._running[task].cancel()
         for task in [one for one in self._holdings.drain if one.kind is not TaskKind.SOURCE]:
-            if task not in self._running:
-                self._let_go(task)
+            if _run_of(task) not in self._running or (task.kind is TaskKind.CHECKPOINT and CHECKPOINTS in wanted):
+                self._let_go(task)  # nothing runs for it, or what runs for others has heard that it went
+
+    def _regroup(self) -> None:
+        """Have the checkpoints' task know its groups."""
+        if self._regrouping is not None:
+            self._regrouping.cancel()
+            self._regrouping = None
+        known = self._groups.revision, self._checkpoint_numbers()
+        if self._checkpoint is not None and known != self._regrouped:
+            self._regrouped = known
+            self._checkpoint.take(self._groups.share(self._checkpoint_numbers()))
+
+    def _checkpoint_numbers(self) -> frozenset[int]:
+        return frozenset(task.number for task in self._holdings.run if task.kind is TaskKind.CHECKPOINT)
 
     def _start(self, task: TaskId) -> None:
         work = self._work_of(task)
@@ -182,7 +213,11 @@ class TaskHost:
         partitions, node = self._offsets_partitions, self._node_id
         if task == CHECKPOINTS and reason_for_none(self._settings) is None:
             self._checkpoint = CheckpointTask(
-                self._settings, offsets_partitions=partitions, node_id=node, tally=self._tally
+                self._settings,
+                offsets_partitions=partitions,
+                node_id=node,
+                tally=self._tally,
+                share=self._groups.share(self._checkpoint_numbers()),
             )
             return self._checkpoint.run
         if task == HEARTBEATS and self._settings.heartbeats:
@@ -247,20 +282,31 @@ class TaskHost:
         if self._slots is not None:
             yield from ((topic, str(TaskKind.SOURCE), slot) for topic, slot in self._slots.written())
         if self._checkpoint is not None and self._tally.latency_by_group:
-            yield self._settings.policy.checkpoints_topic(self._settings.flow.source), str(TaskKind.CHECKPOINT), 0
+            topic = self._settings.policy.checkpoints_topic(self._settings.flow.source)
+            yield from ((topic, str(one.kind), one.number) for one in self._served_by(CHECKPOINTS)[:1])
         if self._heartbeat is not None and self._heartbeat.emitted:
             yield self._settings.policy.heartbeats_topic(), str(TaskKind.HEARTBEAT), 0
 
     def tasks(self) -> tuple[TaskStatus, ...]:
         """The tasks of this node, those that copy first."""
-        lasting = [task.status() for task in (self._checkpoint, self._heartbeat) if task is not None]
+        lasting = []
+        if self._checkpoint is not None:
+            lasting += [self._checkpoint.status(task.number) for task in self._served_by(CHECKPOINTS)]
+        if self._heartbeat is not None:
+            lasting.append(self._heartbeat.status())
         if self._slots is None:
             given = sorted(task for task in self._holdings.run if task.kind is TaskKind.SOURCE)
             lasting += [self._shown(task, TaskState.FAILED, _NOT_ENABLED) for task in given]
-        lasting += [self._shown(task, TaskState.FAILED, error) for task, error in self._failures.items()]
-        if self._paused and CHECKPOINTS in self._holdings.run and self._checkpoint is None:
-            lasting.append(self._shown(CHECKPOINTS, TaskState.PAUSED, None))
+        for run, error in self._failures.items():
+            lasting += [self._shown(task, TaskState.FAILED, error) for task in self._served_by(run)]
+        if self._paused and self._checkpoint is None:
+            paused = [task for task in self._served_by(CHECKPOINTS) if task in self._holdings.run]
+            lasting += [self._shown(task, TaskState.PAUSED, None) for task in paused]
         return (*(self._slots.tasks() if self._slots is not None else ()), *lasting)
+
+    def _served_by(self, run: TaskId) -> list[TaskId]:
+        """The tasks of this node that ``run`` does the work of."""
+        return sorted(task for task in self._holdings.holds if _run_of(task) == run)
 
     def _shown(self, task: TaskId, state: TaskState, error: str | None) -> TaskStatus:
         kind = _KINDS[task.kind]
@@ -278,3 +324,8 @@ class TaskHost:
         if self._heartbeat is not None and self._heartbeat.trouble is not None:
             found.append(self._heartbeat.trouble)
         return found
+
+
+def _run_of(task: TaskId) -> TaskId:
+    """What runs for it."""
+    return CHECKPOINTS if task.kind is TaskKind.CHECKPOINT else task

@@ -1,6 +1,7 @@
 """The checkpoint task: where the source's consumer groups would go on in the target, written down (mm2-compat §4).
 
-Java's connector finds the groups and shares them out to tasks; here one task has them all.
+As in Java, groups are shared out to several tasks (`group_plan`); those of one node are one `CheckpointTask`, which
+keeps the offset syncs and the exact map in memory once.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from contextlib import AsyncExitStack
 from mm2.config.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
 from mm2.core.checkpoints import Checkpoints
+from mm2.core.group_lists import EVERY_GROUP, FIRST, OwnGroups
 from mm2.core.lease import TaskState
 from mm2.core.plugins import PluginError
+from mm2.core.tasks import TaskId, TaskKind
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.cluster import Cluster
 from mm2.kafka.control_producer import ControlProducer
@@ -24,21 +27,16 @@ from mm2.node.checkpoint_log import CheckpointLog
 from mm2.node.checkpoint_rounds import CheckpointRounds, about_some
 from mm2.node.checkpoint_tally import CheckpointTally
 from mm2.node.group_book import GroupBook
-from mm2.node.group_finder import GroupFinder, remote_name
+from mm2.node.group_finder import GroupFinder, looks_every_s, remote_name
 from mm2.node.group_offset_sync import GroupOffsetSync
 from mm2.node.published import GroupStatus, TaskStatus
 from mm2.node.translation import FlowTranslation
 
 log = logging.getLogger(__name__)
 
-TASK_ID = "MirrorCheckpointConnector-0"
-
 RETRY_FIRST_MS = 1_000
 RETRY_LONGEST_MS = 10_000
 """A cluster that is away is asked again after a second, then more rarely."""
-
-NEVER_S = 86_400.0 * 365
-"""refresh.groups.enabled=false: the groups of the start are all there are."""
 
 
 def reason_for_none(settings: FlowSettings) -> str | None:
@@ -54,16 +52,23 @@ def reason_for_none(settings: FlowSettings) -> str | None:
 
 
 class CheckpointTask:
-    """Runs under one leadership. Invariants: (A) no checkpoint is written before those of earlier lives were read, or
-    were found to be unreadable. (B) what goes wrong with one group is told with that group and stops no other.
-    (C) while the source is away, group offsets go on to be synced from the checkpoints there are. (D) copying does not
-    depend on it: whatever goes wrong here, ``run`` does not end.
+    """The checkpoint tasks of one node. Invariants: (A) no checkpoint of a group is written before those that earlier
+    lives and other nodes wrote were read, or were found to be unreadable: so the checkpoints of each writer follow on
+    those before. (B) what goes wrong with one group is told with that group and stops no other. (C) while the source is
+    away, group offsets go on to be synced from the checkpoints there are, also for groups of a node that died. (D)
+    copying does not depend on it: whatever goes wrong here, ``run`` does not end.
 
     ``tally`` outlives the task.
     """
 
     def __init__(
-        self, settings: FlowSettings, *, offsets_partitions: int, node_id: str, tally: CheckpointTally
+        self,
+        settings: FlowSettings,
+        *,
+        offsets_partitions: int,
+        node_id: str,
+        tally: CheckpointTally,
+        share: OwnGroups = EVERY_GROUP,
     ) -> None:
         self._settings = settings
         self._flow = settings.flow
@@ -73,9 +78,14 @@ class CheckpointTask:
         self._run = tally.begin()
         self._checkpoints = Checkpoints(flow=settings.flow, policy=settings.policy, selects=settings.topic_filter)
         self._book = GroupBook(place=lambda topic: remote_name(settings, topic), syncs=self._syncs)
-        self._finder = GroupFinder(settings, self._book)
+        self._share = share
+        self._finder = GroupFinder(settings, self._book, share)
         self._found = asyncio.Event()
         self._alarm = Alarm()
+        self._came: set[str] = set()  # groups that other nodes had, whose last checkpoints may not be known here yet
+        self._unread: str | None = None  # why they are not
+        self._readable = True
+        self._due = Alarm()
         self._translation: FlowTranslation | None = None
         self._producer: ControlProducer | None = None
         self._group_sync: GroupOffsetSync | None = None
@@ -97,7 +107,7 @@ class CheckpointTask:
         translating = self._translation.trouble if self._translation is not None else None
         syncing = self._group_sync.trouble if self._group_sync is not None else None
         written = f"write checkpoints: {waiting}" if waiting is not None else self._writing
-        return translating or self._finding or written or syncing
+        return translating or self._finding or self._unread or written or syncing
 
     @property
     def warnings(self) -> list[str]:
@@ -116,14 +126,14 @@ class CheckpointTask:
         return tuple(reason for reason in (self.trouble, exact, *self.warnings) if reason is not None)
 
     def groups(self) -> Iterable[GroupStatus]:
-        """Every consumer group of the source."""
+        """The consumer groups of the source that this node tells of."""
         return self._book
 
-    def status(self) -> TaskStatus:
-        """The task as it is shown."""
+    def status(self, number: int = FIRST) -> TaskStatus:
+        """Task ``number`` as it is shown."""
         state = TaskState.RUNNING if self.trouble is None else TaskState.WAITING
         return TaskStatus(
-            id=TASK_ID,
+            id=str(TaskId(TaskKind.CHECKPOINT, number)),
             kind="checkpoint",
             node=self._node_id,
             state=state if self._failed is None else TaskState.FAILED,
@@ -133,6 +143,18 @@ class CheckpointTask:
     def look_now(self) -> None:
         """Look for groups now, not at the end of the interval."""
         self._alarm.ring()
+
+    def take(self, share: OwnGroups) -> None:
+        """Look after these groups from now on. For others nothing more is written; a write on its way may still
+        arrive, which does no harm (`GroupPlan`)."""
+        if share != self._share:
+            came = {group for group in share.groups or () if not self._share.has(group)}
+            self._came = came | {group for group in self._came if share.has(group)}
+            self._share = share
+            self._finder.take(share)
+            self._alarm.ring()
+            if came:
+                self._due.ring()
 
     def drain(self) -> None:
         """Change nothing any more: the node is being drained."""
@@ -170,14 +192,19 @@ class CheckpointTask:
             writing = await connected(ClientRole.CHECKPOINTS)
             producer = self._producer = await stack.enter_async_context(ControlProducer(writing))
             own = CheckpointLog(
-                self._settings, self._checkpoints, producer, self._tally, offsets_partitions=self._offsets_partitions
+                self._settings,
+                self._checkpoints,
+                producer,
+                await connected(ClientRole.CHECKPOINTS_TARGET_CONSUMER),
+                self._tally,
+                offsets_partitions=self._offsets_partitions,
             )
-            loaded = await self._load(own, target, await connected(ClientRole.CHECKPOINTS_TARGET_CONSUMER))
+            self._readable = await self._load(own, target)
             translation = self._translation = FlowTranslation(
                 self._settings,
                 await connected(ClientRole.OFFSET_SYNCS_SOURCE_CONSUMER),
                 await connected(ClientRole.OFFSET_SYNCS_TARGET_CONSUMER),
-                must_read_to_end=not loaded,
+                must_read_to_end=not self._readable,
             )
             self._starting = None
             async with asyncio.TaskGroup() as group:
@@ -196,14 +223,15 @@ class CheckpointTask:
         return checkpoint.sync_group_offsets_enabled and checkpoint.sync_group_offsets_interval_seconds > 0
 
     def _to_sync(self) -> Iterable[str]:
-        """While the source has not been asked yet, those that earlier lives wrote checkpoints for."""
+        """While the source has not been asked yet, those of ours that earlier lives or other nodes wrote checkpoints
+        for."""
         if self._draining:
             return ()
-        if self._finder.chosen is not None:
-            return self._finder.chosen
-        return filter(self._finder.selects, self._checkpoints.groups)
+        if self._finder.chosen is None:
+            return filter(self._finder.selects, self._checkpoints.groups)
+        return {*self._finder.chosen, *filter(self._finder.selects, self._came)}
 
-    async def _load(self, own: CheckpointLog, target: Cluster, reader: Cluster) -> bool:
+    async def _load(self, own: CheckpointLog, target: Cluster) -> bool:
         """Create the checkpoints topic and read it. False when it will not be read, whatever we wait for."""
         backoff = Backoff(RETRY_FIRST_MS, RETRY_LONGEST_MS)
         ensured = False
@@ -213,7 +241,7 @@ class CheckpointTask:
                 if not ensured:
                     await own.ensure(target)
                     ensured = True
-                await own.load(reader)
+                await own.load()
             except ClusterError as error:
                 if ensured and not error.retriable:
                     log.warning(
@@ -236,9 +264,7 @@ class CheckpointTask:
     # -- groups
 
     async def _keep_finding(self, source: Cluster) -> None:
-        checkpoint = self._settings.checkpoint
-        interval = float(checkpoint.refresh_groups_interval_seconds)
-        again = interval if checkpoint.refresh_groups_enabled and interval > 0 else NEVER_S
+        again = looks_every_s(self._settings)
         backoff = Backoff(RETRY_FIRST_MS, RETRY_LONGEST_MS)
         while True:
             try:
@@ -250,6 +276,8 @@ class CheckpointTask:
                 self._finding = None
                 self._tally.keep(frozenset(self._finder.chosen or ()))
                 self._found.set()
+                if self._came:
+                    self._due.ring()  # they have waited long enough
                 backoff.reset()
                 await self._alarm.sleep(again)
 
@@ -268,13 +296,14 @@ class CheckpointTask:
             translate=translation.translate,
             latest=translation.latest,
             write=own.write,
+            ours=self._is_ours,
         )
         await translation.ready.wait()
         await self._found.wait()
         while True:
             try:
                 if not self._draining:
-                    await rounds.round(list(self._finder.chosen or ()))
+                    await rounds.round(await self._known(own))
             except ClusterError as error:
                 self._writing = self._warn(self._writing, f"{rounds.doing}: {error}")
                 pause = min(interval, backoff.next())
@@ -283,4 +312,22 @@ class CheckpointTask:
                 backoff.reset()
                 pause = interval
             self._tally.skipped(self._run, {**translation.skipped, own.topic.name: own.skipped.count})
-            await asyncio.sleep(pause)
+            await self._due.sleep(pause)
+
+    def _is_ours(self, group: str) -> bool:
+        return self._share.has(group)
+
+    async def _known(self, own: CheckpointLog) -> list[str]:
+        """The groups to look at now. Of those that came it is read first what another node wrote for them: at once, and
+        again when the source was asked for them, by when the other node has heard that they went."""
+        chosen, looked, came = list(self._finder.chosen or ()), self._finder.current, set(self._came)
+        if came and self._readable:
+            try:
+                await own.load()
+            except ClusterError as error:
+                self._unread = self._warn(self._unread, f"read checkpoints of groups that came: {error}")
+                return [group for group in chosen if group not in self._came]
+        self._unread = None
+        if looked:
+            self._came -= came
+        return chosen

@@ -1,4 +1,4 @@
-"""Letters are the invariants of `SlotBook`."""
+"""Letters are the invariants of `Arrivals`."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ def test_what_is_written() -> None:
             '"ids":{"orders":["00000000-0000-0000-0000-000000000001",null]}}'.encode(),
         )
     ]
-    assert decode_slot(*encode_slot(record)[0]).record == record
+    assert decode_slot(*encode_slot(record)[0]).content == (SOME, ids)
 
 
 def test_the_order_of_keys_and_further_keys_do_not_matter() -> None:
     value = b'{"new":1,"partitions":{"t":[1]},"parts":1,"version":0,"part":0,"epoch":1}'
-    assert decode_slot(b"mm2-slots-0", value).record == slot(1)
+    part = decode_slot(b"mm2-slots-0", value)
+    assert (part.number, part.age, part.content) == (0, (1, 0), (slot(1).partitions, {}))
 
 
 def test_no_key_of_ours_is_one_java_knows() -> None:

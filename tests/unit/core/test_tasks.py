@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.tasks import TaskId, TaskKind, share_groups
+from mm2.core.tasks import TaskId, TaskKind
 
 
 def test_tasks_have_java_s_names() -> None:
@@ -16,18 +16,3 @@ def test_tasks_have_java_s_names() -> None:
 def test_what_is_no_task(text: str) -> None:
     with pytest.raises(ValueError, match="is n"):
         TaskId.parse(text)
-
-
-def test_groups_are_shared_out_in_contiguous_parts_the_first_ones_longer() -> None:
-    groups = [f"g{number}" for number in range(7)]
-    assert share_groups(reversed(groups), tasks_max=3) == (("g0", "g1", "g2"), ("g3", "g4"), ("g5", "g6"))
-
-
-def test_never_more_tasks_than_groups() -> None:
-    assert share_groups(["b", "a", "b"], tasks_max=5) == (("a",), ("b",))
-    assert share_groups([], tasks_max=5) == ()
-
-
-def test_without_a_task_no_group_is_translated() -> None:
-    with pytest.raises(ValueError, match=r"tasks\.max is 0"):
-        share_groups(["a"], tasks_max=0)

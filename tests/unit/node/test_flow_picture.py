@@ -53,7 +53,13 @@ def picture(directory: Path, members: dict[str, MemberInfo], *, leads: bool = Fa
         settings, generation=3, source=cluster, target=cluster, configs=configs, reports={}, changed=lambda: None
     )
     host = TaskHost(
-        settings, slots=None, offsets_partitions=1, node_id="one", tally=CheckpointTally(), changed=lambda: None
+        settings,
+        slots=None,
+        groups=configs.groups,
+        offsets_partitions=1,
+        node_id="one",
+        tally=CheckpointTally(),
+        changed=lambda: None,
     )
     return FlowPicture(
         settings=settings,

@@ -237,3 +237,11 @@ def test_it_may_be_read_while_it_changes() -> None:
         names.append(status.group)
         found.keep({})
     assert len(names) == 10
+
+
+def test_groups_that_went_to_another_node_are_forgotten() -> None:
+    found = book()
+    found.keep({"g": "Stable", "h": "Empty"})
+    found.only(lambda group: group == "h")
+    found.failed("g", "a round that was on its way")
+    assert [status.group for status in found] == ["h"]
