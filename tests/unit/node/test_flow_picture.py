@@ -129,8 +129,8 @@ def test_a_task_that_two_hold_or_nobody_is_counted(tmp_path: Path) -> None:
         (
             {"m-1": info("one", terms="1-aaaa"), "m-2": info("two", terms="1-bbbb")},
             [
-                "one has another configuration for A->B than two, which leads: the files are not the same. What two says"
-                " counts until another node leads"
+                "one has another configuration for A->B than two, which leads: the files are not the same. What two"
+                " says counts until another node leads"
             ],
         ),
         ({"m-1": info("one", terms="1-aaaa"), "m-2": info("two", terms="2-bbbb")}, []),
