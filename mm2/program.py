@@ -18,9 +18,11 @@ from fastapi import FastAPI
 from mm2.cli.log_lines import banner, flow_lines
 from mm2.cli.logs import set_up
 from mm2.config.flow_clients import ClientRole
-from mm2.config.load import load
 from mm2.config.settings import NodeSettings
+from mm2.config.sources import Taken, take
 from mm2.core.lease import LeasePlace, TaskState
+from mm2.node.file_follower import FileFollower, file_status
+from mm2.node.file_watch import FileWatch
 from mm2.node.node_identity import NodeIdentity
 from mm2.node.published import NodeStatus
 from mm2.node.supervisor import Node
@@ -42,16 +44,17 @@ FLOW_LINE_EVERY_S = 60.0
 
 def run(file: Path, clusters: tuple[str, ...]) -> int:
     """Run the node of ``file``; returns the exit code. Problems of the file go to standard error."""
-    loaded = load(file, clusters)
-    for problem in loaded.problems:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # whoever asks for a reload this early gets what he wants
+    taken = take(file, clusters)
+    for problem in taken.problems:
         print(problem, file=sys.stderr)  # noqa: T201 problems are for the person at the terminal, not for the log
-    if loaded.settings is None:
+    if taken.reading is None:
         return MISTAKE
-    own = loaded.settings.own
-    set_up(level=own.log_level, log_format=own.log_format, secrets=_secrets(loaded.settings))
+    settings = taken.reading.settings
+    set_up(level=settings.own.log_level, log_format=settings.own.log_format, secrets=_secrets(settings))
     gc.collect()
     gc.freeze()  # all that was imported: looking through it again and again stops the event loop for 50 ms each time
-    return asyncio.run(_Program(loaded.settings).run())
+    return asyncio.run(_Program(taken, settings).run())
 
 
 def _secrets(settings: NodeSettings) -> set[str]:
@@ -60,6 +63,8 @@ def _secrets(settings: NodeSettings) -> set[str]:
     if (peers := settings.listening.peers) is not None:  # the same as the listeners' own, where those are https
         found |= {peers.key_password, peers.key_pem}
     for flow in settings.flows:
+        if flow.zookeeper is not None and flow.zookeeper.auth is not None:
+            found.add(flow.zookeeper.auth.password)
         for role in ClientRole:
             client = flow.clients.of(role)
             found |= {client.sasl.password if client.sasl else None, client.tls.key_password, client.tls.key_pem}
@@ -69,10 +74,15 @@ def _secrets(settings: NodeSettings) -> set[str]:
 class _Program:
     """One life of the process."""
 
-    def __init__(self, settings: NodeSettings) -> None:
+    def __init__(self, taken: Taken, settings: NodeSettings) -> None:
         self._settings = settings
+        self._watch = FileWatch(taken)
+        self._log_level = settings.own.log_level
+        self._secrets = _secrets(settings)
         self._identity = NodeIdentity(node_id=node_id(settings), version=version("mm2"))
-        self._node = Node(settings, self._identity)
+        self._identity.reads(self._watch.reading)
+        self._node = Node(settings, self._identity, file_status(self._watch))
+        self._follower = FileFollower(self._watch, self._node, self._identity, self._take_over)
         self._signalled = asyncio.Event()
         leases = FastAPI(openapi_url=None)
         leases.include_router(engine_router(self._node.desk))
@@ -93,7 +103,10 @@ class _Program:
             await self._close()
             return MISTAKE
         self._background.append(asyncio.create_task(self._speak(), name="log lines"))
+        following = asyncio.create_task(self._follower.run(), name="file")
         await self._signalled.wait()
+        following.cancel()
+        await asyncio.wait([following])
         return await self._drain()
 
     async def _drain(self) -> int:
@@ -125,6 +138,16 @@ class _Program:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signal, number)
+        loop.add_signal_handler(signal.SIGHUP, self._watch.ask)
+
+    def _take_over(self, settings: NodeSettings) -> None:
+        """What of a new file is the program's own: how much is logged, and what must never show there. Passwords of
+        before are hidden still, as connections with them may have something to say."""
+        self._settings = settings
+        level, secrets = settings.own.log_level, self._secrets | _secrets(settings)
+        if (level, secrets) != (self._log_level, self._secrets):
+            self._log_level, self._secrets = level, secrets
+            set_up(level=level, log_format=self._settings.own.log_format, secrets=secrets)
 
     def _signal(self, number: int) -> None:
         if not self._signalled.is_set():

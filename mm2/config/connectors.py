@@ -228,7 +228,7 @@ class SourceSettings(ConnectorSettings):
         "offset.lag.max",
         100,
         "Records of a partition after which an offset sync is due; 0 writes one for each record.",
-        reach=Reach.RUNNING,
+        reach=Reach.FLOW,
     )
     emit_offset_syncs_enabled: Boolean = key(
         "emit.offset-syncs.enabled",

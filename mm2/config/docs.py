@@ -97,11 +97,17 @@ wrong. Otherwise the differences are shown, and each reaches as deep as its key 
 | flow | the flow drains and starts again, the others go on. A client's key only where a client is really told something else; a PEM file with other contents counts too |
 | node | in force when the node is started again, and shown until then |
 
-A flow that is new starts, one that is gone drains and ends. Code of classes of your own is not loaded again: restart the
-node for that.
+A flow that is new starts, one that is gone drains and ends; Spark comes with the first flow that copies, and stays. A flow
+that starts again, or ends, offers its tasks to the other nodes first and drains what they do not take, all within
+`task.shutdown.graceful.timeout.ms`; it goes on from what is stored. Code of classes of your own is not loaded again, and
+what `${env:…}` gave stays as it was: restart the node for that.
 
 Nodes of one flow should read the same out of their files; what the leader's file says counts. Where they do not, that is
-shown, for all keys of connectors, groups, storage topics and clients but those marked *own to each node*.
+shown, for all keys of connectors, groups, storage topics and clients but those marked *own to each node*: the leader
+writes what its file says, without secrets, to `mm2-configs.A.internal` under the key `mm2-terms`, and a node that reads
+something else out of its own names the keys in `/flows`.
+
+How to go about a change: [operations](operations.md#change-the-file-of-running-nodes).
 """  # noqa: E501 a table's row is one line
 
 

@@ -22,6 +22,9 @@ from mm2.config.problems import Problem
 
 _LOCATIONS = ("ssl.truststore.location", "ssl.keystore.location")
 
+DIGITS = 16
+"""Of a file's digest: enough to tell files apart, and it fits into a line."""
+
 Signature = Mapping[Path, str]
 """What stands in each file, in one word."""
 
@@ -36,6 +39,11 @@ class Taken:
     reading: Reading | None
     problems: tuple[Problem, ...]
     signature: Signature
+
+    @property
+    def digest(self) -> str:
+        """The contents of the file itself in one word, as ``sha256sum`` tells them, cut short."""
+        return self.signature[self.path][:DIGITS]
 
 
 def take(path: Path, clusters: Sequence[str] = (), also: Iterable[Path] = ()) -> Taken:

@@ -88,7 +88,7 @@ class WorkerSettings(KeyModel):
         "config.storage.replication.factor", 3, "Replicas of that topic, which has one partition.", reach=Reach.RUNNING
     )
     offset_flush_interval_ms: Annotated[Long, at_least(1)] = key(
-        "offset.flush.interval.ms", 5_000, "How often source offsets are stored. Java: 60000.", reach=Reach.RUNNING
+        "offset.flush.interval.ms", 5_000, "How often source offsets are stored. Java: 60000.", reach=Reach.FLOW
     )
     task_shutdown_graceful_timeout_ms: Annotated[Long, at_least(0)] = key(
         "task.shutdown.graceful.timeout.ms",

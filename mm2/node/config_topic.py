@@ -1,5 +1,5 @@
-"""What a flow's leader keeps in ``mm2-configs.<source>.internal`` for all its nodes: slots, lists of groups, session
-key, pauses."""
+"""What a flow's leader keeps in ``mm2-configs.<source>.internal`` for all its nodes: lists of slots and groups, session
+key, pauses, what its file says."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from mm2.config.settings import FlowSettings
-from mm2.core import command_records, group_lists, pauses, session_keys, slot_records
+from mm2.core import command_records, flow_terms, group_lists, pauses, session_keys, slot_records
 from mm2.core.client_settings import IsolationLevel
 from mm2.core.commands import Refresh, RestartTask
+from mm2.core.flow_terms import FlowTerms
 from mm2.core.formats import FormatError
 from mm2.core.group_lists import GroupListBook
 from mm2.core.pauses import NO_PAUSES, Pauses
@@ -45,6 +46,7 @@ class ConfigTopic:
         self.groups = GroupListBook()
         self.session_key: SessionKey | None = None
         self.pauses: Pauses = NO_PAUSES
+        self.terms: FlowTerms | None = None
         self.skipped = SkippedRecords(settings.flow, self.topic)
         self._on_change = on_change
         self._on_command = on_command
@@ -88,6 +90,9 @@ class ConfigTopic:
         if record.key == pauses.KEY:
             paused, self.pauses = self.pauses, pauses.decode_pauses(record.value)
             return self.pauses != paused
+        if record.key == flow_terms.KEY:
+            said, self.terms = self.terms, flow_terms.decode_terms(record.value)
+            return self.terms != said
         if record.key == command_records.KEY:
             command = command_records.decode_command(record.value)
             if self._following:

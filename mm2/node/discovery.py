@@ -31,8 +31,14 @@ class TopicDiscovery:
     the last good round found."""
 
     def __init__(
-        self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin, chosen: ReplicationFilter
+        self,
+        settings: FlowSettings,
+        source: ClusterAdmin,
+        target: ClusterAdmin,
+        chosen: ReplicationFilter,
+        shown: Discovery | None = None,
     ) -> None:
+        """``shown``: what to show until the first round is over."""
         self._settings = settings
         self._flow = settings.flow
         self._source = source
@@ -40,8 +46,8 @@ class TopicDiscovery:
         self._remote_topics = RemoteTopics(settings, source.cluster, target, chosen)
         self._found = asyncio.Event()
         self._alarm = Alarm()
-        self.latest: Discovery | None = None
-        self.trouble: str | None = "looking for topics"
+        self.latest = shown
+        self.trouble: str | None = "looking for topics" if shown is None else None
 
     async def wait(self) -> Discovery:
         """The latest, once there is one. The node's life is the only deadline: ``trouble`` says what it waits for."""
@@ -54,7 +60,7 @@ class TopicDiscovery:
         backoff = Backoff(1_000, 10_000)  # a round costs both clusters a full metadata answer
         await self._ensure_offset_syncs(backoff)
         while True:
-            first = self.latest is None
+            first = not self._found.is_set()
             try:
                 discovery = await self.look()
             except (ClusterError, PluginError) as error:
@@ -113,7 +119,8 @@ class TopicDiscovery:
 
     def _tell(self, discovery: Discovery) -> None:
         """What is new in it: topics that are gone, and topics in trouble."""
-        before = {topic.topic: topic for topic in self.latest.topics} if self.latest else {}
+        known = self.latest if self._found.is_set() else None  # what was only shown was chosen by other rules
+        before = {topic.topic: topic for topic in known.topics} if known is not None else {}
         for name in sorted(before.keys() - {topic.topic for topic in discovery.topics}):
             log.info("%s: topic %s is gone from the source; its remote topic stays", self._flow, name)
         for topic in discovery.topics:

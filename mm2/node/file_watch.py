@@ -120,16 +120,18 @@ class Unrest:
 
 
 class FileWatch:
-    """Watches the file that ``first`` was taken from, and all that it takes something from."""
+    """Watches the file that ``first`` was taken from, and all that it takes something from. ``reading`` and ``digest``
+    are of the last good one, ``began`` of the first."""
 
     def __init__(self, first: Taken, clock: Clock | None = None) -> None:
         """``first``: what the node began with, a good file."""
         assert first.reading is not None, "a node does not begin with a broken file"
-        self._path = first.path
+        self.path = first.path
         self._clusters = first.clusters
         self._clock: Clock = clock or LoopClock()
-        self._began = first.reading
+        self.began = first.reading
         self.reading = first.reading
+        self.digest = first.digest
         self._signature = first.signature
         self._unrest = Unrest(first.signature)
         self._told: tuple[Problem, ...] = ()
@@ -161,16 +163,16 @@ class FileWatch:
         try:
             taken, event = await asyncio.to_thread(self._look)
         except Exception:
-            log.exception("unexpected error while %s was read again", self._path)
+            log.exception("unexpected error while %s was read again", self.path)
             signature = await asyncio.to_thread(sign, self._signature)
             taken = Taken(
-                path=self._path, clusters=self._clusters, reading=None, problems=self._unforeseen(), signature=signature
+                path=self.path, clusters=self._clusters, reading=None, problems=self._unforeseen(), signature=signature
             )
             event = Broken(problems=taken.problems)
         self._signature = taken.signature
         self._unrest.handled(taken.signature)
         if taken.reading is not None:
-            self._told, self.reading = (), taken.reading
+            self._told, self.reading, self.digest = (), taken.reading, taken.digest
             return event
         errors = tuple(problem for problem in taken.problems if not problem.is_warning)
         again, self._told = errors == self._told, errors
@@ -178,11 +180,11 @@ class FileWatch:
 
     def _look(self) -> tuple[Taken, Event]:
         """Read and compare. Runs in a thread and changes nothing here."""
-        taken = take(self._path, self._clusters, self._signature)
+        taken = take(self.path, self._clusters, self._signature)
         if taken.reading is None:
             return taken, Broken(problems=taken.problems)
         diff = compare(self.reading, taken.reading)
-        pending = tuple(change for change in of_nodes(self._began, taken.reading) if change.reach is Reach.NODE)
+        pending = tuple(change for change in of_nodes(self.began, taken.reading) if change.reach is Reach.NODE)
         if diff.says_the_same:
             return taken, Unchanged(reading=taken.reading, pending=pending, repaired=bool(self._told))
         warnings = tuple(problem for problem in taken.problems if problem.is_warning)
@@ -190,4 +192,4 @@ class FileWatch:
 
     def _unforeseen(self) -> tuple[Problem, ...]:
         text = "cannot be taken over: an unexpected error, see the log."
-        return (Problem(file=str(self._path), line=None, key=None, value=None, text=text, is_warning=False),)
+        return (Problem(file=str(self.path), line=None, key=None, value=None, text=text, is_warning=False),)

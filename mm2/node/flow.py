@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping
 
@@ -27,6 +28,10 @@ from mm2.node.published import FlowStatus, TaskStatus, TopicStatus
 from mm2.node.tasks.checkpoint import reason_for_none
 
 log = logging.getLogger(__name__)
+
+LEAVING_SHARE = 0.7
+"""Of the time to drain: for handing tasks to other nodes, one after the other. What they do not take in time is drained
+in the rest."""
 
 RETRY_FIRST_MS = 1_000
 RETRY_LONGEST_MS = 10_000
@@ -70,6 +75,8 @@ class FlowRunner:
         life = FlowLife(self.settings, self._identity, self._desk, self._memory, leaving=self._leaving)
         async with life.connected():
             self._life, self._trouble, self._broken = life, None, False
+            if life.settings is not self.settings:
+                life.take_over(self.settings)
             try:
                 await life.run()
             finally:
@@ -81,6 +88,40 @@ class FlowRunner:
         if sentence != self._trouble:
             log.warning("%s: %s", self.settings.flow, sentence)
         self._trouble, self._broken = sentence, broken
+
+    # -- another file
+
+    def take_over(self, settings: FlowSettings) -> None:
+        """Go on with other settings, of which none reaches deeper than `Reach.RUNNING`."""
+        self.settings = settings
+        if self._life is not None:
+            self._life.take_over(settings)
+
+    def say_terms(self) -> None:
+        """Tell the other nodes what this node's file says now."""
+        if self._life is not None:
+            self._life.say_terms()
+
+    async def wind_up(self, why: str) -> None:
+        """Before `run` is cancelled: give all tasks to other nodes, drain and store what is left. ``why`` is shown
+        meanwhile. Takes task.shutdown.graceful.timeout.ms at most."""
+        within = self.settings.worker.task_shutdown_graceful_timeout_ms / 1000
+        began = asyncio.get_running_loop().time()
+        self._trouble = why
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within * LEAVING_SHARE):
+                await self.leave()
+        if (life := self._life) is None:
+            return
+        left = within - (asyncio.get_running_loop().time() - began)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(left):
+                await life.let_go()
+
+    def anew(self, settings: FlowSettings) -> None:
+        """After `wind_up`, and after `run` was cancelled: it may be run again, on these settings."""
+        self.settings = settings
+        self._leaving = self._broken = False
 
     # -- the end
 
@@ -170,6 +211,7 @@ class FlowRunner:
             host=life.host,
             leading=life.leadership,
             progress=self._memory.progress,
+            terms=self._identity.terms.get(self.settings.flow),
         )
 
     def _skipped(self) -> Mapping[str, int]:

@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from mm2.config.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
 from mm2.core.commands import Refresh, RestartTask
+from mm2.core.flow_terms import FlowTerms
 from mm2.core.placement import Member, Placement
 from mm2.core.placement_round import place
 from mm2.core.plugins import PluginError
@@ -68,10 +69,17 @@ class FlowLife:
         self._target: Cluster | None = None
         self._offered = 0
         self._review = Alarm()
+        self._otherwise = asyncio.Event()
+        self._ending = False
         self.membership: Membership | None = None
         self.leadership: Leadership | None = None
         self.trouble: str | None = None
         self.unread: str | None = None
+
+    @property
+    def settings(self) -> FlowSettings:
+        """What it lives by now."""
+        return self._settings
 
     @property
     def joined(self) -> Joined | None:
@@ -148,6 +156,26 @@ class FlowLife:
             group.create_task(self._keep_reviewing(), name=f"{self._flow} review")
             await self._follow()
 
+    # -- other settings
+
+    def take_over(self, settings: FlowSettings) -> None:
+        """Live by other settings from now on, of which none reaches deeper than `Reach.RUNNING`: records go on being
+        copied, the node stays a member, and who leads begins anew under the same generation."""
+        self._settings = settings
+        self.host.take_over(settings)
+        self._keeper.take_over(settings)
+        self._otherwise.set()
+        self.say_terms()
+        self._review.ring()
+
+    def say_terms(self) -> None:
+        """Tell the other nodes what this node's file says, if that is news."""
+        self._tell()
+        if self.leadership is not None:
+            self.leadership.say_terms()
+
+    # -- membership
+
     async def _follow(self) -> None:
         """Do what each round says, and lead while it says so."""
         assert self._election is not None
@@ -191,7 +219,8 @@ class FlowLife:
             log.warning("%s: the leader's answer is no placement: does it run another version?", self._flow)
             return
         self._memory.placement = placement
-        self.host.take(placement, joined.member_id)
+        if not self._ending:
+            self.host.take(placement, joined.member_id)
         if self.leadership is not None:
             self.leadership.placed(placement)
         if len(joined.members) > 1:
@@ -215,6 +244,14 @@ class FlowLife:
             while self.host.holds and self._others_offer():
                 await self._desk.changed(REVIEW_EVERY_S)
 
+    async def let_go(self) -> None:
+        """Drain what still runs here, whatever the leader says, and return when it is stored. The caller bounds the
+        wait."""
+        self._ending = True
+        self.host.lost()
+        while self.host.holds:
+            await self._desk.changed(REVIEW_EVERY_S)
+
     def _others_offer(self) -> bool:
         """Whether another node could take over."""
         joined = self.joined
@@ -236,9 +273,12 @@ class FlowLife:
             capacity=self._offered if not self._leaving else 0,
             tasks=tuple(sorted(str(task) for task in self.host.holds)),
             epoch=self.host.epoch,
-            terms=self._identity.terms.get(self._flow, ""),
+            terms=said.digest if (said := self._terms()) is not None else "",
             version=self._identity.version,
         )
+
+    def _terms(self) -> FlowTerms | None:
+        return self._identity.terms.get(self._flow)
 
     def _tell(self) -> None:
         """A task was let go, or this node offers more or less than before: the leader waits to hear of it."""
@@ -283,7 +323,9 @@ class FlowLife:
         assert self._source is not None
         assert self._target is not None
         backoff = Backoff(RETRY_FIRST_MS, RETRY_LONGEST_MS)
+        before: Leadership | None = None
         while isinstance(joined := election.membership, Joined) and joined.is_leader:
+            self._otherwise.clear()
             leadership = self.leadership = Leadership(
                 self._settings,
                 generation=joined.generation,
@@ -291,11 +333,18 @@ class FlowLife:
                 target=self._target,
                 configs=self.configs,
                 reports=self.statuses.reports,
+                terms=self._terms,
                 changed=self._review.ring,
+                before=before,
             )
             leadership.placed(self._memory.placement)
+            before = None
             try:
-                await leadership.run(on_ready=self._well)
+                async with asyncio.TaskGroup() as term:
+                    term.create_task(leadership.run(on_ready=self._well), name=f"{self._flow} leadership")
+                    term.create_task(self._until_otherwise(), name=f"{self._flow} other settings")
+            except* _SettingsChanged:
+                before = leadership
             except* (ClusterError, PluginError) as group:
                 sentence = f"lead the flow: {first_error(group)}"
                 if sentence != self.trouble:
@@ -305,8 +354,14 @@ class FlowLife:
                 log.exception("%s: unexpected error, leading begins again", self._flow)
                 self.trouble = "lead the flow: an unexpected error, see the log"
             finally:
-                self.leadership = None
-            await asyncio.sleep(backoff.next())  # Fenced too: if another leads, the election is about to say so
+                self.leadership = before
+            if before is None:
+                await asyncio.sleep(backoff.next())  # Fenced too: if another leads, the election is about to say so
+        self.leadership = None
+
+    async def _until_otherwise(self) -> None:
+        await self._otherwise.wait()
+        raise _SettingsChanged
 
     def _well(self) -> None:
         """Leading has begun."""
@@ -385,6 +440,10 @@ class FlowLife:
                 if name in {str(task) for task in self.host.holds}:
                     log.info("%s: an operator asked for %s to begin anew", self._flow, name)
                     self.host.restart(TaskId.parse(name))
+
+
+class _SettingsChanged(Exception):
+    """Leading begins anew at once."""
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from mm2.config.agreement import differ
+from mm2.config.agreement import differ, differing
+from mm2.config.change_lines import disagreement
 from mm2.config.settings import FlowSettings
 from mm2.core.coverage import Coverage, coverage
+from mm2.core.flow_terms import FlowTerms
 from mm2.core.lease import TaskState
 from mm2.core.names import TopicPartition
 from mm2.core.placement import Placement
@@ -27,7 +29,7 @@ from mm2.node.task_host import TaskHost
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowPicture:
     """The parts of a flow that is a member of its group: ``host`` runs its tasks here, ``leading`` is there where this
-    node leads."""
+    node leads. ``terms``: what this node's file says of the flow."""
 
     settings: FlowSettings
     node_id: str
@@ -38,6 +40,7 @@ class FlowPicture:
     host: TaskHost
     leading: Leadership | None
     progress: FlowProgress
+    terms: FlowTerms | None
 
     def members(self) -> tuple[MemberStatus, ...]:
         """The nodes of the flow, as of the last round."""
@@ -144,15 +147,24 @@ class FlowPicture:
         ] + self._differing()
 
     def _differing(self) -> list[str]:
-        members: Mapping[str, MemberInfo] = self.joined.members
-        mine = members.get(self.joined.member_id)
-        leader = members.get(self.joined.leader_id)
-        if mine is None or leader is None or not (mine.terms and leader.terms) or not differ(mine.terms, leader.terms):
+        """Files that say something else than the leader's. Of others than this node it is known what they said in the
+        last round, and not which keys it is."""
+        leader = self.joined.members.get(self.joined.leader_id)
+        if self.terms is None or leader is None:
             return []
-        return [
-            f"this node's file says something else of the flow than that of node {leader.node_id}, which leads: the"
-            f" leader's file decides what is replicated"
-        ]
+        flow, mine = self.settings.flow, self.terms.digest
+        if self.joined.is_leader:
+            others = [info.node_id for info in self.joined.members.values() if info.terms and differ(mine, info.terms)]
+            return [disagreement(flow, leader=self.node_id, others=others)] if others else []
+        published = self.configs.terms
+        if published is not None and published.node == leader.node_id:
+            if not differ(mine, published.digest):
+                return []
+            keys = differing(self.terms.terms, published.terms)
+            return [disagreement(flow, leader=leader.node_id, others=(self.node_id,), keys=keys)]
+        if not leader.terms or not differ(mine, leader.terms):
+            return []
+        return [disagreement(flow, leader=leader.node_id, others=(self.node_id,))]
 
 
 def held_tasks(info: MemberInfo) -> frozenset[TaskId]:

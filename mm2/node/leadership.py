@@ -1,5 +1,6 @@
 """What a node does for a whole flow while it leads it: discovery, topic syncs, lists of slots and groups, pauses, the
-session key. Everything that the other nodes have to know goes into ``mm2-configs.<source>.internal``."""
+session key, what its file says. Everything that the other nodes have to know goes into
+``mm2-configs.<source>.internal``."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from mm2.config.settings import FlowSettings
-from mm2.core import pauses
+from mm2.core import flow_terms, pauses
 from mm2.core.assignment import WEIGHT, spread
+from mm2.core.flow_terms import FlowTerms, encode_terms
 from mm2.core.names import TopicPartition
 from mm2.core.partition_load import weights_of
 from mm2.core.pauses import Pauses, encode_pauses
@@ -63,15 +65,19 @@ class Leadership:
         target: Cluster,
         configs: ConfigTopic,
         reports: Mapping[int, SlotReport],
+        terms: Callable[[], FlowTerms | None],
         changed: Callable[[], None],
+        before: Leadership | None = None,
     ) -> None:
-        """``reports``: those about slots that were read so far; later ones come by `heard`. ``changed`` is called when
-        tasks came, went or changed their weight: another round may be due."""
+        """``reports``: those about slots that were read so far; later ones come by `heard`. ``terms``: what this
+        node's file says. ``changed`` is called when tasks came, went or changed their weight: another round may be due.
+        ``before``: this node's own, under other settings; its topics are shown until ours are known."""
         self._flow = settings.flow
         self._settings = settings
         self._generation = generation
         self._target = target
         self._configs = configs
+        self._terms = terms
         self._changed = changed
         chosen = ReplicationFilter(
             flow=settings.flow,
@@ -80,7 +86,8 @@ class Leadership:
             replicate_heartbeats=settings.source.heartbeats_replication_enabled,
         )
         admin: ClusterAdmin = settings.admin_class(target)
-        self._discovery = TopicDiscovery(settings, settings.admin_class(source), admin, chosen)
+        shown: Discovery | None = before._discovery.latest if before is not None else None
+        self._discovery: TopicDiscovery = TopicDiscovery(settings, settings.admin_class(source), admin, chosen, shown)
         self._syncs = TopicSyncs(settings, source, admin, self._discovery, chosen)
         self._reports = reports
         transactional_id = f"connect-cluster-{settings.worker.group_id}"  # Java's
@@ -109,6 +116,7 @@ class Leadership:
         self._plan.owned(self._owners)
         for report in self._reports.values():
             self.heard(report)
+        self.say_terms()
         on_ready()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep_session_key(), name=f"{self._flow} session key")
@@ -178,13 +186,14 @@ class Leadership:
             await self._due.wait()
             self._due.clear()
             self._unwritten += plan.due()
-            while self._unwritten:
+            while self._unwritten or self._unsaid():
                 try:
                     await self._put([pair for record in self._unwritten for pair in encode_slot(record)])
+                    await self._put(self._unsaid())
                 except ClusterError as error:
                     if not error.retriable:
                         raise
-                    self._publishing = self._warn(self._publishing, f"publish the lists of slots: {error}")
+                    self._publishing = self._warn(self._publishing, f"publish what other nodes have to know: {error}")
                     await asyncio.sleep(backoff.next())
                     continue
                 backoff.reset()
@@ -195,6 +204,14 @@ class Leadership:
                 self._changed()
 
     # -- what else is published
+
+    def say_terms(self) -> None:
+        """Publish what this node's file says, if that is news."""
+        self._due.set()
+
+    def _unsaid(self) -> list[tuple[bytes, bytes]]:
+        mine = self._terms()
+        return [] if mine is None or mine == self._configs.terms else [(flow_terms.KEY, encode_terms(mine))]
 
     async def pause(self, paused: Pauses) -> None:
         """Have every node stop copying what is ``paused``, and nothing else. Raises ClusterError."""

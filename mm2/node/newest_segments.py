@@ -74,6 +74,10 @@ class NewestSegments:
         """What was read by the last `refresh`."""
         return self._newest.get(partition)
 
+    def take_over(self, settings: FlowSettings) -> None:
+        """Go on with other settings."""
+        self._settings = settings
+
     async def refresh(self) -> None:
         """Read what was written since the last time. The first time no lane waits yet."""
         async with self._reading:

@@ -184,6 +184,20 @@ class FlowStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileStatus:
+    """The node's configuration file. ``digest`` is of its contents when it was found good last, at ``loaded_at``, epoch
+    seconds. ``pending``: keys in it that are in force when the node is started again. ``problems``: why what stands
+    there now is not in force; empty while it is. ``reasons``: the same in sentences."""
+
+    path: str
+    digest: str
+    loaded_at: float
+    pending: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
     """The whole picture. ``started_at`` is epoch seconds."""
 
@@ -191,4 +205,5 @@ class NodeStatus:
     version: str
     started_at: float
     flows: tuple[FlowStatus, ...]
+    file: FileStatus
     spark_ui: str | None = None

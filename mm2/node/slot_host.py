@@ -85,6 +85,11 @@ class SlotHost:
         self._granting: str | None = None
         self._drained_by_node = False
 
+    def take_over(self, settings: FlowSettings) -> None:
+        """Go on with other settings; lanes notice nothing."""
+        self._settings = settings
+        self._leases.take_over(settings)
+
     # -- what is to run
 
     def run_slots(self, slots: Mapping[int, int], member_id: str) -> None:

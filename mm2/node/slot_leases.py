@@ -38,6 +38,13 @@ class SlotLeases:
         self._void: dict[TopicPartition, int] = {}  # void until more beginnings than these were stored
         self._found_anew: list[str] = []
 
+    def take_over(self, settings: FlowSettings) -> None:
+        """Go on with other settings. What a lease holds of them is the same: a lane does not follow it, so that all of
+        it reaches the flow (`mm2.config.reach`)."""
+        self._settings = settings
+        if self._segments is not None:
+            self._segments.take_over(settings)
+
     @property
     def warnings(self) -> list[str]:
         """What a person should know though all runs."""

@@ -47,6 +47,10 @@ class StatusKeeper:
             version=identity.version,
         )
 
+    def take_over(self, settings: FlowSettings) -> None:
+        """Go on with other settings."""
+        self._settings = settings
+
     def tell(self, host: TaskHost, generation: int) -> None:
         """The tasks of this node, and the topics they wrote to."""
         self._writer.tasks({task.id: (task.state, task.error) for task in host.tasks()}, generation)

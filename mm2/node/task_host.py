@@ -87,6 +87,16 @@ class TaskHost:
         self._closed = False
         self._failures: dict[TaskId, str] = {}
 
+    def take_over(self, settings: FlowSettings) -> None:
+        """Go on with other settings. Slots go on copying; checkpoints and heartbeats begin anew within moments."""
+        self._settings = settings
+        if self._slots is not None:
+            self._slots.take_over(settings)
+        self._failures.clear()
+        for task in self._running:
+            self.restart(task)
+        self._bring_lasting()
+
     # -- what the election says
 
     @property

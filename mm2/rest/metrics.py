@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from mm2.core.lease import TaskState
-from mm2.node.published import FlowStatus, NodeStatus
+from mm2.node.published import FileStatus, FlowStatus, NodeStatus
 from mm2.rest.own_share import own_share
 
 FLOW = ("source", "target")
@@ -42,10 +42,24 @@ class NodeCollector(Collector):
         yield GaugeMetricFamily(
             "mm2_node_start_time_seconds", "When the node started, seconds since 1970.", value=status.started_at
         )
+        yield from _file_families(status.file)
 
     def describe(self) -> Iterable[Metric]:
         """Nothing: registering must not read a state that is not there yet."""
         return ()
+
+
+def _file_families(file: FileStatus) -> Iterator[Metric]:
+    yield GaugeMetricFamily(
+        "mm2_config_last_reload_successful",
+        "1 while the node's file is in force, 0 while a broken one stands there.",
+        value=0 if file.problems else 1,
+    )
+    yield GaugeMetricFamily(
+        "mm2_config_last_reload_seconds",
+        "When the file was found good last, seconds since 1970.",
+        value=file.loaded_at,
+    )
 
 
 def _partition_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:

@@ -6,7 +6,15 @@ from dataclasses import replace
 
 from mm2.core.lease import BatchCount, Loss, TaskState
 from mm2.core.names import Flow
-from mm2.node.published import FlowStatus, MemberStatus, NodeStatus, PartitionStatus, TaskStatus, TopicStatus
+from mm2.node.published import (
+    FileStatus,
+    FlowStatus,
+    MemberStatus,
+    NodeStatus,
+    PartitionStatus,
+    TaskStatus,
+    TopicStatus,
+)
 
 A_B = Flow("A", "B")
 B_A = Flow("B", "A")
@@ -89,6 +97,7 @@ def node(*flows: FlowStatus, **changes: object) -> NodeStatus:
         version="0.1.0",
         started_at=1_700_000_000.0,
         flows=flows or (flow(), heartbeat_flow()),
+        file=FileStatus(path="mm2.properties", digest="0123456789abcdef", loaded_at=1_700_000_000.0),
         spark_ui="http://127.0.0.1:4040",
     )
     return replace(status, **changes)  # type: ignore[arg-type]

@@ -57,9 +57,8 @@ class Node:
         if listeners is None:
             self._port = reserve_port()
             listeners = f"http://{HOST}:{self._port}"
-            text += f"\nlisteners={listeners}\n"
         self.url = listeners.split(",")[0].strip()
-        self.file.write_text(text)
+        self.rewrite(text)
         self._command = (command_path("mm2"), "run", str(self.file), *arguments)
         temporary = self.directory / scratch.DATA  # what a killed node leaves goes with the test run
         temporary.mkdir()
@@ -73,6 +72,15 @@ class Node:
         if self._process is None:
             raise RuntimeError(f"{self.name} was never started")
         return self._process
+
+    def rewrite(self, properties: Mapping[str, str] | str) -> None:
+        """Another file in the place of the one there is, as editors save it. The port stays."""
+        text = properties if isinstance(properties, str) else javaproperties.dumps(properties, timestamp=False)
+        if self._port is not None:
+            text += f"\nlisteners={self.url}\n"
+        new = self.file.with_suffix(".new")
+        new.write_text(text)
+        new.rename(self.file)
 
     def start(self) -> Self:
         """Start it, without waiting for more than the process."""

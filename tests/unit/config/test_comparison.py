@@ -137,7 +137,7 @@ def test_flows_of_other_nodes_do_not_matter(tmp_path: Path) -> None:
         ("topics.exclude = x", Reach.RUNNING),
         ("groups = x", Reach.RUNNING),
         ("refresh.topics.interval.seconds = 1", Reach.RUNNING),
-        ("offset.lag.max = 1", Reach.RUNNING),
+        ("offset.lag.max = 1", Reach.FLOW),
         ("offset.storage.segment.bytes = 1000000", Reach.RUNNING),
         ("replication.policy.separator = _", Reach.FLOW),
         ("B.session.timeout.ms = 12000", Reach.FLOW),

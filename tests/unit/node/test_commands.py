@@ -39,6 +39,7 @@ async def refused(directory: Path, command: Command, pauses: Pauses) -> CommandR
         target=cluster,
         configs=configs,
         reports={},
+        terms=lambda: None,
         changed=lambda: None,
     )
     with pytest.raises(CommandRefusedError) as refusal:

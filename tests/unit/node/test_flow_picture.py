@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mm2.core.client_settings import ClientSettings
+from mm2.core.flow_terms import FlowTerms
 from mm2.core.lease import TaskState
 from mm2.core.names import TopicPartition
 from mm2.core.placement import NOBODY, Place, Placement
@@ -49,8 +50,16 @@ def picture(directory: Path, members: dict[str, MemberInfo], *, leads: bool = Fa
     for slot in (0, 1):
         partitions = frozenset({TopicPartition("t", slot)})
         configs.slots.records[slot] = SlotRecord(slot=slot, epoch=1, version=1, partitions=partitions)
+    mine = FlowTerms(node="one", digest=members["m-1"].terms, terms={"tasks.max": "2", "topics": "x"})
     leading = Leadership(
-        settings, generation=3, source=cluster, target=cluster, configs=configs, reports={}, changed=lambda: None
+        settings,
+        generation=3,
+        source=cluster,
+        target=cluster,
+        configs=configs,
+        reports={},
+        terms=lambda: mine,
+        changed=lambda: None,
     )
     host = TaskHost(
         settings,
@@ -73,6 +82,7 @@ def picture(directory: Path, members: dict[str, MemberInfo], *, leads: bool = Fa
         host=host,
         leading=leading if leads else None,
         progress=FlowProgress(),
+        terms=mine if mine.digest else None,
     )
 
 
@@ -125,8 +135,8 @@ def test_a_task_that_two_hold_or_nobody_is_counted(tmp_path: Path) -> None:
         (
             {"m-1": info("one", terms="1-aaaa"), "m-2": info("two", terms="1-bbbb")},
             [
-                "this node's file says something else of the flow than that of node two, which leads: the leader's file"
-                " decides what is replicated"
+                "one has another configuration for A->B than two, which leads: the files are not the same. What two"
+                " says counts until another node leads"
             ],
         ),
         ({"m-1": info("one", terms="1-aaaa"), "m-2": info("two", terms="2-bbbb")}, []),
@@ -141,3 +151,26 @@ def test_about_nodes(tmp_path: Path, members: dict[str, MemberInfo], expected: l
 def test_tasks_of_a_later_release_are_left_out() -> None:
     told = MemberInfo(node_id="one", url="", capacity=1, tasks=("MirrorSourceConnector-0", "MirrorOracle-1", "x"))
     assert held_tasks(told) == {SLOT}
+
+
+def test_a_node_names_the_keys_that_its_leader_published_otherwise(tmp_path: Path) -> None:
+    found = picture(tmp_path, {"m-1": info("one", terms="1-aaaa"), "m-2": info("two", terms="1-aaaa")})
+    found.configs.terms = FlowTerms(node="two", digest="1-bbbb", terms={"tasks.max": "2", "topics": "y"})
+    assert found.about_nodes() == [
+        "one has another configuration for A->B than two, which leads: the files differ in topics. What two says counts"
+        " until another node leads"
+    ]
+    found.configs.terms = FlowTerms(node="two", digest="1-aaaa", terms={})
+    assert found.about_nodes() == []
+    found.configs.terms = FlowTerms(node="three", digest="1-bbbb", terms={})  # led before
+    assert found.about_nodes() == []
+
+
+def test_a_leader_names_the_nodes_whose_files_say_something_else(tmp_path: Path) -> None:
+    members = {"m-1": info("one", terms="1-aaaa"), "m-2": info("two", terms="1-bbbb"), "m-3": info("three")}
+    assert picture(tmp_path, members, leads=True).about_nodes() == [
+        "two has another configuration for A->B than one, which leads: the files are not the same. What one says counts"
+        " until another node leads"
+    ]
+    agreed = members | {"m-2": info("two", terms="1-aaaa")}
+    assert picture(tmp_path, agreed, leads=True).about_nodes() == []
