@@ -137,7 +137,7 @@ class Placement:
                     for task, owner, node, since, home, after, until, *_ in message["places"]
                 },
             )
-        except (TypeError, KeyError, ValueError, IndexError, AttributeError):
+        except (TypeError, KeyError, ValueError, IndexError, AttributeError, OverflowError):
             return None
 
 

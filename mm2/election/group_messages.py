@@ -81,7 +81,7 @@ def decode_member_json(message: Any) -> MemberInfo | None:
             terms=str(message.get("terms", "")),
             version=str(message.get("version", "")),
         )
-    except (TypeError, KeyError, ValueError, AttributeError):
+    except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
         return None
 
 

@@ -53,6 +53,8 @@ async def _carried_out(command: Command, leadership: Leadership, configs: Config
 
 def _known(topics: tuple[str, ...], leadership: Leadership) -> None:
     """Raises CommandRefusedError for a topic the flow does not replicate: a typing error must not look like a pause."""
+    if topics and leadership.trouble is not None and not leadership.topics:
+        raise CommandRefusedError(f"it is not known yet which topics the flow replicates: {leadership.trouble}")
     known = {topic.topic for topic in leadership.topics}
     unknown = [topic for topic in topics if topic not in known]
     if unknown:

@@ -18,6 +18,7 @@ from mm2.core.session_keys import SessionKey
 from mm2.core.slot_records import SlotBook
 from mm2.kafka.cluster import Cluster
 from mm2.kafka.compacted_log import CompactedLog
+from mm2.kafka.retrying import API_TIMEOUT_MS
 from mm2.kafka.stored_records import StoredRecord
 from mm2.node.skipped_records import SkippedRecords
 
@@ -51,6 +52,7 @@ class ConfigTopic:
         self._on_change = on_change
         self._on_command = on_command
         self._following = False
+        self._commanded = -1
         self._log = CompactedLog(target, self.topic, isolation=IsolationLevel.READ_COMMITTED, purpose="configs")
 
     async def read_to_end(self) -> None:
@@ -62,9 +64,9 @@ class ConfigTopic:
         self._following = True
         await self._fold(self._log.follow())
 
-    async def catch_up(self) -> None:
+    async def catch_up(self, *, timeout_ms: int = API_TIMEOUT_MS) -> None:
         """Wait until all that is in the topic now was taken in, while `follow` runs. Raises ClusterError."""
-        await self._log.catch_up()
+        await self._log.catch_up(timeout_ms=timeout_ms)
 
     async def _fold(self, records: AsyncIterator[StoredRecord]) -> None:
         taken = 0
@@ -95,6 +97,7 @@ class ConfigTopic:
             return self.terms != said
         if record.key == command_records.KEY:
             command = command_records.decode_command(record.value)
-            if self._following:
+            if self._following and record.offset > self._commanded:  # the topic may be read again from its beginning
                 self._on_command(command)
+            self._commanded = max(self._commanded, record.offset)
         return False

@@ -11,13 +11,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from mm2.config.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
+from mm2.core.assignment import WEIGHT
 from mm2.core.commands import Refresh, RestartTask
 from mm2.core.flow_terms import FlowTerms
 from mm2.core.placement import Member, Placement
 from mm2.core.placement_round import place
 from mm2.core.plugins import PluginError
 from mm2.core.slot_reports import SlotReport
-from mm2.core.tasks import TaskId
+from mm2.core.tasks import TaskId, TaskKind
 from mm2.election.choice import choose_election
 from mm2.election.kafka_group import GroupSettings
 from mm2.election.protocol import Election, HeldByOther, Joined, Json, Lost, MemberInfo, Membership
@@ -46,6 +47,9 @@ RETRY_FIRST_MS = 1_000
 RETRY_LONGEST_MS = 10_000
 """Who leads and cannot tries again after one second, then more rarely: somebody may be repairing what it is."""
 
+HURRY_FOR_S = 30.0
+"""A round that is expected and does not come for so long is not waited for with more than the usual heartbeats."""
+
 REVIEW_EVERY_S = 1.0
 """How often a leader looks whether another round is due, beside looking when something happened."""
 
@@ -69,6 +73,7 @@ class FlowLife:
         self._target: Cluster | None = None
         self._offered = 0
         self._review = Alarm()
+        self._waits_since = time.monotonic()
         self._otherwise = asyncio.Event()
         self._ending = False
         self.membership: Membership | None = None
@@ -180,14 +185,17 @@ class FlowLife:
         """Do what each round says, and lead while it says so."""
         assert self._election is not None
         leading: asyncio.Task[None] | None = None
+        led = -1
         try:
             async for membership in self._election.events():
                 self._show(membership)
                 leads = isinstance(membership, Joined) and membership.is_leader
                 if leading is not None and not leads:
                     log.warning("%s: this node no longer leads", self._flow)
+                if leading is not None and not (leads and self._is_next(membership, led)):
                     await _ended(leading)
                     leading, self.trouble = None, None
+                led = membership.generation if isinstance(membership, Joined) else -1
                 if isinstance(membership, Joined):
                     self._take(membership)
                     if leads and leading is None:
@@ -198,6 +206,11 @@ class FlowLife:
             self.membership = None
             if leading is not None:
                 await _ended(leading)
+
+    @staticmethod
+    def _is_next(membership: Membership, generation: int) -> bool:
+        """Whether nobody else can have led since ``generation``: rounds that we missed may have had another leader."""
+        return isinstance(membership, Joined) and membership.generation - generation in (0, 1)
 
     def _show(self, membership: Membership) -> None:
         before, self.membership = self.membership, membership
@@ -315,8 +328,14 @@ class FlowLife:
     def tasks(self) -> dict[TaskId, int]:
         """What the flow's nodes share out, with weights, as far as this node knows."""
         lists = self.configs.slots.records if self._settings.enabled else {}
-        weights = self.leadership.weights() if self.leadership is not None else {}
-        return flow_tasks(lists, lasting_tasks(self._settings, self.configs.groups.sizes()), weights)
+        leading = self.leadership
+        weights = leading.weights() if leading is not None else {}
+        tasks = flow_tasks(lists, lasting_tasks(self._settings, self.configs.groups.sizes()), weights)
+        if self._settings.enabled and (leading is None or not leading.begun):
+            # what the leader before published last may not have been read yet: nothing is taken for that
+            placed = self._memory.placement.places
+            tasks |= {task: WEIGHT for task in placed if task.kind is TaskKind.SOURCE and task not in tasks}
+        return tasks
 
     async def _lead(self, election: Election) -> None:
         """Lead until cancelled, through everything that can be waited out."""
@@ -372,17 +391,22 @@ class FlowLife:
         that was waited for long enough."""
         while True:
             await self._review.sleep(REVIEW_EVERY_S)
-            if self._capacity() != self._offered:
-                self._tell()
-            joined = self.joined
-            if joined is not None and joined.is_leader and self.leadership is not None and self._election is not None:
-                planned = self._place(joined.generation + 1, joined.members)
-                if not planned.same_plan(self._memory.placement):
-                    self._election.request_round()
-            self._hurry()
+            try:
+                self._look()
+            except Exception:  # it must not end what runs
+                log.exception("%s: unexpected error in a review; it is tried again", self._flow)
 
-            if joined is not None:
-                self._tell_statuses(joined)
+    def _look(self) -> None:
+        if self._capacity() != self._offered:
+            self._tell()
+        joined = self.joined
+        if joined is not None and joined.is_leader and self.leadership is not None and self._election is not None:
+            planned = self._place(joined.generation + 1, joined.members)
+            if not planned.same_plan(self._memory.placement):
+                self._election.request_round()
+        self._hurry()
+        if joined is not None:
+            self._tell_statuses(joined)
 
     def _tell_statuses(self, joined: Joined) -> None:
         self._keeper.tell(self.host, joined.generation)
@@ -399,7 +423,10 @@ class FlowLife:
             lasting = lasting_tasks(self._settings, self.configs.groups.sizes())
             unplaced = any(task not in places for task in flow_tasks(lists, lasting, {}))
             moving = any(one.next is not None for one in places.values())
-            self._election.hurry(moving or unplaced or self._leaving)
+            now = time.monotonic()
+            if not (moving or unplaced or self._leaving):
+                self._waits_since = now
+            self._election.hurry(0 < now - self._waits_since < HURRY_FOR_S)
 
     # -- what others wrote down
 
@@ -409,15 +436,16 @@ class FlowLife:
     async def _keep_reading(self) -> None:
         """Read statuses and reports; without them all goes on but partitions that are to change their slot."""
         backoff = Backoff(RETRY_FIRST_MS, RETRY_LONGEST_MS)
+        said = ""
         while True:
             try:
                 self.unread = None
                 await self.statuses.follow()
             except ClusterError as error:
-                sentence = f"read {self.statuses.topic}: {error}; until this works no partition changes its slot"
-                if sentence != self.unread:
-                    log.warning("%s: %s", self._flow, sentence)
-                self.unread = sentence
+                self.unread = f"read {self.statuses.topic}: {error}; until this works no partition changes its slot"
+                if self.unread != said:
+                    log.warning("%s: %s", self._flow, self.unread)
+                said = self.unread
                 await asyncio.sleep(backoff.next())
 
     def _reported(self, report: SlotReport) -> None:

@@ -128,6 +128,11 @@ class Leadership:
             if reason_for_none(self._settings) is None:
                 tasks.create_task(self._groups.run(), name=f"{self._flow} lists of groups")
 
+    @property
+    def begun(self) -> bool:
+        """Whether everything that predecessors published was read."""
+        return self._plan is not None
+
     # -- what the election says
 
     def placed(self, placement: Placement) -> None:
@@ -190,6 +195,8 @@ class Leadership:
                 try:
                     await self._put([pair for record in self._unwritten for pair in encode_slot(record)])
                     await self._put(self._unsaid())
+                    self._unwritten.clear()
+                    await self._configs.catch_up()
                 except ClusterError as error:
                     if not error.retriable:
                         raise
@@ -198,9 +205,7 @@ class Leadership:
                     continue
                 backoff.reset()
                 self._publishing = None
-                self._unwritten.clear()
                 self._due.set()  # what was taken from a slot that nobody runs may be given now
-                await self._configs.catch_up()
                 self._changed()
 
     # -- what else is published

@@ -29,6 +29,9 @@ on something that stays broken."""
 LISTEN_EVERY_S = 10.0
 """A slot without news is listened to this often, so that what its partitions demand (`partition_load`) falls."""
 
+CATCH_UP_MS = 5_000
+"""How long new slots wait for the newest lists before the others are looked after again; then it is tried anew."""
+
 SETTLE_EVERY_S = 1.0
 """Lanes report once a second; their reports also wake this task at once."""
 
@@ -233,9 +236,11 @@ class SlotHost:
 
     async def _settle(self, now: float) -> None:
         """Bring every slot one step on its way."""
+        for life in list(self._lives.values()):
+            self._end_if_drained(life, now)
         new = [life for life in self._lives.values() if life.record is None and life.draining_since is None]
-        if new:
-            await self._configs.catch_up()  # a list that was replaced meanwhile must not be begun with
+        if new:  # a list that was replaced meanwhile must not be begun with
+            await self._configs.catch_up(timeout_ms=CATCH_UP_MS)
         due = [life for life in self._lives.values() if life.draining_since is None and self._is_due(life, now)]
         if due:
             await self._leases.refresh()
@@ -243,8 +248,6 @@ class SlotHost:
             if self._lives.get(life.slot) is life and life.draining_since is None:
                 self._grant(life, now)
         self._made_anew.clear()
-        for life in list(self._lives.values()):
-            self._end_if_drained(life, now)
         for life in self._lives.values():
             self._report(life, now)
         if due:
@@ -253,8 +256,8 @@ class SlotHost:
     def _is_due(self, life: _Life, now: float) -> bool:
         """Whether the slot is to get another lease than it has."""
         record = self._configs.slots.records.get(life.slot)
-        if record is None:
-            return False
+        if record is None or (life.record is None and self._desk.board.runs((self._flow, life.slot))):
+            return False  # not published yet; or a lane still leaves it, from an earlier time
         if record != life.record:
             self._made_anew |= self._leases.told(record)
         if life.record is None or self._unpaused(record) != life.granted:
