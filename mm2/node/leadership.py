@@ -191,6 +191,7 @@ class Leadership:
             await self._due.wait()
             self._due.clear()
             self._unwritten += plan.due()
+            self._publishing = None
             while self._unwritten or self._unsaid():
                 try:
                     await self._put([pair for record in self._unwritten for pair in encode_slot(record)])
