@@ -320,6 +320,7 @@ class SlotHost:
 
     def _ended(self, life: _Life) -> None:
         self._desk.remove((self._flow, life.slot))
+        self._reporter.forget(life.slot)
         del self._lives[life.slot]
         if life.again:  # it was given back while it drained
             self._lives[life.slot] = _Life(slot=life.slot, epoch=life.epoch, restart=life.restart + 1)

@@ -79,6 +79,10 @@ class SlotReporter:
         if self._told.get(report.slot) != report:
             self._write(report)
 
+    def forget(self, slot: int) -> None:
+        """The slot was let go: others may report about it, so that even what was told before is news again."""
+        self._told.pop(slot, None)
+
     def _write(self, report: SlotReport) -> None:
         self._told[report.slot] = report
         key = report.key()
