@@ -273,11 +273,12 @@ class FlowLife:
         )
 
     def _capacity(self) -> int:
-        """The lanes on offer: none while the node leaves, or while no lane runs that could begin at once and others do
-        the work, or it is not known yet whether they do."""
+        """The lanes on offer: none while the node leaves, or while no lane runs that could begin at once, unless it
+        leads and nobody else offers any. Of several that are starting one has to be first: if each offered what it does
+        not have yet while it sees no other offer, all would, and take it back when they see each other's."""
         ready = not self._settings.enabled or self._desk.ready
-        alone = self.joined is not None and not self._others_offer()
-        return self._desk.capacity if not self._leaving and (ready or alone) else 0
+        first = self.joined is not None and self.joined.is_leader and not self._others_offer()
+        return self._desk.capacity if not self._leaving and (ready or first) else 0
 
     def _info(self) -> MemberInfo:
         return MemberInfo(

@@ -148,13 +148,14 @@ class Broker:
         labels = {CONTROLLER: "PLAINTEXT", INTERNAL: "PLAINTEXT"}
         labels |= {one.label: one.protocol.value for one in self._listeners}
         addresses = {label: f"{label}://{self.address(label)}" for label in labels}
+        told = addresses | {one.label: f"{one.label}://{one.advertised}" for one in self._listeners if one.advertised}
         return {
             **DEFAULTS,
             "process.roles": "broker,controller",
             "node.id": str(self.node_id),
             "log.dirs": str(self._data),
             "listeners": ",".join(addresses.values()),
-            "advertised.listeners": ",".join(text for label, text in addresses.items() if label != CONTROLLER),
+            "advertised.listeners": ",".join(text for label, text in told.items() if label != CONTROLLER),
             "listener.security.protocol.map": ",".join(f"{label}:{kind}" for label, kind in labels.items()),
             "inter.broker.listener.name": INTERNAL,
             "controller.listener.names": CONTROLLER,

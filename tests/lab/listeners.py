@@ -33,12 +33,16 @@ AUTHORIZER = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """A listener beside the internal one. ``name`` is for two of the same protocol; by default it is the protocol's."""
+    """A listener beside the internal one. ``name`` is for two of the same protocol; by default it is the protocol's.
+
+    ``advertised``: the host:port that clients are told to use instead of the listener's own, for a cluster of one.
+    """
 
     protocol: SecurityProtocol
     mechanisms: tuple[SaslMechanism, ...] = ()
     client_certificates: bool = False
     name: str = ""
+    advertised: str = ""
 
     @property
     def label(self) -> str:

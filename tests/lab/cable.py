@@ -1,0 +1,95 @@
+"""A TCP path to a server that can be cut as networks are: without a word, and healed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from types import TracebackType
+from typing import Self
+
+from tests.lab.ports import HOST, release_port, reserve_port
+
+CHUNK = 65_536  # bytes handed on at once
+STARTS = 10.0  # seconds until its port is open, on busy cores
+
+
+class Cable:
+    """Listens on a port of its own and hands bytes on to `plug`'s server, both ways.
+
+    While it is `cut` nothing passes and nothing is closed: connections stand still and new ones are taken and left
+    without an answer, so that clients have to find out by their own clocks. After `heal` all goes on where it stood, as
+    TCP does when it sends again. One thread carries them all.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.port = reserve_port()
+        self._server = ("", 0)
+        self._loop = asyncio.new_event_loop()
+        self._whole = asyncio.Event()
+        self._whole.set()
+        self._open = threading.Event()
+        self._ending = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name=f"cable {name}")
+
+    @property
+    def address(self) -> str:
+        """What clients connect to."""
+        return f"{HOST}:{self.port}"
+
+    def plug(self, address: str) -> None:
+        """Lead to the server at ``host:port`` from now on."""
+        host, _, port = address.rpartition(":")
+        self._server = (host, int(port))
+
+    def cut(self) -> None:
+        """Let nothing through any more."""
+        self._loop.call_soon_threadsafe(self._whole.clear)
+
+    def heal(self) -> None:
+        """Let through what waits and what comes."""
+        self._loop.call_soon_threadsafe(self._whole.set)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._open.wait(STARTS), f"{self} does not listen on {self.address}"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._ending.set)
+        self._thread.join()
+        release_port(self.port)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        listening = await asyncio.start_server(self._carry, HOST, self.port)
+        self._open.set()
+        await self._ending.wait()
+        listening.close()  # connections end with the loop
+
+    async def _carry(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        await self._whole.wait()
+        with contextlib.suppress(OSError):
+            server, to_server = await asyncio.open_connection(*self._server)
+            try:
+                await asyncio.gather(self._pump(client, to_server), self._pump(server, to_client))
+            finally:
+                to_server.close()
+        to_client.close()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Hand on until the reader's side is closed; then close the writer's."""
+        try:
+            while chunk := await reader.read(CHUNK):
+                await self._whole.wait()
+                writer.write(chunk)
+                await writer.drain()
+        finally:
+            await self._whole.wait()
+            writer.close()
