@@ -75,7 +75,8 @@ class Arrivals:
     def _run(self) -> None:
         admin: AdminClient | None = None
         while not self._stopping.wait(LOOKS_EVERY):
-            admin = admin or AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
+            if admin is None:  # a client that has nothing queued is false
+                admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
             asked = admin.list_offsets({one: OffsetSpec.latest() for one in self._places}, request_timeout=ANSWERS)
             for place, answer in asked.items():
                 try:
