@@ -198,7 +198,7 @@ def test_a_broken_file_is_refused_and_told_until_it_is_repaired(running: Running
     assert f"{running.node.file}:{line} {running.first}.tasks.max = 0  must be at least 1" in log
     assert running.node.metric("mm2_config_last_reload_successful") == 0
     wait_until(lambda: "cannot be taken over" in reasons(running, running.second), NOTICED, "/flows says so")
-    assert running.node.healthy
+    running.node.wait_running()
     running.write_and_wait(running.a, topic)
 
     loaded = running.node.metric("mm2_config_last_reload_seconds")
@@ -245,7 +245,7 @@ def test_what_reaches_the_node_waits_and_the_log_level_does_not(running: Running
         "/flows names the pending key",
     )
     running.wait_said(" DEBUG ", since, "more is logged")
-    assert running.node.healthy
+    running.node.wait_running()
     assert running.node.metric("mm2_config_last_reload_successful") == 1
 
 
