@@ -37,7 +37,7 @@ KEYS: dict[str, tuple[tuple[str, str], str, Reach]] = {
     "B->A.groups": (("g", "h"), "B->A", Reach.RUNNING),
     "A->B.refresh.topics.interval.seconds": (("5", "6"), "A->B", Reach.RUNNING),
     "A->B.sync.topic.acls.enabled": (("false", "FALSE"), "A->B", Reach.RUNNING),
-    "A->B.offset.lag.max": (("0", "7"), "A->B", Reach.RUNNING),
+    "A->B.offset.lag.max": (("0", "7"), "A->B", Reach.FLOW),
     "A->B.replication.policy.internal.topic.separator.enabled": (("false", "FALSE"), "A->B", Reach.FLOW),
     "A->B.mm2.offset.translation.window": (("64", "128"), "A->B", Reach.FLOW),
     "B.session.timeout.ms": (("9000", "8000"), "A->B", Reach.FLOW),
