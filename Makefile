@@ -27,7 +27,7 @@ test: setup ## all tests: those without sockets first, then on real brokers
 	@$(BIN)/python -m tests.lab.prepare
 	@$(BIN)/pytest $(FAST) --cov --cov-report=
 	@$(BIN)/coverage report --include='mm2/core/*,mm2/config/*' --fail-under=$(DECIDED) --skip-covered
-	@$(BIN)/pytest $(SLOW) $(AGAIN) --cov --cov-append --cov-report=term:skip-covered
+	@$(BIN)/pytest -n 2 --dist loadfile $(SLOW) $(AGAIN) --cov --cov-append --cov-report=term:skip-covered
 
 lint: setup ## format, lint, types, import arrows, dependencies
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports && $(BIN)/deptry .

@@ -22,7 +22,7 @@ pytest_plugins = ["tests.lab.fixtures"]
 # In the order they run: what fails in seconds comes before what needs brokers.
 TIERS = ("unit", "property", "golden", "contract", "integration", "parity", "faults", "bench")
 
-SEED = int(os.environ.get("MM2_SEED") or secrets.randbits(32))
+SEED = int(os.environ.setdefault("MM2_SEED", str(secrets.randbits(32))))  # set, so that all processes of a run share it
 THREAD_GRACE = 2.0  # seconds for a thread that has been told to end
 NOT_OF_THE_TEST = (LAUNCHER_THREAD, "asyncio_")  # the lab's own, and the event loop's pool, which ends with the loop
 
