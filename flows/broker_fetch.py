@@ -30,6 +30,11 @@ IMPATIENT_MS = 10
 caught up, it must be asked for again, and a request under way cannot be changed."""
 
 
+SILENT_S = 10.0
+"""After so long without an answer a broker is told of: a broker that restarts, or hands over its partitions, is back
+sooner, and whoever looks at the lag must not take what was true then for what is."""
+
+
 class BrokerFetch:
     """Fetches the partitions at home at one broker, one request at a time, in a fetch session.
 
@@ -51,6 +56,7 @@ class BrokerFetch:
         self._full: set[PartitionCopy] = set()
         self._touched: set[PartitionCopy] = set()
         self._news = asyncio.Event()
+        self._silent_since: float | None = None
 
     def touch(self, copy: PartitionCopy) -> None:
         """Look at its wishes before the next request."""
@@ -123,9 +129,30 @@ class BrokerFetch:
         wait_ms = min(self._settings.max_wait_ms, IMPATIENT_MS) if self._full else self._settings.max_wait_ms
         request = self._session.request(self._settings, max_bytes=promised, max_wait_ms=wait_ms)
         timeout_ms = self._cluster.settings.request_timeout_ms + wait_ms
-        answer: FetchAnswer = await self._cluster.send(self.node_id, request, purpose=PURPOSE, timeout_ms=timeout_ms)
+        overdue = asyncio.get_running_loop().call_later(wait_ms / 1000 + SILENT_S, self._overdue)
+        try:
+            answer: FetchAnswer = await self._cluster.send(
+                self.node_id, request, purpose=PURPOSE, timeout_ms=timeout_ms
+            )
+        finally:
+            overdue.cancel()
         self._session.answered(answer)
+        if self._silent_since is not None:
+            self._well_again()
         return answer
+
+    def _overdue(self) -> None:
+        """The answer does not come; it is waited for on."""
+        self._silent_since = self._silent_since or time.monotonic() - SILENT_S
+        for copy in self._copies.values():
+            copy.trouble.source_passing(f"fetch from broker {self.node_id}: no answer for {SILENT_S:.0f} s", waits=True)
+
+    def _well_again(self) -> None:
+        """An answer came: partitions without news are not in it, and are well too."""
+        self._silent_since = None
+        for copy in self._copies.values():
+            if copy.trouble.waits:
+                copy.trouble.fetched()
 
     async def _pause(self, answer: FetchAnswer) -> None:
         """Wait where the broker asks for it, or refuses the whole request."""
@@ -175,8 +202,11 @@ class BrokerFetch:
             for copy in copies:
                 copy.fetch_failed(words, time.monotonic())
             return
+        now = time.monotonic()
+        since = self._silent_since = self._silent_since or now
+        waits = now - since >= SILENT_S
         for copy in copies:
-            copy.trouble.source_passing(words)
+            copy.trouble.source_passing(words, waits=waits)
         try:
             await self._cluster.refresh({copy.source.topic for copy in copies})
         except ClusterClosed:

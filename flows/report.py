@@ -42,6 +42,7 @@ def telling(copy: PartitionCopy) -> tuple[object, ...] | None:
         tally.age_count,
         copy.trouble.words,
         copy.trouble.failed,
+        copy.trouble.waits,
         copy.inlet.closed,
     )
 
@@ -51,4 +52,4 @@ def _state(copy: PartitionCopy) -> TaskState:
         return TaskState.FAILED
     if copy.inlet.closed:
         return TaskState.DRAINING
-    return TaskState.WAITING if copy.headway.end_offset < 0 else TaskState.RUNNING
+    return TaskState.WAITING if copy.headway.end_offset < 0 or copy.trouble.waits else TaskState.RUNNING

@@ -39,15 +39,17 @@ class Tally:
 
 class Trouble:
     """Why a partition does not get on, at the source or at the target. A failure stays until what failed has worked, so
-    that it does not flicker while it is tried again; passing trouble is only a sentence."""
+    that it does not flicker while it is tried again; passing trouble is only a sentence, until it lasts: then the
+    partition ``waits`` for its source."""
 
-    __slots__ = ("_failed_at", "_fetch_failed", "_source_words", "_target_words")
+    __slots__ = ("_failed_at", "_fetch_failed", "_source_words", "_target_words", "waits")
 
     def __init__(self) -> None:
         self._source_words: str | None = None
         self._target_words: str | None = None
         self._fetch_failed = False
         self._failed_at: int | None = None
+        self.waits = False
 
     @property
     def failed(self) -> bool:
@@ -60,10 +62,11 @@ class Trouble:
             return self._source_words
         return self._target_words if self._failed_at is not None else self._target_words or self._source_words
 
-    def source_passing(self, words: str) -> None:
-        """A fetch did not work this time."""
+    def source_passing(self, words: str, *, waits: bool = False) -> None:
+        """A fetch did not work this time; ``waits``: nor for so long that it is more than a hiccup."""
         if not self._fetch_failed:
             self._source_words = words
+            self.waits = self.waits or waits
 
     def target_passing(self, words: str) -> None:
         """The target did not take something this time."""
@@ -72,7 +75,7 @@ class Trouble:
 
     def cannot_fetch(self, words: str) -> None:
         """Failed until a fetch works."""
-        self._fetch_failed, self._source_words = True, words
+        self._fetch_failed, self._source_words, self.waits = True, words, False
 
     def cannot_copy(self, offset: int, words: str) -> None:
         """Failed until the record at source offset ``offset`` is copied."""
@@ -80,7 +83,7 @@ class Trouble:
 
     def fetched(self) -> None:
         """A fetch worked."""
-        self._fetch_failed, self._source_words = False, None
+        self._fetch_failed, self._source_words, self.waits = False, None, False
 
     def copied_to(self, position: int) -> None:
         """The target took what lies before ``position``."""

@@ -249,7 +249,7 @@ class FlowRunner:
         for topic in topics:
             if topic.error is not None:
                 reasons.append(f"topic {topic.topic}: {topic.error}")
-            reasons += [p.error for p in topic.partitions if p.state is TaskState.FAILED and p.error is not None]
+            reasons += [p.error for p in topic.partitions if p.state in _TELLING and p.error is not None]
         return list(dict.fromkeys(reasons))
 
     def _without_membership(self) -> list[str]:
@@ -288,6 +288,9 @@ def _waiting_for_spark(tasks: tuple[TaskStatus, ...]) -> list[str]:
     """What keeps tasks from a lane, said once for all that share it."""
     errors = [task.error for task in tasks if task.state is TaskState.WAITING and task.error is not None]
     return list(dict.fromkeys(errors))
+
+
+_TELLING = frozenset({TaskState.FAILED, TaskState.WAITING})
 
 
 def _still_starting(tasks: tuple[TaskStatus, ...]) -> list[str]:

@@ -14,6 +14,21 @@ def test_passing_trouble_goes_with_the_next_success_of_its_side() -> None:
     assert trouble.words is None
 
 
+def test_passing_trouble_that_lasts_is_waited_for_until_a_fetch_works() -> None:
+    trouble = Trouble()
+    trouble.source_passing("no answer")
+    assert not trouble.waits
+    trouble.source_passing("no answer for 10 s", waits=True)
+    trouble.source_passing("connection refused")
+    assert (trouble.waits, trouble.words) == (True, "connection refused")
+    trouble.fetched()
+    assert (trouble.waits, trouble.words) == (False, None)
+    trouble.source_passing("no answer for 10 s", waits=True)
+    trouble.cannot_fetch("no permission")
+    trouble.source_passing("no answer for 10 s", waits=True)
+    assert (trouble.failed, trouble.waits, trouble.words) == (True, False, "no permission")
+
+
 def test_a_failed_fetch_stays_until_a_fetch_works() -> None:
     trouble = Trouble()
     trouble.cannot_fetch("no permission")
