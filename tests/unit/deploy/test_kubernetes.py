@@ -39,10 +39,11 @@ def test_a_pod_has_the_time_to_drain() -> None:
     assert POD["terminationGracePeriodSeconds"] >= drain_s + 2 * END_WITHIN_S
 
 
-def test_probes_ask_whether_the_process_serves_not_how_flows_are() -> None:
-    """/health is 503 on a node that waits for the leader, and on all while a cluster is away (docs/deploying.md)."""
-    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+def test_a_node_lives_while_it_serves_and_is_ready_while_it_runs_its_share() -> None:
+    """/health is 503 on all nodes while a cluster is away, and a restart would not help (docs/deploying.md)."""
+    for probe in ("startupProbe", "livenessProbe"):
         assert NODE[probe]["httpGet"] == {"path": "/health/live", "port": "rest"}
+    assert NODE["readinessProbe"]["httpGet"] == {"path": "/health", "port": "rest"}
     assert manifest("StatefulSet")["spec"]["minReadySeconds"] > 0
     assert manifest("Service")["spec"]["publishNotReadyAddresses"] is True
 
