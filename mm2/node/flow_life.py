@@ -11,14 +11,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from mm2.config.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
-from mm2.core.assignment import WEIGHT
 from mm2.core.commands import Refresh, RestartTask
 from mm2.core.flow_terms import FlowTerms
-from mm2.core.placement import Member, Placement
-from mm2.core.placement_round import place
+from mm2.core.placement import Placement
 from mm2.core.plugins import PluginError
 from mm2.core.slot_reports import SlotReport
-from mm2.core.tasks import TaskId, TaskKind
+from mm2.core.tasks import TaskId
 from mm2.election.choice import choose_election
 from mm2.election.kafka_group import GroupSettings
 from mm2.election.protocol import Election, HeldByOther, Joined, Json, Lost, MemberInfo, Membership
@@ -30,15 +28,15 @@ from mm2.node.alarm import Alarm
 from mm2.node.config_topic import ConfigTopic
 from mm2.node.desk import Desk
 from mm2.node.flow_memory import FlowMemory
-from mm2.node.flow_picture import held_tasks
-from mm2.node.leadership import Leadership, flow_tasks
+from mm2.node.flow_placing import placed, shared_tasks, waits_for_round
+from mm2.node.leadership import Leadership
 from mm2.node.node_identity import NodeIdentity
 from mm2.node.slot_host import SlotHost
 from mm2.node.slot_leases import SlotLeases
 from mm2.node.slot_reports import SlotReporter
 from mm2.node.status_keeper import StatusKeeper
 from mm2.node.status_reader import StatusReader
-from mm2.node.task_host import TaskHost, lasting_tasks
+from mm2.node.task_host import TaskHost
 from mm2.node.worker_topics import WorkerTopics
 
 log = logging.getLogger(__name__)
@@ -312,31 +310,12 @@ class FlowLife:
         return dict.fromkeys(infos, answer)
 
     def _place(self, generation: int, infos: Mapping[str, MemberInfo]) -> Placement:
-        members = {
-            member: Member(node=info.node_id, capacity=info.capacity, holds=held_tasks(info), epoch=info.epoch)
-            for member, info in infos.items()
-        }
-        return place(
-            self.tasks(),
-            members,
-            before=self._memory.placement,
-            epoch=generation,
-            now_ms=time.time_ns() // 1_000_000,
-            delay_ms=self._settings.worker.scheduled_rebalance_max_delay_ms,
-            salt=str(self._flow),
-        )
+        before = self._memory.placement
+        return placed(self.tasks(), infos, settings=self._settings, before=before, generation=generation)
 
     def tasks(self) -> dict[TaskId, int]:
         """What the flow's nodes share out, with weights, as far as this node knows."""
-        lists = self.configs.slots.records if self._settings.enabled else {}
-        leading = self.leadership
-        weights = leading.weights() if leading is not None else {}
-        tasks = flow_tasks(lists, lasting_tasks(self._settings, self.configs.groups.sizes()), weights)
-        if self._settings.enabled and (leading is None or not leading.begun):
-            # what the leader before published last may not have been read yet: nothing is taken for that
-            placed = self._memory.placement.places
-            tasks |= {task: WEIGHT for task in placed if task.kind is TaskKind.SOURCE and task not in tasks}
-        return tasks
+        return shared_tasks(self._settings, self.configs, self.leadership, self._memory.placement)
 
     async def _lead(self, election: Election) -> None:
         """Lead until cancelled, through everything that can be waited out."""
@@ -419,13 +398,8 @@ class FlowLife:
     def _hurry(self) -> None:
         """Look for the next round more often while something waits for it."""
         if self._election is not None:
-            places = self._memory.placement.places
-            lists = self.configs.slots.records if self._settings.enabled else {}
-            lasting = lasting_tasks(self._settings, self.configs.groups.sizes())
-            unplaced = any(task not in places for task in flow_tasks(lists, lasting, {}))
-            moving = any(one.next is not None for one in places.values())
             now = time.monotonic()
-            if not (moving or unplaced or self._leaving):
+            if not (self._leaving or waits_for_round(self._settings, self.configs, self._memory.placement)):
                 self._waits_since = now
             self._election.hurry(0 < now - self._waits_since < HURRY_FOR_S)
 
