@@ -14,7 +14,6 @@ from mm2.config.settings import FlowSettings
 from mm2.core.commands import Refresh, RestartTask
 from mm2.core.flow_terms import FlowTerms
 from mm2.core.placement import Placement
-from mm2.core.plugins import PluginError
 from mm2.core.slot_reports import SlotReport
 from mm2.core.tasks import TaskId
 from mm2.election.choice import choose_election
@@ -23,10 +22,11 @@ from mm2.election.protocol import Election, HeldByOther, Joined, Json, Lost, Mem
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.cluster import Cluster
 from mm2.kafka.control_producer import ControlProducer
-from mm2.kafka.errors import ClusterError, first_error
+from mm2.kafka.errors import ClusterError
 from mm2.node.alarm import Alarm
 from mm2.node.config_topic import ConfigTopic
 from mm2.node.desk import Desk
+from mm2.node.flow_leader import RETRY_FIRST_MS, RETRY_LONGEST_MS, FlowLeader
 from mm2.node.flow_memory import FlowMemory
 from mm2.node.flow_placing import placed, shared_tasks, waits_for_round
 from mm2.node.leadership import Leadership
@@ -41,10 +41,6 @@ from mm2.node.worker_topics import WorkerTopics
 
 log = logging.getLogger(__name__)
 
-RETRY_FIRST_MS = 1_000
-RETRY_LONGEST_MS = 10_000
-"""Who leads and cannot tries again after one second, then more rarely: somebody may be repairing what it is."""
-
 HURRY_FOR_S = 30.0
 """A round that is expected and does not come for so long is not waited for with more than the usual heartbeats."""
 
@@ -54,7 +50,7 @@ REVIEW_EVERY_S = 1.0
 
 class FlowLife:
     """Invariants: (A) a task of the flow runs here only while the leader's answer says so (`TaskHost`). (B) a node
-    begins to lead only while it is the leader of its generation. (C) nothing that goes wrong in leading ends the tasks.
+    begins to lead only while it is the leader of its generation, and what goes wrong then ends no task (`FlowLeader`).
     """
 
     def __init__(
@@ -72,17 +68,25 @@ class FlowLife:
         self._offered = 0
         self._review = Alarm()
         self._waits_since = time.monotonic()
-        self._otherwise = asyncio.Event()
         self._ending = False
         self.membership: Membership | None = None
-        self.leadership: Leadership | None = None
-        self.trouble: str | None = None
+        self._leader = FlowLeader(self._flow, self._make_leadership)
         self.unread: str | None = None
 
     @property
     def settings(self) -> FlowSettings:
         """What it lives by now."""
         return self._settings
+
+    @property
+    def leadership(self) -> Leadership | None:
+        """While this node leads."""
+        return self._leader.leadership
+
+    @property
+    def trouble(self) -> str | None:
+        """What keeps this node from leading though it should, None when nothing does."""
+        return self._leader.trouble
 
     @property
     def joined(self) -> Joined | None:
@@ -167,7 +171,7 @@ class FlowLife:
         self._settings = settings
         self.host.take_over(settings)
         self._keeper.take_over(settings)
-        self._otherwise.set()
+        self._leader.begin_anew()
         self.say_terms()
         self._review.ring()
 
@@ -192,12 +196,12 @@ class FlowLife:
                     log.warning("%s: this node no longer leads", self._flow)
                 if leading is not None and not (leads and self._is_next(membership, led)):
                     await _ended(leading)
-                    leading, self.trouble = None, None
+                    leading, self._leader.trouble = None, None
                 led = membership.generation if isinstance(membership, Joined) else -1
                 if isinstance(membership, Joined):
                     self._take(membership)
                     if leads and leading is None:
-                        leading = asyncio.create_task(self._lead(self._election), name=f"{self._flow} lead")
+                        leading = asyncio.create_task(self._leader.lead(self._election), name=f"{self._flow} lead")
                 else:
                     self.host.lost()
         finally:
@@ -317,54 +321,22 @@ class FlowLife:
         """What the flow's nodes share out, with weights, as far as this node knows."""
         return shared_tasks(self._settings, self.configs, self.leadership, self._memory.placement)
 
-    async def _lead(self, election: Election) -> None:
-        """Lead until cancelled, through everything that can be waited out."""
+    def _make_leadership(self, generation: int, before: Leadership | None) -> Leadership:
         assert self._source is not None
         assert self._target is not None
-        backoff = Backoff(RETRY_FIRST_MS, RETRY_LONGEST_MS)
-        before: Leadership | None = None
-        while isinstance(joined := election.membership, Joined) and joined.is_leader:
-            self._otherwise.clear()
-            leadership = self.leadership = Leadership(
-                self._settings,
-                generation=joined.generation,
-                source=self._source,
-                target=self._target,
-                configs=self.configs,
-                reports=self.statuses.reports,
-                terms=self._terms,
-                changed=self._review.ring,
-                before=before,
-            )
-            leadership.placed(self._memory.placement)
-            before = None
-            try:
-                async with asyncio.TaskGroup() as term:
-                    term.create_task(leadership.run(on_ready=self._well), name=f"{self._flow} leadership")
-                    term.create_task(self._until_otherwise(), name=f"{self._flow} other settings")
-            except* _SettingsChanged:
-                before = leadership
-            except* (ClusterError, PluginError) as group:
-                sentence = f"lead the flow: {first_error(group)}"
-                if sentence != self.trouble:
-                    log.warning("%s: %s", self._flow, sentence)
-                self.trouble = sentence
-            except* Exception:
-                log.exception("%s: unexpected error, leading begins again", self._flow)
-                self.trouble = "lead the flow: an unexpected error, see the log"
-            finally:
-                self.leadership = before
-            if before is None:
-                await asyncio.sleep(backoff.next())  # Fenced too: if another leads, the election is about to say so
-        self.leadership = None
-
-    async def _until_otherwise(self) -> None:
-        await self._otherwise.wait()
-        raise _SettingsChanged
-
-    def _well(self) -> None:
-        """Leading has begun."""
-        self.trouble = None
+        leadership = Leadership(
+            self._settings,
+            generation=generation,
+            source=self._source,
+            target=self._target,
+            configs=self.configs,
+            reports=self.statuses.reports,
+            terms=self._terms,
+            changed=self._review.ring,
+            before=before,
+        )
+        leadership.placed(self._memory.placement)
+        return leadership
 
     async def _keep_reviewing(self) -> None:
         """Begin a round whenever one would change something: tasks that came or went, load that has shifted, a node
@@ -443,10 +415,6 @@ class FlowLife:
                 if name in {str(task) for task in self.host.holds}:
                     log.info("%s: an operator asked for %s to begin anew", self._flow, name)
                     self.host.restart(TaskId.parse(name))
-
-
-class _SettingsChanged(Exception):
-    """Leading begins anew at once."""
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
