@@ -31,7 +31,6 @@ from mm2.core.request_signing import MAC_ALGORITHMS, is_mac
 from mm2.core.session_keys import KEY_ALGORITHMS, SMALLEST_BITS, KeyRules, makes_keys
 
 EXACTLY_ONCE = "exactly-once flows"
-NODE_CLUSTERS = "clusters of nodes"
 
 Milliseconds = Annotated[Int, at_least(1)]
 
@@ -117,7 +116,6 @@ class WorkerSettings(KeyModel):
         0,  # docs/adr/0006-tasks-have-homes.md
         "How long the tasks of a node that vanished wait for its return. Java: 300000.",
         reach=Reach.RUNNING,
-        later=NODE_CLUSTERS,
     )
     exactly_once_source_support: Annotated[String, one_of("disabled", "preparing", "enabled", ignore_case=True)] = key(
         "exactly.once.source.support",
@@ -162,7 +160,6 @@ class WorkerSettings(KeyModel):
         True,
         "Write which topics a flow has touched to the status topic.",
         reach=Reach.RUNNING,
-        later=NODE_CLUSTERS,
     )
 
     @property
