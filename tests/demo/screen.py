@@ -30,8 +30,9 @@ class Screen:
 
     def show(self, links: Mapping[str, str], picture: Callable[[], Picture | None], go_on: Callable[[], bool]) -> None:
         """Print ``links``, then show the newest picture again and again while ``go_on``; None leaves the one before."""
+        width = max(len(name) for name in links)
         for name, place in links.items():
-            self.say(f"{name:<10}{place}")
+            self.say(f"{name:<{width}} {place}")
         if self._console.is_terminal:
             self._show_table(picture, go_on)
         else:

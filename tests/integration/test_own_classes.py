@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import NewTopic
 
 from tests.integration.shared_node import COPIED, SEEN, Mirror, exists
 from tests.integration.test_flow_topic_configs import configs
@@ -186,7 +187,9 @@ def test_a_filter_that_raises_fails_its_topic_only(stage: Stage) -> None:
 
 def test_names_that_cannot_be_are_said(stage: Stage) -> None:
     source = stage.own.source
-    shouted, *twins = (source.create_topic(stage.catalogue[name]) for name in ("shouted", "twin", "twin-too"))
+    shouted, *twins = (stage.catalogue[name] for name in ("shouted", "twin", "twin-too"))
+    made = source.admin.create_topics([NewTopic(name, 1, 1) for name in (shouted, *twins)])  # one twin alone would do
+    assert [future.result(SEEN) for future in made.values()] == [None, None, None]
     error = stage.own.wait_state(shouted, "FAILED")["error"]
     assert error.startswith("replication.policy.class acme_misbehaving:Careless: format_remote_topic(")
     assert "not the name of a topic" in error

@@ -98,6 +98,7 @@ class Story:
     checkpoints: Partitions
     checkpoints_on_c: Partitions
     java_refused: str
+    epoch_before: int
     flow_meanwhile: Mapping[str, Any]
     flow_while_java_held: Mapping[str, Any]
     health_while_java_held: Mapping[str, Any]
@@ -166,6 +167,7 @@ class _Players:
         node, file = self.node, self.node.file.read_text()
         node.wait_running()
         self._wait_complete(self.b)
+        epoch = node.flow("A->B")["epoch"]
         refused, meanwhile = self._java_is_refused(file)
         with Load(self.a, BUSY, self.rng):
             self._wait_growth(self.b, "we copy under load")
@@ -198,6 +200,7 @@ class _Players:
             checkpoints=read_topic(self.b.bootstrap, CHECKPOINTS),
             checkpoints_on_c=read_topic(self.c.bootstrap, CHECKPOINTS),
             java_refused=refused,
+            epoch_before=epoch,
             flow_meanwhile=meanwhile,
             flow_while_java_held=flow,
             health_while_java_held=health,
