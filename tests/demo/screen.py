@@ -80,7 +80,7 @@ def _line(picture: Picture, seconds: float) -> str:
     return (
         f"{seconds:4.0f} s  {picture.state}  written {row.written:,}  replicated {row.replicated:,}  lag {row.lag:,}  "
         f"{row.megabytes_per_second:.2f} MB/s  latency {_latency(row)}  {_caption(picture)}"
-        + "".join(f"  [{line}]" for line in picture.nodes)
+        + "".join(f"  | {line}" for line in picture.nodes)
         + "".join(f"  ({reason})" for reason in picture.reasons)
     )
 
