@@ -13,6 +13,11 @@ class TaskKind(StrEnum):
     CHECKPOINT = "MirrorCheckpointConnector"
     HEARTBEAT = "MirrorHeartbeatConnector"
 
+    @property
+    def word(self) -> str:
+        """As it is shown (contract: REST): source, checkpoint or heartbeat."""
+        return self.name.lower()
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class TaskId:

@@ -12,6 +12,7 @@ from mm2.core.commands import Command, CommandRefusedError
 from mm2.core.lease import TaskState
 from mm2.core.plugins import PluginError
 from mm2.core.standing import Standing
+from mm2.core.task_states import worst
 from mm2.core.tasks import TaskKind
 from mm2.election.protocol import HeldByOther, Lost
 from mm2.kafka.backoff import Backoff
@@ -23,7 +24,6 @@ from mm2.node.flow_life import FlowLife
 from mm2.node.flow_memory import FlowMemory
 from mm2.node.flow_picture import FlowPicture
 from mm2.node.node_identity import NodeIdentity
-from mm2.node.progress import worst
 from mm2.node.published import FlowStatus, TaskStatus, TopicStatus
 from mm2.node.tasks.checkpoint import reason_for_none
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mm2.config.agreement import differ, differing
 from mm2.config.change_lines import disagreement
@@ -15,6 +15,7 @@ from mm2.core.flow_terms import FlowTerms
 from mm2.core.lease import TaskState
 from mm2.core.names import TopicPartition
 from mm2.core.placement import Placement
+from mm2.core.slot_records import SlotRecord
 from mm2.core.status_records import ConnectState
 from mm2.core.tasks import TaskId, TaskKind
 from mm2.election.protocol import Joined, MemberInfo
@@ -73,7 +74,7 @@ class FlowPicture:
         given = place.owner is not None and place.next is None and place.node != self.node_id
         return TaskStatus(
             id=str(task),
-            kind=_KINDS[task.kind],
+            kind=task.kind.word,
             node=place.node if place.owner is not None else "",
             state=_STATES.get(told.state, TaskState.WAITING) if told and known and given else TaskState.WAITING,
             error=told.trace if told and known and given else None,
@@ -98,24 +99,24 @@ class FlowPicture:
         states = self.host.states
         mine = self.host.lists
         for slot, record in self.configs.slots.records.items():
-            place = self.placement.places.get(TaskId(TaskKind.SOURCE, slot))
-            node = place.node if place is not None and place.owner is not None else ""
-            if slot in mine:
-                continue
-            for partition in record.partitions:
-                found[partition] = Where(state=self._state_elsewhere(slot, partition), slot=slot, node=node)
+            if slot not in mine:
+                found |= self._elsewhere(record)
         for slot, partitions in mine.items():
             for partition in partitions:
                 state, error = states.get(partition, (TaskState.WAITING, None))
                 found[partition] = Where(state=state, error=error, slot=slot, node=self.node_id)
         return found
 
-    def _state_elsewhere(self, slot: int, partition: TopicPartition) -> TaskState:
-        task = TaskId(TaskKind.SOURCE, slot)
+    def _elsewhere(self, record: SlotRecord) -> Mapping[TopicPartition, Where]:
+        """The partitions of a slot that this node does not run: what is so of one is so of all that are not paused."""
+        task = TaskId(TaskKind.SOURCE, record.slot)
         place = self.placement.places.get(task)
-        if place is None or place.owner is None or place.next is not None or not self._confirmed(task):
-            return TaskState.WAITING
-        return TaskState.PAUSED if self.configs.pauses.covers(partition.topic) else TaskState.RUNNING
+        node = place.node if place is not None and place.owner is not None else ""
+        runs = place is not None and place.owner is not None and place.next is None and self._confirmed(task)
+        usual = Where(state=TaskState.RUNNING if runs else TaskState.WAITING, slot=record.slot, node=node)
+        paused = replace(usual, state=TaskState.PAUSED) if runs else usual
+        covers = self.configs.pauses.covers
+        return {partition: paused if covers(partition.topic) else usual for partition in record.partitions}
 
     # -- coverage
 
@@ -181,7 +182,6 @@ _STATES = {
     ConnectState.PAUSED: TaskState.PAUSED,
     ConnectState.FAILED: TaskState.FAILED,
 }
-_KINDS = {TaskKind.SOURCE: "source", TaskKind.CHECKPOINT: "checkpoint", TaskKind.HEARTBEAT: "heartbeat"}
 
 
 def _counted(found: Coverage[TaskId] | Coverage[TopicPartition]) -> CoverageStatus:

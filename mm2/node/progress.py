@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mm2.core.exact_offset_records import UNKNOWN_IDS, TopicIds
 from mm2.core.lease import BatchCount, Loss, PartitionProgress, SlotProgress, TaskState
 from mm2.core.names import TopicPartition
-from mm2.core.task_states import worst as worst  # noqa: PLC0414 others take it from here, too
+from mm2.core.task_states import worst
 from mm2.node.published import PartitionStatus, TopicStatus
 from mm2.node.totals import Totals
 

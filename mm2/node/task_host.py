@@ -31,7 +31,6 @@ AGAIN_AFTER_S = 5.0
 """A task that ends with an error cannot be helped by trying at once; somebody may be repairing what it is."""
 
 _NOT_ENABLED = "the leader gave this node a slot to copy, but the flow is not enabled in this node's file"
-_KINDS = {TaskKind.SOURCE: "source", TaskKind.CHECKPOINT: "checkpoint", TaskKind.HEARTBEAT: "heartbeat"}
 
 CHECKPOINTS = TaskId(TaskKind.CHECKPOINT, FIRST)
 """Also what runs on a node for all its checkpoint tasks together, whatever their numbers."""
@@ -319,7 +318,7 @@ class TaskHost:
         return sorted(task for task in self._holdings.holds if _run_of(task) == run)
 
     def _shown(self, task: TaskId, state: TaskState, error: str | None) -> TaskStatus:
-        kind = _KINDS[task.kind]
+        kind = task.kind.word
         return TaskStatus(id=str(task), kind=kind, node=self._node_id, state=state, error=error)
 
     def reasons(self) -> list[str]:

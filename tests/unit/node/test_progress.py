@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mm2.core.lease import PartitionProgress, SlotProgress, TaskState
 from mm2.core.names import Flow, TopicPartition
-from mm2.node.progress import FlowProgress, ReplicatedTopic, Where, worst
+from mm2.core.task_states import worst
+from mm2.node.progress import FlowProgress, ReplicatedTopic, Where
 from mm2.node.published import PartitionStatus
 
 TOPIC = ReplicatedTopic(topic="t", remote_topic="A.t", partitions=1)
