@@ -6,7 +6,7 @@ still be running.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from mm2.core.exact_offset_records import TopicIds
 from mm2.core.names import TopicPartition
@@ -36,6 +36,7 @@ class SlotPlan:
         self._topic_ids: Mapping[str, TopicIds] = {}
         self._owners: Mapping[int, str] = {}
         self._reports: dict[int, SlotReport] = {}
+        self._moving: Partitions | None = None
 
     @property
     def lists(self) -> Mapping[int, SlotRecord]:
@@ -49,13 +50,17 @@ class SlotPlan:
 
     @property
     def moving(self) -> Partitions:
-        """Partitions that are wanted and in no list yet."""
-        return _NOTHING.union(*self._wanted.values()) - _NOTHING.union(*(one.partitions for one in self._all()))
+        """Partitions that are wanted and in no list yet; the same object until that changes."""
+        if self._moving is None:
+            listed = (record.partitions for record in self._lists.values())
+            self._moving = _NOTHING.union(*self._wanted.values()).difference(*listed)
+        return self._moving
 
     def want(self, slots: Sequence[Collection[TopicPartition]], topic_ids: Mapping[str, TopicIds]) -> None:
         """What slot 0, 1 and so on should copy in the end. ``topic_ids``: of topics whose ids are known."""
         self._wanted = {slot: frozenset(partitions) for slot, partitions in enumerate(slots)}
         self._topic_ids = topic_ids
+        self._moving = None
 
     def owned(self, owners: Mapping[int, str]) -> None:
         """Who runs each slot, by member id, or is to let it go; slots left out are run by nobody. To be said before a
@@ -96,6 +101,7 @@ class SlotPlan:
             if outdated:
                 changed.append(self._next(slot, record, partitions, ids))
         for record in changed:
+            self._moving = None
             self._lists[record.slot] = record
             self._told.setdefault(record.slot, []).append(record)
         return changed
@@ -141,9 +147,6 @@ class SlotPlan:
     def _speaks(self, report: SlotReport) -> bool:
         """Whether it is its owner who reports about the slot."""
         return self._owners.get(report.slot) == report.member
-
-    def _all(self) -> Iterable[SlotRecord]:
-        return self._lists.values()
 
 
 def _is_about(report: SlotReport, record: SlotRecord) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mm2.config.agreement import differ, differing
 from mm2.config.change_lines import disagreement
@@ -15,16 +15,16 @@ from mm2.core.flow_terms import FlowTerms
 from mm2.core.lease import TaskState
 from mm2.core.names import TopicPartition
 from mm2.core.placement import Placement
-from mm2.core.slot_records import SlotRecord
 from mm2.core.status_records import ConnectState
 from mm2.core.tasks import TaskId, TaskKind
 from mm2.election.protocol import Joined, MemberInfo
 from mm2.node.config_topic import ConfigTopic
 from mm2.node.leadership import Leadership
-from mm2.node.progress import FlowProgress, Where
+from mm2.node.progress import FlowProgress
 from mm2.node.published import CoverageStatus, MemberStatus, TaskStatus, TopicStatus
 from mm2.node.status_book import StatusBook
 from mm2.node.task_host import TaskHost
+from mm2.node.whereabouts import Whereabouts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,43 +80,29 @@ class FlowPicture:
             error=told.trace if told and known and given else None,
         )
 
-    def _confirmed(self, task: TaskId) -> bool:
-        """Whether the task's node has taken it in."""
-        place = self.placement.places[task]
-        return place.node != self.node_id and self.leading is not None and self.leading.confirmed(task.number)
-
     def topics(self) -> tuple[TopicStatus, ...]:
         """The partitions of this node; where it leads, every replicated topic."""
-        where = self._where()
+        whereabouts = self._whereabouts()
         if self.leading is not None:
-            return self.progress.topics(self.leading.topics, where)
+            return self.progress.topics(self.leading.topics, whereabouts)
         policy, source = self.settings.policy, self.settings.flow.source
-        own = [partition for partitions in self.host.lists.values() for partition in partitions]
-        return self.progress.share(own, lambda topic: policy.format_remote_topic(source, topic), where)
+        return self.progress.share(whereabouts, lambda topic: policy.format_remote_topic(source, topic))
 
-    def _where(self) -> Mapping[TopicPartition, Where]:
-        found: dict[TopicPartition, Where] = {}
-        states = self.host.states
-        mine = self.host.lists
-        for slot, record in self.configs.slots.records.items():
-            if slot not in mine:
-                found |= self._elsewhere(record)
-        for slot, partitions in mine.items():
-            for partition in partitions:
-                state, error = states.get(partition, (TaskState.WAITING, None))
-                found[partition] = Where(state=state, error=error, slot=slot, node=self.node_id)
-        return found
+    def _whereabouts(self) -> Whereabouts:
+        return Whereabouts(
+            node_id=self.node_id,
+            placement=self.placement,
+            lists=tuple(self.configs.slots.records.values()),
+            confirmed=frozenset(filter(self._confirmed, self.configs.slots.records)),
+            hosted=self.host.hosted,
+            pauses=self.configs.pauses,
+        )
 
-    def _elsewhere(self, record: SlotRecord) -> Mapping[TopicPartition, Where]:
-        """The partitions of a slot that this node does not run: what is so of one is so of all that are not paused."""
-        task = TaskId(TaskKind.SOURCE, record.slot)
-        place = self.placement.places.get(task)
-        node = place.node if place is not None and place.owner is not None else ""
-        runs = place is not None and place.owner is not None and place.next is None and self._confirmed(task)
-        usual = Where(state=TaskState.RUNNING if runs else TaskState.WAITING, slot=record.slot, node=node)
-        paused = replace(usual, state=TaskState.PAUSED) if runs else usual
-        covers = self.configs.pauses.covers
-        return {partition: paused if covers(partition.topic) else usual for partition in record.partitions}
+    def _confirmed(self, slot: int) -> bool:
+        """Whether another node, which was given the slot, has taken its list in."""
+        place = self.placement.places.get(TaskId(TaskKind.SOURCE, slot))
+        elsewhere = place is not None and place.node != self.node_id
+        return elsewhere and self.leading is not None and self.leading.confirmed(slot)
 
     # -- coverage
 
@@ -129,11 +115,7 @@ class FlowPicture:
             if place.owner in given:
                 given[place.owner].add(task)
         found = coverage(tasks, given, moving=self.placement.moving)
-        slots: dict[str, frozenset[TopicPartition]] = {
-            str(slot): record.partitions for slot, record in self.configs.slots.records.items()
-        }
-        partitions = coverage(self.leading.partitions, slots, moving=self.leading.moving)
-        return {"tasks": _counted(found), "partitions": _counted(partitions)}
+        return {"tasks": _counted(found), "partitions": _counted(self.leading.coverage())}
 
     # -- what is to be known about nodes
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from mm2.config.settings import FlowSettings
 from mm2.core import flow_terms, pauses
 from mm2.core.assignment import WEIGHT, spread
+from mm2.core.coverage import Coverage, coverage
 from mm2.core.flow_terms import FlowTerms, encode_terms
 from mm2.core.names import TopicPartition
 from mm2.core.partition_load import weights_of
@@ -103,6 +104,7 @@ class Leadership:
         self._spread_at = float("-inf")
         self._weights: dict[int, int] = {}
         self._weighed_at = float("-inf")
+        self._covered: tuple[object, Coverage[TopicPartition]] | None = None
         self._due = asyncio.Event()
         self._publishing: str | None = None
 
@@ -265,15 +267,16 @@ class Leadership:
         """Every replicated topic."""
         return self._discovery.latest.topics if self._discovery.latest is not None else ()
 
-    @property
-    def partitions(self) -> tuple[TopicPartition, ...]:
-        """Every source partition that can be copied."""
-        return self._discovery.latest.partitions if self._discovery.latest is not None else ()
-
-    @property
-    def moving(self) -> frozenset[TopicPartition]:
-        """Partitions that were taken from a slot and wait for the next."""
-        return self._plan.moving if self._plan is not None else frozenset()
+    def coverage(self) -> Coverage[TopicPartition]:
+        """Whether every source partition that can be copied is in the list of one slot."""
+        latest = self._discovery.latest
+        wanted = latest.partitions if latest is not None else ()
+        lists = tuple(self._configs.slots.records.values())
+        moving = self._plan.moving if self._plan is not None else frozenset()
+        if self._covered is None or self._covered[0] != (wanted, lists, moving):
+            held = {str(record.slot): record.partitions for record in lists}
+            self._covered = (wanted, lists, moving), coverage(wanted, held, moving=moving)
+        return self._covered[1]
 
     def confirmed(self, slot: int) -> bool:
         """Whether the node that runs the slot has said that it runs its newest list."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mm2.core.exact_offset_records import UNKNOWN_IDS, TopicIds
@@ -11,6 +11,7 @@ from mm2.core.names import TopicPartition
 from mm2.core.task_states import worst
 from mm2.node.published import PartitionStatus, TopicStatus
 from mm2.node.totals import Totals
+from mm2.node.whereabouts import NOWHERE, Where, Whereabouts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,21 +26,13 @@ class ReplicatedTopic:
     topic_ids: TopicIds = UNKNOWN_IDS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
-    """Who runs a partition, and how it is there."""
-
-    state: TaskState
-    error: str | None = None
-    slot: int | None = None
-    node: str = ""
-
-
-NOWHERE = Where(state=TaskState.WAITING)
-
-
 class FlowProgress:
-    """What all lanes said about one flow, kept over restarts of lanes."""
+    """What all lanes said about one flow, kept over restarts of lanes.
+
+    (A) What is shown of a topic is the same object until a lane says something else of one of its partitions, or the
+        topic or the `Whereabouts` are others: each second the node shows thousands of partitions in which nothing
+        happens.
+    """
 
     def __init__(self) -> None:
         self._totals: Totals[TopicPartition] = Totals()
@@ -48,6 +41,10 @@ class FlowProgress:
         self._runs: dict[TopicPartition, str] = {}
         self._taken: dict[int, tuple[str, tuple[PartitionProgress, ...]]] = {}
         self._shown: dict[TopicPartition, tuple[Where, PartitionStatus]] = {}
+        self._topics: dict[str, tuple[ReplicatedTopic, Sequence[int], TopicStatus]] = {}
+        self._whereabouts: Whereabouts | None = None
+        self._where: Mapping[TopicPartition, Where] = {}
+        self._own: Mapping[str, tuple[int, ...]] = {}
         self._losses: dict[tuple[str, int, int], Loss] = {}
         self._paths: set[tuple[int, str, str]] = set()
 
@@ -80,6 +77,7 @@ class FlowProgress:
             self._runs[key] = run
             self._partitions[key] = p
             self._shown.pop(key, None)
+            self._topics.pop(key.topic, None)
             self._totals.fold(
                 key,
                 run,
@@ -100,43 +98,40 @@ class FlowProgress:
             sums[(path, reason)] = sums.get((path, reason), 0) + int(count)
         return tuple(BatchCount(path=p, reason=r, batches=n) for (p, r), n in sorted(sums.items()))
 
-    def topics(
-        self, replicated: Iterable[ReplicatedTopic], where: Mapping[TopicPartition, Where]
-    ) -> tuple[TopicStatus, ...]:
-        """All of these topics. ``where`` says of each partition who runs it, and how it is there; the others wait."""
+    def topics(self, replicated: Iterable[ReplicatedTopic], whereabouts: Whereabouts) -> tuple[TopicStatus, ...]:
+        """All of these topics; partitions that are in no list wait."""
+        self._look(whereabouts)
+        return tuple(self._topic(topic, range(topic.partitions)) for topic in replicated)
+
+    def share(self, whereabouts: Whereabouts, remote_name: Callable[[str], str]) -> tuple[TopicStatus, ...]:
+        """The topics of which this node runs partitions, with no others in them."""
+        self._look(whereabouts)
         return tuple(
-            self._topic(topic, [TopicPartition(topic.topic, number) for number in range(topic.partitions)], where)
-            for topic in replicated
+            self._topic(ReplicatedTopic(topic=topic, remote_topic=remote_name(topic), partitions=len(own)), own)
+            for topic, own in self._own.items()
         )
 
-    def share(
-        self,
-        partitions: Iterable[TopicPartition],
-        remote_name: Callable[[str], str],
-        where: Mapping[TopicPartition, Where],
-    ) -> tuple[TopicStatus, ...]:
-        """The topics of these partitions, with no others in them."""
-        by_topic: dict[str, list[TopicPartition]] = {}
-        for one in sorted(partitions):
-            by_topic.setdefault(one.topic, []).append(one)
-        return tuple(
-            self._topic(
-                ReplicatedTopic(topic=topic, remote_topic=remote_name(topic), partitions=len(found)), found, where
-            )
-            for topic, found in by_topic.items()
-        )
+    def _look(self, whereabouts: Whereabouts) -> None:
+        if whereabouts != self._whereabouts:
+            self._whereabouts = whereabouts
+            self._where, self._own = whereabouts.partitions(), whereabouts.own()
+            self._topics.clear()
 
-    def _topic(
-        self, topic: ReplicatedTopic, partitions: Iterable[TopicPartition], where: Mapping[TopicPartition, Where]
-    ) -> TopicStatus:
-        found = tuple(self._partition(one, where.get(one, NOWHERE)) for one in partitions)
-        return TopicStatus(
+    def _topic(self, topic: ReplicatedTopic, numbers: Sequence[int]) -> TopicStatus:
+        kept = self._topics.get(topic.topic)
+        if kept is not None and kept[:2] == (topic, numbers):
+            return kept[2]
+        keys = [TopicPartition(topic.topic, number) for number in numbers]
+        found = tuple(self._partition(key, self._where.get(key, NOWHERE)) for key in keys)
+        status = TopicStatus(
             topic=topic.topic,
             remote_topic=topic.remote_topic,
             state=TaskState.FAILED if topic.error else worst(p.state for p in found),
             error=topic.error,
             partitions=found,
         )
+        self._topics[topic.topic] = (topic, numbers, status)
+        return status
 
     def _partition(self, key: TopicPartition, where: Where) -> PartitionStatus:
         last_where, shown = self._shown.get(key, (None, None))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from mm2.config.settings import FlowSettings
 from mm2.core.lease import SlotLease, SlotProgress, TaskState
 from mm2.core.names import TopicPartition
+from mm2.core.pauses import NO_PAUSES
 from mm2.core.slot_records import SlotRecord
 from mm2.kafka.errors import ClusterError
 from mm2.node.config_topic import ConfigTopic
@@ -19,6 +20,7 @@ from mm2.node.progress import FlowProgress
 from mm2.node.published import TaskStatus
 from mm2.node.slot_leases import SlotLeases
 from mm2.node.slot_reports import SlotReporter
+from mm2.node.whereabouts import HostedSlot
 
 log = logging.getLogger(__name__)
 
@@ -144,23 +146,13 @@ class SlotHost:
         """Those that may be running here."""
         return self._lives.keys()
 
-    def lists(self) -> dict[int, frozenset[TopicPartition]]:
-        """The partitions of each slot of this node, paused ones too."""
-        return {slot: life.record.partitions for slot, life in self._lives.items() if life.record is not None}
-
-    def states(self) -> dict[TopicPartition, tuple[TaskState, str | None]]:
-        """How it is with each partition that a lane of this node knows, or that is paused here."""
-        states: dict[TopicPartition, tuple[TaskState, str | None]] = {}
-        for life in self._lives.values():
-            for partition in life.record.partitions if life.record is not None else ():
-                if self._configs.pauses.covers(partition.topic):
-                    states[partition] = (TaskState.PAUSED, None)
-            word = self._word(life.slot)
-            for partition, (state, error) in word.states.items() if word is not None else ():
-                if partition in states and (state is TaskState.STOPPED or states[partition][0] is TaskState.PAUSED):
-                    continue  # another slot may run it by now
-                states[partition] = (state, error)
-        return states
+    def hosted(self) -> tuple[HostedSlot, ...]:
+        """Those that have begun, with what their lanes say; of the same objects as before while nothing changes."""
+        return tuple(
+            HostedSlot(slot=slot, partitions=life.record.partitions, states=word.states if word is not None else {})
+            for slot, life, word in ((slot, life, self._word(slot)) for slot, life in self._lives.items())
+            if life.record is not None
+        )
 
     def written(self) -> Iterator[tuple[str, int]]:
         """The remote topics that have got records from here, each with a slot."""
@@ -251,7 +243,7 @@ class SlotHost:
         for life in self._lives.values():
             self._report(life, now)
         if due:
-            self._reporter.keep([one for partitions in self.lists().values() for one in partitions])
+            self._reporter.keep([partition for one in self.hosted() for partition in one.partitions])
 
     def _is_due(self, life: _Life, now: float) -> bool:
         """Whether the slot is to get another lease than it has."""
@@ -270,6 +262,8 @@ class SlotHost:
 
     def _unpaused(self, record: SlotRecord) -> frozenset[TopicPartition]:
         pauses = self._configs.pauses
+        if pauses == NO_PAUSES:
+            return record.partitions
         return frozenset(partition for partition in record.partitions if not pauses.covers(partition.topic))
 
     def _has_failed(self, life: _Life, now: float) -> bool:

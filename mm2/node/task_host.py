@@ -15,7 +15,6 @@ from mm2.core.assignment import WEIGHT
 from mm2.core.group_lists import FIRST, GroupListBook
 from mm2.core.holdings import Holdings
 from mm2.core.lease import TaskState
-from mm2.core.names import TopicPartition
 from mm2.core.pauses import Pauses
 from mm2.core.placement import Placement
 from mm2.core.tasks import TaskId, TaskKind
@@ -24,6 +23,7 @@ from mm2.node.published import GroupStatus, TaskStatus
 from mm2.node.slot_host import SlotHost
 from mm2.node.tasks.checkpoint import CheckpointTask, reason_for_none
 from mm2.node.tasks.heartbeat import HeartbeatTask
+from mm2.node.whereabouts import HostedSlot
 
 log = logging.getLogger(__name__)
 
@@ -277,14 +277,9 @@ class TaskHost:
         return self._checkpoint.group_reasons if self._checkpoint is not None else None
 
     @property
-    def states(self) -> Mapping[TopicPartition, tuple[TaskState, str | None]]:
-        """How it is with each partition that a lane of this node knows."""
-        return self._slots.states() if self._slots is not None else {}
-
-    @property
-    def lists(self) -> Mapping[int, frozenset[TopicPartition]]:
-        """The partitions of each slot of this node."""
-        return self._slots.lists() if self._slots is not None else {}
+    def hosted(self) -> tuple[HostedSlot, ...]:
+        """The slots of this node that have begun."""
+        return self._slots.hosted() if self._slots is not None else ()
 
     def topic_uses(self) -> Iterator[tuple[str, str, int]]:
         """The topics that tasks of this node have written to, each with the connector and the task's number."""
