@@ -98,10 +98,6 @@ class FileDiff:
         """Flows that go on, with other settings."""
         return tuple(diff.flow for diff in self.changed if diff.reach is Reach.RUNNING)
 
-    def to_restart(self) -> tuple[Flow, ...]:
-        """Flows that have to drain and start again."""
-        return tuple(diff.flow for diff in self.changed if diff.reach is Reach.FLOW)
-
 
 def deepest(changes: Iterable[Change]) -> Reach:
     """How deep they go together."""

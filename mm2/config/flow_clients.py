@@ -40,8 +40,6 @@ class ClientRole(StrEnum):
     GROUP_MEMBER = "group-member"
     SHARED_ADMIN = "shared-admin"
     OFFSETS = "offsets"
-    CONFIGS = "configs"
-    CONFIGS_LEADER = "configs-leader"
     STATUSES = "statuses"
 
 

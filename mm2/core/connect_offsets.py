@@ -95,17 +95,6 @@ def decode_offset(raw: bytes | None) -> int | None:
     raise FormatError(f"read offset value: it holds no offset: {raw!r:.200}")
 
 
-def encode_position(position: int) -> bytes:
-    """The record value that makes a source partition go on at ``position``: Java stores the offset before it."""
-    return encode_offset(position - 1)
-
-
-def decode_position(raw: bytes | None) -> int | None:
-    """The offset a source partition goes on at, None when nothing is stored (also -1 in Java). Raises FormatError."""
-    offset = decode_offset(raw)
-    return None if offset is None or offset < 0 else offset + 1
-
-
 def _checked(partition: int) -> int:
     if isinstance(partition, bool) or not 0 <= partition <= _INT32_MAX:
         raise FormatError(f"read offset key: partition {partition} is no partition number")

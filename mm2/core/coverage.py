@@ -11,8 +11,6 @@ from typing import Generic, TypeVar
 
 Work = TypeVar("Work", bound=Hashable)
 
-NAMED = 5  # of one kind of trouble in a sentence; the rest is counted
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage(Generic[Work]):
@@ -26,22 +24,6 @@ class Coverage(Generic[Work]):
     uncovered: tuple[Work, ...] = ()
     doubled: Mapping[Work, tuple[str, ...]]
     stray: Mapping[Work, tuple[str, ...]]
-
-    @property
-    def sound(self) -> bool:
-        """Whether everything is run once or on its way, and nothing else is."""
-        return not (self.uncovered or self.doubled or self.stray)
-
-    def sentences(self) -> tuple[str, ...]:
-        """What is wrong, for a person; nothing when it is sound."""
-        found = []
-        if self.uncovered:
-            found.append(f"run by nobody: {_some([str(work) for work in self.uncovered])}")
-        if self.doubled:
-            found.append(f"run by more than one: {_some(_with_holders(self.doubled))}")
-        if self.stray:
-            found.append(f"run though they should not be: {_some(_with_holders(self.stray))}")
-        return tuple(found)
 
 
 def coverage(
@@ -63,12 +45,3 @@ def coverage(
         doubled={work: tuple(holders[work]) for work in running if work in everything and len(holders[work]) > 1},
         stray={work: tuple(holders[work]) for work in running if work not in everything},
     )
-
-
-def _with_holders(found: Mapping[Work, tuple[str, ...]]) -> list[str]:
-    return [f"{work} ({', '.join(holders)})" for work, holders in found.items()]
-
-
-def _some(texts: list[str]) -> str:
-    more = len(texts) - NAMED
-    return ", ".join(texts[:NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -69,22 +69,10 @@ class Placement:
         """Everything ``member`` is to run."""
         return tuple(task for task, place in self.places.items() if place.owner == member and place.next is None)
 
-    def coming(self, member: str) -> tuple[TaskId, ...]:
-        """What ``member`` will be given soon: it may make ready for it."""
-        return tuple(task for task, place in self.places.items() if place.next == member)
-
     @property
     def moving(self) -> tuple[TaskId, ...]:
         """Tasks on their way, or waiting for a node to return: that nobody runs them is as it should be."""
         return tuple(t for t, place in self.places.items() if place.next is not None or place.until_ms is not None)
-
-    @property
-    def due_ms(self) -> int | None:
-        """When a round is wanted though nothing else has happened: a wait is over, or a home to be given up. None: no
-        such time."""
-        waits = [place.until_ms for place in self.places.values() if place.until_ms is not None]
-        guests = [place.home for place in self.places.values() if place.next is None and place.node != place.home]
-        return min([*waits, *(self.seen[home] + AWAY_MS for home in guests if home in self.seen)], default=None)
 
     def same_plan(self, other: Placement) -> bool:
         """Whether another round would have nothing to say."""

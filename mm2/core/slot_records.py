@@ -101,11 +101,6 @@ class SlotBook:
         """Under what epoch a new leader of the group's ``generation`` writes (`next_epoch`)."""
         return next_epoch(generation, (record.age for record in self.records.values()))
 
-    def previous(self) -> dict[TopicPartition, int]:
-        """The slot of each partition, for `assignment.spread`."""
-        newest_last = sorted(self.records.values(), key=lambda record: record.age)
-        return {partition: record.slot for record in newest_last for partition in record.partitions}
-
 
 def _parted(partitions: Collection[TopicPartition], part_bytes: int) -> Iterable[dict[str, list[int]]]:
     """At least one part, which may be empty."""

@@ -16,8 +16,6 @@ from mm2.core.status_records import (
     decode_topic_use,
     topic_key,
 )
-from mm2.kafka.cluster import Cluster
-from mm2.kafka.compacted_log import CompactedLog
 from mm2.kafka.stored_records import StoredRecord
 from mm2.node.skipped_records import SkippedRecords
 
@@ -46,16 +44,9 @@ class StatusBook:
     """
 
     def __init__(self, flow: Flow, topic: str) -> None:
-        self._topic = topic
         self._entries: dict[bytes, StatusEntry] = {}
         self._uses: set[bytes] = set()
         self.skipped = SkippedRecords(flow, topic)
-
-    async def follow(self, cluster: Cluster) -> None:
-        """Take in every record from the beginning, and new ones as they come, until cancelled. Raises ClusterError for
-        what waiting does not heal."""
-        async for record in CompactedLog(cluster, self._topic, purpose="statuses").follow():
-            self.take(record)
 
     def take(self, record: StoredRecord) -> None:
         """Take in one record."""

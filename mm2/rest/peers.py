@@ -27,9 +27,6 @@ CONNECT_WITHIN_S = 5.0
 LARGEST_BYTES = 16 * 1024 * 1024
 """Of a request or an answer: ten times what a flow of 10,000 partitions needs."""
 
-ROTATION_WITHIN_S = 60.0
-"""So long after its first attempt a request that is refused with 403 is put down to a new session key, as in Java."""
-
 _LATER = frozenset(
     {
         HTTPStatus.FORBIDDEN,  # the session key is being replaced
@@ -54,11 +51,6 @@ class PeerError(Exception):
     @property
     def retriable(self) -> bool:
         return self.status is None or self.status in _LATER
-
-    def is_rotation(self, since_first_attempt: float) -> bool:
-        """Whether this is no more than a new session key on its way, ``since_first_attempt`` seconds after the request
-        was first made: nothing to warn of."""
-        return self.status == HTTPStatus.FORBIDDEN and since_first_attempt <= ROTATION_WITHIN_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

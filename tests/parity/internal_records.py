@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mm2.core.connect_offsets import SourceKey, decode_key, decode_position
+from mm2.core.connect_offsets import SourceKey, decode_key, decode_offset
 from mm2.core.formats import OffsetSync
 from mm2.core.names import TopicPartition
 from tests.lab.history import Partitions, Record
@@ -44,9 +44,9 @@ def positions(offsets: Partitions) -> dict[TopicPartition, int]:
     """The source position of each partition, as a node reads it from mm2-offsets."""
     found: dict[TopicPartition, int] = {}
     for one in stored(offsets):
-        key, position = decode_key(one.key), decode_position(one.value)
-        if isinstance(key, SourceKey) and position is not None:
-            found[TopicPartition(key.topic, key.partition)] = position
+        key, offset = decode_key(one.key), decode_offset(one.value)
+        if isinstance(key, SourceKey) and offset is not None and offset >= 0:  # Java's -1: nothing is stored
+            found[TopicPartition(key.topic, key.partition)] = offset + 1
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mm2.core.client_settings import ClientSettings
-from mm2.core.connect_offsets import SourceKey, encode_key, encode_position
+from mm2.core.connect_offsets import SourceKey, encode_key, encode_offset
 from mm2.core.names import Flow, TopicPartition
 from mm2.kafka.cluster import Cluster
 from mm2.node.source_offsets import SourceOffsets
@@ -19,8 +19,8 @@ async def test_only_committed_offsets_count(cluster_b: KafkaCluster, unique: Cal
     partition = TopicPartition("orders", 0)
     key = encode_key(SourceKey(cluster="A", topic=partition.topic, partition=partition.partition))
     transactions = [
-        ([Outgoing(key=key, value=encode_position(100), partition=3)], True),
-        ([Outgoing(key=key, value=encode_position(200), partition=3)], False),
+        ([Outgoing(key=key, value=encode_offset(99), partition=3)], True),
+        ([Outgoing(key=key, value=encode_offset(199), partition=3)], False),
     ]
     write_transactions(cluster_b.bootstrap, topic, transactions, transactional_id=unique("A-mm2"))
     async with Cluster(ClientSettings(bootstrap_servers=(cluster_b.bootstrap,), alias="B")) as cluster:

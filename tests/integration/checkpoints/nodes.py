@@ -85,7 +85,7 @@ async def sharing(settings: FlowSettings, configs: ConfigTopic, *, source: str =
     if source:
         looking = replace(looking, bootstrap_servers=(source,))
     async with AsyncExitStack() as stack:
-        target = await stack.enter_async_context(Cluster(settings.clients.of(ClientRole.CONFIGS_LEADER)))
+        target = await stack.enter_async_context(Cluster(settings.clients.of(ClientRole.SHARED_ADMIN)))
         writer = ConfigWriter(target, configs.topic, f"{configs.topic}-leader")
         await writer.begin()
         plan = GroupPlan(

@@ -17,6 +17,7 @@ from mm2.core.lease import TaskState
 from mm2.core.names import Flow
 from mm2.core.status_records import ConnectState, connector_key, encode_status, task_key
 from mm2.kafka.cluster import Cluster
+from mm2.kafka.compacted_log import CompactedLog
 from mm2.kafka.control_producer import ControlProducer
 from mm2.kafka.error_codes import ErrorCode
 from mm2.kafka.errors import BrokerError, ClusterClosed
@@ -74,10 +75,15 @@ def _newest(book: StatusBook, key: bytes) -> bytes | None:
     return None if entry is None or entry.newest is None else encode_status(entry.newest)
 
 
+async def _follow(book: StatusBook, cluster: Cluster, topic: str) -> None:
+    async for record in CompactedLog(cluster, topic, purpose="statuses").follow():
+        book.take(record)
+
+
 @asynccontextmanager
 async def worker(cluster: Cluster, topic: str, name: str) -> AsyncIterator[Worker]:
     book = StatusBook(FLOW, topic)
-    following = asyncio.create_task(book.follow(cluster))
+    following = asyncio.create_task(_follow(book, cluster, topic))
     try:
         async with ControlProducer(cluster) as producer:
             writer = StatusWriter(FLOW, producer, book, topic=topic, partitions=PARTITIONS, worker_id=name, version="1")

@@ -39,7 +39,7 @@ def test_without_a_line_everything_is_the_default(tmp_path: Path) -> None:
         (ClientRole.HEARTBEATS, None, "connector-producer-MirrorHeartbeatConnector-0"),
         (ClientRole.GROUP_MEMBER, None, "A->B"),
         (ClientRole.OFFSETS, None, "A-mm2-A->B-offsets"),
-        (ClientRole.CONFIGS_LEADER, None, "A-mm2-A->B-configs-leader"),
+        (ClientRole.STATUSES, None, "A-mm2-A->B-statuses"),
     ],
 )
 def test_clients_are_called_as_in_java(role: ClientRole, task: int | None, client_id: str, tmp_path: Path) -> None:

@@ -9,10 +9,8 @@ from mm2.core.connect_offsets import (
     SourceKey,
     decode_key,
     decode_offset,
-    decode_position,
     encode_key,
     encode_offset,
-    encode_position,
 )
 from mm2.core.formats import FormatError
 
@@ -97,9 +95,6 @@ def test_other_values_are_refused(raw: bytes) -> None:
         decode_offset(raw)
 
 
-def test_positions_are_one_past_the_stored_offset() -> None:
+def test_offsets_are_written_as_java_writes_them() -> None:
     assert encode_offset(41) == b'{"offset":41}'
-    assert encode_position(42) == b'{"offset":41}'
-    assert decode_position(b'{"offset":41}') == 42
-    assert decode_position(encode_position(0)) is None
-    assert decode_position(None) is None
+    assert decode_offset(encode_offset(41)) == 41

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mm2.core.placement import AWAY_MS, NOBODY, Place, Placement
+from mm2.core.placement import NOBODY, Place, Placement
 from mm2.core.tasks import TaskId, TaskKind
 
 S0, S1, S2, S3 = (TaskId(TaskKind.SOURCE, number) for number in range(4))
@@ -22,10 +22,9 @@ PLACEMENT = Placement(
 )
 
 
-def test_who_runs_what_and_what_is_coming() -> None:
+def test_who_runs_what_and_what_is_moving() -> None:
     assert PLACEMENT.run("m-1") == (S0,)
     assert PLACEMENT.run("m-2") == ()
-    assert PLACEMENT.coming("m-2") == (S1,)
     assert PLACEMENT.moving == (S1, S2, S3)
 
 
@@ -47,13 +46,6 @@ def test_later_versions_may_say_more() -> None:
 def test_what_is_no_placement_is_none(change: dict[str, Any]) -> None:
     assert Placement.from_json(PLACEMENT.to_json() | change) is None
     assert Placement.from_json(None) is None
-
-
-def test_a_round_is_due_when_a_wait_is_over_or_a_home_is_given_up() -> None:
-    assert PLACEMENT.due_ms == 9_000
-    guest = Placement(places={S0: Place(owner="m-1", node="a", since=3, home="b")}, seen={"a": 5_000, "b": 1_000})
-    assert guest.due_ms == 1_000 + AWAY_MS
-    assert Placement().due_ms is None
 
 
 def test_the_same_plan_in_a_later_epoch() -> None:

@@ -123,10 +123,3 @@ def test_a_leader_writes_newer_records_also_after_the_group_began_to_count_anew(
     take(book, slot(1, epoch=57))
     assert book.epoch_of_next_leader(1) == 58
     assert book.epoch_of_next_leader(90) == 90
-
-
-def test_where_partitions_are_the_newest_list_says() -> None:
-    book = SlotBook()
-    take(book, slot(1, 2, epoch=5))
-    take(book, slot(2, 3, epoch=6, number=1))
-    assert book.previous() == {TopicPartition("t", 1): 0, TopicPartition("t", 2): 1, TopicPartition("t", 3): 1}
