@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 
 from mm2.election.protocol import Joined, Lost, Membership
 
@@ -19,6 +19,18 @@ class MembershipFeed:
         self._changes: asyncio.Queue[Membership | None] = asyncio.Queue()
         self._changes.put_nowait(first)
         self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, work: Coroutine[None, None, None], name: str) -> None:
+        """Do the work that tells the changes, in a task of its own; there are none after it."""
+        self._task = asyncio.create_task(work, name=name)
+        self._task.add_done_callback(lambda _: self.close())
+
+    async def end(self) -> None:
+        """End that work, if it is not over, and return when it is."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
 
     @property
     def membership(self) -> Membership:
@@ -50,9 +62,11 @@ class MembershipFeed:
         self._changes.put_nowait(None)
 
     async def changes(self) -> AsyncIterator[Membership]:
-        """Every change from the first, for one reader, until `close`."""
+        """Every change from the first, for one reader, until `close`. Raises what the work raised."""
         while (change := await self._changes.get()) is not None:
             yield change
+        if self._task is not None and self._task.done() and not self._task.cancelled():
+            self._task.result()
 
     def _expire(self) -> None:
         self.stop_clock()

@@ -32,7 +32,6 @@ class HoldingElection:
             Lost(reason="joining the group"), lambda: Lost(reason="no contact")
         )  # its clock is not used
         self._failure: Exception | None = None
-        self._task: asyncio.Task[None] | None = None
 
     @property
     def membership(self) -> Membership:
@@ -64,20 +63,15 @@ class HoldingElection:
             yield change
         if self._failure is not None:
             raise self._failure
-        if self._task is not None and self._task.done() and not self._task.cancelled():
-            self._task.result()
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._run(), name="election while a group is held")
-        self._task.add_done_callback(lambda _: self._feed.close())
+        self._feed.begin(self._run(), "election while a group is held")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._feed.end()
 
     async def _run(self) -> None:
         deciding: asyncio.Task[None] | None = None

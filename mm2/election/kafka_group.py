@@ -80,7 +80,6 @@ class KafkaGroup:
         self._feed = MembershipFeed(Lost(reason=f"joining group {settings.group_id}"), self._overdue)
         self._contact = 0.0  # loop time of the last request the coordinator answered as to a member
         self._trouble: ClusterError | None = None
-        self._task: asyncio.Task[None] | None = None
 
     @property
     def membership(self) -> Membership:
@@ -105,24 +104,18 @@ class KafkaGroup:
         self._rejoin = True
         self._wake.set()
 
-    async def events(self) -> AsyncIterator[Membership]:
+    def events(self) -> AsyncIterator[Membership]:
         """Every change from the start, for one reader. Ends when the context is left; raises what ``assign`` raised."""
-        async for change in self._feed.changes():
-            yield change
-        if self._task is not None and self._task.done() and not self._task.cancelled():
-            self._task.result()
+        return self._feed.changes()
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._run(), name=f"group {self._settings.group_id}")
-        self._task.add_done_callback(lambda _: self._feed.close())
+        self._feed.begin(self._run(), f"group {self._settings.group_id}")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._feed.end()
         self._feed.stop_clock()
         await self._leave()
 

@@ -69,7 +69,6 @@ class ZooKeeperElection:
         self._trouble = ""
         self._feed = MembershipFeed(Lost(reason=f"joining {self._where}"), self._overdue)
         self._session: ZooKeeperSession | None = None
-        self._task: asyncio.Task[None] | None = None
 
     @property
     def membership(self) -> Membership:
@@ -91,24 +90,18 @@ class ZooKeeperElection:
         self._round_wanted = True
         self._wake.set()
 
-    async def events(self) -> AsyncIterator[Membership]:
+    def events(self) -> AsyncIterator[Membership]:
         """Every change from the start, for one reader. Ends when the context is left; raises what ``assign`` raised."""
-        async for change in self._feed.changes():
-            yield change
-        if self._task is not None and self._task.done() and not self._task.cancelled():
-            self._task.result()
+        return self._feed.changes()
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._run(), name=f"election {self._settings.path}")
-        self._task.add_done_callback(lambda _: self._feed.close())
+        self._feed.begin(self._run(), f"election {self._settings.path}")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._feed.end()
 
     # -- one session after the other
 

@@ -16,6 +16,7 @@ from mm2.kafka.errors import ClusterError
 from mm2.kafka.internal_topics import ensure_internal_topic
 from mm2.node.alarm import Alarm
 from mm2.node.remote_topics import Discovery, RemoteTopics
+from mm2.node.trouble import troubled
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class TopicDiscovery:
             try:
                 discovery = await self.look()
             except (ClusterError, PluginError) as error:
-                self._warn(f"discover topics: {error}")
+                self.trouble = troubled(log, self._flow, self.trouble, f"discover topics: {error}")
                 await asyncio.sleep(backoff.next())
                 continue
             backoff.reset()
@@ -106,16 +107,11 @@ class TopicDiscovery:
                     admin, topic, replication_factor=source.offset_syncs_topic_replication_factor
                 )
             except ClusterError as error:
-                self._warn(f"create the offset-syncs topic: {error}")
+                self.trouble = troubled(log, self._flow, self.trouble, f"create the offset-syncs topic: {error}")
                 await asyncio.sleep(backoff.next())
             else:
                 backoff.reset()
                 return
-
-    def _warn(self, sentence: str) -> None:
-        if sentence != self.trouble:
-            log.warning("%s: %s", self._flow, sentence)
-        self.trouble = sentence
 
     def _tell(self, discovery: Discovery) -> None:
         """What is new in it: topics that are gone, and topics in trouble."""

@@ -12,6 +12,7 @@ from mm2.election.protocol import Election, Joined
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.errors import ClusterError, first_error
 from mm2.node.leadership import Leadership
+from mm2.node.trouble import troubled
 
 log = logging.getLogger(__name__)
 
@@ -56,10 +57,7 @@ class FlowLeader:
             except* _SettingsChanged:
                 before = leadership
             except* (ClusterError, PluginError) as group:
-                sentence = f"lead the flow: {first_error(group)}"
-                if sentence != self.trouble:
-                    log.warning("%s: %s", self._flow, sentence)
-                self.trouble = sentence
+                self.trouble = troubled(log, self._flow, self.trouble, f"lead the flow: {first_error(group)}")
             except* Exception:
                 log.exception("%s: unexpected error, leading begins again", self._flow)
                 self.trouble = "lead the flow: an unexpected error, see the log"

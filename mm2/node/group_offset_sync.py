@@ -17,6 +17,7 @@ from mm2.kafka.groups import GroupActive, commit_offsets, committed_offsets, gro
 from mm2.kafka.offsets import OffsetSpec, list_offsets
 from mm2.node.checkpoint_rounds import about_some
 from mm2.node.group_book import GroupBook, Refused
+from mm2.node.trouble import troubled
 
 log = logging.getLogger(__name__)
 
@@ -77,10 +78,7 @@ class GroupOffsetSync:
             try:
                 await self._round()
             except ClusterError as error:
-                sentence = f"sync group offsets: {error}"
-                if sentence != self.trouble:
-                    log.warning("%s: %s", self._flow, sentence)
-                self.trouble = sentence
+                self.trouble = troubled(log, self._flow, self.trouble, f"sync group offsets: {error}")
             else:
                 self.trouble = None
 

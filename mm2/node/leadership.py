@@ -38,6 +38,7 @@ from mm2.node.progress import ReplicatedTopic
 from mm2.node.remote_topics import Discovery
 from mm2.node.tasks.checkpoint import reason_for_none
 from mm2.node.topic_syncs import TopicSyncs
+from mm2.node.trouble import troubled
 
 log = logging.getLogger(__name__)
 
@@ -203,7 +204,9 @@ class Leadership:
                 except ClusterError as error:
                     if not error.retriable:
                         raise
-                    self._publishing = self._warn(self._publishing, f"publish what other nodes have to know: {error}")
+                    self._publishing = troubled(
+                        log, self._flow, self._publishing, f"publish what other nodes have to know: {error}"
+                    )
                     await asyncio.sleep(backoff.next())
                     continue
                 backoff.reset()
@@ -291,11 +294,6 @@ class Leadership:
         """One sentence for each thing that is wrong, or that a person should know."""
         found = [self.trouble, self._publishing, self._groups.trouble, self._writer.warning]
         return [*(one for one in found if one is not None), *self._syncs.warnings]
-
-    def _warn(self, before: str | None, sentence: str) -> str:
-        if sentence != before:
-            log.warning("%s: %s", self._flow, sentence)
-        return sentence
 
 
 def flow_tasks(

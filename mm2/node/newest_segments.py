@@ -19,6 +19,7 @@ from mm2.kafka.errors import ClusterError
 from mm2.kafka.internal_topics import ensure_internal_topic
 from mm2.kafka.retrying import API_TIMEOUT_MS
 from mm2.node.skipped_records import SkippedRecords
+from mm2.node.trouble import troubled
 
 log = logging.getLogger(__name__)
 
@@ -120,6 +121,4 @@ class NewestSegments:
             f"exact offsets are not written: {error}; new records' offsets are translated as with"
             f" mm2.offset.translation=compatible until a lane starts and finds this repaired"
         )
-        if sentence != self.trouble:
-            log.warning("%s: %s", self._settings.flow, sentence)
-        self.trouble = sentence
+        self.trouble = troubled(log, self._settings.flow, self.trouble, sentence)

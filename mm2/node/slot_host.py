@@ -20,6 +20,7 @@ from mm2.node.progress import FlowProgress
 from mm2.node.published import TaskStatus
 from mm2.node.slot_leases import SlotLeases
 from mm2.node.slot_reports import SlotReporter
+from mm2.node.trouble import troubled
 from mm2.node.whereabouts import HostedSlot
 
 log = logging.getLogger(__name__)
@@ -194,7 +195,7 @@ class SlotHost:
                 try:
                     await self._settle(asyncio.get_running_loop().time())
                 except ClusterError as error:
-                    self._granting = self._warn(self._granting, f"read source offsets: {error}")
+                    self._granting = troubled(log, self._flow, self._granting, f"read source offsets: {error}")
                     await asyncio.sleep(SETTLE_EVERY_S)
                 else:
                     self._granting = None
@@ -205,7 +206,7 @@ class SlotHost:
         try:
             await self._leases.refresh()
         except ClusterError as error:
-            self._granting = self._warn(self._granting, f"read source offsets: {error}")
+            self._granting = troubled(log, self._flow, self._granting, f"read source offsets: {error}")
 
     def _listen(self) -> None:
         """Take the lanes' newest word. A warning is over when no lane repeats it."""
@@ -361,8 +362,3 @@ class SlotHost:
 
     def _word(self, slot: int) -> LaneWord | None:
         return self._desk.board.progress((self._flow, slot))
-
-    def _warn(self, before: str | None, sentence: str) -> str:
-        if sentence != before:
-            log.warning("%s: %s", self._flow, sentence)
-        return sentence

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from types import TracebackType
 from typing import Self
 
 from confluent_kafka.admin import (
@@ -21,6 +20,7 @@ from tests.lab import class_data, scratch
 from tests.lab.broker import Broker
 from tests.lab.jars import KAFKA_4
 from tests.lab.listeners import CONTROLLER, INTERNAL, Authority, Listener
+from tests.lab.server import Server
 from tests.lab.storage import new_id
 from tests.lab.waiting import wait_until
 
@@ -33,7 +33,7 @@ SCRAM = {
 }
 
 
-class KafkaCluster:
+class KafkaCluster(Server):
     """A cluster of real brokers; a context manager that ends them.
 
     ``listeners`` come beside the internal plain one, ``users`` (name to password) hold for all of their mechanisms.
@@ -106,18 +106,6 @@ class KafkaCluster:
         """End all brokers at once; their data is of no use any more."""
         for broker in self.brokers:
             broker.close()
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def bootstrap(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import psutil
@@ -14,6 +13,7 @@ import pyspark
 from tests.lab import jvm, scratch
 from tests.lab.ports import HOST, port_answers, release_port, reserve_port
 from tests.lab.processes import LabProcess
+from tests.lab.server import Server
 from tests.lab.waiting import GaveUp, wait_until
 
 READY = 60.0  # seconds: a start takes three on an idle machine
@@ -97,7 +97,7 @@ class SparkWorker:
             release_port(port)
 
 
-class SparkCluster:
+class SparkCluster(Server):
     """A master and ``workers`` workers of one core each; a context manager that ends them all.
 
     With a ``secret`` only who knows it may connect, and connections are encrypted: `encrypted` is what an application
@@ -146,18 +146,6 @@ class SparkCluster:
         for worker in self.workers:
             worker.start()
         return self
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _serves(self) -> bool:
         if self._master is None or not self._master.running:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Self
 
 from tests.lab import jars, jvm, scratch
 from tests.lab.ports import HOST, release_port, reserve_port
 from tests.lab.processes import GRACE, LabProcess
+from tests.lab.server import Server
 from tests.lab.waiting import GaveUp, wait_until
 
 READY = 60.0  # seconds: a start takes one on an idle machine
@@ -30,7 +30,7 @@ _SASL = {
 }
 
 
-class ZooKeeperServer:
+class ZooKeeperServer(Server):
     """A server with a port and data that stay the same over restarts; a context manager that ends it.
 
     With ``users`` (name to password) only they may connect, by SASL DIGEST-MD5.
@@ -96,18 +96,6 @@ class ZooKeeperServer:
         if self._process is not None:
             self._process.kill_group()
         release_port(self._port)
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _login(self) -> tuple[str, ...]:
         if not self._users:

@@ -31,6 +31,7 @@ from mm2.node.group_finder import GroupFinder, looks_every_s, remote_name
 from mm2.node.group_offset_sync import GroupOffsetSync
 from mm2.node.published import GroupStatus, TaskStatus
 from mm2.node.translation import FlowTranslation
+from mm2.node.trouble import troubled
 
 log = logging.getLogger(__name__)
 
@@ -172,7 +173,7 @@ class CheckpointTask:
                 ClusterError,
                 PluginError,
             ) as error:  # settings no client can be made of, a policy without an answer
-                self._failed = self._warn(self._failed, f"checkpoints: {error}")
+                self._failed = troubled(log, self._flow, self._failed, f"checkpoints: {error}")
             except Exception:
                 log.exception("%s: unexpected error, checkpoints begin again", self._flow)
                 self._failed = "checkpoints: an unexpected error, see the log; they begin again"
@@ -251,15 +252,12 @@ class CheckpointTask:
                         error,
                     )
                     return False
-                self._starting = self._warn(self._starting, f"{'read' if ensured else 'create'} checkpoints: {error}")
+                self._starting = troubled(
+                    log, self._flow, self._starting, f"{'read' if ensured else 'create'} checkpoints: {error}"
+                )
                 await asyncio.sleep(backoff.next())
             else:
                 return True
-
-    def _warn(self, before: str | None, sentence: str) -> str:
-        if sentence != before:
-            log.warning("%s: %s", self._flow, sentence)
-        return sentence
 
     # -- groups
 
@@ -270,7 +268,7 @@ class CheckpointTask:
             try:
                 await self._finder.find(source)
             except ClusterError as error:
-                self._finding = self._warn(self._finding, f"look for consumer groups: {error}")
+                self._finding = troubled(log, self._flow, self._finding, f"look for consumer groups: {error}")
                 await asyncio.sleep(backoff.next())
             else:
                 self._finding = None
@@ -305,7 +303,7 @@ class CheckpointTask:
                 if not self._draining:
                     await rounds.round(await self._known(own))
             except ClusterError as error:
-                self._writing = self._warn(self._writing, f"{rounds.doing}: {error}")
+                self._writing = troubled(log, self._flow, self._writing, f"{rounds.doing}: {error}")
                 pause = min(interval, backoff.next())
             else:
                 self._writing = self._failed = None
@@ -325,7 +323,7 @@ class CheckpointTask:
             try:
                 await own.load()
             except ClusterError as error:
-                self._unread = self._warn(self._unread, f"read checkpoints of groups that came: {error}")
+                self._unread = troubled(log, self._flow, self._unread, f"read checkpoints of groups that came: {error}")
                 return [group for group in chosen if group not in self._came]
         self._unread = None
         if looked:
