@@ -19,7 +19,8 @@ from mm2.core.lease import (
     SlotLease,
 )
 from mm2.core.names import Flow
-from mm2.node.lanes import LEASE_SECONDS, LaneBoard, SlotKey
+from mm2.node.lane import SlotKey
+from mm2.node.lanes import LEASE_SECONDS, LaneBoard
 
 log = logging.getLogger("mm2.node")
 

@@ -1,4 +1,4 @@
-"""Which slot runs in which lane, who holds a lane's lease, and what the lanes reported last.
+"""Which slot runs in which lane, and which lanes the engine should be running.
 
 A state machine over values: events in (`put`, `grant`, `lane_report`, `engine_report`, …), orders out. No clock and no
 I/O inside; times are seconds of a monotonic clock, handed in, so that an incident replays as a unit test.
@@ -13,7 +13,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hmac import compare_digest
 
 from mm2.core.lease import (
@@ -25,65 +25,15 @@ from mm2.core.lease import (
     LeaseRefusedError,
     LeaseRequest,
     SlotLease,
-    SlotProgress,
 )
-from mm2.core.names import Flow, TopicPartition
-from mm2.core.slot_words import PartitionStates, SlotWord
 from mm2.node.executors import LOST_AFTER_S, MOVED_AFTER_S, SAID_AFTER_S, STARVED_FOR_S, no_executor
+from mm2.node.lane import Lane, LaneWord, SlotKey
 
 LEASE_SECONDS = 15.0
 """Long enough for a stalled garbage collection or a busy node, short enough that a dead lane is replaced soon."""
 
-FIRST_RESTART_S = 0.5
-LONGEST_RESTART_S = 30.0
-"""A lane that fails at once is started again after 0.5 s, then twice as long each time: a broken set-up must not burn
-CPU, and a cured one should not wait minutes."""
-
-HEALTHY_AFTER_S = 60.0
-"""A lane that ran this long failed for a new reason: its waiting time starts from the first step again."""
-
 START_WITHIN_S = 120.0
 """A lane that was ordered but never asked for its lease: Spark lost it."""
-
-SlotKey = tuple[Flow, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlotReport:
-    """A slot's last word, under which session of its lane it was given, and whether under the newest orders.
-
-    ``slot`` is the same object as long as there is no news, and so is each of its partitions (`SlotWord`, B).
-    ``states`` is another object only when the state or the error of a partition is another. ``running``: the partitions
-    that the slot may still be copying.
-    """
-
-    session: str
-    current: bool
-    slot: SlotProgress
-    states: PartitionStates
-    running: frozenset[TopicPartition]
-
-
-@dataclass(slots=True, kw_only=True)
-class _Lane:
-    number: int
-    token: str
-    attempt: int = -1
-    pid: int = -1
-    session: str | None = None
-    version: int = 0
-    ordered_at: float | None = None
-    granted_at: float | None = None
-    heard_at: float | None = None
-    failures: int = 0
-    not_before: float = 0.0
-    progress: LaneProgress | None = None
-    words: dict[SlotKey, SlotWord] = field(default_factory=dict)
-    unplaced: bool = False
-    starved_until: float | None = None
-    slots: dict[SlotKey, SlotLease] = field(default_factory=dict)
-    removed: dict[SlotKey, int] = field(default_factory=dict)  # and the version of the first orders without it
-    error: str | None = None
 
 
 class LaneBoard:
@@ -93,7 +43,7 @@ class LaneBoard:
     def __init__(
         self, *, lanes: int, buffer_bytes: int, new_secret: Callable[[], str], cluster: str | None = None
     ) -> None:
-        self._lanes = [_Lane(number=number, token=new_secret()) for number in range(lanes)]
+        self._lanes = [Lane(number=number, token=new_secret()) for number in range(lanes)]
         self._buffer_bytes = buffer_bytes
         self._new_secret = new_secret
         self._cluster = cluster
@@ -108,7 +58,7 @@ class LaneBoard:
         """Run this slot, or change what it runs. A new slot goes to the lane with the fewest partitions, if possible
         one that does not starve."""
         key = (lease.flow, lease.slot)
-        lane = self._lane_of(key) or min(self._lanes, key=_preference)
+        lane = self._lane_of(key) or min(self._lanes, key=lambda lane: lane.preference)
         if lane.slots.get(key) != lease:
             lane.slots[key] = lease
             self._bump(lane)
@@ -138,7 +88,7 @@ class LaneBoard:
         del lane.slots[key]
         if not lane.slots:
             self._restart(lane, None, now)  # a new token: should it start after all, it gets no lease
-        other = min((one for one in self._lanes if one.session is not None), key=_preference)
+        other = min((one for one in self._lanes if one.session is not None), key=lambda lane: lane.preference)
         other.slots[key] = lease
         self._bump(other)
 
@@ -170,12 +120,9 @@ class LaneBoard:
         again = request.attempt == lane.attempt and request.pid == lane.pid and lane.progress is None
         if not compare_digest(request.token, lane.token) or not (request.attempt > lane.attempt or again):
             raise LeaseRefusedError(f"lane {lane_number}: another run has the lease")
-        lane.attempt, lane.pid = request.attempt, request.pid
-        lane.session = self._new_secret()
-        lane.granted_at = lane.heard_at = now
-        lane.progress, lane.words, lane.removed = None, {}, {}
-        lane.starved_until = None
-        return lane.session
+        session = self._new_secret()
+        lane.begin(session, request.attempt, request.pid, now)
+        return session
 
     def check(self, lane_number: int, session: str) -> None:
         """Raises LeaseRefusedError when ``session`` is not the lane's."""
@@ -186,18 +133,7 @@ class LaneBoard:
     def lane_report(self, lane_number: int, session: str, progress: LaneProgress, now: float) -> bool:
         """Take a lane's progress; whether it says anything new. Raises LeaseRefusedError when its session is void."""
         self.check(lane_number, session)
-        lane = self._lane(lane_number)
-        before, lane.heard_at, lane.error = lane.progress, now, None
-        words, news = {}, False
-        for slot in progress.slots:
-            key = (slot.flow, slot.slot)
-            word = words[key] = lane.words.get(key) or _first_word(slot)
-            news |= word.take(slot)
-        news |= before is None or before.version != progress.version or words.keys() != lane.words.keys()
-        lane.words = words
-        lane.progress = replace(progress, slots=tuple(word.progress for word in words.values()))
-        lane.removed = {key: version for key, version in lane.removed.items() if version > progress.version}
-        return news
+        return self._lane(lane_number).take(progress, now)
 
     def lane_orders(self, lane_number: int) -> LaneOrders:
         """Everything this lane should be running."""
@@ -264,13 +200,13 @@ class LaneBoard:
         """Slots whose lane waits for an executor while other lanes have one: to be moved there."""
         return tuple(key for lane in self._lanes if self._waits_in_vain(lane, now) for key in lane.slots)
 
-    def _waits_in_vain(self, lane: _Lane, now: float) -> bool:
+    def _waits_in_vain(self, lane: Lane, now: float) -> bool:
         if not self._is_unplaced(lane) or lane.ordered_at is None:
             return False
         began = [one.granted_at for one in self._lanes if one.granted_at is not None]
         return bool(began) and now - max(lane.ordered_at, *began) > MOVED_AFTER_S
 
-    def _is_unplaced(self, lane: _Lane) -> bool:
+    def _is_unplaced(self, lane: Lane) -> bool:
         return self._cluster is not None and lane.session is None and lane.unplaced
 
     def engine_orders(self, now: float) -> EngineOrders:
@@ -285,23 +221,15 @@ class LaneBoard:
                 continue
             if lane.ordered_at is None:
                 lane.ordered_at = now
-            starts.append(LaneStart(lane=lane.number, token=lane.token, description=_describe(lane) or "no slots yet"))
+            starts.append(LaneStart(lane=lane.number, token=lane.token, description=lane.description))
         return EngineOrders(version=self._version, lanes=tuple(starts))
 
     # -- what is known
 
-    def progress(self, key: SlotKey) -> SlotReport | None:
+    def progress(self, key: SlotKey) -> LaneWord | None:
         """The last report about a slot; None when its lane has not said anything yet."""
         lane = self._lane_of(key)
-        if lane is None or lane.progress is None or lane.session is None:
-            return None
-        word = lane.words.get(key)
-        if word is None:
-            return None
-        current = lane.progress.version == lane.version
-        return SlotReport(
-            session=lane.session, current=current, slot=word.progress, states=word.states, running=word.running
-        )
+        return None if lane is None else lane.word(key)
 
     def trouble(self, key: SlotKey) -> str | None:
         """Why the lane of a slot does not run, if it is known."""
@@ -313,11 +241,11 @@ class LaneBoard:
         lane = self._lane_of(key)
         if lane is None or lane.session is None:
             return True
-        return lane.progress is not None and lane.progress.version == lane.version and not _reports(lane, key)
+        return lane.current and key not in lane.words
 
     def runs(self, key: SlotKey) -> bool:
         """Whether some lane may be running the slot, whatever its orders are."""
-        return any(_may_run(lane, key) for lane in self._lanes)
+        return any(lane.may_run(key) for lane in self._lanes)
 
     @property
     def alive(self) -> bool:
@@ -331,81 +259,23 @@ class LaneBoard:
     @property
     def drained(self) -> bool:
         """Whether every slot that runs somewhere has reported that it is drained."""
-        for lane in self._lanes:
-            if lane.session is None or not lane.slots:
-                continue
-            if lane.progress is None:
-                return False
-            reported = {(s.flow, s.slot): s.drained for s in lane.progress.slots}
-            never_begun = lane.progress.version == lane.version  # of slots it was to drain before they had begun
-            if not all(reported.get(key, never_begun) for key in lane.slots):
-                return False
-        return True
+        return all(lane.drained for lane in self._lanes)
 
-    def _lane(self, number: int) -> _Lane:
+    def _lane(self, number: int) -> Lane:
         if not 0 <= number < len(self._lanes):
             raise LeaseRefusedError(f"there is no lane {number}")
         return self._lanes[number]
 
-    def _lane_of(self, key: SlotKey) -> _Lane | None:
+    def _lane_of(self, key: SlotKey) -> Lane | None:
         return next((lane for lane in self._lanes if key in lane.slots), None)
 
-    def _wanted(self, lane: _Lane) -> bool:
+    def _wanted(self, lane: Lane) -> bool:
         return bool(lane.slots) or lane.number < self._warm
 
-    def _bump(self, lane: _Lane) -> None:
+    def _bump(self, lane: Lane) -> None:
         lane.version += 1
         self._version += 1
 
-    def _restart(self, lane: _Lane, error: str | None, now: float) -> None:
-        ran = now - lane.granted_at if lane.granted_at is not None else 0.0
-        if not self._wanted(lane):  # it left because it had nothing to do
-            lane.failures, lane.not_before = 0, now
-        else:
-            lane.failures = 1 if ran > HEALTHY_AFTER_S else lane.failures + 1
-            lane.not_before = now + min(FIRST_RESTART_S * 2 ** (lane.failures - 1), LONGEST_RESTART_S)
-        lane.token = self._new_secret()
-        lane.attempt = -1
-        lane.session = lane.ordered_at = lane.granted_at = lane.heard_at = lane.progress = None
-        lane.words = {}
-        lane.unplaced = False
-        lane.error = error
+    def _restart(self, lane: Lane, error: str | None, now: float) -> None:
+        lane.end(self._new_secret(), error, now, wanted=self._wanted(lane))
         self._bump(lane)
-
-
-def _reports(lane: _Lane, key: SlotKey) -> bool:
-    return lane.progress is not None and any((slot.flow, slot.slot) == key for slot in lane.progress.slots)
-
-
-def _may_run(lane: _Lane, key: SlotKey) -> bool:
-    if lane.session is None:
-        return False
-    if key in lane.removed:  # it may have begun it, and has not carried out the orders without it
-        return True
-    if lane.progress is None:  # it has its first orders, and has not said anything yet
-        return key in lane.slots
-    return any((slot.flow, slot.slot) == key and not slot.drained for slot in lane.progress.slots)
-
-
-def _first_word(slot: SlotProgress) -> SlotWord:
-    try:
-        return SlotWord(slot)
-    except ValueError as error:
-        raise LeaseRefusedError(str(error)) from error
-
-
-def _preference(lane: _Lane) -> tuple[bool, int, int]:
-    """The least of it is the lane for the next slot."""
-    partitions = sum(len(lease.partitions) + 1 for lease in lane.slots.values())
-    return lane.starved_until is not None, partitions, lane.number
-
-
-def _describe(lane: _Lane) -> str:
-    """``A->B slots 1, 3; A->C slot 0`` for the Spark UI."""
-    by_flow: dict[Flow, list[int]] = {}
-    for flow, slot in lane.slots:
-        by_flow.setdefault(flow, []).append(slot)
-    return "; ".join(
-        f"{flow} slot{'s' if len(slots) > 1 else ''} {', '.join(map(str, sorted(slots)))}"
-        for flow, slots in sorted(by_flow.items())
-    )

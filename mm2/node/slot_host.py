@@ -15,7 +15,7 @@ from mm2.core.slot_records import SlotRecord
 from mm2.kafka.errors import ClusterError
 from mm2.node.config_topic import ConfigTopic
 from mm2.node.desk import Desk
-from mm2.node.lanes import SlotReport as LaneWord
+from mm2.node.lane import LaneWord
 from mm2.node.progress import FlowProgress
 from mm2.node.published import TaskStatus
 from mm2.node.slot_leases import SlotLeases

@@ -23,7 +23,8 @@ from mm2.core.lease import (
 )
 from mm2.core.names import Flow, TopicPartition
 from mm2.node.executors import LOST_AFTER_S, MOVED_AFTER_S, SAID_AFTER_S, STARVED_FOR_S
-from mm2.node.lanes import FIRST_RESTART_S, LEASE_SECONDS, LONGEST_RESTART_S, START_WITHIN_S, LaneBoard
+from mm2.node.lane import FIRST_RESTART_S, LONGEST_RESTART_S
+from mm2.node.lanes import LEASE_SECONDS, START_WITHIN_S, LaneBoard
 
 FLOW = Flow("A", "B")
 CLIENT = ClientSettings(bootstrap_servers=("localhost:9092",))
