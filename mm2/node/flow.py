@@ -241,7 +241,7 @@ class FlowRunner:
         reasons = [] if self._trouble is None else [self._trouble]
         reasons += self._without_membership()
         if self._life is not None:
-            reasons += [one for one in (self._life.trouble, self._life.unread) if one is not None]
+            reasons += [one for one in (self._life.trouble, self._life.statuses.trouble) if one is not None]
             reasons += self._life.leadership.reasons() if self._life.leadership is not None else []
             reasons += self._life.host.reasons()
         if picture is not None:

@@ -12,24 +12,22 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from mm2.config.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
 from mm2.core.commands import Refresh, RestartTask
-from mm2.core.flow_terms import FlowTerms
 from mm2.core.placement import Placement
 from mm2.core.slot_reports import SlotReport
 from mm2.core.tasks import TaskId
 from mm2.election.choice import choose_election
 from mm2.election.kafka_group import GroupSettings
 from mm2.election.protocol import Election, HeldByOther, Joined, Json, Lost, MemberInfo, Membership
-from mm2.kafka.backoff import Backoff
 from mm2.kafka.cluster import Cluster
 from mm2.kafka.control_producer import ControlProducer
-from mm2.kafka.errors import ClusterError
 from mm2.node.alarm import Alarm
 from mm2.node.config_topic import ConfigTopic
 from mm2.node.desk import Desk
-from mm2.node.flow_leader import RETRY_FIRST_MS, RETRY_LONGEST_MS, FlowLeader
+from mm2.node.flow_leader import FlowLeader
 from mm2.node.flow_memory import FlowMemory
 from mm2.node.flow_placing import placed, shared_tasks, waits_for_round
 from mm2.node.leadership import Leadership
+from mm2.node.member_word import MemberWord
 from mm2.node.node_identity import NodeIdentity
 from mm2.node.slot_host import SlotHost
 from mm2.node.slot_leases import SlotLeases
@@ -65,13 +63,11 @@ class FlowLife:
         self._election: Election | None = None
         self._source: Cluster | None = None
         self._target: Cluster | None = None
-        self._offered = 0
         self._review = Alarm()
         self._waits_since = time.monotonic()
         self._ending = False
         self.membership: Membership | None = None
         self._leader = FlowLeader(self._flow, self._make_leadership)
-        self.unread: str | None = None
 
     @property
     def settings(self) -> FlowSettings:
@@ -123,12 +119,21 @@ class FlowLife:
                 offsets_partitions=topics.source_offsets.partitions,
                 node_id=self._identity.node_id,
                 tally=self._memory.tally,
-                changed=self._tell,
+                changed=self._task_let_go,
             )
             self.host.pause(self.configs.pauses)
             member = await cluster(ClientRole.GROUP_MEMBER)
-            self._offered = self._capacity()
+            self._word = MemberWord(
+                self._flow,
+                self._identity,
+                self._desk,
+                self.host,
+                lambda: self.joined,
+                copies=settings.enabled,
+                leaving=self._leaving,
+            )
             self._election = await stack.enter_async_context(self._make_election(member))
+            self._word.speak_in(self._election)
             yield
 
     def _slot_host(self, target: Cluster, topics: WorkerTopics, producer: ControlProducer) -> SlotHost:
@@ -151,13 +156,13 @@ class FlowLife:
             heartbeat_interval_ms=worker.heartbeat_interval_ms,
             rebalance_timeout_ms=worker.rebalance_timeout_ms,
         )
-        return choose_election(self._settings.zookeeper, cluster, group, self._info(), self._assign)
+        return choose_election(self._settings.zookeeper, cluster, group, self._word.info(), self._assign)
 
     async def run(self) -> None:
         """Take part until cancelled, once `connected`. Raises a group of errors that waiting does not heal."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.configs.follow(), name=f"{self._flow} configs")
-            group.create_task(self._keep_reading(), name=f"{self._flow} statuses")
+            group.create_task(self.statuses.run(), name=f"{self._flow} statuses")
             if self._slots is not None:
                 group.create_task(self._slots.run(), name=f"{self._flow} slots")
             group.create_task(self._keep_reviewing(), name=f"{self._flow} review")
@@ -177,7 +182,7 @@ class FlowLife:
 
     def say_terms(self) -> None:
         """Tell the other nodes what this node's file says, if that is news."""
-        self._tell()
+        self._word.tell()
         if self.leadership is not None:
             self.leadership.say_terms()
 
@@ -240,23 +245,20 @@ class FlowLife:
             self.leadership.placed(placement)
         if len(joined.members) > 1:
             self._desk.keep_warm()
-        if self._capacity() != self._offered:
-            self._tell()
-        elif self._election is not None:
-            self._election.update(self._info(), quiet=True)
+        self._word.answered()
         self._hurry()
         self._desk.wake()
 
-    # -- what this node says of itself
+    # -- its end
 
     async def leave(self) -> None:
         """Give all tasks to the other nodes and return when nothing runs here any more; at once where there is no other
         node to take them. The caller bounds the wait."""
-        self._leaving = True
-        if self._others_offer():
+        self._leaving = self._word.leaving = True
+        if self._word.others_offer:
             log.info("%s: the other nodes take over", self._flow)
-            self._tell()
-            while self.host.holds and self._others_offer():
+            self._word.tell()
+            while self.host.holds and self._word.others_offer:
                 await self._desk.changed(REVIEW_EVERY_S)
 
     async def let_go(self) -> None:
@@ -266,42 +268,6 @@ class FlowLife:
         self.host.lost()
         while self.host.holds:
             await self._desk.changed(REVIEW_EVERY_S)
-
-    def _others_offer(self) -> bool:
-        """Whether another node could take over."""
-        joined = self.joined
-        return joined is not None and any(
-            info.capacity > 0 for member, info in joined.members.items() if member != joined.member_id
-        )
-
-    def _capacity(self) -> int:
-        """The lanes on offer: none while the node leaves, or while no lane runs that could begin at once, unless it
-        leads and nobody else offers any. Of several that are starting one has to be first: if each offered what it does
-        not have yet while it sees no other offer, all would, and take it back when they see each other's."""
-        ready = not self._settings.enabled or self._desk.ready
-        first = self.joined is not None and self.joined.is_leader and not self._others_offer()
-        return self._desk.capacity if not self._leaving and (ready or first) else 0
-
-    def _info(self) -> MemberInfo:
-        return MemberInfo(
-            node_id=self._identity.node_id,
-            url=self._identity.url,
-            capacity=self._offered if not self._leaving else 0,
-            tasks=tuple(sorted(str(task) for task in self.host.holds)),
-            epoch=self.host.epoch,
-            terms=said.digest if (said := self._terms()) is not None else "",
-            version=self._identity.version,
-        )
-
-    def _terms(self) -> FlowTerms | None:
-        return self._identity.terms.get(self._flow)
-
-    def _tell(self) -> None:
-        """A task was let go, or this node offers more or less than before: the leader waits to hear of it."""
-        self._offered = self._capacity()
-        if self._election is not None:
-            self._election.update(self._info())
-        self._desk.wake()
 
     # -- leading
 
@@ -331,7 +297,7 @@ class FlowLife:
             target=self._target,
             configs=self.configs,
             reports=self.statuses.reports,
-            terms=self._terms,
+            terms=lambda: self._identity.terms.get(self._flow),
             changed=self._review.ring,
             before=before,
         )
@@ -349,8 +315,7 @@ class FlowLife:
                 log.exception("%s: unexpected error in a review; it is tried again", self._flow)
 
     def _look(self) -> None:
-        if self._capacity() != self._offered:
-            self._tell()
+        self._word.look()
         joined = self.joined
         if joined is not None and joined.is_leader and self.leadership is not None and self._election is not None:
             planned = self._place(joined.generation + 1, joined.members)
@@ -377,23 +342,11 @@ class FlowLife:
 
     # -- what others wrote down
 
+    def _task_let_go(self) -> None:
+        self._word.tell()
+
     def _slot_let_go(self, slot: int) -> None:
         self.host.slot_let_go(slot)
-
-    async def _keep_reading(self) -> None:
-        """Read statuses and reports; without them all goes on but partitions that are to change their slot."""
-        backoff = Backoff(RETRY_FIRST_MS, RETRY_LONGEST_MS)
-        said = ""
-        while True:
-            try:
-                self.unread = None
-                await self.statuses.follow()
-            except ClusterError as error:
-                self.unread = f"read {self.statuses.topic}: {error}; until this works no partition changes its slot"
-                if self.unread != said:
-                    log.warning("%s: %s", self._flow, self.unread)
-                said = self.unread
-                await asyncio.sleep(backoff.next())
 
     def _reported(self, report: SlotReport) -> None:
         if self.leadership is not None:
