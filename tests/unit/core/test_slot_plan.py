@@ -42,6 +42,7 @@ def test_the_first_lists() -> None:
     plan = after(epoch=7)
     plan.want([some(0), some(1)], {"t": IDS, "elsewhere": OTHER_IDS})
     assert plan.moving == some(0, 1)
+    assert plan.moving is plan.moving  # whoever keeps what follows from it knows by identity
     first, second = plan.due()
     assert (first.slot, first.age, first.partitions) == (0, (7, 1), some(0))
     assert (second.slot, second.age, second.partitions) == (1, (7, 1), some(1))
