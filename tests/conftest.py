@@ -13,8 +13,11 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import Scheduling
 
 from tests.lab.processes import LAUNCHER_THREAD
+from tests.lab.stages import StageScheduling
 from tests.lab.waiting import GaveUp, wait_until
 
 pytest_plugins = ["tests.lab.fixtures"]
@@ -39,6 +42,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header() -> str:
     return f"seed: {SEED} (MM2_SEED={SEED} repeats it)"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    """`--dist loadfile` keeps together what shares more than a file."""
+    return StageScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
