@@ -16,6 +16,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import Scheduling
 
+from tests.lab import spark_jvm
 from tests.lab.processes import LAUNCHER_THREAD
 from tests.lab.stages import StageScheduling
 from tests.lab.waiting import GaveUp, wait_until
@@ -34,6 +35,7 @@ hypothesis.settings.load_profile("house")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    spark_jvm.use()
     for tier in TIERS:
         config.addinivalue_line("markers", f"{tier}: tests/{tier}")
     if config.getoption("hypothesisseed", None) is None:

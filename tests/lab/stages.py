@@ -1,5 +1,5 @@
-"""What a parallel run (pytest-xdist) plays where: files that stand on one costly thing go to one worker together, and
-what takes longest begins first.
+"""What a parallel run (pytest-xdist) plays where and when: files that stand on one costly thing go to one worker
+together, and what is heavy runs beside what is light.
 
 A fixture of a directory is made once in each worker that gets a file of that directory, and anew whenever the worker
 comes back to it from elsewhere. Handed out file by file, the story of tests/parity, in which two programs take turns
@@ -14,38 +14,39 @@ from fnmatch import fnmatch
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
+HEAVY = "gw0"  # xdist's name of the first worker
+
 _ON_THE_SHARED_NODE = (
     *("copy", "discovery", "groups", "heartbeats", "internal_topics"),
     *("names", "offset_syncs", "offsets", "remote_topics", "topic_configs"),
 )
 
 STAGES: tuple[tuple[str, ...], ...] = (
+    ("tests/faults/test_processes.py",),
+    ("tests/faults/test_nodes.py",),
+    ("tests/faults/test_spark_cluster.py",),
+    ("tests/faults/test_zookeeper.py",),
+    ("tests/integration/test_demo.py",),
+    ("tests/integration/test_topologies.py",),
+    ("tests/faults/test_nodes_cut_off.py",),
+    ("tests/faults/test_brokers.py",),
+    ("tests/parity/test_migration.py",),
+    ("tests/faults/test_leaders.py",),
+    # From here on the load is light, and a fixture is shared.
     (
         "tests/integration/test_node_commands.py",
         *(f"tests/integration/test_flow_{name}.py" for name in _ON_THE_SHARED_NODE),
     ),
-    ("tests/faults/test_processes.py",),
-    ("tests/faults/test_nodes.py",),
-    ("tests/faults/test_spark_cluster.py",),
-    ("tests/faults/test_nodes_cut_off.py",),
-    ("tests/faults/test_zookeeper.py",),
-    ("tests/integration/test_demo.py",),
-    ("tests/integration/test_topologies.py",),
+    ("tests/integration/election/test_*.py",),
     (
         *(f"tests/parity/test_{name}.py" for name in ("checkpoints", "exact_offsets", "handover", "internal_records")),
         *(f"tests/parity/test_{name}.py" for name in ("offset_syncs", "remote_cluster_utils", "topics")),
     ),
-    ("tests/integration/election/test_*.py",),
-    ("tests/faults/test_brokers.py",),
-    ("tests/faults/test_leaders.py",),
-    ("tests/integration/node/test_cluster_view.py",),
-    ("tests/parity/test_migration.py",),
-    ("tests/integration/guarded/test_*.py",),
     ("tests/integration/client/test_*.py",),
+    ("tests/integration/guarded/test_*.py",),
 )
-"""What one worker plays in a row, by patterns of files, in the order in which the workers begin: the longest first, so
-that no worker is busy for minutes when the others have nothing left. Any other file is a stage of its own; those come
-last, and in the order of the collection."""
+"""What one worker plays in a row, by patterns of files: the longest and heaviest first. Any other file is a stage of
+its own, and comes after these."""
 
 
 def stage(file: str) -> int | None:
@@ -63,8 +64,11 @@ class StageScheduling(LoadFileScheduling):
         return file if row is None else STAGES[row][0]
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """The longest that is left. xdist would begin with the one that has most tests, which says little here."""
-        self.workqueue.move_to_end(min(self.workqueue, key=_turn), last=False)
+        """One worker goes through the stages from the heaviest on, the others from the lightest on, until they meet: so
+        a test with several nodes under load has a light neighbour, and nobody begins something long at the end. (xdist
+        would begin with the file of most tests, which says little here.)"""
+        choose = min if node.gateway.id == HEAVY else max
+        self.workqueue.move_to_end(choose(self.workqueue, key=_turn), last=False)
         super()._assign_work_unit(node)
 
 
