@@ -3,6 +3,9 @@ KAFKA := 4.3.1
 BIN := .venv/bin
 FAST := tests/unit tests/property tests/golden tests/contract
 SLOW := tests/integration tests/parity tests/faults
+# Two tests beside each other: most of the time both wait, for brokers, JVMs and timers. What goes together on one of the
+# two, and what comes first: tests/lab/stages.py.
+TWO := -n 2 --dist loadfile
 # Once more, as long as no record was lost, repeated or changed (rerun_except in pyproject.toml); shown with what it was.
 AGAIN := --reruns 1 -rR --rerun-show-tracebacks
 # Percent of lines and branches in mm2/core and mm2/config, where decisions are made, that the fast tests must reach.
@@ -25,9 +28,9 @@ run: setup ## run a node in the foreground (FILE=mm2.properties)
 
 test: setup ## all tests: those without sockets first, then on real brokers
 	@$(BIN)/python -m tests.lab.prepare
-	@$(BIN)/pytest $(FAST) --cov --cov-report=
+	@$(BIN)/pytest $(TWO) $(FAST) --cov --cov-report=
 	@$(BIN)/coverage report --include='mm2/core/*,mm2/config/*' --fail-under=$(DECIDED) --skip-covered
-	@$(BIN)/pytest -n 2 --dist loadfile $(SLOW) $(AGAIN) --cov --cov-append --cov-report=term:skip-covered
+	@$(BIN)/pytest $(TWO) $(SLOW) $(AGAIN) --cov --cov-append --cov-report=term:skip-covered
 
 lint: setup ## format, lint, types, import arrows, dependencies
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports && $(BIN)/deptry .

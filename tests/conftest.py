@@ -13,8 +13,12 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import Scheduling
 
+from tests.lab import spark_jvm
 from tests.lab.processes import LAUNCHER_THREAD
+from tests.lab.stages import StageScheduling
 from tests.lab.waiting import GaveUp, wait_until
 
 pytest_plugins = ["tests.lab.fixtures"]
@@ -31,6 +35,7 @@ hypothesis.settings.load_profile("house")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    spark_jvm.use()
     for tier in TIERS:
         config.addinivalue_line("markers", f"{tier}: tests/{tier}")
     if config.getoption("hypothesisseed", None) is None:
@@ -39,6 +44,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header() -> str:
     return f"seed: {SEED} (MM2_SEED={SEED} repeats it)"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    """`--dist loadfile` keeps together what shares more than a file."""
+    return StageScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

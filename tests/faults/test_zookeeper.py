@@ -186,7 +186,7 @@ def test_a_node_whose_file_elects_by_the_group_is_refused(lab: Lab, zookeeper: Z
         assert "this node's file says otherwise" in told
         assert other.stop() == 0
     assert node.flow(lab.flow)["epoch"] == epoch
-    assert node.health() == WELL
+    wait_until(lambda: node.health() == WELL, 30, "the node has nothing to complain of")
 
 
 def test_a_node_with_a_sasl_identity_copies(lab: Lab) -> None:

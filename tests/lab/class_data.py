@@ -19,14 +19,18 @@ def archive(version: str) -> Path:
 
 
 def options(version: str) -> tuple[str, ...]:
-    """What to tell the JVM of a broker. Nothing while there is no archive; the JVM itself ignores one that does not
-    fit."""
+    """What to tell the JVM of a broker. Nothing while there is no archive."""
     file = archive(version)
-    return (f"-XX:SharedArchiveFile={file}", "-Xlog:disable", "-Xlog:all=error:stderr") if file.exists() else ()
+    return using(file) if file.exists() else ()
+
+
+def using(file: Path) -> tuple[str, ...]:
+    """What to tell a JVM that there is an archive for. It ignores one that does not fit."""
+    return (f"-XX:SharedArchiveFile={file}", "-Xlog:disable", "-Xlog:all=error:stderr")
 
 
 def recording_options(part: Path) -> tuple[str, ...]:
-    """What to tell the JVM of a broker whose classes are to be archived into ``part`` when it ends."""
+    """What to tell a JVM whose classes are to be archived into ``part`` when it ends."""
     return (f"-XX:ArchiveClassesAtExit={part}", "-Xlog:disable", "-Xlog:all=error:stderr")
 
 

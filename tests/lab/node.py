@@ -21,7 +21,7 @@ from tests.lab.ports import HOST, release_port, reserve_port
 from tests.lab.processes import LabProcess
 from tests.lab.waiting import GaveUp, wait_until
 
-ANSWERS_WITHIN = 30.0  # seconds until the REST interface serves: Python and its imports, not Spark
+ANSWERS_WITHIN = 60.0  # seconds until the REST interface serves: two for Python and its imports, more on busy cores
 RUNS_WITHIN = 90.0  # seconds until all flows run: Spark takes seven on an idle machine
 DRAINS_WITHIN = 30.0  # seconds: task.shutdown.graceful.timeout.ms is 10 by default, and Spark has to go down
 REST_TIMEOUT = 10.0  # seconds for one request: the node's loop may wait for a core

@@ -1,12 +1,12 @@
 """``python -m tests.lab.prepare [VERSION…]``: everything the lab needs of Kafka, fetched and made ahead of the first
-test. Quick when it is there already; without VERSION, all versions that tests use.
+test. Quick when it is there already; without VERSION, all versions that tests use, and what makes Spark start quickly.
 """
 
 from __future__ import annotations
 
 import sys
 
-from tests.lab import class_data, jars
+from tests.lab import class_data, jars, spark_jvm
 from tests.lab.cluster import KafkaCluster
 from tests.lab.records import plain, write
 
@@ -29,6 +29,9 @@ def prepare(version: str) -> None:
 def main() -> None:
     for version in sys.argv[1:] or jars.VERSIONS:
         prepare(version)
+    if len(sys.argv) == 1 and not spark_jvm.archive().exists():
+        print("Spark: making it start quickly, once", flush=True)
+        spark_jvm.make()
 
 
 if __name__ == "__main__":

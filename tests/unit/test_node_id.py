@@ -30,6 +30,8 @@ HOST = socket.gethostname()
             "mm2.example.org:80",
         ),
     ],
+    # Without what differs from process to process: the workers of a parallel run name a test alike.
+    ids=["given", "no listener", "any port", "every address", "loopback", "an address", "the second", "advertised"],
 )
 def test_node_id(tmp_path: Path, lines: str, expected: str) -> None:
     assert node_id(files.settings(tmp_path, lines)) == expected

@@ -190,7 +190,7 @@ async def test_a_broker_that_falls_silent_is_a_timeout_and_then_forgiven(start_c
         begun = time.monotonic()
         with pytest.raises(RequestTimedOut, match=r"no answer to MetadataRequest within 0.3 s"):
             await cluster.send(node, MetadataRequest([]), timeout_ms=300)
-        assert time.monotonic() - begun < 3.0
+        assert time.monotonic() - begun < 4.5  # requests that nobody answers take 5
         thaw(kafka.broker(1))
         await retried(lambda: cluster.send(node, MetadataRequest([])), cluster.settings, timeout_ms=30_000)
 
@@ -266,7 +266,7 @@ async def test_those_who_wait_for_the_same_attempt_share_its_failure(start_clust
             return_exceptions=True,
         )
         assert {type(one) for one in failures} == {Unreachable}
-        assert time.monotonic() - begun < 5.0
+        assert time.monotonic() - begun < 15.0
 
 
 async def test_closing_ends_what_is_under_way(start_cluster: StartCluster) -> None:
@@ -280,9 +280,9 @@ async def test_closing_ends_what_is_under_way(start_cluster: StartCluster) -> No
         await asyncio.sleep(0.1)  # the requests are on the wire
         begun = time.monotonic()
         await cluster.close()
-        assert time.monotonic() - begun < 3.0
+        assert time.monotonic() - begun < 4.5  # requests that nobody answers take 5
         await asyncio.wait([*under_way, connecting])
-        assert time.monotonic() - begun < 3.0
+        assert time.monotonic() - begun < 4.5  # requests that nobody answers take 5
         assert isinstance(connecting.exception(), ClusterClosed)
         assert all(isinstance(one.exception(), ConnectionLost) for one in under_way)
         with pytest.raises(ClusterClosed):

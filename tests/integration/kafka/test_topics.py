@@ -102,7 +102,7 @@ async def test_a_cluster_that_is_away_is_waited_for_until_the_deadline(start_clu
         begun = time.monotonic()
         with pytest.raises(Unreachable):
             await create_topics(cluster, [new], timeout_ms=500)
-        assert time.monotonic() - begun < 5.0
+        assert time.monotonic() - begun < 15.0
         kafka.broker(1).start()
         assert await create_topics(cluster, [new]) == {"orders": None}
 

@@ -1,0 +1,73 @@
+"""The class-data archive of Spark's JVM, as `class_data` has it for brokers: a start costs half the CPU, and the tests
+start Spark more than a hundred times.
+
+The JVM takes an archive only with the very jars it was made of, so it lives and dies with the environment of the jars.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+from mm2.node.spark_settings import engine_environment, spark_settings
+from tests.lab import class_data, jvm
+from tests.lab.commands import ROOT
+
+OPTIONS = "SPARK_SUBMIT_OPTS"  # in the environment: Spark's launcher adds it to the JVM's command line, silently
+MADE_WITHIN = 600.0  # seconds: 15 alone, for a start of Spark and 70 MB that the JVM writes at its end
+
+
+def archive() -> Path:
+    """Where the archive for this Spark and this Java is, or would be."""
+    spec = find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    java = Path(shutil.which(jvm.java()) or jvm.java()).resolve()
+    files = [java, *sorted(Path(spec.origin).with_name("jars").iterdir())]
+    told = "".join(f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}\n" for file in files)
+    return Path(sys.prefix) / f"spark.{hashlib.sha256(told.encode()).hexdigest()[:12]}.jsa"
+
+
+def use() -> None:
+    """From here on every Spark of this process and of those it starts takes the archive, if there is one."""
+    file = archive()
+    if file.exists():
+        os.environ.setdefault(OPTIONS, " ".join(class_data.using(file)))
+
+
+def make() -> None:
+    """Let a Spark run for a moment, and archive its classes; a JVM that has its reasons not to leaves none, and Spark
+    starts as before. Raises CalledProcessError or TimeoutExpired."""
+    file = archive()
+    part = class_data.part_of(file)
+    environment = {**os.environ, OPTIONS: " ".join(class_data.recording_options(part))}
+    subprocess.run([sys.executable, "-m", __name__], env=environment, cwd=ROOT, timeout=MADE_WITHIN, check=True)
+    if part.exists():
+        part.replace(file)
+
+
+def _live_once() -> None:
+    """A Spark as the engine starts it, with a task in Python; over when its JVM is."""
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - not for those who only ask for the archive
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as directory:
+        settings = spark_settings({}, lanes=2, temp_dir=Path(directory), lane_buffer_bytes=0)
+        os.environ |= engine_environment(settings, Path(directory))
+        conf = SparkConf().setAppName("class data").setAll(list(settings.items()))
+        gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]
+        spark = SparkContext(conf=conf, gateway=gateway)
+        spark.parallelize([None], numSlices=1).mapPartitions(list).collect()
+        spark.stop()
+        gateway.proc.stdin.close()  # what its JVM ends by
+        gateway.proc.wait()
+
+
+if __name__ == "__main__":
+    _live_once()
