@@ -134,7 +134,8 @@ def _from_file(place: str, name: str | None, *, everything: bool) -> list[FlowTo
         shown = _from_node(place)
     except CommandError as error:
         settings = read_settings(Path(place))  # a file that is wrong is the first thing to tell
-        note(f"mm2 topics: {error}. The clusters are asked instead: they do not know what is copied right now.")
+        note(f"mm2 topics: {error}")
+        note("mm2 topics: the clusters are asked instead: they do not know what is copied right now")
     else:
         if not everything:
             return named(shown, name)
