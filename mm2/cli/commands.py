@@ -207,10 +207,8 @@ def execute(app: App, words: Sequence[str]) -> int:
         sys.stdout.flush()
     except CycloptsError as error:
         return _refuse(f"{who}: {_mistake(error, words)} Usage: {usage}", USAGE)
-    except CommandError as error:
-        return _refuse(f"{who}: {error}", error.exit_code)
-    except PluginError as error:  # a user's own filter or policy gives no answer
-        return _refuse(f"{who}: {error}", FAILED)
+    except (CommandError, PluginError) as error:  # the latter: a user's own filter or policy gives no answer
+        return _refuse(f"{who}: {error}", error.exit_code if isinstance(error, CommandError) else FAILED)
     except KeyboardInterrupt:  # while the command is being loaded, which takes a second; later cyclopts sees to it
         return INTERRUPTED
     except BrokenPipeError:  # the reader, head for example, has seen enough

@@ -61,7 +61,7 @@ MISTAKES = {
     "no file for offsets": (["offsets", "no-such-file"], "mm2 offsets: no-such-file: does not exist."),
     "no file for heartbeats": (["heartbeats", "no-such-file"], "mm2 heartbeats: no-such-file: does not exist."),
     "a node for offsets": (["offsets", "http://127.0.0.1:1"], "mm2 offsets: the clusters are asked, not a node: give"),
-    "a node for heartbeats": (["heartbeats", "https://a:1"], "mm2 heartbeats: the clusters are asked, not a node: give"),
+    "a node for heartbeats": (["heartbeats", "https://a:1"], "mm2 heartbeats: the clusters are asked, not a node"),
     "no file for topics": (["topics", "no-such-file"], "mm2 topics: no-such-file: does not exist."),
     "rules of a node": (["topics", "http://127.0.0.1:1", "--all"], "mm2 topics: --all needs FILE"),
 }
