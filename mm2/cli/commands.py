@@ -24,7 +24,8 @@ from cyclopts import (
 )
 from rich.console import Console
 
-from mm2.cli.trouble import DONE, FAILED, USAGE, CommandError
+from mm2.cli.trouble import DONE, FAILED, INTERRUPTED, USAGE, CommandError
+from mm2.core.plugins import PluginError
 
 HELP_WIDTH = 80
 """Columns of help texts where there is no terminal to fill."""
@@ -206,8 +207,10 @@ def execute(app: App, words: Sequence[str]) -> int:
         sys.stdout.flush()
     except CycloptsError as error:
         return _refuse(f"{who}: {_mistake(error, words)} Usage: {usage}", USAGE)
-    except CommandError as error:
-        return _refuse(f"{who}: {error}", error.exit_code)
+    except (CommandError, PluginError) as error:  # the latter: a user's own filter or policy gives no answer
+        return _refuse(f"{who}: {error}", error.exit_code if isinstance(error, CommandError) else FAILED)
+    except KeyboardInterrupt:  # while the command is being loaded, which takes a second; later cyclopts sees to it
+        return INTERRUPTED
     except BrokenPipeError:  # the reader, head for example, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter complains at its exit
         return FAILED

@@ -11,11 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mm2.cli.trouble import CommandError, UsageError
+from mm2.cli.trouble import UsageError
 from mm2.config.load import load
 from mm2.config.settings import FlowSettings, NodeSettings
 from mm2.core.client_settings import ClientSettings
-from mm2.core.plugins import PluginError
 from mm2.core.replication_filter import ReplicationFilter
 from mm2.kafka.cluster import Cluster
 from mm2.kafka.errors import ClusterError, RequestTimedOut
@@ -34,6 +33,8 @@ SILENT_FOR_S = 1.0
 
 def read_settings(file: Path) -> NodeSettings:
     """The settings of ``file``. Raises UsageError with the first thing that is wrong with it."""
+    if file.parts[:1] in (("http:",), ("https:",)):
+        raise UsageError("the clusters are asked, not a node: give the FILE that names them in place of the URL")
     loaded = load(file)
     if loaded.settings is not None:
         return loaded.settings
@@ -92,17 +93,13 @@ def reason(alias: str, error: ClusterError) -> str:
 
 
 def ask(answer: Coroutine[Any, Any, T], what: str) -> T:
-    """Run ``answer``; people who wait for it are told ``what`` goes on. Raises CommandError where a class of the
-    user's own does not answer."""
+    """Run ``answer``; people who wait for it are told ``what`` goes on."""
 
     async def asking() -> T:
         async with _progress(what):
             return await answer
 
-    try:
-        return asyncio.run(asking())
-    except PluginError as error:
-        raise CommandError(str(error)) from error
+    return asyncio.run(asking())
 
 
 @asynccontextmanager

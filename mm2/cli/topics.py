@@ -93,13 +93,16 @@ def topics_json(flows: Sequence[FlowTopics]) -> dict[str, object]:
 
 
 def _table(rows: Sequence[TopicRow]) -> RenderableType:
-    shown = table("topic", "remote topic", "#partitions", "#on target", "state", "")
+    """A node does not tell of the target's partitions: the column is for clusters that were asked."""
+    asked = any(row.remote_partitions is not None for row in rows)
+    shown = table("topic", "remote topic", "#partitions", *(("#on target",) if asked else ()), "state", "")
     for row in rows:
+        there = "-" if row.remote_partitions is None else f"{row.remote_partitions:,}"
         shown.add_row(
             row.topic,
             row.remote_topic or "-",
             f"{row.partitions:,}",
-            "-" if row.remote_partitions is None else f"{row.remote_partitions:,}",
+            *((there,) if asked else ()),
             _state(row),
             Text(row.reason or "", style="dim" if row.remote_topic is None else "red"),
         )
@@ -134,7 +137,8 @@ def _from_file(place: str, name: str | None, *, everything: bool) -> list[FlowTo
         shown = _from_node(place)
     except CommandError as error:
         settings = read_settings(Path(place))  # a file that is wrong is the first thing to tell
-        note(f"mm2 topics: {error}. The clusters are asked instead: they do not know what is copied right now.")
+        note(f"mm2 topics: {error}")
+        note("mm2 topics: the clusters are asked instead: they do not know what is copied right now")
     else:
         if not everything:
             return named(shown, name)

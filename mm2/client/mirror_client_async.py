@@ -105,13 +105,18 @@ class AsyncMirrorClient:
 
         Reads the checkpoints topic once from its beginning to the end it has now. Raises NoCheckpoints where there is
         none, CheckpointsIncomplete with what was read when ``timeout`` is over before the end is reached, and
-        BrokerError where reading is not allowed. Records that are no checkpoints are skipped with a warning.
+        BrokerError where reading is not allowed. TypeError for what is no group and no alias, such as None. Records
+        that are no checkpoints are skipped with a warning.
         """
+        if not isinstance(remote_cluster_alias, str):
+            raise TypeError(f"remote_cluster_alias must be a text, not {remote_cluster_alias!r}")
         if isinstance(consumer_group, str):
             group = consumer_group
             fold = CheckpointFold(lambda name: name == group)
             return (await self._read(fold, remote_cluster_alias, timeout)).get(group, {})
         pattern = consumer_group
+        if not isinstance(pattern, re.Pattern) or not isinstance(pattern.pattern, str):
+            raise TypeError(f"consumer_group must be a group's name or a compiled pattern of names, not {pattern!r}")
         fold = CheckpointFold(lambda name: pattern.fullmatch(name) is not None)
         return await self._read(fold, remote_cluster_alias, timeout)
 

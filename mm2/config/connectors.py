@@ -17,6 +17,7 @@ from mm2.config.java_types import (
     IntervalSeconds,
     ListOf,
     Long,
+    PartOfTopicName,
     ReplicationFactorInt,
     ReplicationFactorShort,
     String,
@@ -82,7 +83,7 @@ class ConnectorSettings(KeyModel):
         f"`IdentityReplicationPolicy` keeps names, {_OR_OWN}.",
         reach=Reach.FLOW,
     )
-    replication_policy_separator: String = key(
+    replication_policy_separator: PartOfTopicName = key(
         "replication.policy.separator",
         ".",
         "What stands between alias and topic in the name of a remote topic.",

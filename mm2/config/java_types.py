@@ -15,6 +15,8 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator
 from pydantic_core import PydanticCustomError
 
+_TOPIC_SIGNS = re.compile("[A-Za-z0-9._-]*")
+
 
 @dataclass(frozen=True, slots=True)
 class JavaType:
@@ -131,8 +133,16 @@ def _interval(seconds: int) -> int:
     return seconds
 
 
+def _in_topic_names(text: str) -> str:
+    if not _TOPIC_SIGNS.fullmatch(text):
+        raise refuse("must be of letters, digits and . _ - only: Kafka allows no other signs in the names of topics")
+    return text
+
+
 ReplicationFactorShort = Annotated[Short, AfterValidator(_for_a_new_topic)]
 ReplicationFactorInt = Annotated[Int, AfterValidator(_for_a_new_topic)]
 PartitionCount = Annotated[Int, AfterValidator(_for_a_new_topic)]
 IntervalSeconds = Annotated[Long, AfterValidator(_interval)]
 """Seconds between two rounds; negative: never, as in Java."""
+PartOfTopicName = Annotated[String, AfterValidator(_in_topic_names)]
+"""May be empty."""

@@ -50,6 +50,23 @@ class TopicPlan:
     clashes: tuple[NameClash, ...] = ()
 
 
+def without_own_copies(
+    source: Mapping[str, int], *, policy: ReplicationPolicy, source_alias: str
+) -> tuple[dict[str, int], set[str]]:
+    """For a flow whose two aliases stand for one cluster, where what it copied is found among the source's topics.
+
+    Returns ``source`` without its copies, which would be copied again under ever longer names, and those of its topics
+    that would become themselves.
+    """
+    onto_themselves = {name for name in source if policy.format_remote_topic(source_alias, name) == name}
+    kept = {
+        name: partitions
+        for name, partitions in source.items()
+        if name in onto_themselves or policy.topic_source(name) != source_alias
+    }
+    return kept, onto_themselves
+
+
 def plan_topics(
     source: Mapping[str, int], target: Mapping[str, int], *, policy: ReplicationPolicy, source_alias: str
 ) -> TopicPlan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from mm2.config.settings import FlowSettings
@@ -14,7 +14,7 @@ from mm2.core.names import TopicPartition
 from mm2.core.plugins import PluginError
 from mm2.core.replication_filter import ReplicationFilter
 from mm2.core.topic_configs import DefaultsFrom, configs_to_create
-from mm2.core.topic_plan import CreateTopic, TopicPlan, plan_topics
+from mm2.core.topic_plan import CreateTopic, TopicPlan, plan_topics, without_own_copies
 from mm2.kafka.admin import ClusterAdmin
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.cluster import Cluster
@@ -68,6 +68,8 @@ class RemoteTopics:
         self._timeout_ms = settings.source.admin_timeout_ms
         self._source_ids: dict[str, UUID | None] = {}
         self._remote_ids: dict[str, UUID | None] = {}
+        self._source_cluster: str | None = None
+        self._target_cluster: str | None = None
 
     async def discover(self) -> Discovery:
         """One round: list both clusters, create and grow what is missing. Raises ClusterError when a cluster cannot be
@@ -77,9 +79,16 @@ class RemoteTopics:
         policy, alias = self._settings.policy, self._settings.flow.source
         target = await self._present({policy.format_remote_topic(alias, name) for name in source})
         await asyncio.sleep(0)  # here and below: each step takes some 30 ms for 10,000 topics
+        onto_themselves: set[str] = set()
+        if self._target_cluster is not None and self._target_cluster == self._source_cluster:
+            source, onto_themselves = without_own_copies(source, policy=policy, source_alias=alias)
         plan = plan_topics(source, target, policy=policy, source_alias=alias)
         await asyncio.sleep(0)
         errors = await self._carry_out(plan, target)
+        if onto_themselves:
+            errors |= dict.fromkeys(onto_themselves, self._one_cluster())
+            kept = {name: remote for name, remote in plan.remote_topics.items() if name not in onto_themselves}
+            plan = replace(plan, remote_topics=kept)
         return await self._result(source, target, plan, errors, unanswered)
 
     async def _replicated(self) -> tuple[dict[str, int], list[ReplicatedTopic]]:
@@ -87,7 +96,8 @@ class RemoteTopics:
         says nothing about."""
         found: dict[str, int] = {}
         unanswered: list[ReplicatedTopic] = []
-        topics = (await self._source.metadata(None)).topics
+        told = await self._source.metadata(None)
+        self._source_cluster, topics = told.cluster_id, told.topics
         await asyncio.sleep(0)
         for number, (name, info) in enumerate(topics.items(), 1):
             try:
@@ -100,6 +110,15 @@ class RemoteTopics:
                 await asyncio.sleep(0)
         return found, unanswered
 
+    def _one_cluster(self) -> str:
+        """Why a topic is not copied onto itself."""
+        flow = self._settings.flow
+        return (
+            f"{flow.source} and {flow.target} are one cluster, where the replication policy gives the remote topic the"
+            f" topic's own name: each record would be copied behind itself for ever."
+            f" Correct {flow.source}.bootstrap.servers or {flow.target}.bootstrap.servers"
+        )
+
     def _is_replicated(self, name: str) -> bool:
         """Raises PluginError, also where the topic could not be named on the target: a name that was given stays."""
         chosen = self._chosen.replicates(name)
@@ -111,7 +130,8 @@ class RemoteTopics:
         """Partition counts of those of these remote topics that exist and are shown to us."""
         if not names:
             return {}
-        topics = (await self._target.metadata(None if len(names) >= ALL_TOPICS_FROM else names)).topics
+        told = await self._target.metadata(None if len(names) >= ALL_TOPICS_FROM else names)
+        self._target_cluster, topics = told.cluster_id, told.topics
         await asyncio.sleep(0)
         found = {name: topics[name] for name in names if name in topics}
         self._remote_ids |= {name: info.topic_id for name, info in found.items()}

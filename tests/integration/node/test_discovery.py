@@ -43,3 +43,26 @@ async def test_many_topics_cost_few_requests(start_cluster: StartCluster, reques
         again = await leader.discovery.look()
         assert again == discovery
         assert requests == ["MetadataRequest", "MetadataRequest"], "one to each cluster, none about configurations"
+
+
+async def test_two_aliases_of_one_cluster_copy_nothing_onto_itself(start_cluster: StartCluster) -> None:
+    """On a cluster of its own, where the only heartbeats are this test's."""
+    one = start_cluster("one")
+    for name in ("orders", "heartbeats"):
+        one.create_topic(name)
+    identity = {"replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"}
+    async with leading(one_flow(one, one, topics="orders") | identity, at_work=False) as leader:
+        for _ in range(2):
+            found = {topic.topic: topic for topic in (await leader.discovery.look()).topics}
+            assert found.keys() == {"heartbeats", "orders"}, "and no A.heartbeats, which are its own copies"
+            assert found["heartbeats"].error is None
+            assert "A and B are one cluster" in (found["orders"].error or "")
+        latest = await leader.discovery.wait()
+        assert {partition.topic for partition in latest.partitions} == {"heartbeats"}
+        assert latest.remote_topics == {"heartbeats": "A.heartbeats"}
+
+    async with leading(one_flow(one, one, topics=".*"), at_work=False) as leader:  # names tell copies from originals
+        for _ in range(2):
+            discovery = await leader.discovery.look()
+            assert discovery.remote_topics == {"heartbeats": "A.heartbeats", "orders": "A.orders"}
+            assert {topic.error for topic in discovery.topics} == {None}

@@ -60,6 +60,8 @@ MISTAKES = {
     "empty groups": (["offsets", "f", "--group"], "mm2 offsets: --group needs at least one group."),
     "no file for offsets": (["offsets", "no-such-file"], "mm2 offsets: no-such-file: does not exist."),
     "no file for heartbeats": (["heartbeats", "no-such-file"], "mm2 heartbeats: no-such-file: does not exist."),
+    "a node for offsets": (["offsets", "http://127.0.0.1:1"], "mm2 offsets: the clusters are asked, not a node: give"),
+    "a node for heartbeats": (["heartbeats", "https://a:1"], "mm2 heartbeats: the clusters are asked, not a node"),
     "no file for topics": (["topics", "no-such-file"], "mm2 topics: no-such-file: does not exist."),
     "rules of a node": (["topics", "http://127.0.0.1:1", "--all"], "mm2 topics: --all needs FILE"),
 }
@@ -112,6 +114,37 @@ def test_ctrl_c_ends_a_command_that_looks_without_a_traceback(monkeypatch: pytes
     with pytest.raises(SystemExit) as ended:
         execute(mm2_app(), ["check", "f"])
     assert ended.value.code == 130
+
+
+def test_ctrl_c_while_a_command_is_loaded_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> object:
+        raise KeyboardInterrupt
+
+    app = mm2_app()
+    monkeypatch.setattr(type(app), "__call__", interrupted)
+    assert execute(app, ["check", "f"]) == 130
+
+
+def test_a_class_of_the_users_own_that_gives_no_answer_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "moody_topics.py").write_text(
+        "from mm2.core.plugins import TopicFilter\n\n\n"
+        "class Moody(TopicFilter):\n"
+        "    def should_replicate_topic(self, topic):\n"
+        "        return 'perhaps'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        "clusters = A, B\nA.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:2\n"
+        "A->B.enabled = true\nB->A.enabled = true\ntopic.filter.class = moody_topics:Moody\n"
+    )
+    assert execute(mm2_app(), ["heartbeats", str(file)]) == 1
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("mm2 heartbeats: topic.filter.class moody_topics:Moody: should_replicate_topic(")
+    assert output.err.count("\n") == 1
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,9 +9,8 @@ import pytest
 
 from mm2.cli import direct
 from mm2.cli.direct import ask, choose_flow, impatient, read_settings, reason
-from mm2.cli.trouble import CommandError, UsageError
+from mm2.cli.trouble import UsageError
 from mm2.core.client_settings import ClientSettings
-from mm2.core.plugins import PluginError
 from mm2.kafka.errors import RequestTimedOut, Unreachable
 
 ADDRESSES = "clusters = A, B\nA.bootstrap.servers = a:9092\nB.bootstrap.servers = b:9092\n"
@@ -69,14 +68,6 @@ def test_clients_give_up_soon_but_never_later_than_the_file_says() -> None:
 def test_a_cluster_is_named_once() -> None:
     assert reason("A", Unreachable("cluster A: a:9092: nothing listens there")) == "a:9092: nothing listens there"
     assert reason("A", RequestTimedOut("a:9092: no answer")) == "a:9092: no answer"
-
-
-def test_a_class_of_the_users_own_that_fails_is_a_sentence() -> None:
-    async def fail() -> None:
-        raise PluginError("my:Filter raised ValueError")
-
-    with pytest.raises(CommandError, match="my:Filter raised ValueError"):
-        ask(fail(), "asking")
 
 
 class Terminal(io.StringIO):

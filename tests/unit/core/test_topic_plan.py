@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from mm2.core.policies import DefaultReplicationPolicy, IdentityReplicationPolicy
 from mm2.core.topic_configs import ConfigEntry, ConfigSource, configs_to_create
-from mm2.core.topic_plan import CreateTopic, GrowTopic, NameClash, plan_topics
+from mm2.core.topic_plan import CreateTopic, GrowTopic, NameClash, plan_topics, without_own_copies
 
 
 class Merging(DefaultReplicationPolicy):
@@ -34,6 +34,21 @@ def test_a_topic_that_keeps_its_name_meets_itself_on_the_target() -> None:
     policy = IdentityReplicationPolicy(source_alias="A")
     plan = plan_topics({"orders": 3}, {"orders": 3}, policy=policy, source_alias="A")
     assert (plan.create, plan.grow) == ((), ())
+
+
+def test_own_copies_where_both_aliases_are_one_cluster() -> None:
+    topics = {"orders": 3, "A.orders": 3, "A.A.orders": 3, "C.orders": 1, "heartbeats": 1, "A.heartbeats": 1}
+    kept, onto_themselves = without_own_copies(topics, policy=DefaultReplicationPolicy(), source_alias="A")
+    assert kept == {"orders": 3, "C.orders": 1, "heartbeats": 1}
+    assert onto_themselves == set()
+
+
+def test_topics_that_would_be_copied_onto_themselves() -> None:
+    topics = {"orders": 3, "heartbeats": 1, "A.heartbeats": 1}
+    policy = IdentityReplicationPolicy(source_alias="A")
+    kept, onto_themselves = without_own_copies(topics, policy=policy, source_alias="A")
+    assert kept == {"orders": 3, "heartbeats": 1}
+    assert onto_themselves == {"orders"}
 
 
 def test_topics_that_would_mix_are_left_out_and_named() -> None:
