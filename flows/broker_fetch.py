@@ -40,6 +40,7 @@ class BrokerFetch:
 
     (A) A request goes out only after the budget promised its bytes; what is kept of the answer stays counted there.
     (B) Partitions without news cost nothing: only those that were touched are looked at.
+    (C) A copy hears from the broker about its partition, even where nothing is new since another copy had it.
     """
 
     def __init__(
@@ -100,6 +101,8 @@ class BrokerFetch:
                 if copy.outlet.setbacks.any:
                     max_bytes = min(max_bytes, PROBE_BYTES)
                 self._asked[copy] = offset
+                if copy.headway.end_offset < 0 and self._session.still_has(copy.source):
+                    self._session.lost()  # a full request is answered in full: (C)
                 self._session.want(copy.source, FetchFrom(offset, max_bytes, topic_id=copy.topic_ids.source))
         self._touched.clear()
 
