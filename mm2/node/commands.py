@@ -70,7 +70,7 @@ def _paused(topics: tuple[str, ...], configs: ConfigTopic) -> None:
 
 
 def _named(topics: tuple[str, ...]) -> str:
-    return f"{', '.join(topics)}: not copied any more" if topics else "nothing of the flow is copied any more"
+    return f"{', '.join(dict.fromkeys(topics))}: not copied any more" if topics else "nothing of the flow is copied any more"
 
 
 def _now_ms() -> int:
