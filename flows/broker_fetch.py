@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from flows.budget import ByteBudget
 from flows.copy import PartitionCopy
-from flows.patience import PROBE_BYTES
+from flows.patience import PROBE_BYTES, SILENT_S
 from mm2.core.client_settings import FetchSettings, IsolationLevel
 from mm2.kafka.cluster import Cluster
+from mm2.kafka.diagnosis import cut_off
 from mm2.kafka.error_codes import ErrorCode
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
 from mm2.kafka.fetch_session import SESSION_ERRORS, FetchSession
@@ -28,11 +29,6 @@ came and cut into partitions, and requests cost next to nothing at this size."""
 IMPATIENT_MS = 10
 """How long a broker may wait for data while a partition of its is held back by the target: as soon as the target has
 caught up, it must be asked for again, and a request under way cannot be changed."""
-
-
-SILENT_S = 10.0
-"""After so long without an answer a broker is told of: a broker that restarts, or hands over its partitions, is back
-sooner, and whoever looks at the lag must not take what was true then for what is."""
 
 
 class BrokerFetch:
@@ -147,14 +143,17 @@ class BrokerFetch:
     def _overdue(self) -> None:
         """The answer does not come; it is waited for on."""
         self._silent_since = self._silent_since or time.monotonic() - SILENT_S
+        settings = self._cluster.settings
+        of = f" of cluster {settings.alias}" if settings.alias else ""
+        words = f"fetch from broker {self.node_id}{of}: no answer for {SILENT_S:.0f} s: {cut_off(settings)}"
         for copy in self._copies.values():
-            copy.trouble.source_passing(f"fetch from broker {self.node_id}: no answer for {SILENT_S:.0f} s", waits=True)
+            copy.trouble.source_passing(words, waits=True)
 
     def _well_again(self) -> None:
         """An answer came: partitions without news are not in it, and are well too."""
         self._silent_since = None
         for copy in self._copies.values():
-            if copy.trouble.waits:
+            if copy.trouble.waits_for_source:
                 copy.trouble.fetched()
 
     async def _pause(self, answer: FetchAnswer) -> None:
