@@ -251,8 +251,10 @@ class FlowRunner:
             reasons += self._life.leadership.reasons() if self._life.leadership is not None else []
             reasons += self._life.host.reasons()
         if picture is not None:
-            session_s = self.settings.worker.session_timeout_ms / 1000
-            reasons += self._twins.named(picture.joined.members, time.monotonic(), session_s=session_s + ROUND_S)
+            zookeeper = self.settings.zookeeper
+            session_ms = (zookeeper or self.settings.worker).session_timeout_ms
+            session_s = session_ms / 1000 + ROUND_S
+            reasons += self._twins.named(picture.joined.members, time.monotonic(), session_s=session_s)
             reasons += picture.about_files()
         for topic in topics:
             if topic.error is not None:
