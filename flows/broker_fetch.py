@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from flows.budget import ByteBudget
 from flows.copy import PartitionCopy
-from flows.patience import PROBE_BYTES
+from flows.patience import PROBE_BYTES, SILENT_S
 from mm2.core.client_settings import FetchSettings, IsolationLevel
 from mm2.kafka.cluster import Cluster
+from mm2.kafka.diagnosis import cut_off
 from mm2.kafka.error_codes import ErrorCode
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
 from mm2.kafka.fetch_session import SESSION_ERRORS, FetchSession
@@ -30,16 +31,12 @@ IMPATIENT_MS = 10
 caught up, it must be asked for again, and a request under way cannot be changed."""
 
 
-SILENT_S = 10.0
-"""After so long without an answer a broker is told of: a broker that restarts, or hands over its partitions, is back
-sooner, and whoever looks at the lag must not take what was true then for what is."""
-
-
 class BrokerFetch:
     """Fetches the partitions at home at one broker, one request at a time, in a fetch session.
 
     (A) A request goes out only after the budget promised its bytes; what is kept of the answer stays counted there.
     (B) Partitions without news cost nothing: only those that were touched are looked at.
+    (C) A copy hears from the broker about its partition, even where nothing is new since another copy had it.
     """
 
     def __init__(
@@ -100,6 +97,8 @@ class BrokerFetch:
                 if copy.outlet.setbacks.any:
                     max_bytes = min(max_bytes, PROBE_BYTES)
                 self._asked[copy] = offset
+                if copy.headway.end_offset < 0 and self._session.still_has(copy.source):
+                    self._session.lost()  # a full request is answered in full: (C)
                 self._session.want(copy.source, FetchFrom(offset, max_bytes, topic_id=copy.topic_ids.source))
         self._touched.clear()
 
@@ -144,14 +143,17 @@ class BrokerFetch:
     def _overdue(self) -> None:
         """The answer does not come; it is waited for on."""
         self._silent_since = self._silent_since or time.monotonic() - SILENT_S
+        settings = self._cluster.settings
+        of = f" of cluster {settings.alias}" if settings.alias else ""
+        words = f"fetch from broker {self.node_id}{of}: no answer for {SILENT_S:.0f} s: {cut_off(settings)}"
         for copy in self._copies.values():
-            copy.trouble.source_passing(f"fetch from broker {self.node_id}: no answer for {SILENT_S:.0f} s", waits=True)
+            copy.trouble.source_passing(words, waits=True)
 
     def _well_again(self) -> None:
         """An answer came: partitions without news are not in it, and are well too."""
         self._silent_since = None
         for copy in self._copies.values():
-            if copy.trouble.waits:
+            if copy.trouble.waits_for_source:
                 copy.trouble.fetched()
 
     async def _pause(self, answer: FetchAnswer) -> None:

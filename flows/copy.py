@@ -249,6 +249,10 @@ class PartitionCopy:
         if self._line.spent:
             self._start_over()
 
+    def unanswered(self, words: str) -> None:
+        """The target has not said anything for long; it is waited for on."""
+        self.trouble.target_passing(f"copy {self.source} to {self.target}: {words}", waits=True)
+
     def unroutable(self, refusal: Refusal, now: float) -> None:
         """There is no leader to send to."""
         if not self._line.in_flight:  # what is in flight will tell more
@@ -272,8 +276,8 @@ class PartitionCopy:
 
     def _try_again(self, refusal: Refusal, batch: Outgoing | None, now: float) -> None:
         setbacks = self.outlet.setbacks
-        self.trouble.target_passing(sentence(self.source, self.target, batch, refusal))
         setbacks.count(now)
+        self.trouble.target_passing(sentence(self.source, self.target, batch, refusal), waits=setbacks.lasting)
         delay = setbacks.pause(now)
         if setbacks.stuck and not self.inlet.closed:  # make room for others
             self._start_over()

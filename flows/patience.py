@@ -33,3 +33,7 @@ LONG_LINK_S = 0.05
 
 EARLY_S = 0.001
 """An event loop's timer may ring that much before its time."""
+
+SILENT_S = 10.0
+"""After so long without an answer a broker is told of, of the source or of the target: a broker that restarts, or hands
+over its partitions, is back sooner, and whoever looks at the lag must not take what was true then for what is."""

@@ -9,10 +9,12 @@ from flows.budget import ByteBudget
 from flows.copy import PartitionCopy
 from flows.line import Place
 from flows.outcomes import DUPLICATE, Refusal, Verdict, refused, unanswered
+from flows.patience import SILENT_S
 from flows.producer_ids import ProducerIds
 from flows.surroundings import Spawn
 from mm2.core.client_settings import ProduceSettings
 from mm2.kafka.cluster import Cluster
+from mm2.kafka.diagnosis import cut_off
 from mm2.kafka.error_codes import ErrorCode
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
 from mm2.kafka.raw_produce import ProduceAnswer, ProduceRequest
@@ -110,6 +112,7 @@ class BrokerProduce:
     (C) Partitions take turns.
     (D) A partition changes the connection only while none of its batches is in flight: after a refusal its next batch
         goes alone (`flows.line.Line`, C).
+    (E) A broker that owes answers and gives none for SILENT_S is told of, by the partitions that wait for it.
     """
 
     def __init__(self, node_id: int, producing: Producing, *, probing: bool) -> None:
@@ -121,6 +124,8 @@ class BrokerProduce:
         self._ready: dict[PartitionCopy, None] = {}
         self._requests = 0
         self._bytes = 0
+        self._owed: dict[int, list[tuple[PartitionCopy, Place]]] = {}  # by an identity of the request
+        self._overdue: asyncio.TimerHandle | None = None
         self._not_before = 0.0
         self._news = asyncio.Event()
 
@@ -181,6 +186,7 @@ class BrokerProduce:
 
     async def _send(self, request: ProduceRequest, places: list[tuple[PartitionCopy, Place]], size: int) -> None:
         settings = self._settings
+        self._owe(request, places)
         try:
             answer = await self._cluster.send(
                 self._node_id,
@@ -196,9 +202,33 @@ class BrokerProduce:
         else:
             self._answered(places, answer)
         finally:
+            self._heard(request)
             self._requests -= 1
             self._bytes -= size
             self._news.set()
+
+    def _owe(self, request: ProduceRequest, places: list[tuple[PartitionCopy, Place]]) -> None:
+        self._owed[id(request)] = places
+        if self._overdue is None:
+            self._overdue = asyncio.get_running_loop().call_later(SILENT_S, self._silent)
+
+    def _heard(self, request: ProduceRequest) -> None:
+        """The broker, or the connection to it, said something: the clock begins anew for what it still owes."""
+        del self._owed[id(request)]
+        if self._overdue is not None:
+            self._overdue.cancel()
+        owes = bool(self._owed)
+        self._overdue = asyncio.get_running_loop().call_later(SILENT_S, self._silent) if owes else None
+
+    def _silent(self) -> None:
+        """Nothing was heard for long; it is waited for on."""
+        self._overdue = None
+        settings = self._cluster.settings
+        of = f" of cluster {settings.alias}" if settings.alias else ""
+        words = f"broker {self._node_id}{of} gives no answer for {SILENT_S:.0f} s: {cut_off(settings)}"
+        for places in self._owed.values():
+            for copy, _ in places:
+                copy.unanswered(words)
 
     def _unanswered(self, places: list[tuple[PartitionCopy, Place]], error: ClusterError) -> None:
         now = time.monotonic()

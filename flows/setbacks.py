@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flows.outcomes import Refusal
-from flows.patience import CORRUPT_ATTEMPTS, EARLY_S, MISSING_PATIENCE_S, STUCK_AFTER_S, STUCK_RETRY_S
+from flows.patience import CORRUPT_ATTEMPTS, EARLY_S, MISSING_PATIENCE_S, SILENT_S, STUCK_AFTER_S, STUCK_RETRY_S
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.error_codes import ErrorCode
 
@@ -29,6 +29,11 @@ class Setbacks:
     def stuck(self) -> bool:
         """Whether that has been so for long enough to make room for others."""
         return self._stuck_for > STUCK_AFTER_S
+
+    @property
+    def lasting(self) -> bool:
+        """Whether that has been so for long enough to be told of as more than a hiccup."""
+        return self._stuck_for >= SILENT_S
 
     def over(self) -> None:
         """The target took something."""

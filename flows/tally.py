@@ -40,16 +40,21 @@ class Tally:
 class Trouble:
     """Why a partition does not get on, at the source or at the target. A failure stays until what failed has worked, so
     that it does not flicker while it is tried again; passing trouble is only a sentence, until it lasts: then the
-    partition ``waits`` for its source."""
+    partition ``waits`` for its source, or for its target."""
 
-    __slots__ = ("_failed_at", "_fetch_failed", "_source_words", "_target_words", "waits")
+    __slots__ = ("_failed_at", "_fetch_failed", "_source_words", "_target_waits", "_target_words", "waits_for_source")
 
     def __init__(self) -> None:
         self._source_words: str | None = None
         self._target_words: str | None = None
         self._fetch_failed = False
         self._failed_at: int | None = None
-        self.waits = False
+        self._target_waits = False
+        self.waits_for_source = False
+
+    @property
+    def waits(self) -> bool:
+        return self.waits_for_source or self._target_waits
 
     @property
     def failed(self) -> bool:
@@ -66,27 +71,28 @@ class Trouble:
         """A fetch did not work this time; ``waits``: nor for so long that it is more than a hiccup."""
         if not self._fetch_failed:
             self._source_words = words
-            self.waits = self.waits or waits
+            self.waits_for_source = self.waits_for_source or waits
 
-    def target_passing(self, words: str) -> None:
-        """The target did not take something this time."""
+    def target_passing(self, words: str, *, waits: bool = False) -> None:
+        """The target did not take something this time; ``waits``: nor for so long that it is more than a hiccup."""
         if self._failed_at is None:
             self._target_words = words
+            self._target_waits = self._target_waits or waits
 
     def cannot_fetch(self, words: str) -> None:
         """Failed until a fetch works."""
-        self._fetch_failed, self._source_words, self.waits = True, words, False
+        self._fetch_failed, self._source_words, self.waits_for_source = True, words, False
 
     def cannot_copy(self, offset: int, words: str) -> None:
         """Failed until the record at source offset ``offset`` is copied."""
-        self._failed_at, self._target_words = offset, words
+        self._failed_at, self._target_words, self._target_waits = offset, words, False
 
     def fetched(self) -> None:
         """A fetch worked."""
-        self._fetch_failed, self._source_words, self.waits = False, None, False
+        self._fetch_failed, self._source_words, self.waits_for_source = False, None, False
 
     def copied_to(self, position: int) -> None:
         """The target took what lies before ``position``."""
         if self._failed_at is not None and position <= self._failed_at:
             return
-        self._failed_at, self._target_words = None, None
+        self._failed_at, self._target_words, self._target_waits = None, None, False

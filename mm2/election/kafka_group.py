@@ -30,6 +30,7 @@ from mm2.election.group_messages import (
 from mm2.election.protocol import Assign, HeldByOther, Joined, Lost, MemberInfo, Membership
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.cluster import Cluster, CoordinatorKind
+from mm2.kafka.diagnosis import cut_off
 from mm2.kafka.error_codes import ErrorCode
 from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, Unreachable, check
 
@@ -278,7 +279,8 @@ class KafkaGroup:
         self._feed.prove(since=begin, lasting_ms=lasting_ms)
 
     def _overdue(self) -> Lost:
-        return Lost(reason=f"{self._where}: no contact: {self._trouble or 'the coordinator does not answer'}")
+        trouble = self._trouble or f"the coordinator does not answer: {cut_off(self._cluster.settings)}"
+        return Lost(reason=f"{self._where}: no contact: {trouble}")
 
     async def _leave(self) -> None:
         if not self._member_id or self._coordinator is None:

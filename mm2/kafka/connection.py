@@ -16,7 +16,7 @@ from aiokafka.conn import AIOKafkaConnection, CloseReason
 
 from mm2.core.client_settings import ClientSettings
 from mm2.kafka.backoff import Backoff
-from mm2.kafka.diagnosis import Endpoint, explain
+from mm2.kafka.diagnosis import Endpoint, explain, silent
 from mm2.kafka.errors import ClusterClosed, ClusterError, RequestTimedOut, Unreachable
 
 # It says at each connection what errors here say once, and warns of SASL PLAIN without TLS each time it reconnects.
@@ -116,7 +116,8 @@ class Connection:
                 answer = await pending
         except TimeoutError as error:
             self._discard(live, CloseReason.CONNECTION_TIMEOUT)
-            raise RequestTimedOut(f"{live.peer}: no answer to {type(request).__name__} within {timeout:g} s") from error
+            asked = f"{type(request).__name__} within {timeout:g} s"
+            raise RequestTimedOut(silent(live.peer, self._settings, asked)) from error
         except (aiokafka_errors.KafkaError, OSError) as error:
             self._discard(live, CloseReason.CONNECTION_BROKEN)
             if not live.greeted:

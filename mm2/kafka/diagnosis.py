@@ -45,6 +45,17 @@ def explain(error: BaseException, endpoint: Endpoint, settings: ClientSettings, 
     return _Case(endpoint, settings).explain(error, greeted=greeted)
 
 
+def silent(endpoint: Endpoint, settings: ClientSettings, request: str) -> str:
+    """A sentence about a broker that took ``request`` and does not answer it."""
+    return f"{_Case(endpoint, settings)._where}: no answer to {request}: {cut_off(settings)}"
+
+
+def cut_off(settings: ClientSettings) -> str:
+    """What to look at when a cluster that answered before does not answer any more."""
+    of = f" of {settings.alias}" if settings.alias else ""
+    return f"is the cluster up, and reachable from here? Check bootstrap.servers{of}"
+
+
 @dataclass(frozen=True, slots=True)
 class _Case:
     endpoint: Endpoint

@@ -50,6 +50,11 @@ class FetchSession:
         """Partitions wanted."""
         return len(self._wanted)
 
+    def still_has(self, partition: TopicPartition) -> bool:
+        """Whether the broker has not been told yet that the partition is wanted no more. If it comes back now, the
+        broker takes it for one that never left, and answers only what is news since then."""
+        return partition in self._gone
+
     def want(self, partition: TopicPartition, fetch_from: FetchFrom | None) -> None:
         """Fetch this partition from there on, or no more."""
         before = self._wanted.get(partition)

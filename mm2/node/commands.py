@@ -70,7 +70,8 @@ def _paused(topics: tuple[str, ...], configs: ConfigTopic) -> None:
 
 
 def _named(topics: tuple[str, ...]) -> str:
-    return f"{', '.join(topics)}: not copied any more" if topics else "nothing of the flow is copied any more"
+    named = ", ".join(dict.fromkeys(topics))
+    return f"{named}: not copied any more" if named else "nothing of the flow is copied any more"
 
 
 def _now_ms() -> int:

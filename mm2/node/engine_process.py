@@ -81,9 +81,12 @@ class EngineProcess:
         wait = FIRST_RESTART_S
         while not self._closing:
             began = asyncio.get_running_loop().time()
-            trouble = await java_trouble(Environment()) or await master_trouble(self._master)
-            if trouble is None:
-                trouble = await self._run_once()
+            try:
+                trouble = await java_trouble(Environment()) or await master_trouble(self._master)
+                if trouble is None:
+                    trouble = await self._run_once()
+            except OSError as error:  # no memory, no process or no file left for it: another time there may be
+                trouble = self.ended = f"the Spark engine cannot be started: {error}"
             if self._closing:
                 return
             self.trouble = trouble
@@ -115,7 +118,7 @@ class EngineProcess:
             process.stdin.write(json.dumps(self._start).encode() + b"\n")
             await process.stdin.drain()
             self.trouble = None
-            async for raw in process.stdout:
+            while raw := await next_line(process.stdout):
                 line = raw.decode(errors="replace").rstrip()
                 last.append(line)
                 log.log(logging.WARNING if line.startswith("ERROR mm2") else logging.DEBUG, "%s", line)
@@ -148,6 +151,14 @@ class EngineProcess:
             async with asyncio.timeout(END_WITHIN_S):
                 await process.wait()
         kill_group(process.pid)
+
+
+async def next_line(stream: asyncio.StreamReader) -> bytes:
+    """The next line with its end, or what is left of one that is too long for the reader (64 KiB): a plan or an error
+    of Spark's may be. Nothing at the end of the stream."""
+    while True:
+        with contextlib.suppress(ValueError):
+            return await stream.readline()
 
 
 TELLING = ('Exception in thread "main"', "ERROR mm2", "Exception", "Error")

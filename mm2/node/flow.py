@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Mapping
 
 from mm2.config.settings import FlowSettings
@@ -26,6 +27,7 @@ from mm2.node.flow_picture import FlowPicture
 from mm2.node.node_identity import NodeIdentity
 from mm2.node.published import FlowStatus, TaskStatus, TopicStatus
 from mm2.node.tasks.checkpoint import reason_for_none
+from mm2.node.twins import Twins
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +39,9 @@ RETRY_FIRST_MS = 1_000
 RETRY_LONGEST_MS = 10_000
 """A target that is away is asked again after one second, then more rarely: each try is a connection, no more, and
 somebody may be waiting for it to come back."""
+
+ROUND_S = 5.0
+"""From the end of a session until all have heard of the round without its member, on a busy machine."""
 
 
 class FlowRunner:
@@ -53,6 +58,7 @@ class FlowRunner:
         self._leaving = False
         self._draining = False
         self._commanding = asyncio.Lock()
+        self._twins = Twins()
 
     async def run(self) -> None:
         """Serve the flow until cancelled, through everything that can be waited out."""
@@ -245,7 +251,11 @@ class FlowRunner:
             reasons += self._life.leadership.reasons() if self._life.leadership is not None else []
             reasons += self._life.host.reasons()
         if picture is not None:
-            reasons += picture.about_nodes()
+            zookeeper = self.settings.zookeeper
+            session_ms = (zookeeper or self.settings.worker).session_timeout_ms
+            session_s = session_ms / 1000 + ROUND_S
+            reasons += self._twins.named(picture.joined.members, time.monotonic(), session_s=session_s)
+            reasons += picture.about_files()
         for topic in topics:
             if topic.error is not None:
                 reasons.append(f"topic {topic.topic}: {topic.error}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -119,17 +118,7 @@ class FlowPicture:
 
     # -- what is to be known about nodes
 
-    def about_nodes(self) -> list[str]:
-        """What is wrong with the nodes of the flow."""
-        names = Counter(info.node_id for info in self.joined.members.values())
-        return [
-            f"{count} nodes call themselves {name}: give each a mm2.node.id of its own, or an address"
-            f" (rest.advertised.*) of its own"
-            for name, count in sorted(names.items())
-            if count > 1
-        ] + self._differing()
-
-    def _differing(self) -> list[str]:
+    def about_files(self) -> list[str]:
         """Files that say something else than the leader's. Of others than this node it is known what they said in the
         last round, and not which keys it is."""
         leader = self.joined.members.get(self.joined.leader_id)

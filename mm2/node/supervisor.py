@@ -21,6 +21,7 @@ from mm2.config.settings import FlowSettings, NodeSettings
 from mm2.core.commands import Command, CommandRefusedError
 from mm2.core.lease import LeasePlace, TaskState
 from mm2.core.names import Flow
+from mm2.core.plugins import PluginError
 from mm2.core.standing import Standing
 from mm2.kafka.errors import ClusterError
 from mm2.node.desk import Desk
@@ -278,7 +279,7 @@ class Node:
         while True:
             try:
                 await self.desk.move_starving()
-            except ClusterError as error:
+            except (ClusterError, PluginError) as error:
                 log.warning("slots without an executor stay where they are: %s", error)
             await asyncio.sleep(WATCH_EVERY_S)
 

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from pydantic import ValidationError
 
@@ -32,6 +33,9 @@ LARGEST_GROUPS_BYTES = 128 * 1024 * 1024
 
 FRESH_S = 1.0
 """Nodes publish once a second: so long an answer serves everybody who asks."""
+
+ROTATION_PAUSE_S = 0.2
+"""A new session key comes to all nodes by the config topic, in a few hundredths of a second each."""
 
 NO_URL = "it has no listeners that other nodes could ask"
 
@@ -118,18 +122,25 @@ class ClusterView:
 
     async def _body(self, flow: Flow, member: MemberStatus, request: PeerRequest, within: float) -> bytes | str:
         """The answer of a member, or why there is none."""
-        standing = self._standings(flow.source, flow.target)
-        if standing is None:
-            return f"{flow} has ended here"
         if not member.url:
             return NO_URL
+        began = self._clock()
+        last = f"{member.url} did not answer within {within:.0f} s"
         try:
             async with asyncio.timeout(within):
-                return await self._peers.ask(member.url, standing, request)
+                while True:
+                    standing = self._standings(flow.source, flow.target)
+                    if standing is None:
+                        return f"{flow} has ended here"
+                    try:
+                        return await self._peers.ask(member.url, standing, request)
+                    except PeerError as error:
+                        last = str(error)
+                        if error.status != HTTPStatus.FORBIDDEN or self._clock() - began > SHARE_WITHIN_S:
+                            return last
+                    await asyncio.sleep(ROTATION_PAUSE_S)  # one of the two has read the new session key, the other not
         except TimeoutError:
-            return f"{member.url} did not answer within {within:.0f} s"
-        except PeerError as error:
-            return str(error)
+            return last
 
 
 def _others(status: NodeStatus, flow: FlowStatus) -> list[MemberStatus]:

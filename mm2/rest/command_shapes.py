@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from mm2.core.commands import Command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsShape:
-    """The body of pause and resume; it may be left out."""
+    """The body of pause and resume; it may be left out. Another field is refused: a mistyped one must not look like
+    none, which is the whole flow."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     topics: Annotated[
         tuple[Annotated[str, Field(min_length=1)], ...],

@@ -36,6 +36,7 @@ _REFUSALS = {
     403: "commands are switched off, or the connection is not safe",
     404: "no such flow, topic or task",
     409: "not now",
+    422: "the body is not what this takes",
     503: "the node is starting",
 }
 

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 from mm2.core.listener_settings import ListenerSettings
 from mm2.core.names import Flow
 from mm2.node.published import FlowStatus, NodeStatus
-from mm2.rest.answers import JSON, packed
+from mm2.rest.answers import JSON, HeadAsGet, packed
 from mm2.rest.browsers import add_for_browsers
 from mm2.rest.cluster_view import ClusterView
 from mm2.rest.docs_page import docs_page
@@ -50,6 +50,7 @@ def public_app(
         docs_url=None,  # FastAPI's own pages load scripts from a CDN, which a broker's network does not reach
         redoc_url=None,
     )
+    app.add_middleware(HeadAsGet)
     if listening is not None:
         add_for_browsers(app, listening)
     registry = CollectorRegistry()

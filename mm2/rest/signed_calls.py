@@ -18,6 +18,8 @@ from http import HTTPStatus
 from typing import assert_never
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exception_handlers import request_validation_exception_handler
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
 from mm2.core.request_routing import CarryOut, Conflict, SendOn
@@ -34,6 +36,11 @@ _STATUS = {
     Fault.NO_KEY: HTTPStatus.SERVICE_UNAVAILABLE,
     Fault.WRONG: HTTPStatus.FORBIDDEN,
 }
+
+NO_SUCH_BODY = (
+    'this takes no such body: send none, or for pause and resume {"topics": ["NAME", ...]}, with Content-Type: '
+    "application/json"
+)
 
 Standings = Callable[[str, str], Standing | None]
 """From source and target to where the node stands in that flow now; None: it has no such flow."""
@@ -136,4 +143,11 @@ def add_refusals(app: FastAPI) -> None:
             return JSONResponse({"detail": str(error)}, int(error.status))
         return JSONResponse({"error_code": int(error.status), "message": str(error)}, int(error.status))
 
+    async def not_understood(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        if request.url.path.startswith("/flows/"):
+            return JSONResponse({"detail": NO_SUCH_BODY}, HTTPStatus.UNPROCESSABLE_ENTITY)
+        return await request_validation_exception_handler(request, error)
+
     app.add_exception_handler(RefusalError, refused)
+    app.add_exception_handler(RequestValidationError, not_understood)

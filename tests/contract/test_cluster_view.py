@@ -160,6 +160,17 @@ async def test_without_a_common_key_nothing_is_told() -> None:
         assert (await get(a))[0]["reasons"] == []
 
 
+async def test_a_new_session_key_that_one_of_two_nodes_has_not_read_yet_is_no_trouble() -> None:
+    async with rest_nodes(["a", "b"]) as (a, b):
+        share((a, b))
+        keys = iter((OTHER_KEY, OTHER_KEY, KEY))
+        view = ClusterView(lambda _source, _target: replace(a.standing, session_key=next(keys)), a.peers)
+        answers = await view.answers(a.published)
+        assert not isinstance(answers[A_B]["b"], str)
+        assert next(keys, None) is None, "it asked three times"
+        await view.close()
+
+
 @pytest.mark.parametrize("path", ["/A/B/mm2/status", "/A/B/mm2/groups"])
 async def test_strangers_get_no_share(path: str) -> None:
     async with rest_nodes(["a"]) as (a,), httpx.AsyncClient(trust_env=False, verify=PLAIN) as client:

@@ -13,7 +13,7 @@ from mm2.rest.commands import command_router
 from mm2.rest.docs_page import docs_page
 from mm2.rest.peers import PeerError, PeerRequest, Peers
 from mm2.rest.server import RestServer
-from mm2.rest.signed_calls import add_refusals
+from mm2.rest.signed_calls import NO_SUCH_BODY, add_refusals
 from tests.contract.certificates import caller_context, https_file, node_context
 from tests.contract.nodes import PLAIN, TOKEN, Desk, rest_nodes
 from tests.lab.listeners import Authority
@@ -69,6 +69,27 @@ async def test_refusals_are_sentences_from_every_node() -> None:
                 assert (await client.post(f"{flows}/A/B/pause", json={"topics": [""]})).status_code == 422
                 assert (await client.get(f"{flows}/A/B/pause")).status_code == 405
         assert leader.desk.done == []
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("application/json", b'{"topic": ["orders"]}'),
+        ("application/json", b'{"topics": "orders"}'),
+        ("application/json", b'["orders"]'),
+        ("application/json", b"{"),
+        ("application/x-www-form-urlencoded", b'{"topics": ["orders"]}'),
+    ],
+)
+async def test_a_body_that_is_not_understood_never_means_the_whole_flow(content_type: str, body: bytes) -> None:
+    async with rest_nodes(["one"]) as (node,):
+        node.stand(leads=True)
+        async with httpx.AsyncClient(trust_env=False, verify=PLAIN, headers=BEARER) as client:
+            answer = await client.post(
+                f"{node.server.url}/flows/A/B/pause", content=body, headers={"Content-Type": content_type}
+            )
+        assert (answer.status_code, answer.json()) == (422, {"detail": NO_SUCH_BODY})
+        assert node.desk.done == []
 
 
 @pytest.mark.parametrize(

@@ -126,3 +126,12 @@ async def test_a_long_answer_is_compressed_for_who_takes_it(serve: Serve) -> Non
 @pytest.mark.parametrize("path", ["/flows", "/flows/A/B/groups", "/health", "/health/live", "/metrics", "/docs"])
 async def test_nothing_can_be_written(serve: Serve, method: str, path: str) -> None:
     assert (await (await serve(node())).request(method, path)).status_code == 405
+
+
+@pytest.mark.parametrize("path", ["/flows", "/flows/A/B/groups", "/health", "/health/live", "/metrics", "/docs"])
+async def test_head_tells_what_get_would_without_the_body(serve: Serve, path: str) -> None:
+    client = await serve(node())
+    got, head = await client.get(path), await client.head(path)
+    assert head.status_code == got.status_code
+    assert head.headers["content-type"] == got.headers["content-type"]
+    assert (head.content, bool(got.content)) == (b"", True)

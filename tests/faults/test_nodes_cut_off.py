@@ -25,7 +25,7 @@ from tests.lab.waiting import wait_until
 CUT_OFF = "CUTOFF"  # the listener that one node uses
 TAKEN_OVER = SESSION + 8.0  # seconds, as after kill -9
 LASTS = 20.0  # seconds that nodes do not hear of each other: longer than session and lease
-GIVES_UP = 12.0  # seconds: flows.broker_fetch.SILENT_S, and two reports
+GIVES_UP = 12.0  # seconds: flows.patience.SILENT_S, and two reports
 
 pytestmark = pytest.mark.timeout(600)  # seconds: a Spark that starts on busy cores takes up to a minute
 

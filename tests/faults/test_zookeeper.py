@@ -251,3 +251,36 @@ def test_a_leader_that_is_gone_is_replaced_after_its_session(
 def another(flow: dict[str, Any], led: dict[str, Any]) -> str | None:
     """The leader, if it is another one than that which led, in a later epoch."""
     return flow["leader"] if flow["leader"] != led["leader"] and flow["epoch"] > led["epoch"] else None
+
+
+def test_a_changed_file_starts_a_flow_again_on_both_of_its_nodes(lab: Lab, zookeeper: ZooKeeperServer) -> None:
+    """One hears of it by a signal, the other sees it. Heartbeats are enough for that, and need no Spark."""
+    own = Lab(lab.source, lab.target, (unique_name("A"), unique_name("B")))
+    plan = own.properties(zookeeper) | {f"{own.flow}.enabled": "false"}
+    with (
+        Node(plan | {"mm2.node.id": "n1"}, name="n1") as first,
+        Node(plan | {"mm2.node.id": "n2"}, name="n2") as second,
+    ):
+        nodes = first, second
+
+        def shared() -> int | None:
+            """The epoch in which both are well and see each other."""
+            flows = [node.flow(own.flow) for node in nodes]
+            well = all(flow.get("state") == "RUNNING" and not flow["reasons"] for flow in flows)
+            if not well or len({(flow["leader"], flow["epoch"], len(flow["members"])) for flow in flows}) > 1:
+                return None
+            beats = [one["state"] for one in flows[0]["tasks"] if one["kind"] == "heartbeat"]
+            return int(flows[0]["epoch"]) if len(flows[0]["members"]) == len(nodes) and beats == ["RUNNING"] else None
+
+        before = wait_until(shared, COPIED, "two nodes share the flow")
+        assert before is not None
+        for node in nodes:
+            node.rewrite(plan | {"mm2.node.id": node.name, f"{own.aliases[1]}.offset.flush.interval.ms": "2000"})
+        first.process.signal(signal.SIGHUP)
+        for node in nodes:
+            node.process.wait_until_output(f"{own.flow}: starts again", SAID, f"{node.name} takes the file over")
+            node.process.wait_until_output("is in force", SAID, f"the file is in force at {node.name}")
+        after = wait_until(shared, COPIED, "they share the flow again")
+        assert after is not None
+        assert after > before, "epochs go on where they were"
+        assert (first.stop(), second.stop()) == (0, 0)

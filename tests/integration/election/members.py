@@ -28,6 +28,7 @@ class Watched:
     def __init__(self, election: Election) -> None:
         self.election = election
         self.history: list[Membership] = []
+        self.ended = asyncio.Event()  # there will be no more events: it was left, or its assignment failed
 
     @property
     def joined(self) -> Joined | None:
@@ -60,8 +61,11 @@ class Watched:
         return last
 
     async def record(self) -> None:
-        async for event in self.election.events():
-            self.history.append(event)
+        try:
+            async for event in self.election.events():
+                self.history.append(event)
+        finally:
+            self.ended.set()
 
 
 @asynccontextmanager

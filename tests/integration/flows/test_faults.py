@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -17,7 +18,7 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import StartCluster
 from tests.lab.jars import class_path
 from tests.lab.jvm import java
-from tests.lab.records import Outgoing, Writer
+from tests.lab.records import Outgoing, Writer, plain, write
 from tests.lab.waiting import until
 
 Unique = Callable[[str], str]
@@ -33,7 +34,7 @@ async def writing(cluster: KafkaCluster, topic: str, partitions: int, *, codec: 
             writer.send(topic, Outgoing(key=b"%d" % number, value=b"v" * 200, partition=number % partitions))
         writer.flush()
 
-    async def write() -> None:
+    async def keep_writing() -> None:
         writer = Writer(cluster.bootstrap, codec=codec)
         rng = random.Random(1)
         number = 0
@@ -43,7 +44,7 @@ async def writing(cluster: KafkaCluster, topic: str, partitions: int, *, codec: 
             number += count
             await asyncio.sleep(0.01)
 
-    task = asyncio.create_task(write())
+    task = asyncio.create_task(keep_writing())
     try:
         yield
     finally:
@@ -65,10 +66,44 @@ async def test_the_target_broker_goes_and_comes_back(
                 if fault == "kill":
                     await asyncio.to_thread(target.broker(1).kill)
                     await until(lambda: bool(slot.partition(topic).error), COPIED, "the trouble is told")
-                    assert slot.partition(topic).state is TaskState.RUNNING
+                    assert slot.partition(topic).state is not TaskState.FAILED
                 await asyncio.to_thread(target.broker(1).restart)
         assert (await slot.copied(topic)).exact
         await until(lambda: slot.partition(topic).error is None, COPIED, "the trouble is over")
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+async def test_a_broker_that_is_silent_is_told_of_and_waited_for(
+    cluster_a: KafkaCluster, start_cluster: StartCluster, unique: Unique, side: str
+) -> None:
+    """Its connections stay, and nobody answers: nothing shows it but the clock (`flows.patience.SILENT_S`)."""
+    other = await asyncio.to_thread(start_cluster, side)
+    source, target = (other, cluster_a) if side == "source" else (cluster_a, other)
+    topic = unique("silent")
+    source.create_topic(topic)
+    async with copying(source, target, {topic: 1}) as slot:
+        write(source.bootstrap, topic, plain(100))
+        assert (await slot.copied(topic)).exact
+        broker = other.broker(1).process
+        broker.signal(signal.SIGSTOP)
+        try:
+            if side == "target":
+                write(source.bootstrap, topic, plain(100, first=100))
+            alias = "A" if side == "source" else "B"
+
+            def told() -> bool:
+                one = slot.partition(topic)
+                return one.state is TaskState.WAITING and f"bootstrap.servers of {alias}" in (one.error or "")
+
+            await until(told, COPIED, "the partition waits, and says for which cluster and where to look")
+        finally:
+            broker.signal(signal.SIGCONT)
+
+        def over() -> bool:
+            one = slot.partition(topic)
+            return one.state is TaskState.RUNNING and one.error is None and one.position == one.end_offset
+
+        await until(over, COPIED, "the partition runs again, and the trouble is over")
 
 
 @pytest.mark.parametrize("fault", ["restart", "kill"])
@@ -151,13 +186,13 @@ async def test_throttled_by_the_target(cluster_a: KafkaCluster, start_cluster: S
     topic = unique("throttled")
     cluster_a.create_topic(topic)
     writer = Writer(cluster_a.bootstrap)
-    for number in range(1_500):
+    for number in range(4_500):  # several requests: how long the broker mutes one depends on its samples
         writer.send(topic, Outgoing(value=b"%d" % number + bytes(1_000)))
     writer.flush()
     async with copying(cluster_a, target, {topic: 1}) as slot:
         began = asyncio.get_running_loop().time()
         assert (await slot.copied(topic)).exact
-        assert asyncio.get_running_loop().time() - began > 2, "1.5 MB at 0.3 MB/s"
+        assert asyncio.get_running_loop().time() - began > 2, "4.5 MB at 0.3 MB/s"
         assert slot.partition(topic).error is None
 
 

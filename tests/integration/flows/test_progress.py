@@ -166,6 +166,27 @@ async def test_partitions_leave_and_come_while_others_are_copied(
         await slot.drained()
 
 
+async def test_idle_partitions_that_all_leave_and_come_back_run_again(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique
+) -> None:
+    """As when an idle flow is paused and resumed: nothing is fetched in between, and nothing is new afterwards."""
+    topic = unique("paused")
+    cluster_a.create_topic(topic, partitions=2)
+    write(cluster_a.bootstrap, topic, plain(20, partitions=2))
+    async with copying(cluster_a, cluster_b, {topic: 2}) as slot:
+        await slot.caught_up(topic)
+        await slot.runner.apply(replace(slot.lease, partitions=()))
+        await until(lambda: all_are(slot, TaskState.STOPPED), COPIED, "both are given up")
+        back = tuple(replace(one, start_offset=10) for one in slot.lease.partitions)
+        await slot.runner.apply(replace(slot.lease, partitions=back))
+        await until(lambda: all_are(slot, TaskState.RUNNING), COPIED, "both run, though nothing is written")
+        await slot.caught_up(topic)
+
+
+def all_are(slot: Slot, state: TaskState) -> bool:
+    return {one.state for one in slot.told().partitions} == {state}
+
+
 async def test_what_the_node_knows_is_not_told_again(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique
 ) -> None:

@@ -29,6 +29,21 @@ def test_passing_trouble_that_lasts_is_waited_for_until_a_fetch_works() -> None:
     assert (trouble.failed, trouble.waits, trouble.words) == (True, False, "no permission")
 
 
+def test_passing_trouble_of_the_target_that_lasts_is_waited_for_until_it_takes_something() -> None:
+    trouble = Trouble()
+    trouble.target_passing("refused")
+    assert not trouble.waits
+    trouble.target_passing("no answer for 10 s", waits=True)
+    trouble.target_passing("refused again")
+    trouble.fetched()  # the source is well
+    assert (trouble.waits, trouble.waits_for_source, trouble.words) == (True, False, "refused again")
+    trouble.copied_to(7)
+    assert (trouble.waits, trouble.words) == (False, None)
+    trouble.target_passing("no answer for 10 s", waits=True)
+    trouble.cannot_copy(7, "too large")
+    assert (trouble.failed, trouble.waits, trouble.words) == (True, False, "too large")
+
+
 def test_a_failed_fetch_stays_until_a_fetch_works() -> None:
     trouble = Trouble()
     trouble.cannot_fetch("no permission")

@@ -10,7 +10,7 @@ import aiokafka.errors as aiokafka_errors
 import pytest
 
 from mm2.core.client_settings import ClientSettings, SaslMechanism, SaslSettings, SecurityProtocol
-from mm2.kafka.diagnosis import Endpoint, explain
+from mm2.kafka.diagnosis import Endpoint, explain, silent
 from mm2.kafka.errors import (
     AuthenticationRefused,
     ClusterClosed,
@@ -160,3 +160,23 @@ def test_versions() -> None:
 def test_our_own_errors_pass_as_they_are() -> None:
     error = ClusterClosed("closed")
     assert said(error) is error
+
+
+@pytest.mark.parametrize(
+    ("alias", "sentence"),
+    [
+        (
+            "B",
+            "cluster B: kafka:9092: no answer to HeartbeatRequest within 10 s: is the cluster up, and reachable from"
+            " here? Check bootstrap.servers of B",
+        ),
+        (
+            "",
+            "kafka:9092: no answer to HeartbeatRequest within 10 s: is the cluster up, and reachable from here? Check"
+            " bootstrap.servers",
+        ),
+    ],
+)
+def test_a_broker_that_does_not_answer(alias: str, sentence: str) -> None:
+    settings = ClientSettings(bootstrap_servers=("kafka:9092",), alias=alias)
+    assert silent(ADVERTISED, settings, "HeartbeatRequest within 10 s") == sentence

@@ -60,6 +60,18 @@ def test_a_partition_that_leaves_and_comes_back_between_two_requests_is_named_ag
     assert sent(session) == (77, 1, {1: 10}, [])
 
 
+def test_what_has_left_is_known_to_the_broker_until_the_next_request() -> None:
+    session = established()
+    assert not session.still_has(ONE)
+    session.want(ONE, None)
+    assert session.still_has(ONE)
+    session.want(ONE, FetchFrom(10, 100))
+    assert not session.still_has(ONE)
+    session.want(ONE, None)
+    assert sent(session) == (77, 1, {}, [1])
+    assert not session.still_has(ONE)
+
+
 def test_after_a_session_error_everything_is_named() -> None:
     session = established()
     session.want(ONE, FetchFrom(15, 100))

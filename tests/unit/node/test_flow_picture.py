@@ -126,13 +126,6 @@ def test_a_task_that_two_hold_or_nobody_is_counted(tmp_path: Path) -> None:
     [
         ({"m-1": info("one"), "m-2": info("two")}, []),
         (
-            {"m-1": info("one"), "m-2": info("one"), "m-3": info("two")},
-            [
-                "2 nodes call themselves one: give each a mm2.node.id of its own, or an address (rest.advertised.*) of"
-                " its own"
-            ],
-        ),
-        (
             {"m-1": info("one", terms="1-aaaa"), "m-2": info("two", terms="1-bbbb")},
             [
                 "one has another configuration for A->B than two, which leads: the files are not the same. What two"
@@ -144,8 +137,8 @@ def test_a_task_that_two_hold_or_nobody_is_counted(tmp_path: Path) -> None:
         ({"m-1": info("one", terms="1-aaaa")}, []),
     ],
 )
-def test_about_nodes(tmp_path: Path, members: dict[str, MemberInfo], expected: list[str]) -> None:
-    assert picture(tmp_path, members).about_nodes() == expected
+def test_about_files(tmp_path: Path, members: dict[str, MemberInfo], expected: list[str]) -> None:
+    assert picture(tmp_path, members).about_files() == expected
 
 
 def test_tasks_of_a_later_release_are_left_out() -> None:
@@ -156,21 +149,21 @@ def test_tasks_of_a_later_release_are_left_out() -> None:
 def test_a_node_names_the_keys_that_its_leader_published_otherwise(tmp_path: Path) -> None:
     found = picture(tmp_path, {"m-1": info("one", terms="1-aaaa"), "m-2": info("two", terms="1-aaaa")})
     found.configs.terms = FlowTerms(node="two", digest="1-bbbb", terms={"tasks.max": "2", "topics": "y"})
-    assert found.about_nodes() == [
+    assert found.about_files() == [
         "one has another configuration for A->B than two, which leads: the files differ in topics. What two says counts"
         " until another node leads"
     ]
     found.configs.terms = FlowTerms(node="two", digest="1-aaaa", terms={})
-    assert found.about_nodes() == []
+    assert found.about_files() == []
     found.configs.terms = FlowTerms(node="three", digest="1-bbbb", terms={})  # led before
-    assert found.about_nodes() == []
+    assert found.about_files() == []
 
 
 def test_a_leader_names_the_nodes_whose_files_say_something_else(tmp_path: Path) -> None:
     members = {"m-1": info("one", terms="1-aaaa"), "m-2": info("two", terms="1-bbbb"), "m-3": info("three")}
-    assert picture(tmp_path, members, leads=True).about_nodes() == [
+    assert picture(tmp_path, members, leads=True).about_files() == [
         "two has another configuration for A->B than one, which leads: the files are not the same. What one says counts"
         " until another node leads"
     ]
     agreed = members | {"m-2": info("two", terms="1-aaaa")}
-    assert picture(tmp_path, agreed, leads=True).about_nodes() == []
+    assert picture(tmp_path, agreed, leads=True).about_files() == []
