@@ -133,7 +133,8 @@ class BrokerProduce:
         """Send until cancelled."""
         while True:
             await self._news.wait()
-            await asyncio.sleep(max(0.0, self._not_before - time.monotonic()))  # all that arrived together is offered
+            if (throttled := self._not_before - time.monotonic()) > 0:
+                await asyncio.sleep(throttled)
             self._news.clear()
             self._pump()
 
@@ -198,7 +199,8 @@ class BrokerProduce:
         finally:
             self._requests -= 1
             self._bytes -= size
-            self._news.set()
+            if self._ready:
+                self._news.set()
 
     def _unanswered(self, places: list[tuple[PartitionCopy, Place]], error: ClusterError) -> None:
         now = time.monotonic()
