@@ -7,6 +7,7 @@ from typing import ClassVar
 DONE = 0
 FAILED = 1
 USAGE = 2
+INTERRUPTED = 130
 """Exit codes of every command (contract: Exit codes)."""
 
 
