@@ -166,6 +166,11 @@ class PartitionCopy:
         """Whether nothing is on its way."""
         return not self._line and not self.inlet.queue
 
+    @property
+    def has_all(self) -> bool:
+        """Whether everything is fetched that the source had, as far as it said."""
+        return self.inlet.offset is not None and self.inlet.offset >= self.headway.end_offset
+
     # -- the target's side
 
     def adopt(self, producer: ProducerId) -> None:

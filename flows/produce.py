@@ -138,7 +138,8 @@ class BrokerProduce:
         """Send until cancelled."""
         while True:
             await self._news.wait()
-            await asyncio.sleep(max(0.0, self._not_before - time.monotonic()))  # all that arrived together is offered
+            if (throttled := self._not_before - time.monotonic()) > 0:
+                await asyncio.sleep(throttled)
             self._news.clear()
             self._pump()
 
@@ -205,7 +206,8 @@ class BrokerProduce:
             self._heard(request)
             self._requests -= 1
             self._bytes -= size
-            self._news.set()
+            if self._ready:
+                self._news.set()
 
     def _owe(self, request: ProduceRequest, places: list[tuple[PartitionCopy, Place]]) -> None:
         self._owed[id(request)] = places

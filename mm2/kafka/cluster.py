@@ -111,7 +111,9 @@ class Cluster:
         ``timeout_ms`` defaults to request.timeout.ms and does not count the time to connect. Requests of one broker and
         purpose go out in the order of the calls.
         """
-        connection = await self._connection(node_id, purpose)
+        connection = self._connections.get((node_id, purpose))
+        if connection is None or not connection.connected:
+            connection = await self._connection(node_id, purpose)
         timeout = (self.settings.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         try:
             return await connection.send(request, timeout=timeout, expect_response=expect_response)

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import aiokafka.errors as aiokafka_errors
-from aiokafka.conn import AIOKafkaConnection, CloseReason
+from aiokafka.conn import CloseReason
 
 from mm2.core.client_settings import ClientSettings
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.diagnosis import Endpoint, explain, silent
 from mm2.kafka.errors import ClusterClosed, ClusterError, RequestTimedOut, Unreachable
+from mm2.kafka.frames import FramedConnection
 
 # It says at each connection what errors here say once, and warns of SASL PLAIN without TLS each time it reconnects.
 logging.getLogger("aiokafka.conn").setLevel(logging.ERROR)
@@ -25,14 +26,14 @@ logging.getLogger("aiokafka.conn").setLevel(logging.ERROR)
 _SETUP_SECONDS = 10.0  # TCP, TLS, versions and SASL together; Java's socket.connection.setup.timeout.ms
 _CLOSE_SECONDS = 1.0  # for a TLS goodbye; asyncio alone would wait 30 s for a peer that is gone
 _ABORT_SECONDS = 0.5  # what the loop needs to report an aborted socket as closed, with room for a busy machine
-_NEVER_MS = 2**31 - 1  # aiokafka's own request timer is not used: ours differs per request
+_NEVER_MS = 2**31 - 1  # aiokafka's own request timer, of which SASL alone is left: ours goes for all of the setup
 
 
 @dataclass(slots=True)
 class _Live:
     """A connection that was opened. ``greeted``: the broker has answered a request on it."""
 
-    connection: AIOKafkaConnection
+    connection: FramedConnection
     peer: Endpoint
     greeted: bool = False
 
@@ -59,6 +60,7 @@ class Connection:
         self._ssl_context = ssl_context
         self._live: _Live | None = None
         self._opening = asyncio.Lock()
+        self._queued = 0  # requests that came while the connection was being opened, and are not written yet
         self._backoff = Backoff(settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms)
         self._not_before = 0.0
         self._attempts = 0
@@ -82,14 +84,26 @@ class Connection:
 
         Returns aiokafka's response struct, or None where no answer is expected. Raises ClusterError.
         """
-        attempts = self._attempts
-        async with self._opening:  # the lock is fair: invariant A
-            live = await self._open(attempts)
+        live = self._live
+        if live is not None and not self._queued and live.connection.connected():
+            pending = self._write(live, request, expect_response)
+        else:
+            attempts = self._attempts
+            self._queued += 1
             try:
-                pending = live.connection.send(request, expect_response=expect_response)
-            except (aiokafka_errors.KafkaError, NotImplementedError, OSError) as error:
-                raise explain(error, live.peer, self._settings, greeted=live.greeted) from error
+                async with self._opening:  # the lock is fair: invariant A
+                    live = await self._open(attempts)
+                    pending = self._write(live, request, expect_response)
+            finally:
+                self._queued -= 1
         return await self._answer(live, pending, request, timeout)
+
+    def _write(self, live: _Live, request: Any, expect_response: bool) -> Any:
+        try:
+            pending = live.connection.send(request, expect_response=expect_response)
+        except (aiokafka_errors.KafkaError, NotImplementedError, OSError) as error:
+            raise explain(error, live.peer, self._settings, greeted=live.greeted) from error
+        return pending
 
     async def versions(self) -> dict[int, tuple[int, int]]:
         """API key to (lowest, highest) version the broker speaks."""
@@ -112,8 +126,7 @@ class Connection:
 
     async def _answer(self, live: _Live, pending: Any, request: Any, timeout: float) -> Any:
         try:
-            async with asyncio.timeout(timeout):
-                answer = await pending
+            answer = await _within(timeout, pending)
         except TimeoutError as error:
             self._discard(live, CloseReason.CONNECTION_TIMEOUT)
             asked = f"{type(request).__name__} within {timeout:g} s"
@@ -158,11 +171,11 @@ class Connection:
         self._live = live
         return live
 
-    async def _dial(self, endpoint: Endpoint) -> AIOKafkaConnection:
+    async def _dial(self, endpoint: Endpoint) -> FramedConnection:
         settings, sasl = self._settings, self._settings.sasl
         try:
             async with asyncio.timeout(min(_SETUP_SECONDS, settings.request_timeout_ms / 1000)) as self._setup:
-                connection = AIOKafkaConnection(
+                connection = FramedConnection(
                     endpoint.host,
                     endpoint.port,
                     client_id=self._client_id,
@@ -208,7 +221,24 @@ class Connection:
             closed.add_done_callback(lambda _: abort.cancel())
 
 
-def _abort(connection: AIOKafkaConnection) -> None:
+async def _within(timeout: float, pending: Any) -> Any:
+    """What ``pending`` gives. Raises TimeoutError, and the errors of the connection."""
+    if not asyncio.isfuture(pending):  # without an answer it is the writing that takes time
+        async with asyncio.timeout(timeout):
+            return await pending
+    expiry = asyncio.get_running_loop().call_later(timeout, _expire, pending)  # a third of what asyncio.timeout costs
+    try:
+        return await pending
+    finally:
+        expiry.cancel()
+
+
+def _expire(pending: asyncio.Future[Any]) -> None:
+    if not pending.done():
+        pending.set_exception(TimeoutError())
+
+
+def _abort(connection: FramedConnection) -> None:
     """Take the socket from a connection that failed while it was set up. aiokafka has closed it politely, which over
     TLS means to wait for the peer's goodbye, and nobody waits for that here."""
     protocol = connection._protocol

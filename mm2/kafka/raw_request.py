@@ -1,10 +1,9 @@
-"""Requests and answers that are bytes already, in the shape aiokafka's connection sends and receives."""
+"""Requests that are bytes already, in the shape of aiokafka's, and their answers read in place."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection, Iterable, Mapping
-from io import BytesIO
 from typing import Any, NamedTuple, TypeVar
 
 from mm2.core.names import TopicPartition
@@ -27,20 +26,6 @@ class _Encoded(NamedTuple):
         return self.raw
 
 
-class _AnswerHeader(NamedTuple):
-    correlation_id: int
-
-
-class _Decoder(NamedTuple):
-    """Stands where aiokafka expects the answer's class."""
-
-    read: Callable[[bytes, int, int], Any]
-    version: int
-
-    def decode(self, data: BytesIO) -> Any:
-        return self.read(data.getvalue(), data.tell(), self.version)
-
-
 class RawRequest:
     """One encoded request. ``flexible``: its version has a tag section in both headers (KIP-482).
 
@@ -58,7 +43,7 @@ class RawRequest:
     ) -> None:
         self.API_KEY = api_key
         self.API_VERSION = version
-        self.RESPONSE_TYPE = _Decoder(read, version)
+        self._read = read
         self._body = body
         self._flexible = flexible
 
@@ -69,16 +54,25 @@ class RawRequest:
             header.append(NO_TAGS)
         return _Encoded(bytes(header))
 
-    def parse_response_header(self, data: BytesIO) -> _AnswerHeader:
-        header = _AnswerHeader(*_CORRELATION_ID.unpack(data.read(_CORRELATION_ID.size)))
-        if self._flexible:
-            reader = AnswerReader(data.getvalue(), data.tell(), flexible=True)
-            reader.tags()
-            data.seek(reader.at)
-        return header
-
     def encode(self) -> bytes:
         return self._body
+
+    def answers(self, data: bytes) -> int:
+        """The correlation id of the request that this answer, all its bytes, is for."""
+        (correlation_id,) = _CORRELATION_ID.unpack_from(data)
+        return int(correlation_id)
+
+    def decode(self, data: bytes) -> Any:
+        """What ``read`` makes of an answer, given with its header."""
+        at = _CORRELATION_ID.size
+        if self._flexible:
+            if data[at] == NO_TAGS:
+                at += 1
+            else:
+                reader = AnswerReader(data, at, flexible=True)
+                reader.tags()
+                at = reader.at
+        return self._read(data, at, self.API_VERSION)
 
     def __repr__(self) -> str:
         return f"request {self.API_KEY} v{self.API_VERSION} of {len(self._body)} bytes"

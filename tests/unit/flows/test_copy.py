@@ -68,6 +68,16 @@ def test_from_fetch_to_acknowledgement() -> None:
     assert progress.latency_sum == pytest.approx(10)
 
 
+def test_an_answer_brings_all_the_source_has_or_leaves_some() -> None:
+    copy, _ = partition(None)
+    assert not copy.has_all, "nothing is known yet"
+    copy.start_at(GoOn(offset=0, earliest=0), 0.0)
+    arrive(copy, data(0, 5), end=9)
+    assert not copy.has_all
+    arrive(copy, data(5, 4), end=9)
+    assert copy.has_all
+
+
 def test_an_answer_that_was_not_asked_for_changes_nothing() -> None:
     copy, _ = partition()
     assert copy.arrived(7, fetched(data(7)), 100, 0.0, WALL) == 0

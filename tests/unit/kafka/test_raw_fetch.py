@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from typing import Any
 
 import aiokafka.protocol.fetch as theirs
@@ -72,9 +71,8 @@ def test_answer(version: int) -> None:
     head = [12, 0, 77] if version >= 7 else [12]
     raw = b"\0\0\0\x09" + getattr(theirs, f"FetchResponse_v{version}")(*head, topics).encode()
     ours = request().prepare({1: (0, version)})
-    stream = BytesIO(raw)
-    assert ours.parse_response_header(stream).correlation_id == 9
-    answer = ours.RESPONSE_TYPE.decode(stream)
+    assert ours.answers(raw) == 9
+    answer = ours.decode(raw)
     assert (answer.throttle_ms, answer.error, answer.session_id) == (12, 0, 77 if version >= 7 else 0)
     log_start = 5 if version >= 5 else -1
     assert answer.partitions == [

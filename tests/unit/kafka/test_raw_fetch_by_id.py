@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from io import BytesIO
 from typing import Any
 from uuid import UUID
 
@@ -79,9 +78,9 @@ def test_answer() -> None:
         + b"\0"
     )
     ours = request().prepare({1: (4, 17)})
-    stream = BytesIO(struct.pack(">i", 9) + b"\0" + body)
-    assert ours.parse_response_header(stream).correlation_id == 9
-    answer = ours.RESPONSE_TYPE.decode(stream)
+    raw = struct.pack(">i", 9) + b"\0" + body
+    assert ours.answers(raw) == 9
+    answer = ours.decode(raw)
     assert (answer.throttle_ms, answer.error, answer.session_id) == (12, 0, 77)
     assert answer.partitions == [
         FetchedPartition("orders", 3, 0, 100, 90, 5, [(8, 60), (9, 61)], -1, b"batches"),

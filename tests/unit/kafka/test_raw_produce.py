@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from io import BytesIO
-
 import aiokafka.protocol.produce as theirs
 import pytest
 
@@ -53,10 +51,9 @@ def test_answer(version: int) -> None:
         ("A.orders", [(3, 0, 1_000, -1, *tail([], None)), (1, 87, -1, -1, *tail([(4, "bad"), (7, None)], "räson"))])
     ]
     raw = b"\0\0\0\x09" + getattr(theirs, f"ProduceResponse_v{version}")(topics, 250).encode()
-    stream = BytesIO(raw)
     ours = REQUEST.prepare({0: (0, version)})
-    assert ours.parse_response_header(stream).correlation_id == 9
-    answer = ours.RESPONSE_TYPE.decode(stream)
+    assert ours.answers(raw) == 9
+    answer = ours.decode(raw)
     assert answer.throttle_ms == 250
     told = ([(4, "bad"), (7, None)], "räson") if version >= 8 else ([], None)
     assert answer.partitions == [

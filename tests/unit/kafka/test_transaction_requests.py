@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from io import BytesIO
-
 import pytest
 
 from mm2.kafka.errors import NotSupported
@@ -29,10 +27,10 @@ def test_request(continues: Producer, raw: str, highest: int) -> None:
 
 
 def test_answer() -> None:
-    stream = BytesIO(bytes.fromhex("00000005 00  000000fa 0000 0000000000001b58 0004 00"))
+    raw = bytes.fromhex("00000005 00  000000fa 0000 0000000000001b58 0004 00")
     ours = InitProducerIdRequest("mm2", 60_000, NOBODY).prepare({INIT_PRODUCER_ID: (0, 4)})
-    assert ours.parse_response_header(stream).correlation_id == 5
-    assert ours.RESPONSE_TYPE.decode(stream) == InitAnswer(0, Producer(7_000, 4))
+    assert ours.answers(raw) == 5
+    assert ours.decode(raw) == InitAnswer(0, Producer(7_000, 4))
 
 
 @pytest.mark.parametrize("versions", [{INIT_PRODUCER_ID: (0, 2)}, {}])
