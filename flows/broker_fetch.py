@@ -39,6 +39,7 @@ this, do not wait: the next request is under way again when they come. And what 
 LITTLE_BYTES = 64 * 1024
 """Beyond that the records themselves cost more than the request."""
 
+
 class BrokerFetch:
     """Fetches the partitions at home at one broker, one request at a time, in a fetch session.
 
