@@ -93,16 +93,13 @@ def topics_json(flows: Sequence[FlowTopics]) -> dict[str, object]:
 
 
 def _table(rows: Sequence[TopicRow]) -> RenderableType:
-    """A node does not tell of the target's partitions: the column is for clusters that were asked."""
-    asked = any(row.remote_partitions is not None for row in rows)
-    shown = table("topic", "remote topic", "#partitions", *(("#on target",) if asked else ()), "state", "")
+    shown = table("topic", "remote topic", "#partitions", "#on target", "state", "")
     for row in rows:
-        there = "-" if row.remote_partitions is None else f"{row.remote_partitions:,}"
         shown.add_row(
             row.topic,
             row.remote_topic or "-",
             f"{row.partitions:,}",
-            *((there,) if asked else ()),
+            "-" if row.remote_partitions is None else f"{row.remote_partitions:,}",
             _state(row),
             Text(row.reason or "", style="dim" if row.remote_topic is None else "red"),
         )

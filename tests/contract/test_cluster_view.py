@@ -23,8 +23,10 @@ from tests.contract.certificates import caller_context, https_file, node_context
 from tests.contract.nodes import A_B, KEY, OTHER_KEY, PLAIN, RestNode, rest_nodes
 from tests.contract.samples import flow, heartbeat_flow, member, node, partition, task, topic
 from tests.lab.listeners import Authority
+from tests.lab.waiting import until
 
 SHARE = PeerRequest(method="GET", path=("mm2", "status"))
+ANSWERED = 60.0  # seconds: a node waits two for another's share, which busy cores and a first handshake can outlast
 
 
 def share(nodes: Sequence[RestNode], **urls: str) -> None:
@@ -260,6 +262,10 @@ async def test_nodes_on_https_that_want_certificates_of_each_other(tmp_path: Pat
     async with rest_nodes(["a", "b"], tls=settings.listening.tls, context=node_context(settings)) as (a, b):
         share((a, b))
         async with httpx.AsyncClient(trust_env=False, verify=caller_context(authority, "ops")) as client:
-            shown = (await client.get(f"{b.server.url}/flows")).json()
-        assert positions(shown) == {0: 1_000, 1: 1_001}
+
+            async def whole() -> Any:
+                shown = (await client.get(f"{b.server.url}/flows")).json()
+                return shown if positions(shown) == {0: 1_000, 1: 1_001} else None
+
+            shown = await until(whole, ANSWERED, "b shows a's partition too")
         assert json.dumps(shown[0]["members"][0]["url"]).startswith('"https://')

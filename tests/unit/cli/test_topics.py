@@ -116,9 +116,9 @@ def test_view() -> None:
     )
     assert lines(topics_view([NODE, asked])) == [
         "A->B  RUNNING  2 topics",
-        "topic   remote topic  partitions  state",
-        "orders  A.orders               2  RUNNING  offset 17 is too large",
-        "users   A.users                1  RUNNING",
+        "topic   remote topic  partitions  on target  state",
+        "orders  A.orders               2          -  RUNNING  offset 17 is too large",
+        "users   A.users                1          -  RUNNING",
         "",
         "C->B  node not asked  1 topic, 1 not replicated",
         "topic  remote topic  partitions  on target  state",
