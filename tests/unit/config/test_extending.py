@@ -29,6 +29,8 @@ def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FlowS
     (tmp_path / "topics.txt").write_text("orders\nusers\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    for module in MODULES:  # another test of this process may have had modules of these names
+        monkeypatch.delitem(sys.modules, module, raising=False)
     loaded = load(Path("mm2.properties"))
     assert loaded.problems == ()
     assert loaded.settings is not None
