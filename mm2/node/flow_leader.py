@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 
 from mm2.core.names import Flow
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 RETRY_FIRST_MS = 1_000
 RETRY_LONGEST_MS = 10_000
 """Who leads and cannot tries again after one second, then more rarely: somebody may be repairing what it is."""
+LASTING_S = 60.0
+"""What went well for so long and fails then is another trouble, and is tried again soon."""
 
 Make = Callable[[int, Leadership | None], Leadership]
 """From a generation, and this node's leadership under other settings, to the next one."""
@@ -48,9 +51,10 @@ class FlowLeader:
         before: Leadership | None = None
         while isinstance(joined := election.membership, Joined) and joined.is_leader:
             self._otherwise.clear()
-            leadership = self.leadership = self._make(joined.generation, before)
-            before = None
+            former, before = before, None
+            began = time.monotonic()
             try:
+                leadership = self.leadership = self._make(joined.generation, former)
                 async with asyncio.TaskGroup() as term:
                     term.create_task(leadership.run(on_ready=self._well), name=f"{self._flow} leadership")
                     term.create_task(self._until_otherwise(), name=f"{self._flow} other settings")
@@ -63,6 +67,8 @@ class FlowLeader:
                 self.trouble = "lead the flow: an unexpected error, see the log"
             finally:
                 self.leadership = before
+            if time.monotonic() - began > LASTING_S:
+                backoff.reset()
             if before is None:
                 await asyncio.sleep(backoff.next())  # Fenced too: if another leads, the election is about to say so
         self.leadership = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
 
 from mm2.config.settings import FlowSettings
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 RETRY_FIRST_MS = 1_000
 RETRY_LONGEST_MS = 10_000
 """What cannot be read is tried again after one second, then more rarely: a permission may be missing for long."""
+LASTING_S = 60.0
+"""What went well for so long and fails then is another trouble, and is tried again soon."""
 
 
 class StatusReader:
@@ -48,10 +51,14 @@ class StatusReader:
         backoff = Backoff(RETRY_FIRST_MS, RETRY_LONGEST_MS)
         said: str | None = None
         while True:
+            began = time.monotonic()
             try:
                 self.trouble = None
                 await self._follow()
             except ClusterError as error:
+                if time.monotonic() - began > LASTING_S:
+                    backoff.reset()
+                    said = None
                 sentence = f"read {self.topic}: {error}; until this works no partition changes its slot"
                 self.trouble = said = troubled(log, self._flow, said, sentence)
                 await asyncio.sleep(backoff.next())
