@@ -15,6 +15,7 @@ from mm2.config.java_types import read_list
 from mm2.config.listening import read_listening
 from mm2.config.loops import check_loops
 from mm2.config.node_keys import OwnSettings, RestSettings
+from mm2.config.one_cluster import check_one_cluster
 from mm2.config.problems import ProblemLog
 from mm2.config.properties import Entry, read_file
 from mm2.config.settings import FlowSettings, Loaded, NodeSettings
@@ -100,6 +101,7 @@ def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
     _check_policies(flows, file.clusters, problems)
     if not problems.failed:  # what is replaced by a default would be judged otherwise
         check_loops(file.properties, (*flows, *_elsewhere(path, file)), problems)
+        check_one_cluster(file.properties, flows, problems)
     own = keys.read(OwnSettings, file.properties, problems)
     rest = keys.read(RestSettings, file.properties, problems)
     _check_admin(own, rest, file.properties, problems)

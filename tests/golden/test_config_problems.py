@@ -21,7 +21,7 @@ HARMLESS = {
     "duplicates",
     "not-yet",
 }
-HARMLESS |= {"zookeeper-idle"}
+HARMLESS |= {"zookeeper-idle", "same-brokers"}
 HARMLESS |= {"unknown-keys", "places", "own-class-keys", "loop-perhaps", "checkpoints-off", "rest-admin-unseen"}
 
 
