@@ -30,7 +30,7 @@ IMPATIENT_MS = 10
 """How long a broker may wait for data while a partition of its is held back by the target: as soon as the target has
 caught up, it must be asked for again, and a request under way cannot be changed."""
 
-LULL_S = 0.003
+LULL_S = 0.002
 """How long a broker is left alone after an answer that brought little, and all there was. What arrives meanwhile comes
 with one request and goes on with one, where each would cost as much for a single record as for a hundred: a
 millisecond of CPU or so, of which both brokers' share is the larger. Records that come one by one, further apart than
