@@ -11,7 +11,7 @@ from flows.copy import PartitionCopy
 from flows.patience import PROBE_BYTES, SILENT_S
 from mm2.core.client_settings import FetchSettings, IsolationLevel
 from mm2.kafka.cluster import Cluster
-from mm2.kafka.diagnosis import cut_off
+from mm2.kafka.diagnosis import broker, cut_off
 from mm2.kafka.error_codes import ErrorCode
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
 from mm2.kafka.fetch_session import SESSION_ERRORS, FetchSession
@@ -161,8 +161,7 @@ class BrokerFetch:
         """The answer does not come; it is waited for on."""
         self._silent_since = self._silent_since or time.monotonic() - SILENT_S
         settings = self._cluster.settings
-        of = f" of cluster {settings.alias}" if settings.alias else ""
-        words = f"fetch from broker {self.node_id}{of}: no answer for {SILENT_S:.0f} s: {cut_off(settings)}"
+        words = f"fetch from {broker(self.node_id, settings)}: no answer for {SILENT_S:.0f} s: {cut_off(settings)}"
         for copy in self._copies.values():
             copy.trouble.source_passing(words, waits=True)
 

@@ -14,7 +14,7 @@ from flows.producer_ids import ProducerIds
 from flows.surroundings import Spawn
 from mm2.core.client_settings import ProduceSettings
 from mm2.kafka.cluster import Cluster
-from mm2.kafka.diagnosis import cut_off
+from mm2.kafka.diagnosis import broker, cut_off
 from mm2.kafka.error_codes import ErrorCode
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
 from mm2.kafka.raw_produce import ProduceAnswer, ProduceRequest
@@ -226,8 +226,7 @@ class BrokerProduce:
         """Nothing was heard for long; it is waited for on."""
         self._overdue = None
         settings = self._cluster.settings
-        of = f" of cluster {settings.alias}" if settings.alias else ""
-        words = f"broker {self._node_id}{of} gives no answer for {SILENT_S:.0f} s: {cut_off(settings)}"
+        words = f"{broker(self._node_id, settings)} gives no answer for {SILENT_S:.0f} s: {cut_off(settings)}"
         for places in self._owed.values():
             for copy, _ in places:
                 copy.unanswered(words)

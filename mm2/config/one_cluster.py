@@ -15,16 +15,16 @@ def check_one_cluster(file: Properties, flows: Iterable[FlowSettings], problems:
     brokers' cluster ids."""
     pairs = dict.fromkeys(tuple(sorted((one.flow.source, one.flow.target))) for one in flows if one.enabled)
     for pair in pairs:
-        named = [file[key] for key in (f"{alias}.bootstrap.servers" for alias in pair) if key in file]
-        named.sort(key=_line)
-        for other in named[1:]:
-            first = named[0]
-            if both := sorted(_servers(first) & _servers(other)):
-                other.warn(
-                    problems,
-                    f"names {both[0]}, which line {_line(first)} names as well, so {' and '.join(pair)} are one"
-                    " cluster. Correct the one that is wrong, unless that is meant.",
-                )
+        keys = [f"{alias}.bootstrap.servers" for alias in pair]
+        if not all(key in file for key in keys):
+            continue
+        first, second = sorted((file[key] for key in keys), key=_line)
+        if both := sorted(_servers(first) & _servers(second)):
+            second.warn(
+                problems,
+                f"names {both[0]}, which line {_line(first)} names as well, so {' and '.join(pair)} are one"
+                " cluster. Correct the one that is wrong, unless that is meant.",
+            )
 
 
 def _servers(value: Value) -> set[str]:

@@ -52,8 +52,16 @@ def silent(endpoint: Endpoint, settings: ClientSettings, request: str) -> str:
 
 def cut_off(settings: ClientSettings) -> str:
     """What to look at when a cluster that answered before does not answer any more."""
-    of = f" of {settings.alias}" if settings.alias else ""
-    return f"is the cluster up, and reachable from here? Check bootstrap.servers{of}"
+    return f"is the cluster up, and reachable from here? Check {_key('bootstrap.servers', settings)}"
+
+
+def broker(node_id: int, settings: ClientSettings) -> str:
+    """How a sentence names the broker."""
+    return f"broker {node_id} of cluster {settings.alias}" if settings.alias else f"broker {node_id}"
+
+
+def _key(key: str, settings: ClientSettings) -> str:
+    return f"{key} of {settings.alias}" if settings.alias else key
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +94,7 @@ class _Case:
         return f"cluster {self.settings.alias}: {self.endpoint}" if self.settings.alias else str(self.endpoint)
 
     def _key(self, key: str) -> str:
-        return f"{key} of {self.settings.alias}" if self.settings.alias else key
+        return _key(key, self.settings)
 
     @property
     def _address_key(self) -> str:

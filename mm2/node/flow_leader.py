@@ -13,15 +13,13 @@ from mm2.election.protocol import Election, Joined
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.errors import ClusterError, first_error
 from mm2.node.leadership import Leadership
-from mm2.node.trouble import troubled
+from mm2.node.trouble import LASTING_S, troubled
 
 log = logging.getLogger(__name__)
 
 RETRY_FIRST_MS = 1_000
 RETRY_LONGEST_MS = 10_000
 """Who leads and cannot tries again after one second, then more rarely: somebody may be repairing what it is."""
-LASTING_S = 60.0
-"""What went well for so long and fails then is another trouble, and is tried again soon."""
 
 Make = Callable[[int, Leadership | None], Leadership]
 """From a generation, and this node's leadership under other settings, to the next one."""

@@ -15,15 +15,13 @@ from mm2.kafka.cluster import Cluster
 from mm2.kafka.compacted_log import CompactedLog
 from mm2.kafka.errors import ClusterError
 from mm2.node.status_book import StatusBook
-from mm2.node.trouble import troubled
+from mm2.node.trouble import LASTING_S, troubled
 
 log = logging.getLogger(__name__)
 
 RETRY_FIRST_MS = 1_000
 RETRY_LONGEST_MS = 10_000
 """What cannot be read is tried again after one second, then more rarely: a permission may be missing for long."""
-LASTING_S = 60.0
-"""What went well for so long and fails then is another trouble, and is tried again soon."""
 
 
 class StatusReader:

@@ -6,6 +6,9 @@ import logging
 
 from mm2.core.names import Flow
 
+LASTING_S = 60.0
+"""What went well for so long and fails then is another trouble, and is tried again soon."""
+
 
 def troubled(log: logging.Logger, flow: Flow, before: str | None, sentence: str) -> str:
     """The trouble of now, a warning unless it is the same as ``before``."""
