@@ -1,21 +1,23 @@
 # Verbs only. What takes more than a line lives in deploy/setup/ or in the package that the verb calls.
 KAFKA := 4.3.1
 BIN := .venv/bin
-FAST := tests/unit tests/property tests/golden tests/contract
+FAST := tests/unit tests/property tests/golden tests/snapshots tests/contract
 SLOW := tests/integration tests/parity tests/faults
-# Two tests beside each other: most of the time both wait, for brokers, JVMs and timers. What goes together on one of the
-# two, and what comes first: tests/lab/stages.py.
-TWO := -n 2 --dist loadfile
-# Once more, as long as no record was lost, repeated or changed (rerun_except in pyproject.toml); shown with what it was.
-AGAIN := --reruns 1 -rR --rerun-show-tracebacks
+# Test processes side by side. On real brokers a test waits most of the time: for brokers, JVMs and timers. Which files
+# stay together, and what runs first: tests/lab/stages.py.
+FAST_WORKERS := 2
+SLOW_WORKERS := 3
+SPREAD := --dist loadfile
+# A test that missed a deadline runs once more (only_rerun in pyproject.toml), at most five in a run.
+RERUNS := --reruns 1 --max-suite-reruns 5 -rR --rerun-show-tracebacks
 # Percent of lines and branches in mm2/core and mm2/config, where decisions are made, that the fast tests must reach.
 DECIDED := 100
 
-.PHONY: help setup demo run test lint bench docs clean pack lock
+.PHONY: help setup demo run test prepared test-fast test-slow test-long faults soak durations lint bench docs clean pack lock
 .DEFAULT_GOAL := help
 
-help: ## show this
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s%s\n", $$1, $$2 }' Makefile
+help: ## list the verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s%s\n", $$1, $$2 }' Makefile
 
 setup: ## make .venv from requirements.lock, check Java, fetch Kafka's jars once
 	@sh deploy/setup/setup.sh $(KAFKA)
@@ -26,26 +28,45 @@ demo: setup ## two brokers, nodes and a writer, with a live table (NODES=n; DEMO
 run: setup ## run a node in the foreground (FILE=mm2.properties)
 	@$(BIN)/mm2 run $(or $(FILE),mm2.properties)
 
-test: setup ## all tests: those without sockets first, then on real brokers
-	@$(BIN)/python -m tests.lab.prepare
-	@$(BIN)/pytest $(TWO) $(FAST) --cov --cov-report=
+test: test-fast test-slow ## all tests but the long ones: those without sockets first, then on real brokers
+
+test-fast: setup ## tests without brokers, with the coverage that is demanded
+	@$(BIN)/pytest -n $(FAST_WORKERS) $(SPREAD) $(FAST) --cov --cov-report=
 	@$(BIN)/coverage report --include='mm2/core/*,mm2/config/*' --fail-under=$(DECIDED) --skip-covered
-	@$(BIN)/pytest $(TWO) $(SLOW) $(AGAIN) --cov --cov-append --cov-report=term:skip-covered
 
-lint: setup ## format, lint, types, import arrows, dependencies
-	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports && $(BIN)/deptry .
+test-slow: prepared ## tests on real brokers (SLOW_WORKERS=n)
+	@$(BIN)/pytest -n $(SLOW_WORKERS) $(SPREAD) $(SLOW) $(RERUNS)
 
-bench: setup ## measure beside the real Java MirrorMaker 2
-	@$(BIN)/python -m tests.bench && $(BIN)/python -m tests.bench.discovery && $(BIN)/python -m tests.bench.assignment && $(BIN)/python -m tests.bench.idle
+test-long: prepared ## what takes minutes: 50 seeds, rare faults, a soak; nothing is rerun (SOAK_HOURS=n)
+	@MM2_HYPOTHESIS=explore $(BIN)/pytest -n $(FAST_WORKERS) $(SPREAD) tests/property
+	@$(BIN)/pytest --long -m long $(SLOW) --reruns 0
 
-docs: setup ## write the generated pages of docs/ anew
-	@$(BIN)/python -m mm2.config.docs
+faults: prepared ## tests/faults alone, with its long tests; nothing is rerun
+	@$(BIN)/pytest --long tests/faults --deselect tests/faults/test_soak.py --reruns 0
+
+soak: prepared ## one node under load for HOURS=n (0.5), judged at the end; memory, files and threads must not grow
+	@SOAK_HOURS=$(or $(HOURS),0.5) $(BIN)/pytest --long -s tests/faults/test_soak.py --reruns 0
+
+durations: prepared ## measure what each test file takes, for the order of make test (tests/durations.json)
+	@$(BIN)/pytest -n $(SLOW_WORKERS) $(SPREAD) $(SLOW) $(RERUNS) --store-durations
+
+prepared: setup
+	@$(BIN)/python -m tests.lab.prepare
+
+lint: setup ## format, lint, types, import arrows, dependencies, wording
+	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports && $(BIN)/deptry . && $(BIN)/python -m tests.lint.words
+
+bench: setup ## measure beside the real Java MirrorMaker 2 (ONLY="large latency" for some)
+	@$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY))
+
+docs: setup ## rewrite the generated pages of docs/ and build the site into site/
+	@$(BIN)/python -m mm2.config.docs && NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 clean: ## remove the environment and what tools leave behind; the cache outside the tree stays
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* dist build
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* dist build site
 
 pack: setup ## pack what lanes need on the machines of a Spark cluster (ARCHIVE=dist/mm2-lanes.tar.gz)
 	@sh deploy/spark/pack.sh $(ARCHIVE)
 
-lock: ## pin all dependencies anew in requirements.lock
+lock: ## resolve all dependencies into requirements.lock and requirements-runtime.lock
 	@sh deploy/setup/lock.sh

@@ -1,13 +1,18 @@
 """The engine: the driver process that keeps a node's lanes running as Spark jobs, ``python -m flows.engine``.
 
 Reads one line of JSON from its standard input (`EngineStart`) and ends when that input closes, so it never outlives its
-node. Spark lives in threads of its own: a SparkContext made in a main thread would take over SIGINT.
+node. Spark runs in its own threads: a SparkContext created in the main thread would take over SIGINT.
 
-Non-obvious: PySpark cannot replace a dead JVM within one process, so when the JVM dies this process ends too
-(exit code 3) and the node starts a new one.
+PySpark cannot replace a dead JVM within one process, so when the JVM dies this process ends too (exit code 3) and the
+node starts a new one.
 """
 
 from __future__ import annotations
+
+import gc
+
+if __name__ == "__main__":
+    gc.disable()  # until all is imported: modules are not garbage, and examining them takes a third of the CPU
 
 import logging
 import os
@@ -24,8 +29,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 
-from flows.task import LaneTask, end_with_parent
-from mm2.core.lease import EngineOrders, EngineReport, LaneEnd, LaneStart, LeasePlace
+from flows.spark.lane_task import LaneTask, end_with_parent
+from mm2.core.lanes.lease import EngineOrders, EngineReport, LaneEnd, LaneStart, LeasePlace
 
 log = logging.getLogger("mm2.engine")
 
@@ -35,29 +40,32 @@ EXIT_JVM_LOST = 3
 EXIT_APPLICATION_LOST = 5
 
 POLL_S = 1.0
-"""How long the node may hold a report without news."""
+"""Long-poll time: the node answers a report after this long if there are no new orders."""
 
 STOP_WITHIN_S = 3.0
-"""Closing the Spark session takes about a second; the node waits a little longer than this before it kills."""
+"""Closing the Spark context takes about a second; the node waits a little longer than this, then kills the engine."""
 
 LANES_END_WITHIN_S = 1.0
-"""The node closes our input after the lanes have reported their end; their jobs need only to come back."""
+"""The node closes our input after the lanes have reported their end; their jobs only have to return."""
 
 HIDDEN_BY_SPARK = re.compile("secret|password|token|access[.]?key|credential", re.IGNORECASE)
 """Names of settings whose values Spark hides in its own displays (spark.redaction.regex)."""
 
 EMPTY_FOR_S = 30.0
-"""A cluster that has taken all executors back, and gives none for this long, may have forgotten this application: a
-standalone master that was started again has. A new application is registered then, once: from that on it is waited."""
+"""A cluster that removed all executors and has provided none for this long may have lost this application, as a
+restarted standalone master does. The application is then registered again, once; after that the engine waits."""
 
 NODE_SILENCE_S = 15.0
-"""The lease time: without its node for this long, the engine has nothing left to run."""
+"""The lease time: without its node for this long, the engine has no lanes left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStart:
-    """First line on standard input. ``spark`` are the settings of the session, ``token`` signs calls to the node at
-    ``node_url``. Lanes ask at ``leases``; ``on_cluster``: they wait for executors."""
+    """The first line on standard input.
+
+    ``spark`` are the settings of the Spark context, ``token`` signs calls to the node at ``node_url``. Lanes request
+    their leases at ``leases``. ``on_cluster``: lanes run in executors of a cluster.
+    """
 
     node_url: str
     token: str = field(repr=False)
@@ -68,8 +76,8 @@ class EngineStart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterView:
-    """What a cluster gives: executors, and the lanes that none of them runs. ``ended``: why it gives nothing more."""
+class SparkClusterView:
+    """The executors that a cluster provides, and the lanes without one. ``ended``: why the cluster provides no more."""
 
     executors: int = 0
     unplaced: tuple[int, ...] = ()
@@ -93,18 +101,17 @@ class LaneJob(threading.Thread):
         self._group = f"mm2-lane-{start.lane}-{start.token[:8]}"
 
     def run(self) -> None:
-        """Run the job to its end; Spark's reason for a failed one is kept as ``error``."""
-        title = f"mm2 lane {self.start_order.lane}: {self.start_order.description}"
-        self._spark.setJobGroup(self._group, title, interruptOnCancel=True)
+        """Run the job to its end; if it fails, ``error`` is Spark's reason."""
+        self._spark.setJobGroup(self._group, job_title(self.start_order), interruptOnCancel=True)
         try:
             self._spark.parallelize([None], numSlices=1).mapPartitions(self._task).collect()
         except PySparkException as error:
             self.error = last_line(str(error))
-        except Exception as error:  # noqa: BLE001 py4j raises plain Exceptions of many kinds when the JVM is gone
+        except Exception as error:  # noqa: BLE001 py4j raises many kinds of Exception when the JVM has ended
             self.error = last_line(f"{type(error).__name__}: {error}")
 
     def cancel(self) -> None:
-        """Ask Spark to end the job."""
+        """Ask Spark to cancel the job."""
         self._spark.cancelJobGroup(self._group)
 
     @property
@@ -116,11 +123,22 @@ class LaneJob(threading.Thread):
         return not any(stage is not None and stage.numActiveTasks for stage in stages)
 
 
+def job_title(start: LaneStart) -> str:
+    """Return the title of a lane's job in Spark's UI.
+
+    Spark cannot change it while the job runs, and a lane that starts without source tasks gets some later. So the title
+    refers to `mm2 status` for the current ones.
+    """
+    if start.description:
+        return f"mm2 lane {start.lane} (started with {start.description}; mm2 status lists the current source tasks)"
+    return f"mm2 lane {start.lane} (mm2 status lists the source tasks of this node)"
+
+
 def last_line(text: str) -> str:
-    """The line of a Spark error that says why: the last one naming an exception, of at most 500 characters."""
+    """Return the last line of a Spark error that names an exception, truncated to 500 characters."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if "Error" in line or "Exception" in line]
-    return (telling or lines or ["unknown error"])[-1][:500]
+    named = [line for line in lines if "Error" in line or "Exception" in line]
+    return (named or lines or ["unknown error"])[-1][:500]
 
 
 class Engine:
@@ -141,24 +159,27 @@ class Engine:
         self._executors_at: float | None = None  # None: there has never been one
 
     def stop(self) -> None:
-        """Let `run` come to its end (from another thread)."""
+        """End `run` (from another thread)."""
         self._stopping.set()
 
     def run(self) -> int:
-        """Start Spark and serve until told to stop, the node goes silent or the JVM dies; returns the exit code."""
+        """Start Spark and follow the node's orders until `stop`, or until the node or the JVM is lost.
+
+        Returns the exit code.
+        """
         spark = open_context(self._start)
-        jvm = spark._gateway.proc  # type: ignore[union-attr]  # the only holder of the JVM's process
+        jvm = spark._gateway.proc  # type: ignore[union-attr]  # the only reference to the JVM's process
         ui = ui_url(spark.uiWebUrl)
-        log.info("Spark %s is up, its UI at %s", spark.version, ui)
-        heard_at = time.monotonic()
+        log.info("Spark %s started (UI: %s)", spark.version, ui)
+        answered_at = time.monotonic()
         while not self._stopping.is_set():
             if jvm.poll() is not None:
-                log.error("the JVM ended with code %s", jvm.returncode)
+                log.error("the JVM exited with code %s", jvm.returncode)
                 return EXIT_JVM_LOST
             try:
-                cluster = self._look(spark) if self._start.on_cluster else ClusterView()
-            except Exception as error:  # noqa: BLE001 as in LaneJob: the JVM is gone, or Spark stops
-                log.error("Spark does not answer: %s", last_line(str(error)))  # noqa: TRY400 the reason is in it
+                cluster = self._cluster_view(spark) if self._start.on_cluster else SparkClusterView()
+            except Exception as error:  # noqa: BLE001 as in LaneJob: the JVM has ended, or Spark is stopping
+                log.error("Spark does not answer: %s", last_line(str(error)))  # noqa: TRY400 it contains the reason
                 return EXIT_JVM_LOST
             if cluster.ended is not None:
                 log.error("%s", cluster.ended)
@@ -181,36 +202,36 @@ class Engine:
                 )
                 response.raise_for_status()
             except httpx.HTTPError as error:
-                if time.monotonic() - heard_at > NODE_SILENCE_S:
-                    log.error("the node does not answer: %s", error)  # noqa: TRY400 the reason is in the sentence
+                if time.monotonic() - answered_at > NODE_SILENCE_S:
+                    log.error("no answer from the node for %.0f s; stopping: %s", NODE_SILENCE_S, error)  # noqa: TRY400
                     return EXIT_NODE_LOST
-                time.sleep(0.2)  # a node that is busy for a moment; the limit above ends it
+                time.sleep(0.2)  # the node may be busy for a moment; the limit above ends the retries
                 continue
-            heard_at = time.monotonic()
+            answered_at = time.monotonic()
             self._ended.clear()
             orders = _ORDERS.validate_json(response.content)
-            self._carry_out(spark, orders)
+            self._apply(spark, orders)
         deadline = time.monotonic() + LANES_END_WITHIN_S
         for job in self._jobs.values():
             job.join(max(0.0, deadline - time.monotonic()))
         spark.stop()
         return EXIT_STOPPED
 
-    def _look(self, spark: SparkContext) -> ClusterView:
-        """What the cluster does for this application."""
-        scala = spark._jsc.sc()  # PySpark itself tells neither of what follows
+    def _cluster_view(self, spark: SparkContext) -> SparkClusterView:
+        """Return what the cluster provides for this application."""
+        scala = spark._jsc.sc()  # PySpark itself provides none of what follows
         master = self._start.spark["spark.master"]
         if scala.isStopped():
-            return ClusterView(ended=f"Spark master {master} ended the application")
+            return SparkClusterView(ended=f"Spark master {master} ended the application")
         executors = len(scala.statusTracker().getExecutorInfos()) - 1  # the driver counts as one
         now = time.monotonic()
         if executors or (self._executors_at is not None and not self._jobs):
             self._executors_at = now
         ended = None
         if self._executors_at is not None and now - self._executors_at > EMPTY_FOR_S:
-            ended = f"Spark master {master} took back all executors {EMPTY_FOR_S:.0f} s ago: it is asked anew"
+            ended = f"Spark master {master} has provided no executors for {EMPTY_FOR_S:.0f} s; registering again"
         unplaced = tuple(lane for lane, job in self._jobs.items() if job.is_alive() and job.unplaced)
-        return ClusterView(executors=executors, unplaced=unplaced, ended=ended)
+        return SparkClusterView(executors=executors, unplaced=unplaced, ended=ended)
 
     def _collect_ended(self) -> list[LaneEnd]:
         for lane, job in list(self._jobs.items()):
@@ -219,7 +240,7 @@ class Engine:
                 self._ended.append(LaneEnd(lane=lane, token=job.start_order.token, error=job.error))
         return self._ended
 
-    def _carry_out(self, spark: SparkContext, orders: EngineOrders) -> None:
+    def _apply(self, spark: SparkContext, orders: EngineOrders) -> None:
         self._version = orders.version
         wanted = {start.lane: start for start in orders.lanes}
         for lane, job in self._jobs.items():
@@ -231,22 +252,21 @@ class Engine:
                 job.start()
 
 
-def ui_url(told: str | None) -> str | None:
-    """Where Spark's UI listens: by SPARK_LOCAL_IP, while Spark tells the host that executors call it by."""
-    if told is None or "SPARK_LOCAL_IP" not in os.environ:
-        return told
-    parts = urlsplit(told)
+def ui_url(reported: str | None) -> str | None:
+    """Return the URL of Spark's UI with SPARK_LOCAL_IP, where it listens; Spark reports its name for executors."""
+    if reported is None or "SPARK_LOCAL_IP" not in os.environ:
+        return reported
+    parts = urlsplit(reported)
     return f"{parts.scheme}://{os.environ['SPARK_LOCAL_IP']}:{parts.port}"
 
 
 def open_context(start: EngineStart) -> SparkContext:
-    """The Spark context of this node, with the settings of the file over ours.
+    """Create the Spark context of this node; settings of the file take precedence over ours.
 
-    A context without a SQL session: lanes move no rows through Spark, and without Catalyst the JVM needs half the CPU
-    to start and two thirds of the memory (docs/adr/0002-lanes-are-rdd-tasks.md).
+    There is no SQL session: lanes move no rows through Spark, and without Catalyst the JVM needs half the CPU to start
+    and two thirds of the memory (docs/adr/0002-lanes-are-rdd-tasks.md).
 
-    Settings that are secret are given to the JVM when it runs: it is started with the others on its command line, which
-    every user of the machine may read.
+    Secret settings are set in the running JVM, not on its command line, which every user of the machine can read.
     """
     shown = [(name, value) for name, value in start.spark.items() if not HIDDEN_BY_SPARK.search(name)]
     gateway = launch_gateway(SparkConf().setAll(shown))  # type: ignore[no-untyped-call]  # PySpark leaves it untyped
@@ -255,12 +275,12 @@ def open_context(start: EngineStart) -> SparkContext:
 
 
 def serve(engine: Engine) -> None:
-    """Run the engine in this thread and end the process with its exit code, whatever other threads do."""
+    """Run the engine in this thread, then end the process with its exit code even if other threads run."""
     code = 1
     try:
         code = engine.run()
     except Exception as error:
-        log.exception("the engine stops: %s", last_line(str(error)))  # noqa: TRY401 the node shows this line alone
+        log.exception("the engine failed: %s", last_line(str(error)))  # noqa: TRY401 the node shows only this line
     finally:
         sys.stderr.flush()
         os._exit(code)
@@ -268,9 +288,11 @@ def serve(engine: Engine) -> None:
 
 def main() -> None:
     """Entry point of the engine process."""
+    gc.freeze()
+    gc.enable()
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
     logging.getLogger("mm2").setLevel(logging.INFO)
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # a lost JVM is said once, by us
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # a lost JVM is logged once, by us
     end_with_parent()
     engine = Engine(_START.validate_json(sys.stdin.readline()))
     threading.Thread(target=serve, args=(engine,), name="engine", daemon=True).start()

@@ -1,4 +1,4 @@
-"""What holds for every test: its tier and order, the run's seed, and that nothing is left running."""
+"""Rules for every test: its tier and order, the run's seed, what it needs, and that it leaves nothing running."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import random
 import secrets
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -16,28 +16,40 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import Scheduling
 
-from tests.lab import spark_jvm
+from tests.lab import spark_jvm, tools
+from tests.lab.durations import DurationRecorder
 from tests.lab.processes import LAUNCHER_THREAD
 from tests.lab.stages import StageScheduling
 from tests.lab.waiting import GaveUp, wait_until
 
 pytest_plugins = ["tests.lab.fixtures"]
 
-# In the order they run: what fails in seconds comes before what needs brokers.
-TIERS = ("unit", "property", "golden", "contract", "integration", "parity", "faults", "bench")
+# In the order they run: tests that fail in seconds come before those that need brokers.
+TIERS = ("unit", "property", "golden", "snapshots", "contract", "integration", "parity", "faults", "bench")
 
 SEED = int(os.environ.setdefault("MM2_SEED", str(secrets.randbits(32))))  # set, so that all processes of a run share it
-THREAD_GRACE = 2.0  # seconds for a thread that has been told to end
+THREAD_GRACE = 10.0  # seconds for a thread that has been told to end, on a busy machine
 NOT_OF_THE_TEST = (LAUNCHER_THREAD, "asyncio_")  # the lab's own, and the event loop's pool, which ends with the loop
 
-hypothesis.settings.register_profile("house", deadline=None, print_blob=True)  # two shared cores: no time limits
-hypothesis.settings.load_profile("house")
+# No time limits on two shared cores. `make test` always tries the same examples, `make test-long` tries new ones.
+hypothesis.settings.register_profile("mm2", deadline=None, print_blob=True, derandomize=True)
+hypothesis.settings.register_profile("explore", deadline=None, print_blob=True)
+hypothesis.settings.load_profile(os.environ.get("MM2_HYPOTHESIS", "mm2"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run tests marked long, too")
+    parser.addoption("--store-durations", action="store_true", help="write what each file took to tests/durations.json")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     spark_jvm.use()
     for tier in TIERS:
         config.addinivalue_line("markers", f"{tier}: tests/{tier}")
+    config.addinivalue_line("markers", "long: takes minutes; runs with --long only (make test-long)")
+    config.addinivalue_line("markers", "needs(tool): skipped where the tool of tests/lab/tools.py is not installed")
+    if config.getoption("store_durations") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(DurationRecorder())
     if config.getoption("hypothesisseed", None) is None:
         config.option.hypothesisseed = str(SEED)
 
@@ -51,12 +63,29 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
     return StageScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("long"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
     for item in items:
         item.add_marker(_tier(item))
+        for mark in item.iter_markers("needs"):
+            (tool,) = mark.args
+            if tools.find(tool) is None:
+                item.add_marker(pytest.mark.skip(tools.REASONS[tool]))
         if inspect.iscoroutinefunction(getattr(item, "obj", None)) and isinstance(item, pytest.Function):
             item.fixturenames.insert(0, "no_leaked_tasks")
     items.sort(key=lambda item: TIERS.index(_tier(item)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With MM2_NO_SKIPS=1 a skipped test has failed."""
+    report = yield
+    if report.skipped and tools.NO_SKIPS and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome, report.longrepr = "failed", f"{reason} (MM2_NO_SKIPS=1)"
+    return report
 
 
 def _tier(item: pytest.Item) -> str:

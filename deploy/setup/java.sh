@@ -1,13 +1,13 @@
 #!/bin/sh
-# Checks that there is Java 17 or newer, for Spark and for the brokers of demo and tests; installs a JDK without a
-# screen where that is possible without asking: as root on a Debian-like system.
+# Checks for Java 17 or newer, which Spark and the brokers of the demo and the tests need. As root on a Debian-like
+# system it installs a headless JDK if there is none.
 set -eu
 
 java_command() {
     if [ -n "${JAVA_HOME:-}" ]; then echo "$JAVA_HOME/bin/java"; else echo java; fi
 }
 
-# 17.0.2 is 17, 1.8.0_402 is 8, and nothing is 0.
+# 17.0.2 is 17, 1.8.0_402 is 8, no Java is 0.
 major_version() {
     "$(java_command)" -version 2>&1 | sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' | head -n 1 | grep . || echo 0
 }
@@ -28,7 +28,7 @@ install() {
 
 advice() {
     if [ -n "${JAVA_HOME:-}" ]; then
-        echo "point JAVA_HOME to a newer one (it is $JAVA_HOME), or unset it"
+        echo "set JAVA_HOME (now $JAVA_HOME) to a newer version, or unset it"
     elif command -v apt-get >/dev/null; then
         echo "sudo apt-get install openjdk-17-jdk-headless (or -21-)"
     elif command -v dnf >/dev/null; then
@@ -36,9 +36,9 @@ advice() {
     elif command -v apk >/dev/null; then
         echo "apk add openjdk21"
     elif command -v brew >/dev/null; then
-        echo "brew install openjdk@21, and put it into PATH or JAVA_HOME as brew says"
+        echo "brew install openjdk@21, and add it to PATH or JAVA_HOME as brew describes"
     else
-        echo "install a JDK 17 or newer (https://adoptium.net), and put it into PATH or JAVA_HOME"
+        echo "install JDK 17 or newer (https://adoptium.net) and add it to PATH or JAVA_HOME"
     fi
 }
 
@@ -48,8 +48,9 @@ if [ "$found" -lt 17 ]; then
     found=$(major_version)
 fi
 if [ "$found" -lt 17 ]; then
-    if [ "$found" = 0 ]; then said="found none"; else said="found Java $found"; fi
-    echo "setup: needs Java 17 or newer, and $said. To repair: $(advice)" >&2
+    if [ "$found" = 0 ]; then said="no Java found"; else said="found Java $found"; fi
+    echo "setup: error: Java 17 or newer is required, $said" >&2
+    echo "    fix: $(advice)" >&2
     exit 2
 fi
 echo "$found"

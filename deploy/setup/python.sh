@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints the path of a Python 3.11 or newer. $PYTHON comes first, then python3, then versioned names.
+# Prints the path of Python 3.11 or newer. Tries $PYTHON first, then python3, then versioned names.
 set -eu
 
 for candidate in ${PYTHON:-} python3 python3.14 python3.13 python3.12 python3.11 python; do
@@ -9,5 +9,6 @@ for candidate in ${PYTHON:-} python3 python3.14 python3.13 python3.12 python3.11
         exit 0
     fi
 done
-echo "setup: needs Python 3.11 or newer, and found none: install it, or name it: make setup PYTHON=/path/to/python3" >&2
+echo "setup: error: Python 3.11 or newer is required, none found" >&2
+echo "    fix: install it, or give its path: make setup PYTHON=/path/to/python3" >&2
 exit 2

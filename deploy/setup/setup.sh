@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes .venv from requirements.lock, checks Java, and fetches Kafka's jars once. Quick when nothing has changed.
+# Creates .venv from requirements.lock, checks Java, and downloads Kafka's jars once. Fast if nothing has changed.
 # usage: setup.sh KAFKA_VERSION...
 set -eu
 
@@ -8,7 +8,7 @@ here=deploy/setup
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/mm2
 stamp=.venv/.complete
 
-# What the environment was made from; it also names its own place, because its scripts do.
+# Identifies the content of the environment, and its directory, because its scripts contain the path.
 wanted="$(cat requirements.lock pyproject.toml | cksum) $(pwd)"
 
 say() { echo "setup: $*"; }
@@ -20,8 +20,10 @@ install_packages() {
     say "installing $(grep -c '^[a-z]' requirements.lock) packages into .venv"
     rm -f $stamp
     "$uv" venv --quiet --allow-existing --python "$python" .venv
-    "$uv" pip sync --quiet --python .venv/bin/python --require-hashes requirements.lock
+    # Bytecode is compiled here, as pip does: otherwise every start compiles again where Python may not write it.
+    "$uv" pip sync --quiet --compile-bytecode --python .venv/bin/python --require-hashes requirements.lock
     "$uv" pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
+    .venv/bin/python -m compileall -q mm2 flows
     echo "$wanted" >$stamp
 }
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints the path of uv. Without one, it is put into the cache: by a private virtual environment, or by pip where the
-# system's Python cannot make one (Debian keeps ensurepip in a package of its own).
+# Prints the path of uv. If uv is missing, it is installed into the cache: in a private virtual environment, or with pip
+# if the system's Python cannot create one (Debian has ensurepip in a separate package).
 # usage: uv.sh PYTHON
 set -eu
 
@@ -15,7 +15,7 @@ for candidate in uv "$HOME/.local/bin/uv" "$home/bin/uv"; do
     fi
 done
 
-echo "setup: fetching uv, the installer, into $home" >&2
+echo "setup: downloading uv, the package installer, into $home" >&2
 
 in_environment() {
     rm -rf "$home"
@@ -42,6 +42,6 @@ if in_environment || by_pip || by_apt; then
     exit 0
 fi
 rm -rf "$home"
-echo "setup: cannot install uv: this Python has neither venv nor pip, or the package index does not answer." >&2
-echo "setup: install the system's python3-venv, or uv itself (https://docs.astral.sh/uv/), and try again" >&2
+echo "setup: error: cannot install uv: this Python has neither venv nor pip, or the package index does not respond" >&2
+echo "    fix: install python3-venv or uv (https://docs.astral.sh/uv/), then try again" >&2
 exit 2

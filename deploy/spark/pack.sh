@@ -1,7 +1,7 @@
 #!/bin/sh
-# Packs what lanes need on the machines of a Spark cluster, for spark.archives (docs/spark-clusters.md).
-# The archive holds a virtual environment: these packages, as requirements.lock pins them, and mm2 itself. PySpark is not
-# in it, executors have their Spark's. The interpreter is not either: each machine needs the same Python at the same path.
+# Packs the environment that lanes need on the machines of a Spark cluster, for spark.archives (docs/how-to/spark-clusters.md).
+# The archive contains a virtual environment with these packages, as pinned in requirements.lock, and mm2 itself. It does
+# not contain PySpark, which executors have, nor the interpreter: each machine needs the same Python at the same path.
 # usage: pack.sh [ARCHIVE]    after make setup
 set -eu
 
@@ -20,8 +20,8 @@ python=$(.venv/bin/python -c 'import os, sys; print(os.path.realpath(sys.executa
 "$uv" pip install --quiet --compile-bytecode --python "$work/environment/bin/python" --constraint requirements.lock $packages
 .venv/bin/python -m hatchling build -t wheel -d "$work" >/dev/null 2>&1
 "$uv" pip install --quiet --compile-bytecode --python "$work/environment/bin/python" --no-deps "$work"/mm2-*.whl
-"$work/environment/bin/python" -I -c 'import aiokafka, mm2.kafka.cluster'
+"$work/environment/bin/python" -I -c 'import aiokafka, mm2.kafka.client.cluster'
 
 mkdir -p "$(dirname "$archive")"
 tar -C "$work/environment" -czf "$archive" .
-say "$(du -h "$archive" | cut -f1) in $archive, for machines that have $("$python" -V) at $python"
+say "created $archive ($(du -h "$archive" | cut -f1)), for machines with $("$python" -V) at $python"

@@ -10,12 +10,12 @@ Grammar (big-endian; offsets of bytes in brackets):
     length     := bytes after the length field
     crc        := CRC-32C of everything from the attributes on
     attributes := bits 0-2 codec (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd) | bit 3 the max timestamp is the broker's
-                  append time and goes for all records | bit 4 transactional | bit 5 control
-                  | bit 6 the base timestamp holds the delete horizon (KIP-534)
+                  append time and applies to all records | bit 4 transactional | bit 5 control
+                  | bit 6 the base timestamp contains the delete horizon (KIP-534)
     records    := record* , compressed as a whole by the codec (flows/batch/records.py has their grammar)
 
 A fetched blob is batch*, the last of which may be cut off. MessageSets, the formats before Kafka 0.11 (magic 0 and 1),
-have their magic byte at the same place and are refused.
+have their magic byte at the same place and are rejected.
 
 Rules from org.apache.kafka.common.record.DefaultRecordBatch.
 """
@@ -29,8 +29,9 @@ from typing import NamedTuple
 import crc32c
 
 HEADER_BYTES = 61
-LENGTH_END = 12  # the length field counts the bytes after this place
-CRC_START = 21  # what the CRC covers begins here
+LENGTH_END = 12  # the length field counts the bytes after this one
+MAGIC_END = 17  # a message of the old formats may end before HEADER_BYTES
+CRC_START = 21  # the CRC covers everything from here on
 MAGIC = 2
 NO_PRODUCER = -1
 
@@ -46,7 +47,11 @@ _LENGTH_TO_MAGIC = struct.Struct(">iib")  # at byte 8
 
 
 class CorruptBatchError(Exception):
-    """Bytes that are not what the grammar says; the sentence tells where."""
+    """Bytes that do not follow the grammar; the message contains the position."""
+
+
+class BatchTooLargeError(Exception):
+    """A batch that cannot be rebuilt, since its uncompressed records exceed the limit."""
 
 
 class OldFormatError(Exception):
@@ -86,45 +91,39 @@ class BatchHeader(NamedTuple):
 
     @property
     def has_holes(self) -> bool:
-        """Compaction took records out, so that offsets inside are not contiguous."""
+        """Whether compaction removed records, so that offsets in the batch are not contiguous."""
         return self.record_count != self.last_offset_delta + 1
 
 
 def batches(blob: bytes | memoryview, *, check_crcs: bool) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The whole batches of a fetched blob with their bytes; one cut off at the end is left out.
+    """Yield the complete batches of a fetched blob with their bytes; one cut off at the end is omitted.
 
-    Raises CorruptBatchError (a length that cannot be, a CRC that does not fit) and OldFormatError, both after the
-    batches before the bad one were given out.
+    Raises CorruptBatchError (invalid length, CRC mismatch) and OldFormatError, both after the batches before the bad
+    one were yielded.
     """
     view = memoryview(blob)
     end = len(view)
     at = 0
-    while at + HEADER_BYTES <= end:
+    while at + MAGIC_END <= end:
         length, _, magic = _LENGTH_TO_MAGIC.unpack_from(view, at + 8)
         if magic != MAGIC:
-            raise _wrong_magic(view, at, magic)
+            raise _unknown_magic(view, at, magic)
         if length < HEADER_BYTES - LENGTH_END:
-            raise CorruptBatchError(f"batch at offset {_base_offset(view, at)}: a length of {length} bytes cannot be")
+            raise CorruptBatchError(f"batch at offset {_base_offset(view, at)}: invalid length {length}")
         until = at + LENGTH_END + length
         if until > end:
             return
         header = BatchHeader._make(_HEADER.unpack_from(view, at))
         if check_crcs and crc32c.crc32c(view[at + CRC_START : until]) != header.crc:
-            raise CorruptBatchError(f"batch at offset {header.base_offset}: its CRC does not fit its {length} bytes")
+            raise CorruptBatchError(f"batch at offset {header.base_offset}: CRC mismatch ({length} bytes)")
         yield header, view[at:until]
         at = until
 
 
-def lead(base_offset: int, covered: bytes, records: bytes | memoryview) -> bytes:
-    """The 61 header bytes around ``covered`` (see ``covered``): length and CRC are computed here."""
-    crc = crc32c.crc32c(records, crc32c.crc32c(covered))
-    return _LEAD.pack(base_offset, HEADER_BYTES - LENGTH_END + len(records), -1, MAGIC, crc) + covered
-
-
-def covered(
+def encode_header(
+    records: bytes | memoryview,
     *,
     attributes: int,
-    last_offset_delta: int,
     base_timestamp: int,
     max_timestamp: int,
     producer_id: int,
@@ -132,28 +131,23 @@ def covered(
     base_sequence: int,
     count: int,
 ) -> bytes:
-    """The header fields the CRC covers, as bytes."""
-    return _COVERED.pack(
-        attributes,
-        last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        count,
+    """Return the 61 header bytes of a new batch of ``count`` contiguous ``records``, with base offset 0."""
+    covered = _COVERED.pack(
+        attributes, count - 1, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count
     )
+    crc = crc32c.crc32c(records, crc32c.crc32c(covered))
+    return _LEAD.pack(0, HEADER_BYTES - LENGTH_END + len(records), -1, MAGIC, crc) + covered
 
 
 def _base_offset(view: memoryview, at: int) -> int:
     return int.from_bytes(view[at : at + 8], "big", signed=True)
 
 
-def _wrong_magic(view: memoryview, at: int, magic: int) -> Exception:
+def _unknown_magic(view: memoryview, at: int, magic: int) -> Exception:
     offset = _base_offset(view, at)
     if magic in (0, 1):
         return OldFormatError(
-            f"offset {offset} is stored in message format v{magic}, from before Kafka 0.11, which is not copied; write "
-            "the topic anew in the present format, or let retention remove these records"
+            f"offset {offset} is stored in message format v{magic}, from before Kafka 0.11, which cannot be copied; "
+            "rewrite the topic in the current format, or let retention delete these records"
         )
-    return CorruptBatchError(f"batch at offset {offset}: magic {magic} is no format known")
+    return CorruptBatchError(f"batch at offset {offset}: unknown magic {magic}")

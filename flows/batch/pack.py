@@ -1,4 +1,4 @@
-"""From fetched batches to batches for the target: one passed through, several merged, one split."""
+"""Packing fetched batches into batches for the target: one passed through, several merged, one split."""
 
 from __future__ import annotations
 
@@ -6,68 +6,105 @@ from collections import Counter, deque
 from itertools import takewhile
 from typing import NamedTuple
 
-from flows.batch.choice import BatchRules, Reason, is_tiny, merge_limit, merged_codec, reason_for
-from flows.batch.codecs import compress, decompress
-from flows.batch.header import CODEC_MASK, HEADER_BYTES, BatchHeader
-from flows.batch.outgoing import Outgoing, Runs, SourceBatch, pass_through
+from flows.batch.choice import COMMON_RATIO, UNLIMITED, BatchRules, Reason, is_tiny, merge_limit, new_codec, reason_for
+from flows.batch.codecs import compress, records_of
+from flows.batch.header import CODEC_MASK, HEADER_BYTES, MAGIC, NO_PRODUCER, BatchHeader, BatchTooLargeError
 from flows.batch.records import END, RecordPart, RecordRewriter
+from flows.batch.target_batch import Runs, SourceBatch, TargetBatch, pass_through
+
+_CONTIGUOUS = BatchHeader(0, 0, -1, MAGIC, 0, 0, 0, 0, 0, NO_PRODUCER, -1, -1, 0)
+"""Offsets counted from 0, for records that are already in a batch for the target."""
 
 
 class Packed(NamedTuple):
-    """What ``pack`` made of the source batches it took: mostly one batch. More if it had to be split to stay within the
-    target's limit, none if all records lie before the offset wanted."""
+    """The result of ``pack``: the new batches, and the source batches they replace.
 
-    batches: list[Outgoing]
+    Usually one batch; more if it had to be split to stay within the target's limit, none if all records are before the
+    offset wanted.
+    """
+
+    batches: list[TargetBatch]
     taken: list[SourceBatch]
+
+    @property
+    def grown(self) -> int:
+        """Bytes by which the new batches exceed the source batches, if they were rebuilt."""
+        if not self.batches or isinstance(self.batches[0].records, memoryview):
+            return 0
+        return sum(batch.size for batch in self.batches) - sum(source.header.size for source in self.taken)
 
 
 def pack(
     queue: deque[SourceBatch], wanted: int, rules: BatchRules, limit: int | None, counts: Counter[Reason]
 ) -> Packed:
-    """Take what goes into the next batch off the front of ``queue``, which is not empty.
+    """Pack the next batch from the front of ``queue``, which is not empty, and remove its source batches.
 
-    ``counts`` gets one for each source batch. Raises CorruptBatchError; the queue is unchanged then.
+    Each source batch is counted in ``counts``. A batch with too many uncompressed bytes is passed through, unless it
+    must be rebuilt. Raises CorruptBatchError and BatchTooLargeError and leaves the queue unchanged.
     """
     first = queue[0]
     reason = reason_for(first.header, wanted, rules, limit)
-    run = [first]
+    run, records = [first], [b""]
     if len(queue) > 1 and is_tiny(first.header, rules):
-        run = _run(queue, rules, merge_limit(rules, limit))
-    if len(run) == 1 and reason is Reason.PASS_THROUGH:
-        packed = [pass_through(first)]
-    elif len(run) == 1 and reason is Reason.CODEC:
-        packed = [_recoded(first, rules)]
-    elif reason is Reason.TOO_LARGE:
-        packed = [pass_through(first)]
+        run, records = _mergeable(_run(queue, rules, merge_limit(rules, limit)), rules)
+    if len(run) > 1 and reason is not Reason.TOO_LARGE:
+        packed = _rebuilt(run, records, wanted, rules)
+        if limit is not None:
+            packed = [part for batch in packed for part in split(batch, limit, rules)]
     else:
-        packed = _rebuilt(run, wanted, rules)
-    if limit is not None:
-        packed = [part for batch in packed for part in split(batch, limit, rules.level)]
+        run = [first]
+        packed, reason = _alone(first, reason, wanted, rules, limit)
     for source in run:
         queue.popleft()
-        alone = reason_for(source.header, wanted, rules, limit)
+        alone = reason if source is first else reason_for(source.header, wanted, rules, limit)
         counts[alone if alone or len(run) == 1 else Reason.TINY] += 1
     return Packed(packed, run)
 
 
-def repack(queue: deque[SourceBatch], wanted: int, cut: int, rules: BatchRules, counts: Counter[Reason]) -> Packed:
-    """Pack once more the batch that ended before source offset ``cut`` when it was packed first.
+def _alone(
+    source: SourceBatch, reason: Reason, wanted: int, rules: BatchRules, limit: int | None
+) -> tuple[list[TargetBatch], Reason]:
+    """Return the new batches for one source batch, and the reason that applied."""
+    whole = pass_through(source)
+    try:
+        match reason:
+            case Reason.PASS_THROUGH:
+                return [whole], reason
+            case Reason.TOO_LARGE:
+                packed = [whole]
+            case Reason.CODEC:
+                packed = [_recoded(source, rules)]
+            case _:
+                packed = _rebuilt([source], [_records(source, rules)], wanted, rules)
+        if limit is not None:
+            packed = [part for batch in packed for part in split(batch, limit, rules)]
+    except BatchTooLargeError:
+        if reason not in (Reason.CODEC, Reason.TOO_LARGE):
+            raise
+        return [whole], Reason.PASS_THROUGH  # the target may accept it, and its records are the same
+    return packed, reason
 
-    The target may have it: a broker knows it again by the number of its records, so it must hold the same ones.
-    Whatever the rules would merge or split today, it is all from ``wanted`` up to the cut. A source batch that goes on
-    behind the cut stays in the queue. Raises CorruptBatchError; the queue is unchanged then.
+
+def repack(queue: deque[SourceBatch], wanted: int, boundary: int, rules: BatchRules, counts: Counter[Reason]) -> Packed:
+    """Repeat the packing of a batch that ended before source offset ``boundary``.
+
+    The target may have the batch, and recognizes it by its first sequence and number of records. So it must contain the
+    same records: all from ``wanted`` up to the boundary, whatever the rules would merge or split now. A source batch
+    that continues after the boundary stays in the queue. Raises CorruptBatchError and BatchTooLargeError and leaves the
+    queue unchanged.
     """
-    run = list(takewhile(lambda source: source.header.base_offset < cut, queue))
-    taken = [source for source in run if source.header.next_offset <= cut]
+    run = list(takewhile(lambda source: source.header.base_offset < boundary, queue))
+    taken = [source for source in run if source.header.next_offset <= boundary]
     reasons = [reason_for(source.header, wanted, rules, None) for source in run]
-    if len(taken) == 1 and reasons == [Reason.PASS_THROUGH]:
-        batches = [pass_through(run[0])]
+    if len(run) == len(taken) == 1:
+        batches, reasons[0] = _alone(run[0], reasons[0], wanted, rules, None)
     else:
-        batches = _rebuilt(run, wanted, rules, cut) if run else []
+        records = [_records(source, rules) for source in run]
+        batches = _rebuilt(run, records, wanted, rules, boundary) if run else []
         reasons = [reason or Reason.TINY for reason in reasons]
-        for batch in batches:
-            batch.held = sum(source.held for source in taken)
-            batch.until = max([cut, *(source.until for source in taken)])
+    for batch in batches:
+        batch.held_bytes = sum(source.held_bytes for source in taken)
+        batch.next_offset = max([boundary, *(source.next_offset for source in taken)])
     for _ in taken:
         queue.popleft()
     counts.update(reasons)
@@ -75,7 +112,7 @@ def repack(queue: deque[SourceBatch], wanted: int, cut: int, rules: BatchRules, 
 
 
 def _run(queue: deque[SourceBatch], rules: BatchRules, room: int) -> list[SourceBatch]:
-    """The first batch, which is tiny, and those after it that are too, as long as there is room."""
+    """Return the first batch, which is tiny, and the tiny batches that follow, up to ``room`` bytes."""
     run: list[SourceBatch] = []
     for source in queue:
         room -= source.header.size
@@ -85,99 +122,120 @@ def _run(queue: deque[SourceBatch], rules: BatchRules, room: int) -> list[Source
     return run
 
 
-def _recoded(source: SourceBatch, rules: BatchRules) -> Outgoing:
+def _mergeable(run: list[SourceBatch], rules: BatchRules) -> tuple[list[SourceBatch], list[bytes]]:
+    """Return the first batches of ``run`` whose uncompressed records may be merged, and these records.
+
+    They end before a batch that compresses much better than usual: it need not be decompressed to be copied.
+    """
+    room = min(COMMON_RATIO * rules.merged_bytes, rules.max_uncompressed)
+    records: list[bytes] = []
+    for source in run:
+        header = source.header
+        try:
+            part = records_of(header.base_offset, header.codec, source.data[HEADER_BYTES:], room)
+        except BatchTooLargeError:
+            break
+        records.append(part)
+        room -= len(part)
+    return run[: len(records)], records
+
+
+def _records(source: SourceBatch, rules: BatchRules) -> bytes:
+    """Return the uncompressed records of a batch that must be rebuilt."""
+    header = source.header
+    return records_of(
+        header.base_offset, header.codec, source.data[HEADER_BYTES:], max(rules.max_uncompressed, header.size)
+    )
+
+
+def _recoded(source: SourceBatch, rules: BatchRules) -> TargetBatch:
     batch = pass_through(source)
-    assert rules.codec is not None
-    batch.records = bytes(compress(rules.codec, rules.level, decompress(batch.codec, batch.records)))
-    batch.attributes = rules.codec
+    codec = new_codec([batch.codec], rules)
+    batch.records = bytes(compress(codec, rules.level, _records(source, rules)))
+    batch.attributes = codec
     return batch
 
 
-def _rebuilt(run: list[SourceBatch], wanted: int, rules: BatchRules, before: int = END) -> list[Outgoing]:
+def _rebuilt(
+    run: list[SourceBatch], records: list[bytes], wanted: int, rules: BatchRules, before: int = END
+) -> list[TargetBatch]:
     rewriter = RecordRewriter()
-    for source in run:
-        header = source.header
-        rewriter.add(header, decompress(header.codec, source.data[HEADER_BYTES:]), wanted, before)
-    codec = merged_codec((source.header.codec for source in run), rules)
+    for source, uncompressed in zip(run, records, strict=True):
+        rewriter.add(source.header, uncompressed, wanted, before)
+    codec = new_codec((source.header.codec for source in run), rules)
     return [
-        _outgoing(
+        _target_batch(
             part,
             codec,
             rules.level,
-            runs=part.runs,
-            until=run[-1].until,
-            held=sum(source.held for source in run),
+            next_offset=run[-1].next_offset,
+            held_bytes=sum(source.held_bytes for source in run),
             source_bytes=sum(source.header.size for source in run),
         )
         for part in rewriter.parts()
     ]
 
 
-def split(batch: Outgoing, limit: int, level: int | None) -> list[Outgoing]:
-    """The batch in parts of at most ``limit`` bytes, a record too large for that alone in its part.
+def split(batch: TargetBatch, limit: int, rules: BatchRules) -> list[TargetBatch]:
+    """Split the batch into parts of at most ``limit`` bytes; a larger record gets a part of its own.
 
-    ``until`` and ``held`` go with the last part. A stamped batch's parts have to be stamped anew.
+    The last part has the batch's ``next_offset`` and ``held_bytes``. Parts of a stamped batch have to be stamped again.
+    Raises CorruptBatchError and BatchTooLargeError.
     """
     if batch.size <= limit or batch.count == 1:
         return [batch]
-    records = decompress(batch.codec, batch.records)
-    header = _header(batch)
+    # what was built here was within the limit before, and records can have gained some bytes
+    accepted = max(rules.max_uncompressed, batch.size) if isinstance(batch.records, memoryview) else UNLIMITED
+    records = records_of(batch.first_offset, batch.codec, batch.records, accepted)
+    header = _CONTIGUOUS._replace(
+        attributes=batch.attributes,
+        last_offset_delta=batch.count - 1,
+        base_timestamp=batch.base_timestamp,
+        max_timestamp=batch.max_timestamp,
+        record_count=batch.count,
+    )
     part_bytes = max(1, (limit - HEADER_BYTES) * len(records) // max(1, len(batch.records)))
     while True:
         rewriter = RecordRewriter(part_bytes)
         rewriter.add(header, records, 0)
-        parts = rewriter.parts()
-        outgoing = [_outgoing(part, batch.codec, level, runs=(), until=-1, held=0, source_bytes=0) for part in parts]
-        if all(part.size <= limit or part.count == 1 for part in outgoing):
+        parts = [_target_batch(part, batch.codec, rules.level) for part in rewriter.parts()]
+        if all(part.size <= limit or part.count == 1 for part in parts):
             break
         part_bytes //= 2  # the parts compress worse than the whole
     index = 0
-    for part in outgoing:
+    for part in parts:
         part.runs = _slice(batch.runs, index, part.count)
-        part.until = part.last_offset + 1
+        part.next_offset = part.last_offset + 1
         index += part.count
-    last = outgoing[-1]
-    last.until, last.held, last.source_bytes = batch.until, batch.held, batch.source_bytes
-    return outgoing
+    last = parts[-1]
+    last.next_offset, last.held_bytes, last.source_bytes = batch.next_offset, batch.held_bytes, batch.source_bytes
+    return parts
 
 
-def _outgoing(
-    part: RecordPart, codec: int, level: int | None, *, runs: Runs, until: int, held: int, source_bytes: int
-) -> Outgoing:
-    return Outgoing(
+def _target_batch(
+    part: RecordPart,
+    codec: int,
+    level: int | None,
+    *,
+    next_offset: int = -1,
+    held_bytes: int = 0,
+    source_bytes: int = 0,
+) -> TargetBatch:
+    return TargetBatch(
         attributes=codec & CODEC_MASK,
         base_timestamp=part.base_timestamp,
         max_timestamp=part.max_timestamp,
         count=part.count,
         records=bytes(compress(codec, level, part.records)),
-        runs=runs,
-        until=until,
-        held=held,
+        runs=part.runs,
+        next_offset=next_offset,
+        held_bytes=held_bytes,
         source_bytes=source_bytes,
     )
 
 
-def _header(batch: Outgoing) -> BatchHeader:
-    """A header that describes the batch to the rewriter, its offsets counted from 0."""
-    return BatchHeader(
-        base_offset=0,
-        length=0,
-        leader_epoch=-1,
-        magic=2,
-        crc=0,
-        attributes=batch.attributes,
-        last_offset_delta=batch.count - 1,
-        base_timestamp=batch.base_timestamp,
-        max_timestamp=batch.max_timestamp,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        record_count=batch.count,
-    )
-
-
 def _slice(runs: Runs, index: int, count: int) -> Runs:
-    """The runs of ``count`` records from ``index`` on."""
+    """Return the runs of ``count`` records from ``index`` on."""
     out: list[tuple[int, int]] = []
     for first, length in runs:
         skip = min(index, length)

@@ -1,14 +1,14 @@
-"""The records inside a batch: copied into new batches without looking into keys, values or headers.
+"""The records of a batch, copied into new batches without decoding keys, values or headers.
 
-Grammar of one record (varints are zigzag, little end first, seven bits a byte):
+Grammar of one record (varints are zigzag, little-endian, seven bits per byte):
 
     record := length varint | attributes i8 | timestamp delta varlong | offset delta varint
               | key length varint, key | value length varint, value | header count varint, header*
     length := bytes after the length field
 
-Only the first four fields say where a record stands; everything from the key on is copied byte for byte. That keeps
-null and empty apart, headers in order and their names as they are, valid UTF-8 or not, and costs the same whatever is
-inside. (aiokafka's compiled record classes are about as fast, but decode the names of headers.)
+Only the first four fields depend on the batch; everything from the key on is copied byte for byte. That preserves the
+difference between null and empty, the order of headers and their names, valid UTF-8 or not, at the same cost whatever
+they contain. (aiokafka's compiled record classes are about as fast, but decode the names of headers.)
 
 Rules from org.apache.kafka.common.record.DefaultRecord.
 """
@@ -21,7 +21,7 @@ from flows.batch.header import LOG_APPEND_TIME, BatchHeader, CorruptBatchError
 
 
 def varint(value: int) -> bytes:
-    """``value`` as a zigzag varint."""
+    """Return ``value`` as a zigzag varint."""
     zigzag = (value << 1) ^ (value >> 63)
     if zigzag < 0x80:
         return bytes((zigzag,))
@@ -39,16 +39,15 @@ def varint(value: int) -> bytes:
 
 _TABLED = 8_192  # all varints of one or two bytes: deltas and lengths are rarely longer
 _VARINTS = tuple(varint(value) for value in range(_TABLED))
-END = 1 << 63  # past every offset
+END = 1 << 63  # after every offset
 _GROWTH = 20  # bytes a record may grow by: length and offset delta at most 5 each, timestamp delta 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordPart:
-    """Records for one new batch, uncompressed, their offsets counted from 0.
+    """Uncompressed records for one new batch, with offsets from 0.
 
-    ``runs`` are (first source offset, records) in order: where the records came from. ``next_offset`` is the source
-    offset after the last record here.
+    ``runs`` are (first source offset, records) in order: where the records came from.
     """
 
     records: bytes
@@ -56,16 +55,15 @@ class RecordPart:
     base_timestamp: int
     max_timestamp: int
     runs: tuple[tuple[int, int], ...]
-    next_offset: int
 
 
 class RecordRewriter:
-    """Takes the records of source batches in order and lays them out anew, cutting a part when it is full.
+    """Re-encodes the records of source batches in order, starting a new part when one is full.
 
     (A) Records keep their order, attributes, key, value and headers byte for byte.
-    (B) A record's timestamp stays what a consumer of the source would see: its own, or the batch's append time.
+    (B) A record's timestamp is what a consumer of the source would see: its own, or the batch's append time.
     (C) Offset deltas of a part are 0, 1, 2 and so on.
-    (D) A part stays within ``part_bytes``, unless it is a single record.
+    (D) A part stays within ``part_bytes``, unless it contains a single record.
     """
 
     def __init__(self, part_bytes: int | None = None) -> None:
@@ -84,27 +82,25 @@ class RecordRewriter:
     def _end_part(self) -> None:
         self._parts.append(
             RecordPart(
-                records=bytes(self._out),  # cramjam takes no bytearray everywhere
+                records=bytes(self._out),  # not all of cramjam accepts bytearray
                 count=self._count,
                 base_timestamp=self._base,
                 max_timestamp=self._max,
                 runs=tuple((first, count) for first, count in self._runs),
-                next_offset=self._next_source,
             )
         )
         self._start_part()
 
     def parts(self) -> list[RecordPart]:
-        """What was laid out, in order; empty when no record was added."""
+        """Return the parts in order; empty if no record was added."""
         if self._count:
             self._end_part()
         return self._parts
 
     def add(self, header: BatchHeader, records: bytes, wanted: int, before: int = END) -> None:
-        """Append a source batch's records, given uncompressed, from source offset ``wanted`` on, and only those
-        ``before`` another.
+        """Append a source batch's uncompressed records, from source offset ``wanted`` up to, not including, ``before``.
 
-        Raises CorruptBatchError when they do not follow the grammar; this rewriter must not be used any more then.
+        Raises CorruptBatchError if they do not follow the grammar; the rewriter must not be used after that.
         """
         try:
             added = self._add(header, records, wanted, before)
@@ -112,12 +108,12 @@ class RecordRewriter:
             added = -1
         if added != header.record_count:
             raise CorruptBatchError(
-                f"batch at offset {header.base_offset}: its {len(records)} bytes of records do not hold the "
-                f"{header.record_count} records its header tells of"
+                f"batch at offset {header.base_offset}: its {len(records)} bytes of records do not contain the "
+                f"{header.record_count} records that its header declares"
             )
 
     def _add(self, header: BatchHeader, records: bytes, wanted: int, before: int) -> int:  # noqa: PLR0912, PLR0915
-        # This loop is what re-batching costs: one pass, no calls, everything in local variables.
+        # This loop dominates the cost of re-batching: one pass, no calls, everything in local variables.
         source_base = header.base_offset
         source_timestamp = header.base_timestamp
         append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None

@@ -1,26 +1,80 @@
-"""Words of the command line that several commands take."""
+"""Declarations of commands, and of the arguments and options that several commands have.
+
+They are plain data, so that ``mm2 COMMAND --help`` is printed without importing the command.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
 
-File = Annotated[Path, Parameter(name="FILE", help="The node's mm2.properties.")]
-Clusters = Annotated[
-    tuple[str, ...],
-    Parameter(
-        consume_multiple=(1, None),
-        negative=(),
-        show_default=False,
-        help="Only the flows into these clusters, blank-separated.",
-    ),
-]
-Node = Annotated[str, Parameter(name="FILE|URL", help="mm2.properties of the node, or its URL.")]
-Watch = Annotated[bool, Parameter(negative=(), show_default=False, help="Show it anew every 2 s until Ctrl-C.")]
-Json = Annotated[bool, Parameter(negative=(), show_default=False, help="Print it as JSON, for programs.")]
-FlowName = Annotated[
-    str | None,
-    Parameter(name="--flow", show_default=False, help="The flow, written A->B; the only enabled one if left out."),
-]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """An argument (``FILE``) or an option (``--flow``) of a command.
+
+    ``names``: an option can have several. ``help``: one line. ``value``: what help shows for an option's value; an
+    option without one is a switch. ``noun``: what each value is; an option with a noun takes all words up to the next
+    option. ``keyword``: the function's parameter, if it is not called like the option.
+    """
+
+    names: tuple[str, ...]
+    help: str
+    value: str = ""
+    noun: str = ""
+    required: bool = False
+    keyword: str = ""
+    convert: Callable[[str], object] = str
+
+    @property
+    def name(self) -> str:
+        """The first of its names."""
+        return self.names[0]
+
+    @property
+    def is_option(self) -> bool:
+        """Whether it is an option; otherwise it is an argument."""
+        return self.name.startswith("-")
+
+    @property
+    def function_parameter(self) -> str:
+        """The keyword that passes an option to the function."""
+        return self.keyword or self.name.lstrip("-").replace("-", "_")
+
+    @property
+    def usage(self) -> str:
+        """How it is written on the command line."""
+        text = f"{self.name} {self.value}".rstrip()
+        return text if self.required else f"[{text}]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CliCommand:
+    """A command. ``function`` is an import string; it gets arguments by position and given options by keyword.
+
+    The overview shows the first line of ``help``. ``example`` is a command line that works as typed.
+    """
+
+    function: str
+    help: str
+    example: str
+    parameters: tuple[Parameter, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The first line of the help."""
+        return self.help.partition("\n")[0]
+
+
+FILE = Parameter(names=("FILE",), help="The node's properties file.", required=True, convert=Path)
+NODE = Parameter(names=("FILE|URL",), help="The node's properties file, or its URL.", required=True)
+CLUSTERS = Parameter(
+    names=("--clusters",), value="A B ...", noun="cluster alias", help="Only flows into these clusters."
+)
+FLOW = Parameter(names=("--flow",), value="'A->B'", help="Only this flow.")
+CHOSEN_FLOW = Parameter(names=("--flow",), value="'A->B'", help="The flow; can be omitted if only one is enabled.")
+COMMANDED_FLOW = Parameter(names=("--flow",), value="'A->B'", help="The flow.", required=True)
+TOPICS = Parameter(names=("--topic",), value="T ...", noun="topic", help="Only these topics, by source topic name.")
+WATCH = Parameter(names=("--watch",), help="Refresh every 2 s until Ctrl-C. Not with --json.")
+JSON = Parameter(names=("--json",), help="Print JSON.")

@@ -1,6 +1,6 @@
-"""How a `MirrorClient` is told where to connect and how remote topics are called (mm2-compat §1.3).
+"""Configuration of a `MirrorClient`: connections and replication policy (Java: MirrorClientConfig).
 
-Keys are Java's, read by the same code that reads mm2.properties (docs/adr/0004-client-reads-keys.md).
+Keys are Java's, parsed by the code that parses mm2.properties (docs/adr/0004-client-reads-keys.md).
 """
 
 from __future__ import annotations
@@ -9,30 +9,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mm2.config import derive, keys, providers
-from mm2.config.client_keys import ClientKeys
-from mm2.config.clients import ClientReader
-from mm2.config.connectors import SourceSettings
-from mm2.config.java_types import read_list
-from mm2.config.plugins import PluginReader
-from mm2.config.problems import Problem, ProblemLog
-from mm2.config.properties import Entry, read_file
-from mm2.config.values import Properties, Value
-from mm2.core.client_settings import ClientSettings
-from mm2.core.names import Flow
+from mm2.config.clients import java_derivation
+from mm2.config.clients.client_keys import ClientKeys
+from mm2.config.clients.client_reader import ClientReader
+from mm2.config.grammar import providers
+from mm2.config.grammar.java_types import read_list
+from mm2.config.grammar.problems import Problem, ProblemLog
+from mm2.config.grammar.properties import Entry, read_file
+from mm2.config.grammar.values import Properties, Value
+from mm2.config.keys import declaration
+from mm2.config.keys.connector_keys import SourceSettings
+from mm2.config.plugins.plugin_reader import PluginReader
+from mm2.core.naming.names import Flow
 from mm2.core.policies import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
+from mm2.core.settings.client import ClientSettings
 
 CLIENT_ID = "mm2-client"
-"""What brokers log; a client.id among the properties is put in front of it."""
+"""Client ID, which brokers log; a client.id among the properties is added as a prefix."""
 
-_NAMES = derive.CLIENT_NAMES | keys.names(ClientKeys)
+_NAMES = java_derivation.CLIENT_NAMES | declaration.names(ClientKeys)
 _POLICY = ("replication.policy", "source.cluster.alias")
 _NO_FILE = "properties"
-"""Stands in problems where the name of a file would."""
+"""Shown in problems in place of a file name."""
 
 
 class ConfigInvalid(ValueError):
-    """The properties are not what a client can connect with. ``problems`` are sentences, one per place to repair."""
+    """The properties are invalid. ``problems`` are messages, one for each error."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         self.problems = problems
@@ -41,8 +43,8 @@ class ConfigInvalid(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorClientConfig:
-    """``client`` says how topics are listed, ``consumer`` how checkpoints are read (None: by the same client), and
-    ``policy`` how remote and internal topics are called."""
+    """``client`` lists topics, ``consumer`` reads checkpoints (None: like ``client``), and ``policy`` names remote and
+    internal topics."""
 
     client: ClientSettings
     consumer: ClientSettings | None = None
@@ -50,19 +52,19 @@ class MirrorClientConfig:
 
     @classmethod
     def of(cls, config: MirrorClientConfig | Mapping[str, str]) -> MirrorClientConfig:
-        """``config`` itself, or what its properties say."""
+        """Return ``config``, parsed if it is a mapping of properties."""
         return config if isinstance(config, MirrorClientConfig) else cls.from_properties(config)
 
     @classmethod
     def from_properties(
         cls, properties: Mapping[str, str], *, policy: ReplicationPolicy | None = None
     ) -> MirrorClientConfig:
-        """Read Java's properties: bootstrap.servers, security.protocol, ssl.*, sasl.*, replication.policy.*.
+        """Parse Java's properties: bootstrap.servers, security.protocol, ssl.*, sasl.*, replication.policy.*.
 
-        ``admin.…`` and ``consumer.…`` override for the client that lists topics and the one that reads checkpoints;
-        ``producer.…`` means nothing, as nothing is produced. Further keys, as a mm2.properties file has them, do no
-        harm. Other than in Java, client.id, request.timeout.ms and the backoffs count too. ``policy`` is for policies
-        that are no class with a name. Raises ConfigInvalid.
+        ``admin.…`` and ``consumer.…`` override them for the client that lists topics and the one that reads
+        checkpoints; ``producer.…`` has no effect. Other keys of an mm2.properties file are ignored. Unlike in Java,
+        client.id, request.timeout.ms and the backoffs are also used. ``policy`` replaces the policy class of the
+        properties. Raises ConfigInvalid.
         """
         problems = ProblemLog(_NO_FILE)
         entries = {key: Entry(file=_NO_FILE, line=0, key=key, raw=text, value=text) for key, text in properties.items()}
@@ -70,10 +72,12 @@ class MirrorClientConfig:
 
     @classmethod
     def from_file(cls, path: str | Path, alias: str, *, policy: ReplicationPolicy | None = None) -> MirrorClientConfig:
-        """How a mm2.properties file says to reach cluster ``alias``: all keys that stand alone, then ``alias.…``.
+        """Read the configuration of cluster ``alias`` from an mm2.properties file.
 
-        Java: MirrorMakerConfig.clientConfig(alias). References to config providers are replaced, but only in what
-        concerns this cluster. Raises ConfigInvalid, also where the file cannot be read or knows no such cluster.
+        Keys ``alias.…`` override those without a prefix.
+
+        Java: MirrorMakerConfig.clientConfig(alias). References to config providers are resolved only in keys of this
+        cluster. Raises ConfigInvalid, also if the file cannot be read or does not contain the cluster.
         """
         problems = ProblemLog(str(path))
         entries = read_file(Path(path), problems)
@@ -82,7 +86,11 @@ class MirrorClientConfig:
         clusters = entries.get("clusters")
         known = read_list(clusters.value) if clusters else ()
         if alias not in known:
-            problems.error(f"has no cluster {alias}: there are {', '.join(known) or 'none'}.", at=clusters)
+            problems.error(
+                f"does not contain cluster {alias}",
+                f"use one of its clusters: {', '.join(known)}" if known else f"add clusters = {alias}, B",
+                at=clusters,
+            )
             raise ConfigInvalid(_texts(problems))
         concerned = {key: entry for key, entry in entries.items() if _concerns(key, alias)}
         resolved = providers.resolve(concerned, problems)
@@ -99,13 +107,13 @@ class _Reading:
     entries: Mapping[str, Entry]
     alias: str
     directory: Path
-    """The file's, for what is said of a class that is not found."""
+    """Directory of the file, for errors about classes that are not found."""
     policy: ReplicationPolicy | None
 
     def config(self) -> MirrorClientConfig:
         properties = {key: Value.of(entry) for key, entry in self.entries.items()}
         if self.alias:
-            properties |= derive.cluster_properties(properties, self.alias)
+            properties |= java_derivation.cluster_properties(properties, self.alias)
         client, consumer = self._client(properties, "admin."), self._client(properties, "consumer.")
         policy = self.policy or self._policy(properties)
         if self.problems.failed or client is None or consumer is None:
@@ -114,21 +122,21 @@ class _Reading:
 
     def _client(self, properties: Properties, prefix: str) -> ClientSettings | None:
         own = {name: properties[key] for name in _NAMES if (key := f"{prefix}{name}") in properties}
-        told = {name: value for name, value in properties.items() if name in _NAMES} | own
-        if "bootstrap.servers" not in told:
+        used = {name: value for name, value in properties.items() if name in _NAMES} | own
+        if "bootstrap.servers" not in used:
             key = f"{self.alias}.bootstrap.servers" if self.alias else "bootstrap.servers"
-            self.problems.error("is missing, so nothing can connect. Add host:port.", key=key)
+            self.problems.error("missing, so no client can connect", f"add {key} = host:port", key=key)
             return None
         reader = ClientReader(clusters=next(iter(self.entries.values())), problems=self.problems)
-        return reader.read(told, ClientKeys, self.alias, CLIENT_ID)
+        return reader.read(used, ClientKeys, self.alias, CLIENT_ID)
 
     def _policy(self, properties: Properties) -> ReplicationPolicy:
-        told = {name: value for name, value in properties.items() if name.startswith(_POLICY)}
-        source = keys.read(SourceSettings, told, self.problems)
-        alias = told.get("source.cluster.alias")
+        used = {name: value for name, value in properties.items() if name.startswith(_POLICY)}
+        source = declaration.read(SourceSettings, used, self.problems)
+        alias = used.get("source.cluster.alias")
         flow = Flow(alias.text if alias else "", self.alias)
         policy = PluginReader(
-            flow=flow, properties=told, source=source, directory=self.directory, problems=self.problems
+            flow=flow, properties=used, source=source, directory=self.directory, problems=self.problems
         ).policy()
         if alias is None and isinstance(policy, IdentityReplicationPolicy):
             return replace(policy, source_alias=None)
@@ -140,5 +148,5 @@ def _texts(problems: ProblemLog) -> tuple[str, ...]:
 
 
 def _placed(problem: Problem) -> Problem:
-    """Properties that came from no file have no lines either."""
+    """Return ``problem`` without a line if the properties are not from a file."""
     return replace(problem, line=None) if problem.line == 0 else problem

@@ -1,10 +1,9 @@
-"""Questions to one cluster about what is replicated to it, for programs without asyncio."""
+"""The synchronous client for what is replicated to a cluster."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Self, overload
 
 from mm2.client.config import MirrorClientConfig
@@ -16,16 +15,16 @@ from mm2.core.policies import ReplicationPolicy
 
 
 class MirrorClient:
-    """`AsyncMirrorClient` for programs that wait: the same methods, answers and errors. Context manager.
+    """Synchronous `AsyncMirrorClient` with the same methods, results and errors. Context manager.
 
-    It lives on an event loop and a thread of its own, from its construction to ``close``. So it may be used where a
-    loop runs already, though it keeps that one waiting, and by several threads at a time. A program that forgets
-    ``close`` can end all the same.
+    It has its own event loop and thread from its construction to ``close``. It can therefore be used where an event
+    loop already runs, although it blocks that loop, and by several threads at a time. A program that does not call
+    ``close`` can still exit.
     """
 
     def __init__(self, config: MirrorClientConfig | Mapping[str, str]) -> None:
-        """Connects to nothing yet. Raises ConfigInvalid, and SecuritySettingsInvalid where certificates or keys cannot
-        be used."""
+        """Create a client without connecting. Raises ConfigInvalid, and SecuritySettingsInvalid for unusable
+        certificates or keys."""
         self._config = MirrorClientConfig.of(config)
         self._client = AsyncMirrorClient(self._config)
         self._loop = OwnLoop(self._client, "mm2-client")
@@ -33,18 +32,16 @@ class MirrorClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Close all connections and end the thread; questions under way fail with ClusterClosed."""
+        """Close all connections and end the thread; requests in progress fail with ClusterClosed."""
         self._loop.close()
 
     @property
     def replication_policy(self) -> ReplicationPolicy:
-        """How remote and internal topics are called."""
+        """The policy that names remote and internal topics."""
         return self._config.policy
 
     def heartbeat_topics(self, *, timeout: float = TIMEOUT) -> set[str]:

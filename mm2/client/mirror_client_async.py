@@ -1,4 +1,4 @@
-"""Questions to one cluster about what is replicated to it, for programs on asyncio."""
+"""The asyncio client for what is replicated to a cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import re
 import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Self, overload
 
 from mm2.client.config import MirrorClientConfig
@@ -15,74 +14,72 @@ from mm2.client.offsets import CheckpointFold, GroupOffsets
 from mm2.client.patience import TIMEOUT, answered
 from mm2.client.topic_names import TopicNames
 from mm2.core.policies import ReplicationPolicy
-from mm2.kafka.cluster import Cluster
-from mm2.kafka.compacted_log import CompactedLog
-from mm2.kafka.error_codes import ErrorCode
+from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError, check
+from mm2.kafka.logs.compacted_log import CompactedLog
+from mm2.kafka.protocol.error_codes import ErrorCode
 
-_CHECKPOINTS_PARTITION = 0  # all checkpoints are written there (mm2-compat §2.2)
+_CHECKPOINTS_PARTITION = 0  # MirrorCheckpointTask writes all checkpoints there
 
 
 class AsyncMirrorClient:
     """Java's MirrorClient: a client of the cluster that records are replicated *to*. Async context manager.
 
-    Times are seconds. Every method raises ClusterError: `AuthenticationRefused` and `TlsRefused` at once, `Unreachable`
-    and other passing trouble when ``timeout`` is over. Nothing is written, no topic created, no consumer group used.
-    One client may be asked by many tasks at a time.
+    Times are seconds. Every method raises ClusterError: `AuthenticationRefused` and `TlsRefused` immediately,
+    `Unreachable` and other temporary errors after ``timeout``. It writes nothing, creates no topics and joins no
+    consumer group. Many tasks can use one client at a time.
     """
 
     def __init__(self, config: MirrorClientConfig | Mapping[str, str]) -> None:
-        """``config``, or the properties to make one of. Raises ConfigInvalid. Connects to nothing yet."""
+        """Create a client from a configuration or properties, without connecting. Raises ConfigInvalid."""
         self._config = MirrorClientConfig.of(config)
         self._cluster = Cluster(self._config.client)
         self._reader = self._cluster if self._config.consumer is None else Cluster(self._config.consumer)
 
     async def __aenter__(self) -> Self:
-        """Raises SecuritySettingsInvalid where certificates or keys cannot be used. Connects to nothing yet."""
+        """Prepare the client without connecting. Raises SecuritySettingsInvalid for unusable certificates or keys."""
         await self._cluster.__aenter__()
         if self._reader is not self._cluster:
             await self._reader.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections; questions under way fail with ClusterClosed."""
+        """Close all connections; requests in progress fail with ClusterClosed."""
         await self._cluster.close()
         await self._reader.close()
 
     @property
     def replication_policy(self) -> ReplicationPolicy:
-        """How remote and internal topics are called."""
+        """The policy that names remote and internal topics."""
         return self._config.policy
 
     async def heartbeat_topics(self, *, timeout: float = TIMEOUT) -> set[str]:
-        """All heartbeats topics: the cluster's own and those replicated to it."""
+        """Return all heartbeats topics: the cluster's own and those replicated to it."""
         return (await self._topics(timeout)).heartbeat_topics()
 
     async def checkpoint_topics(self, *, timeout: float = TIMEOUT) -> set[str]:
-        """The topics with checkpoints, one for each cluster that is replicated to this one."""
+        """Return the checkpoints topics, one for each cluster that is replicated to this one."""
         return (await self._topics(timeout)).checkpoint_topics()
 
     async def upstream_clusters(self, *, timeout: float = TIMEOUT) -> set[str]:
-        """The aliases of all clusters whose heartbeats arrive here, however many hops away."""
+        """Return the aliases of all clusters whose heartbeats arrive here, over any number of hops."""
         return (await self._topics(timeout)).upstream_clusters()
 
     async def replication_hops(self, upstream_cluster_alias: str, *, timeout: float = TIMEOUT) -> int | None:
-        """How many flows a record takes from that cluster to this one at least: 1 when it is replicated directly.
+        """Return the minimum number of flows from that cluster to this one: 1 if it is replicated directly.
 
-        None where none of its heartbeats arrive. (Java says -1, which is less than every number of hops.)
+        None if no heartbeats of it arrive. (Java returns -1, which is less than any number of hops.)
         """
         return (await self._topics(timeout)).replication_hops(upstream_cluster_alias)
 
     async def remote_topics(self, source: str | None = None, *, timeout: float = TIMEOUT) -> set[str]:
-        """The topics that were replicated to this cluster; with ``source`` only those directly from that cluster.
+        """Return the topics replicated to this cluster; with ``source`` only those directly from that cluster.
 
-        Replicated heartbeats are among them. Under the identity policy names do not tell, so all topics count where the
-        policy has a source alias, and only replicated heartbeats where it has none.
+        Replicated heartbeats topics are included. Under the identity policy names do not identify remote topics: all
+        topics count if the policy has a source alias, otherwise only replicated heartbeats topics.
         """
         return (await self._topics(timeout)).remote_topics(source)
 
@@ -97,19 +94,19 @@ class AsyncMirrorClient:
     async def remote_consumer_offsets(
         self, consumer_group: str | re.Pattern[str], remote_cluster_alias: str, timeout: float = TIMEOUT
     ) -> GroupOffsets | dict[str, GroupOffsets]:
-        """Where a consumer group of cluster ``remote_cluster_alias`` goes on in this cluster.
+        """Return the positions on this cluster of a consumer group of cluster ``remote_cluster_alias``.
 
-        In terms of this cluster's topics and offsets, from the last checkpoint of each partition. A group without
-        checkpoints has no partitions. A compiled pattern instead of a group's name must match whole names; the answer
-        is by group then (KIP-1239).
+        The result contains this cluster's topics and offsets, from the last checkpoint of each partition. A group
+        without checkpoints has no partitions. A compiled pattern instead of a group's name must match whole names; the
+        result is then by group (KIP-1239).
 
-        Reads the checkpoints topic once from its beginning to the end it has now. Raises NoCheckpoints where there is
-        none, CheckpointsIncomplete with what was read when ``timeout`` is over before the end is reached, and
-        BrokerError where reading is not allowed. TypeError for what is no group and no alias, such as None. Records
-        that are no checkpoints are skipped with a warning.
+        Reads the checkpoints topic once from its beginning to its current end. Raises NoCheckpoints if the topic does
+        not exist, CheckpointsIncomplete with what was read if ``timeout`` expires first, BrokerError if reading is not
+        allowed, and TypeError for an invalid group or alias, such as None. Records that are not checkpoints are skipped
+        with a warning.
         """
         if not isinstance(remote_cluster_alias, str):
-            raise TypeError(f"remote_cluster_alias must be a text, not {remote_cluster_alias!r}")
+            raise TypeError(f"remote_cluster_alias must be a string, not {remote_cluster_alias!r}")
         if isinstance(consumer_group, str):
             group = consumer_group
             fold = CheckpointFold(lambda name: name == group)
@@ -131,13 +128,13 @@ class AsyncMirrorClient:
     async def translate_offsets(
         self, remote_cluster_alias: str, consumer_group: str | re.Pattern[str], timeout: float = TIMEOUT
     ) -> GroupOffsets | dict[str, GroupOffsets]:
-        """`remote_consumer_offsets` by the name and in the order of RemoteClusterUtils."""
+        """Call `remote_consumer_offsets` with the name and argument order of RemoteClusterUtils."""
         return await self.remote_consumer_offsets(consumer_group, remote_cluster_alias, timeout)
 
     # -- inside
 
     async def _topics(self, timeout: float) -> TopicNames:
-        """All topics we may see but Kafka's own, as Java's admin client lists them."""
+        """Return all visible topics except Kafka's internal ones, as Java's admin client lists them."""
         settings = self._config.client
         told = await answered(lambda: self._cluster.metadata(None), "list topics", settings, timeout=timeout)
         return TopicNames({name for name, topic in told.topics.items() if not topic.is_internal}, self._config.policy)
@@ -171,4 +168,4 @@ class AsyncMirrorClient:
             name = f"cluster {settings.alias}" if settings.alias else ",".join(settings.bootstrap_servers)
             raise NoCheckpoints(name, topic, alias)
         if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            check(code, f"read {topic}", "this user may not, or there is no such topic: it needs READ and DESCRIBE")
+            check(code, f"read {topic}", "no such topic, or this user lacks READ and DESCRIBE on it")

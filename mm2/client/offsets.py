@@ -1,4 +1,4 @@
-"""From the records of a checkpoints topic to the offsets that groups go on from."""
+"""Conversion of the records of a checkpoints topic to the offsets that groups continue from."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mm2.core.formats import Checkpoint, FormatError
-from mm2.core.names import TopicPartition
-from mm2.kafka.stored_records import StoredRecord
+from mm2.core.naming.names import TopicPartition
+from mm2.core.wire.formats import Checkpoint, FormatError
+from mm2.kafka.logs.stored_records import StoredRecord
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndMetadata:
-    """What a consumer group commits: the offset of the next record to read, and the text stored with it."""
+    """A committed offset of a consumer group: the offset of the next record to read, and its metadata."""
 
     offset: int
     metadata: str = ""
 
 
 GroupOffsets = dict[TopicPartition, OffsetAndMetadata]
-"""Partitions and offsets of the cluster that was asked, not of the one the group lives on."""
+"""Partitions and offsets on the client's cluster, not on the group's own cluster."""
 
 
 class CheckpointFold:
-    """Takes the records of a checkpoints topic in their order and keeps the last checkpoint of each group-partition.
+    """Keeps the last checkpoint of each group and partition, from the records of a checkpoints topic in order.
 
-    A. A record that is no checkpoint changes nothing: the one before it with the same key holds.
-    B. A null value takes its key away, as compaction does sooner or later.
+    A. A record that is not a checkpoint changes nothing: the previous one with the same key remains valid.
+    B. A null value removes its key, as compaction does eventually.
     """
 
     def __init__(self, selects: Callable[[str], bool]) -> None:
@@ -53,7 +53,7 @@ class CheckpointFold:
             self._last[record.key] = checkpoint
 
     def offsets(self) -> dict[str, GroupOffsets]:
-        """By group; only groups with checkpoints."""
+        """Return the offsets by group; only groups with checkpoints."""
         groups: defaultdict[str, GroupOffsets] = defaultdict(dict)
         for checkpoint in self._last.values():
             groups[checkpoint.group][checkpoint.topic_partition] = OffsetAndMetadata(
@@ -62,6 +62,6 @@ class CheckpointFold:
         return dict(groups)
 
     def report(self, topic: str) -> None:
-        """Say in the log how many records were skipped, if any."""
+        """Log how many records were skipped, if any."""
         if self._skipped:
             log.warning("%s: skipped %d records, the first at %s", topic, self._skipped, self._first_skipped)

@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, for programs that have no loop, or one that must not be touched."""
+"""An event loop on its own thread, for programs without a loop, or with one that must not be used."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ T = TypeVar("T")
 
 _Opened = concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]
 
-_ENDS_WITHIN = 10.0  # seconds: connections wait little more than one for their peer's goodbye
+_ENDS_WITHIN = 10.0  # seconds: connections wait little more than one second for their peer to close
 
 
 class OwnLoop:
     """Keeps ``resource`` open on its loop from construction to ``close``.
 
-    A. What opening it raises, the constructor raises, and leaves no thread.
-    B. Questions are answered until ``close``, those under way then raise ClusterClosed, and so do later ones.
-    C. A loop that nobody refers to any more ends by itself, and none keeps the program from ending.
+    A. The constructor raises exceptions from opening the resource, and then leaves no thread.
+    B. After ``close``, requests in progress and later ones raise ClusterClosed.
+    C. A loop without references ends by itself, and no loop keeps the program from exiting.
     """
 
     def __init__(self, resource: AbstractAsyncContextManager[object], name: str) -> None:
@@ -41,7 +41,7 @@ class OwnLoop:
         self._end.atexit = False  # the interpreter takes the thread with it
 
     def ask(self, question: Coroutine[Any, Any, T]) -> T:
-        """The result of ``question``, which runs on the loop. Any thread but the loop's own may ask."""
+        """Run ``question`` on the loop and return its result. Any thread except the loop's own can call this."""
         with self._asking:
             if not self._end.alive:
                 question.close()
@@ -52,7 +52,7 @@ class OwnLoop:
         except concurrent.futures.CancelledError:
             raise ClusterClosed("the client is closed") from None
         except BaseException:
-            answer.cancel()  # as when Ctrl-C ends the waiting
+            answer.cancel()  # for example when Ctrl-C interrupts the wait
             raise
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ async def _hold(resource: AbstractAsyncContextManager[object], opened: _Opened) 
     closing = asyncio.Event()
     try:
         await resource.__aenter__()
-    except Exception as error:  # noqa: BLE001 - handed to the thread that waits for it
+    except Exception as error:  # noqa: BLE001 - passed to the waiting thread
         opened.set_exception(error)
         return
     try:

@@ -1,4 +1,4 @@
-"""Asking a cluster until it answers or the time is up."""
+"""Retries of a request until it succeeds or the timeout expires."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from mm2.core.client_settings import ClientSettings
+from mm2.core.settings.client import ClientSettings
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.errors import AuthenticationRefused, ClusterError, RequestTimedOut, TlsRefused
 
 T = TypeVar("T")
 
 TIMEOUT = 60.0
-"""Seconds; Java's default.api.timeout.ms."""
+"""Default timeout in seconds; Java's default.api.timeout.ms."""
 
 
 async def answered(attempt: Callable[[], Awaitable[T]], what: str, settings: ClientSettings, *, timeout: float) -> T:
-    """The result of the first attempt that works, within ``timeout`` seconds, however long single attempts take.
+    """Return the result of the first successful attempt within ``timeout`` seconds in total.
 
-    When the time is up, what kept it from working is raised. Refused passwords and certificates are raised at once:
-    nobody changes them while a program waits.
+    After the timeout, the last error is raised. Rejected passwords and certificates are raised immediately, because a
+    retry does not help.
     """
-    backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
+    backoff = Backoff.for_retries(settings)
     trouble: ClusterError | None = None
     try:
         async with asyncio.timeout(timeout):
@@ -37,4 +37,4 @@ async def answered(attempt: Callable[[], Awaitable[T]], what: str, settings: Cli
                     trouble = error
                 await asyncio.sleep(backoff.next())
     except TimeoutError:
-        raise trouble or RequestTimedOut(f"{what}: no answer within {timeout:g} s") from None
+        raise trouble or RequestTimedOut(f"{what}: no response within {timeout:g} s") from None

@@ -1,4 +1,4 @@
-"""What the names of a cluster's topics say about what is replicated to it (mm2-compat §5.2)."""
+"""Replication to a cluster, derived from its topic names (Kafka's MirrorClient)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mm2.core.policies import ReplicationPolicy
 
 @dataclass(frozen=True, slots=True)
 class TopicNames:
-    """The names of all topics of a cluster, read by a replication policy."""
+    """The names of all topics of a cluster, interpreted by a replication policy."""
 
     topics: AbstractSet[str]
     policy: ReplicationPolicy
@@ -26,11 +26,11 @@ class TopicNames:
         return {alias for topic in self.heartbeat_topics() for alias in sources(self.policy, topic)}
 
     def replication_hops(self, alias: str) -> int | None:
-        """1 for a neighbour; None where no heartbeats of ``alias`` arrive."""
+        """Return 1 for a cluster that is replicated directly; None if no heartbeats of ``alias`` arrive."""
         return hops(self.policy, self.heartbeat_topics(), alias)
 
     def remote_topics(self, source: str | None) -> set[str]:
-        """Those of every source, or only those directly from ``source``; checkpoints are nobody's copies."""
+        """Return the remote topics of all sources, or only those directly from ``source``, without internal topics."""
         found = {topic: self.policy.topic_source(topic) for topic in self.topics}
         return {
             topic

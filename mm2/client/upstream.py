@@ -1,4 +1,4 @@
-"""The clusters that a topic came through, by its name (mm2-compat §5.2)."""
+"""The clusters that a topic was replicated through, from its name (Kafka's MirrorClient and ReplicationPolicy)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from mm2.core.policies import ReplicationPolicy
 
 
 def sources(policy: ReplicationPolicy, topic: str) -> Iterator[str]:
-    """The aliases ``topic`` came through, nearest first; ends where one comes back, as it can under policies that do
-    not show cycles."""
+    """Yield the aliases that ``topic`` was replicated through, nearest first.
+
+    Ends at the first repeated alias, which occurs under policies that do not reveal cycles.
+    """
     seen: set[str] = set()
     upstream: str | None = topic
     while upstream is not None and (source := policy.topic_source(upstream)) is not None and source not in seen:
@@ -19,6 +21,6 @@ def sources(policy: ReplicationPolicy, topic: str) -> Iterator[str]:
 
 
 def hops(policy: ReplicationPolicy, topics: Iterable[str], alias: str) -> int | None:
-    """The shortest way from ``alias`` to here: 1 for a neighbour, None where ``topics`` show no way."""
+    """Return the shortest path from ``alias``: 1 for a direct source, None if ``topics`` show no path."""
     ways = (list(sources(policy, topic)) for topic in topics)
     return min((way.index(alias) + 1 for way in ways if alias in way), default=None)

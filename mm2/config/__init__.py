@@ -1,1 +1,6 @@
-"""What a node is told to do: mm2.properties, typed, with every problem named (docs/configuration.md)."""
+"""Reads `mm2.properties` into typed settings and reports every problem with file and line.
+
+docs/reference/configuration.md describes the file.
+
+`load.load` is the entry point. Nothing in this package connects to a cluster.
+"""

@@ -1,44 +1,52 @@
-"""Why a setting is what it is: every effective value with the line it came from."""
+"""Explanation of effective settings: every value with the line it comes from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from mm2.config import keys
-from mm2.config.client_keys import AdminKeys, ClientKeys, ConsumerKeys, ProducerKeys, WorkerClientKeys
-from mm2.config.connectors import CONNECTORS
-from mm2.config.electing import ElectionSettings
-from mm2.config.flows import STORAGE_WORDS, FlowProperties
-from mm2.config.keys import KeyModel
-from mm2.config.known import Weight
+from mm2.config.checks.key_rules import Weight
+from mm2.config.clients.client_keys import (
+    MERGED_BYTES,
+    AdminKeys,
+    ClientKeys,
+    ConsumerKeys,
+    ProducerKeys,
+    WorkerClientKeys,
+)
+from mm2.config.flows import FlowProperties, storage_configs
+from mm2.config.grammar.values import Properties, Value
+from mm2.config.keys import declaration
+from mm2.config.keys.connector_keys import CONNECTORS
+from mm2.config.keys.declaration import KeyModel
+from mm2.config.keys.election_keys import election_models
+from mm2.config.keys.node_keys import FileSettings, OwnFlowSettings, OwnSettings, RestSettings
+from mm2.config.keys.worker_keys import WorkerSettings
 from mm2.config.load import File
-from mm2.config.node_keys import FileSettings, OwnFlowSettings, OwnSettings, RestSettings
-from mm2.config.security_keys import SecurityKeys
+from mm2.config.security.security_keys import SecurityKeys
 from mm2.config.settings import FlowSettings
-from mm2.config.values import Properties, Value
-from mm2.config.worker import WorkerSettings
+from mm2.core.naming.names import Flow
+from mm2.core.settings.client import ProduceSettings
 
 DEFAULT = "default"
 BY_RULE = "from the name of the flow"
-FOLLOWS = "follows from the other lines"
-
-_STORAGE = ("offset.storage.", "status.storage.", "config.storage.")
+"""Origin of the names that Java derives: group, storage topics, client.id."""
+FOLLOWS = "follows from other settings"
 
 _SHORT: Mapping[str, tuple[str, type[ClientKeys]]] = {
-    "source_producer": ("source producer, writes offset syncs there", ProducerKeys),
+    "source_producer": ("source producer (offset syncs on the source)", ProducerKeys),
     "source_admin": ("source admin", AdminKeys),
     "target_consumer": ("target consumer", ConsumerKeys),
-    "target_producer": ("target producer, writes offset syncs there", ProducerKeys),
+    "target_producer": ("target producer (offset syncs on the target)", ProducerKeys),
     "target_admin": ("target admin", AdminKeys),
     "worker": ("group and storage topics", WorkerClientKeys),
 }
-"""Clients of which only what the file says is worth a line."""
+"""Clients whose defaults are not shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One effective setting; ``value`` may be printed, ``origin`` says where it comes from."""
+class ExplainedLine:
+    """One effective setting; ``value`` is safe to print, ``origin`` is the line it comes from."""
 
     key: str
     value: str
@@ -47,78 +55,107 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Settings that belong together."""
+    """A titled group of settings."""
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[ExplainedLine, ...]
 
 
 def explain_node(file: File) -> tuple[Section, ...]:
-    """What concerns the node as a whole."""
+    """Explain the settings of the node itself."""
     spark = [_line(name, value) for name, value in file.properties.items() if name.startswith("spark.")]
-    own = (FileSettings, RestSettings, ElectionSettings, OwnSettings)
+    own: tuple[type[KeyModel], ...] = (FileSettings, RestSettings, *election_models(), OwnSettings)
     return (Section("node", (*(line for model in own for line in _all(model, file.properties)), *spark)),)
 
 
 def explain_flow(file: File, settings: FlowSettings) -> tuple[Section, ...]:
-    """What concerns one flow: its connectors, its worker, and every client."""
+    """Explain the settings of one flow: its connectors, worker and clients."""
     properties = FlowProperties.of(file.properties, settings.flow)
     connectors = dict.fromkeys(line for model in CONNECTORS for line in _all(model, properties.connector))
     producer = [_effective(line, settings) for line in _client(ProducerKeys, properties.clients["record_producer"])]
+    storage = [_line(name, value) for name, value in storage_configs(properties.worker).items()]
     return (
         Section("connectors", (*connectors, *_all(OwnFlowSettings, properties.own))),
-        Section("worker", (*_all(WorkerSettings, properties.worker), *_storage(properties.worker))),
-        Section("source consumer", tuple(_client(ConsumerKeys, properties.clients["source_consumer"]))),
-        Section("record producer", tuple(producer)),
-        *(
-            Section(title, tuple(line for line in _client(model, properties.clients[field]) if line.origin != DEFAULT))
-            for field, (title, model) in _SHORT.items()
+        Section(
+            "worker",
+            (*_all(WorkerSettings, properties.worker), *storage),
+        ),
+        *_folded(
+            settings.flow,
+            {
+                "source consumer": tuple(_client(ConsumerKeys, properties.clients["source_consumer"])),
+                "record producer": tuple(producer),
+                **{
+                    title: tuple(line for line in _client(model, properties.clients[field]) if line.origin != DEFAULT)
+                    for field, (title, model) in _SHORT.items()
+                },
+            },
         ),
     )
 
 
+def _folded(flow: Flow, clients: Mapping[str, tuple[ExplainedLine, ...]]) -> Iterator[Section]:
+    """Return the sections of ``clients``; lines of the file that all clients of a cluster share are shown once."""
+    for alias, side in ((flow.source, "source"), (flow.target, "target")):
+        of_side = {title: lines for title, lines in clients.items() if title.startswith("source") is (side == "source")}
+        first = next(iter(of_side.values()))
+        common = set(first).intersection(*of_side.values())
+        shared = tuple(line for line in first if line in common and line.origin != DEFAULT)
+        yield Section(f"all {side} clients ({alias})", shared)
+        for title, lines in of_side.items():
+            yield Section(title, tuple(line for line in lines if line not in shared))
+
+
 def explain_rest(file: File) -> Section:
-    """Lines of the file that are no settings of ours, and why: they mean nothing here, or are for a user's classes."""
+    """Explain the other lines of the file: those without effect, and those passed to custom classes."""
     notes = (finding for finding in file.findings if finding.weight is Weight.NOTE)
     return Section(
         "other lines",
-        tuple(Line(note.entry.key, note.entry.shown, f"line {note.entry.line}: {note.text}") for note in notes),
+        tuple(
+            ExplainedLine(note.entry.key, note.entry.shown, f"line {note.entry.line}: {note.rule}") for note in notes
+        ),
     )
 
 
-def _all(model: type[KeyModel], properties: Properties) -> Iterator[Line]:
-    for spec in keys.specs(model):
+def _all(model: type[KeyModel], properties: Properties) -> Iterator[ExplainedLine]:
+    for spec in declaration.specs(model):
         if (value := properties.get(spec.name)) is not None:
             yield _line(spec.name, value)
         else:
-            yield Line(spec.name, spec.default or "", DEFAULT)
+            yield ExplainedLine(spec.name, spec.default or "", DEFAULT)
 
 
-def _client(model: type[ClientKeys], properties: Properties) -> Iterator[Line]:
+def _client(model: type[ClientKeys], properties: Properties) -> Iterator[ExplainedLine]:
     security = [line for line in _all(SecurityKeys, properties) if line.origin != DEFAULT]
     yield from _all(model, properties)
     yield from security or (line for line in _all(SecurityKeys, properties) if line.key == "security.protocol")
 
 
-def _storage(worker: Properties) -> Iterable[Line]:
-    for name, value in worker.items():
-        prefix = next((prefix for prefix in _STORAGE if name.startswith(prefix)), None)
-        if prefix is not None and name.removeprefix(prefix) not in STORAGE_WORDS:
-            yield _line(name, value)
-
-
-def _line(name: str, value: Value) -> Line:
-    if value.entry is None:
-        return Line(name, value.text, BY_RULE)
+def _line(name: str, value: Value) -> ExplainedLine:
+    if value.entry is None:  # connectors get enabled = false, which is no default of Java's ConfigDef
+        return ExplainedLine(name, value.text, DEFAULT if name == "enabled" else BY_RULE)
     where = f"line {value.entry.line}"
-    return Line(name, value.shown(name).strip(), where if value.entry.key == name else f"{where}: {value.entry.key}")
+    return ExplainedLine(
+        name, value.shown(name).strip(), where if value.entry.key == name else f"{where}: {value.entry.key}"
+    )
 
 
-def _effective(line: Line, settings: FlowSettings) -> Line:
-    """Idempotence and batches in flight also follow from each other."""
+def _effective(line: ExplainedLine, settings: FlowSettings) -> ExplainedLine:
+    """Return ``line`` with the value that is used, which also depends on other settings."""
     produce = settings.clients.produce
     effective = {
-        "enable.idempotence": keys.as_text(produce.idempotent),
-        "max.in.flight.requests.per.connection": keys.as_text(produce.max_in_flight),
+        "batch.size": str(merged_bytes(produce)),
+        "enable.idempotence": declaration.as_text(produce.idempotent),
+        "max.in.flight.requests.per.connection": declaration.as_text(produce.max_in_flight),
     }.get(line.key)
-    return line if effective in (None, line.value.lower()) else Line(line.key, str(effective), FOLLOWS)
+    if effective in (None, line.value.lower()):
+        return line
+    if line.key == "batch.size":
+        origin = line.origin if line.origin == DEFAULT else f"{line.origin} = {line.value} is outside the limits"
+        return ExplainedLine(line.key, str(effective), origin)
+    return ExplainedLine(line.key, str(effective), FOLLOWS)
+
+
+def merged_bytes(produce: ProduceSettings) -> int:
+    """Return the size up to which small batches are merged (flows/batch/choice.py)."""
+    return min(max(MERGED_BYTES, produce.batch_size), produce.max_request_size)

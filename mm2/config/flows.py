@@ -1,26 +1,28 @@
-"""One flow of the file, read whole."""
+"""Reads all settings of one flow."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from mm2.config import derive, keys
-from mm2.config.clients import ClientReader
-from mm2.config.connectors import CheckpointSettings, HeartbeatSettings, SourceSettings
-from mm2.config.flow_clients import property_maps, read_clients
-from mm2.config.node_keys import OwnFlowSettings
-from mm2.config.plugins import PluginReader
-from mm2.config.problems import ProblemLog
+from mm2.config.clients import java_derivation
+from mm2.config.clients.client_reader import ClientReader
+from mm2.config.clients.flow_clients import property_maps, read_clients
+from mm2.config.flow_checks import check_enabled_flow, check_signatures
+from mm2.config.grammar.values import Properties
+from mm2.config.keys import declaration
+from mm2.config.keys.connector_keys import CheckpointSettings, HeartbeatSettings, SourceSettings
+from mm2.config.keys.node_keys import OwnFlowSettings
+from mm2.config.keys.worker_keys import StorageTopic, StorageTopics, WorkerSettings
+from mm2.config.plugins.plugin_reader import PluginReader
 from mm2.config.settings import FlowSettings
-from mm2.config.values import Properties
-from mm2.config.worker import StorageTopic, StorageTopics, WorkerSettings
-from mm2.core.names import Flow
+from mm2.core.naming.names import Flow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowProperties:
-    """Java's property maps of one flow, and those of our own keys."""
+    """Java's property maps of one flow, and our own keys."""
 
     connector: Properties
     worker: Properties
@@ -29,28 +31,25 @@ class FlowProperties:
 
     @classmethod
     def of(cls, file: Properties, flow: Flow) -> FlowProperties:
-        """Derive all of them."""
-        worker = derive.worker_properties(file, flow)
-        connector = derive.connector_properties(file, flow)
-        own = {name: file[name] for name in keys.names(OwnFlowSettings) if name in file}
-        own |= {name: connector[name] for name in keys.names(OwnFlowSettings) if name in connector}
+        """Return the maps of ``flow``."""
+        worker = java_derivation.worker_properties(file, flow)
+        connector = java_derivation.connector_properties(file, flow)
+        own = {name: file[name] for name in declaration.names(OwnFlowSettings) if name in file}
+        own |= {name: connector[name] for name in declaration.names(OwnFlowSettings) if name in connector}
         return cls(connector=connector, worker=worker, clients=property_maps(flow, worker, connector), own=own)
 
 
 def read_flow(file: FlowProperties, flow: Flow, reader: ClientReader, directory: Path) -> FlowSettings:
-    """Everything about ``flow`` of a file in ``directory``; what is wrong with it goes to the reader's log."""
+    """Return the settings of ``flow`` from a file in ``directory``; problems go to the reader's log."""
     problems = reader.problems
-    source = keys.read(SourceSettings, file.connector, problems)
-    checkpoint = keys.read(CheckpointSettings, file.connector, problems)
-    heartbeat = keys.read(HeartbeatSettings, file.connector, problems)
-    worker = keys.read(WorkerSettings, file.worker, problems)
+    source = declaration.read(SourceSettings, file.connector, problems)
+    checkpoint = declaration.read(CheckpointSettings, file.connector, problems)
+    heartbeat = declaration.read(HeartbeatSettings, file.connector, problems)
+    worker = declaration.read(WorkerSettings, file.worker, problems)
 
-    _check_signatures(file.worker, worker, problems)
+    check_signatures(file.worker, worker, problems)
     plugins = PluginReader(flow=flow, properties=file.connector, source=source, directory=directory, problems=problems)
-    if source.enabled:
-        _check_offset_syncs(file.connector, source, problems)
-        _check_checkpoints(file.connector, source, checkpoint, problems)
-    return FlowSettings(
+    settings = FlowSettings(
         flow=flow,
         enabled=source.enabled,
         heartbeats=heartbeat.emit_heartbeats_enabled,
@@ -59,7 +58,7 @@ def read_flow(file: FlowProperties, flow: Flow, reader: ClientReader, directory:
         heartbeat=heartbeat,
         worker=worker,
         storage=_storage(file.worker, worker),
-        own=keys.read(OwnFlowSettings, file.own, problems),
+        own=declaration.read(OwnFlowSettings, file.own, problems),
         clients=read_clients(file.clients, flow, worker.group_id, reader),
         policy=plugins.policy(),
         topic_filter=plugins.topic_filter(),
@@ -67,6 +66,9 @@ def read_flow(file: FlowProperties, flow: Flow, reader: ClientReader, directory:
         config_property_filter=plugins.property_filter(),
         admin=plugins.admin(),
     )
+    if source.enabled:
+        check_enabled_flow(file.connector, source, checkpoint, problems)
+    return settings
 
 
 def _storage(properties: Properties, worker: WorkerSettings) -> StorageTopics:
@@ -93,60 +95,18 @@ def _storage(properties: Properties, worker: WorkerSettings) -> StorageTopics:
 
 
 def _topic_configs(properties: Properties, prefix: str) -> tuple[tuple[str, str], ...]:
-    configs = {
-        name.removeprefix(prefix): value.text.strip() for name, value in properties.items() if name.startswith(prefix)
-    }
-    for name in STORAGE_WORDS:
-        configs.pop(name, None)
-    return tuple(sorted(configs.items()))
+    configs = storage_configs(properties).items()
+    return tuple(
+        sorted((name.removeprefix(prefix), value.text.strip()) for name, value in configs if name.startswith(prefix))
+    )
 
 
-STORAGE_WORDS = ("topic", "partitions", "replication.factor", "cleanup.policy")
-"""What is no setting of a storage topic behind ``offset.storage.``; its cleanup policy is always compact."""
+_STORAGE_CONFIG = re.compile(
+    r"(?:offset|status|config)\.storage\.(?!(?:topic|partitions|replication\.factor|cleanup\.policy)$).*"
+)
+"""Topic settings of a storage topic; its cleanup policy is always compact."""
 
 
-def _check_signatures(properties: Properties, worker: WorkerSettings, problems: ProblemLog) -> None:
-    """Nodes must accept what they sign themselves. Java asks for the same."""
-    signature, accepted = worker.inter_worker_signature_algorithm, worker.inter_worker_verification_algorithms
-    if signature not in accepted:
-        name = next(
-            name
-            for name in ("inter.worker.signature.algorithm", "inter.worker.verification.algorithms")
-            if name in properties
-        )
-        properties[name].refuse(
-            problems,
-            f"makes nodes refuse each other: they would sign with {signature} and accept {', '.join(accepted)}. Let "
-            "inter.worker.verification.algorithms list inter.worker.signature.algorithm.",
-        )
-
-
-def _check_offset_syncs(properties: Properties, source: SourceSettings, problems: ProblemLog) -> None:
-    """Java's cross-check: no settings of offset syncs without offset syncs."""
-    if source.emit_offset_syncs_enabled:
-        return
-    for name, value in properties.items():
-        if name.startswith("offset-syncs"):
-            value.refuse(
-                problems,
-                "must not be set beside emit.offset-syncs.enabled = false, as in Java. Remove one of the two lines.",
-            )
-
-
-def _check_checkpoints(
-    properties: Properties, source: SourceSettings, checkpoint: CheckpointSettings, problems: ProblemLog
-) -> None:
-    """Where Java would not create the checkpoint connector, and log an error: say what is missing then."""
-    if not checkpoint.emit_checkpoints_enabled:
-        if checkpoint.sync_group_offsets_enabled:
-            properties["sync.group.offsets.enabled"].warn(
-                problems,
-                "has no effect beside emit.checkpoints.enabled = false: group offsets are synced from checkpoints, as "
-                "in Java. Remove one of the two lines.",
-            )
-    elif not source.emit_offset_syncs_enabled:
-        properties["emit.offset-syncs.enabled"].warn(
-            problems,
-            "leaves the flow without checkpoints and synced group offsets, which are made from offset syncs, as in "
-            "Java. Add emit.checkpoints.enabled = false if that is meant, or remove the line.",
-        )
+def storage_configs(worker: Properties) -> Properties:
+    """Return the properties of a worker that are topic settings of its storage topics."""
+    return {name: value for name, value in worker.items() if _STORAGE_CONFIG.fullmatch(name)}

@@ -1,4 +1,4 @@
-"""The whole way from a file to settings, with every problem on it."""
+"""Loads a file into settings and collects its problems."""
 
 from __future__ import annotations
 
@@ -7,36 +7,53 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mm2.config import keys, known, pairs, providers
-from mm2.config.clients import ClientReader
-from mm2.config.electing import read_elections
+from mm2.config import flow_pairs
+from mm2.config.checks import foreign_files, unknown_keys
+from mm2.config.checks.foreign.file_types import without_byte_order_mark
+from mm2.config.checks.loops import check_loops
+from mm2.config.checks.one_cluster import check_one_cluster
+from mm2.config.checks.spark import check_spark
+from mm2.config.checks.unused_security import check_unused_security
+from mm2.config.clients.client_reader import ClientReader
 from mm2.config.flows import FlowProperties, read_flow
-from mm2.config.java_types import read_list
-from mm2.config.listening import read_listening
-from mm2.config.loops import check_loops
-from mm2.config.node_keys import OwnSettings, RestSettings
-from mm2.config.one_cluster import check_one_cluster
-from mm2.config.problems import ProblemLog
-from mm2.config.properties import Entry, read_file
-from mm2.config.settings import FlowSettings, Loaded, NodeSettings
-from mm2.config.spark import check_spark
-from mm2.config.values import Properties, Value
-from mm2.core.names import Flow
-from mm2.core.own_policy import OwnPolicy
+from mm2.config.grammar import providers
+from mm2.config.grammar.comments import NO_COMMENT, comment_fix, without_comment
+from mm2.config.grammar.java_types import read_list
+from mm2.config.grammar.problems import Problem, ProblemLog, to_copy
+from mm2.config.grammar.properties import Entry, parse, read_content
+from mm2.config.grammar.values import Properties, Value
+from mm2.config.keys import declaration
+from mm2.config.keys.election_keys import read_elections
+from mm2.config.keys.node_keys import OwnSettings, RestSettings
+from mm2.config.security.listeners import read_listening
+from mm2.config.settings import FlowSettings, NodeSettings
+from mm2.core.naming.guarded_policy import GuardedPolicy
+from mm2.core.naming.names import Flow
 
 PUBLIC_PATHS = ("docs", "flows", "health", "metrics", "openapi.json")
-"""First segments of the node's public REST paths (contract: REST)."""
+"""First segments of the node's public REST paths (docs/reference/rest.md)."""
 
-_TOPIC_SIGNS = re.compile("[a-zA-Z0-9._-]+")
+_SEPARATORS = re.compile(r"[;\s]+")
+"""What users write between aliases instead of a comma."""
+
+_TOPIC_CHARACTERS = re.compile("[a-zA-Z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """``settings`` is None if ``problems`` contain an error."""
+
+    settings: NodeSettings | None
+    problems: tuple[Problem, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """A file that could be read: its properties, references replaced, and the flows a node has by it.
+    """A file that could be parsed: its properties, with references replaced, and the flows of a node.
 
-    Where an error leaves no flow to run, ``flows`` are those there might have been, so that they are judged all the
-    same. ``elsewhere``: the file's other flows, which end in clusters that other nodes serve. ``findings``: what is to
-    say about single lines, also what only explanations show.
+    If an error leaves no flow to run, ``flows`` are all possible ones, so that their keys are checked too.
+    ``elsewhere``: the file's other flows, whose targets other nodes serve. ``findings``: remarks about single lines,
+    including those that only `mm2 explain` shows.
     """
 
     properties: Properties
@@ -44,45 +61,51 @@ class File:
     aliases: tuple[str, ...]
     flows: tuple[Flow, ...]
     elsewhere: tuple[Flow, ...]
-    findings: tuple[known.Finding, ...]
+    findings: tuple[unknown_keys.Finding, ...]
 
 
 def load(path: Path, clusters: Sequence[str] = ()) -> Loaded:
-    """Read ``path`` for a node whose flows end in one of ``clusters``, or anywhere when that is empty.
+    """Read ``path`` for a node whose flows have one of ``clusters`` as target; empty: all flows.
 
-    Never raises for what a user wrote: everything that is wrong is among the problems, all at once.
+    Never raises for the content of the file: all its problems are returned together.
     """
     return load_file(path, clusters)[0]
 
 
 def load_file(path: Path, clusters: Sequence[str] = ()) -> tuple[Loaded, File | None]:
-    """The same, with the file itself for who wants to know where settings come from."""
+    """Return the same and the file, which contains the origin of the settings."""
     problems = ProblemLog(str(path))
     file = read(path, clusters, problems)
     settings = None
     if file is not None:
         settings = _node(path, file, problems)
-        known.report(file.findings, problems)
+        unknown_keys.report(file.findings, problems)
     return Loaded(settings=None if problems.failed else settings, problems=problems.in_order()), file
 
 
 def read(path: Path, clusters: Sequence[str], problems: ProblemLog) -> File | None:
-    """The file's properties and which flows a node has; None when there is not even a list of clusters."""
-    raw = read_file(path, problems)
-    if raw is None:
+    """Return the file's properties and the flows of the node; None without a list of clusters."""
+    content = read_content(path, problems)
+    if content is None or foreign_files.report(content, problems):
         return None
+    raw = parse(without_byte_order_mark(content, problems), problems)
     entries = providers.resolve(raw, problems)
     line = entries.get("clusters")
     if line is not None and line.broken:
         return None
     if line is None:
-        problems.error("is missing, so there is nothing to replicate between. Add clusters = A, B.", key="clusters")
+        problems.error(
+            "missing, so there is nothing to replicate",
+            "add the aliases of your clusters:\nclusters = A, B",
+            key="clusters",
+        )
         return None
     properties = {key: Value.of(entry) for key, entry in entries.items()}
-    named = read_list(line.value)
+    named = read_list(without_comment(line.value))
     aliases = tuple(dict.fromkeys(filter(None, named)))
     if "" in named:
-        problems.warning("has a comma too many, which names no cluster. Remove it.", at=line)
+        problems.warning("contains an empty element", f"write clusters = {', '.join(aliases)}", at=line)
+    aliases = _split_aliases(aliases, line, problems)
     _check_aliases(aliases, line, properties, problems)
     flows, elsewhere = _flows(properties, aliases, clusters, line, problems)
     return File(
@@ -91,7 +114,7 @@ def read(path: Path, clusters: Sequence[str], problems: ProblemLog) -> File | No
         aliases=aliases,
         flows=flows,
         elsewhere=elsewhere,
-        findings=tuple(known.findings(entries, aliases)),
+        findings=tuple(unknown_keys.findings(entries, aliases)),
     )
 
 
@@ -99,14 +122,17 @@ def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
     reader = ClientReader(clusters=file.clusters, problems=problems)
     flows = tuple(read_flow(FlowProperties.of(file.properties, flow), flow, reader, path.parent) for flow in file.flows)
     _check_policies(flows, file.clusters, problems)
-    if not problems.failed:  # what is replaced by a default would be judged otherwise
+    if not problems.failed:  # an invalid value is replaced by its default, which must not be judged
+        _check_enabled(flows, file, problems)
         check_loops(file.properties, (*flows, *_elsewhere(path, file)), problems)
         check_one_cluster(file.properties, flows, problems)
-    own = keys.read(OwnSettings, file.properties, problems)
-    rest = keys.read(RestSettings, file.properties, problems)
+    own = declaration.read(OwnSettings, file.properties, problems)
+    rest = declaration.read(RestSettings, file.properties, problems)
     _check_admin(own, rest, file.properties, problems)
     listening = read_listening(rest, file.properties, problems)
     check_spark(file.properties, rest, listening, flows, problems)
+    every_flow = (*file.flows, *file.elsewhere)
+    check_unused_security(file.properties, every_flow, problems, https=listening.peers is not None)
     return NodeSettings(
         path=path,
         clusters=file.aliases,
@@ -124,15 +150,18 @@ def _check_admin(own: OwnSettings, rest: RestSettings, properties: Properties, p
     if own.rest_admin_token is None and "mm2.rest.admin.token" not in properties:
         properties["mm2.rest.admin"].refuse(
             problems,
-            "needs mm2.rest.admin.token, which callers must know: without it everybody who reaches the listener could "
-            "stop replication. Add it.",
+            "requires mm2.rest.admin.token: otherwise anyone who can connect to the listener could stop replication",
+            "replace TOKEN with the output of the command openssl rand -hex 32, and add:"
+            + to_copy("mm2.rest.admin.token = TOKEN"),
         )
     if not rest.listeners and "listeners" not in properties and not rest.internal_rest:
-        properties["mm2.rest.admin"].warn(problems, "has no effect without listeners. Add listeners.")
+        properties["mm2.rest.admin"].warn(
+            problems, "has no effect without listeners", "add listeners = http://127.0.0.1:8083"
+        )
 
 
 def _elsewhere(path: Path, file: File) -> Iterator[FlowSettings]:
-    """The file's other flows, but for those that something is wrong with: their own nodes say so."""
+    """Return the file's other flows without those that have errors, which their own nodes report."""
     for flow in file.elsewhere:
         problems = ProblemLog(str(path))
         reader = ClientReader(clusters=file.clusters, problems=problems)
@@ -141,20 +170,30 @@ def _elsewhere(path: Path, file: File) -> Iterator[FlowSettings]:
             yield settings
 
 
+def _split_aliases(aliases: tuple[str, ...], line: Entry, problems: ProblemLog) -> tuple[str, ...]:
+    """Return ``aliases``, split at spaces and semicolons, which are an error: the rest is checked as it was meant."""
+    split = tuple(dict.fromkeys(name for alias in aliases for name in _SEPARATORS.split(alias) if name))
+    if split != aliases:
+        problems.error("aliases must be separated by commas", f"write clusters = {', '.join(split)}", at=line)
+    return split
+
+
 def _check_aliases(aliases: Sequence[str], line: Entry, properties: Properties, problems: ProblemLog) -> None:
     if not aliases:
-        problems.error("must name the clusters to replicate between, for example A, B.", at=line)
+        problems.error("there is nothing to replicate", "write clusters = A, B", at=line)
+    if comment := comment_fix(line):
+        problems.error(NO_COMMENT, comment, at=line)
     for alias in aliases:
-        if not _TOPIC_SIGNS.fullmatch(alias):
+        if not _TOPIC_CHARACTERS.fullmatch(alias):
             problems.error(
-                f"must have aliases of letters, digits and . _ - only: {alias} is part of topic names, and Kafka "
-                "allows no other signs there. Choose another alias.",
+                f"alias {alias} contains characters that Kafka does not allow in topic names",
+                "choose an alias of letters, digits, dots, underscores and hyphens",
                 at=line,
             )
         if alias in PUBLIC_PATHS and "listeners" in properties:
             problems.error(
-                f"must not have {alias} for an alias while listeners is set: /{alias} is a page of the node's own. "
-                "Choose another alias, or remove listeners.",
+                f"alias {alias} cannot be used with listeners: /{alias} is a REST path of the node",
+                f"choose another alias than {alias}, or remove listeners",
                 at=line,
             )
 
@@ -162,44 +201,64 @@ def _check_aliases(aliases: Sequence[str], line: Entry, properties: Properties, 
 def _flows(
     properties: Properties, aliases: Sequence[str], clusters: Sequence[str], line: Entry, problems: ProblemLog
 ) -> tuple[tuple[Flow, ...], tuple[Flow, ...]]:
-    """Those of a node that serves ``clusters``, and the others."""
-    pairs.check_switches(properties, aliases, problems)
-    flows = pairs.flows(properties, aliases)
+    """Return the flows of a node that serves ``clusters``, and the others."""
+    flow_pairs.check_switches(properties, aliases, problems)
+    flows = flow_pairs.flows(properties, aliases)
     if not flows:
         if aliases:
-            problems.error(_nothing_enabled(aliases), at=line)
-        return pairs.possible(aliases), ()
+            problems.error(*_no_flow(aliases), at=line)
+        return flow_pairs.possible(aliases), ()
     _check_usage(flows, aliases, line, problems)
-    _check_command_line(clusters, aliases, problems)
     chosen = tuple(flow for flow in flows if not clusters or flow.target in clusters)
-    if not chosen:
-        problems.error(
-            f"leaves no flow to run: none ends in {', '.join(clusters)}. The file has {', '.join(map(str, flows))}.",
-            key="--clusters",
-        )
+    if chosen:
+        _check_command_line(clusters, aliases, problems)
+    else:
+        targets = ", ".join(dict.fromkeys(flow.target for flow in flows))
+        fix = _commas_fix(clusters) or f"use one of the targets: {targets}"
+        problems.error(f"no flow replicates to {' or '.join(clusters)}", fix, key="--clusters")
     return chosen or flows, tuple(flow for flow in flows if flow not in chosen)
 
 
 def _check_usage(flows: Sequence[Flow], aliases: Sequence[str], line: Entry, problems: ProblemLog) -> None:
     for alias in aliases:
         if not any(alias in (flow.source, flow.target) for flow in flows):
-            problems.warning(f"names {alias}, which no flow begins or ends in. Enable a flow, or take it out.", at=line)
+            problems.warning(
+                f"cluster {alias} is not part of any flow",
+                f"enable a flow of {alias}, or remove {alias} from clusters",
+                at=line,
+            )
 
 
 def _check_command_line(clusters: Sequence[str], aliases: Sequence[str], problems: ProblemLog) -> None:
     for alias in clusters:
         if alias not in aliases:
             problems.warning(
-                f"names {alias}, which is not in clusters, so no flow ends there. "
-                + ("Part aliases by blanks, not by commas." if "," in alias else "Correct the command line."),
+                f"cluster {alias} is not in clusters",
+                _commas_fix((alias,)) or f"use one of {', '.join(aliases)}",
                 key="--clusters",
             )
 
 
-def _nothing_enabled(aliases: Sequence[str]) -> str:
+def _commas_fix(clusters: Sequence[str]) -> str:
+    """Return the fix for aliases that are separated by commas on the command line, or an empty text."""
+    joined = " ".join(clusters)
+    return f"separate aliases with spaces: --clusters {joined.replace(',', ' ')}" if "," in joined else ""
+
+
+def _no_flow(aliases: Sequence[str]) -> tuple[str, str]:
+    """Return rule and fix for a file without flows."""
     if len(aliases) == 1:
-        return "names one cluster, which has nothing to replicate to. Name at least two, for example A, B."
-    return f"describes no flow to run. Add {aliases[0]}->{aliases[1]}.enabled = true."
+        return "contains one cluster, so there is nothing to replicate to", f"write clusters = {aliases[0]}, B"
+    return "there is no flow to run", f"add {aliases[0]}->{aliases[1]}.enabled = true"
+
+
+def _check_enabled(flows: Sequence[FlowSettings], file: File, problems: ProblemLog) -> None:
+    """Warn if the file enables no flow: nodes would write heartbeats only. A misspelt key is reported already."""
+    elsewhere = flow_pairs.enabled(file.properties, file.elsewhere)
+    enabled = elsewhere or any(flow.enabled for flow in flows)
+    if not enabled and not unknown_keys.explain_no_flow(file.findings):
+        source, target = file.aliases[:2]
+        problems.warning("no flow is enabled, so nothing is replicated", f"add {source}->{target}.enabled = true")
 
 
 def _check_policies(flows: Sequence[FlowSettings], line: Entry, problems: ProblemLog) -> None:
@@ -210,18 +269,18 @@ def _check_policies(flows: Sequence[FlowSettings], line: Entry, problems: Proble
 
 def _check_policy(flow: FlowSettings, alias: str, line: Entry, problems: ProblemLog) -> None:
     separator = flow.source.replication_policy_separator
-    if isinstance(flow.policy, OwnPolicy):
-        return  # it may keep the origin of a topic somewhere else than in the name
+    if isinstance(flow.policy, GuardedPolicy):
+        return  # a custom policy does not have to derive the source of a topic from its name
+    between = f"{separator} separates" if separator else "nothing separates"
+    fix = f"choose another alias than {alias}, or another replication.policy.separator"
     if flow.policy.alias_breaks_names(alias):
+        remote = flow.policy.format_remote_topic(alias, "orders")
         problems.error(
-            f"must not have {alias} for an alias: its remote topics, such as "
-            f"{flow.policy.format_remote_topic(alias, 'orders')}, cannot be told from those of another cluster where "
-            f"{separator or 'nothing'} parts alias and topic. Choose another alias or replication.policy.separator.",
+            f"the source of remote topics of {alias}, such as {remote}, is ambiguous: {between} alias and topic",
+            fix,
             at=line,
         )
     elif flow.policy.alias_breaks_heartbeats(alias):
         problems.warning(
-            f"has {alias} for an alias, whose heartbeats cannot be told from those of another cluster where "
-            f"{separator or 'nothing'} parts alias and topic. Choose another alias or replication.policy.separator.",
-            at=line,
+            f"the source of the heartbeats of {alias} is ambiguous: {between} alias and topic", fix, at=line
         )

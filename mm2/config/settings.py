@@ -1,4 +1,4 @@
-"""What a node runs on, after everything about the file has been found good."""
+"""The settings of a node, from a valid file."""
 
 from __future__ import annotations
 
@@ -8,35 +8,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from mm2.config.class_loading import load
-from mm2.config.class_names import ADMIN
-from mm2.config.connectors import CheckpointSettings, HeartbeatSettings, SourceSettings
-from mm2.config.filters import NameFilter, OwnFilter, PropertyFilter
-from mm2.config.flow_clients import FlowClients
-from mm2.config.node_keys import OwnFlowSettings, OwnSettings, RestSettings
-from mm2.config.problems import Problem
-from mm2.config.worker import StorageTopics, WorkerSettings
-from mm2.core.listener_settings import ListenerSettings
-from mm2.core.names import Flow
+from mm2.config.clients.flow_clients import FlowClients
+from mm2.config.keys.class_keys import ADMIN
+from mm2.config.keys.connector_keys import CheckpointSettings, HeartbeatSettings, SourceSettings
+from mm2.config.keys.node_keys import OwnFlowSettings, OwnSettings, RestSettings
+from mm2.config.keys.worker_keys import StorageTopics, WorkerSettings
+from mm2.config.plugins.class_loading import load
+from mm2.config.plugins.filters import NameFilter, OwnFilter, PropertyFilter
+from mm2.config.plugins.plugin_reader import AdminChoice
+from mm2.core.naming.names import Flow
 from mm2.core.policies import ReplicationPolicy
-from mm2.core.spark_master import SparkMaster, read_master
-from mm2.core.zookeeper_settings import ZooKeeperSettings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdminChoice:
-    """forwarding.admin.class: its ``name`` in the file, and for one of a user's ``own`` the class and what it is told
-    about the flow."""
-
-    name: str
-    own: type[Any] | None
-    properties: Mapping[str, str]
+from mm2.core.settings.election import ElectionSettings
+from mm2.core.settings.listener import ListenerSettings
+from mm2.core.settings.spark_master import SparkMaster, read_master
+from mm2.core.topics.replication_filter import ReplicationFilter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSettings:
-    """One flow. ``enabled``: records are replicated; ``heartbeats``: heartbeats are written into the target, which
-    flows that are not enabled do too. ``zookeeper``: where its leader is elected; None: by the flow's Kafka group."""
+    """One flow. ``enabled``: records are replicated; ``heartbeats``: heartbeats are written to the target, even if the
+    flow is not enabled. ``election``: settings of leader election; None: the flow's Kafka group."""
 
     flow: Flow
     enabled: bool
@@ -53,21 +44,33 @@ class FlowSettings:
     group_filter: NameFilter | OwnFilter
     config_property_filter: PropertyFilter | OwnFilter
     admin: AdminChoice
-    zookeeper: ZooKeeperSettings | None = None
+    election: ElectionSettings | None = None
+
+    @property
+    def replication_filter(self) -> ReplicationFilter:
+        """The topics that the flow replicates."""
+        return ReplicationFilter(
+            flow=self.flow,
+            policy=self.policy,
+            selects=self.topic_filter,
+            replicate_heartbeats=self.source.heartbeats_replication_enabled,
+        )
 
     @property
     def admin_class(self) -> Callable[[Any], Any]:
-        """From a `mm2.kafka.cluster.Cluster` to the `mm2.kafka.admin.ClusterAdmin` that makes and changes topics and
-        ACLs there. Imported when asked for, as the configuration knows nothing of Kafka."""
+        """Returns a `mm2.kafka.admin.ClusterAdmin` for a `mm2.kafka.client.cluster.Cluster`, which creates and changes
+        topics and ACLs. Imported on first use, because this package must not import Kafka clients."""
         if self.admin.own is None:
             return cast("Callable[[Any], Any]", load(ADMIN.base))
-        return partial(load("mm2.kafka.own_admin:OwnAdmin"), self.admin.name, self.admin.own, self.admin.properties)
+        return partial(
+            load("mm2.kafka.admin.guarded_admin:GuardedAdmin"), self.admin.name, self.admin.own, self.admin.properties
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """A node: its flows, in the order of ``clusters``, and what concerns it as a whole. ``spark`` goes to the Spark
-    session as it is; it may hold passwords."""
+    """A node: its flows, in the order of ``clusters``, and its own settings. ``spark`` is passed to the Spark session
+    unchanged; it can contain passwords."""
 
     path: Path
     clusters: tuple[str, ...]
@@ -79,13 +82,5 @@ class NodeSettings:
 
     @property
     def master(self) -> SparkMaster:
-        """Where lanes run."""
+        """The Spark master, which runs the lanes."""
         return read_master(self.spark.get("spark.master", "local"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
-    """``settings`` is None when there is an error among ``problems``; warnings leave it."""
-
-    settings: NodeSettings | None
-    problems: tuple[Problem, ...]

@@ -1,8 +1,9 @@
-"""Classes that users write: what MirrorMaker asks them, and what becomes of an answer that is none (docs/extending.md).
+"""Interfaces that user plugins implement, and checked calls to them (docs/how-to/extending.md).
 
 They are Java's plugin interfaces under Python names: TopicFilter, GroupFilter, ConfigPropertyFilter (KIP-382), and
-ReplicationPolicy in `mm2.core.policies`. A user's class inherits from them and is made without arguments, then told its
-properties by ``configure``, once for each flow. It is asked on the node's event loop, so it must answer at once.
+ReplicationPolicy in `mm2.core.policies`. A user's class inherits from one of them. It is created without arguments and
+receives its properties through ``configure``, once per flow. Its methods run on the node's event loop, so they must
+not block.
 """
 
 from __future__ import annotations
@@ -14,55 +15,63 @@ from typing import Protocol
 
 
 class Configurable(Protocol):
-    """What all of them may have."""
+    """The method that every plugin can implement to receive its properties."""
 
     def configure(self, properties: Mapping[str, str]) -> None:
-        """Called once, before anything is asked, with what the file says to the flow's connectors: ``A->B.key`` as
-        ``key``, and keys of connectors that stand alone. ``source.cluster.alias`` and ``target.cluster.alias`` are
-        among them; connections and passwords are not. What it raises keeps the node from starting."""
-        return  # who needs no properties says nothing
+        """Receive the properties of the flow's connectors; called once, before any other method.
+
+        ``A->B.key`` arrives as ``key``, and so do connector properties without a prefix. ``source.cluster.alias`` and
+        ``target.cluster.alias`` are included; connection properties and passwords are not. An exception raised here
+        keeps the node from starting.
+        """
+        return  # optional: plugins without properties do not override this method
 
 
 class TopicFilter(Configurable, Protocol):
-    """topic.filter.class: chooses the source topics of a flow. Internal topics and copies that would go round are left
-    out whatever it answers, and heartbeats topics go along."""
+    """topic.filter.class: selects the source topics of a flow.
+
+    Whatever it returns, internal topics and topics that would form a cycle are not replicated, and heartbeats topics
+    are.
+    """
 
     @abstractmethod
     def should_replicate_topic(self, topic: str) -> bool:
-        """Whether ``topic``, a name on the source, is replicated."""
+        """Return whether ``topic``, a name on the source, is replicated."""
 
 
 class GroupFilter(Configurable, Protocol):
-    """group.filter.class: chooses the consumer groups whose offsets are translated."""
+    """group.filter.class: selects the consumer groups whose offsets are translated."""
 
     @abstractmethod
     def should_replicate_group(self, group: str) -> bool:
-        """Whether checkpoints are written for ``group``."""
+        """Return whether checkpoints are written for ``group``."""
 
 
 class ConfigPropertyFilter(Configurable, Protocol):
-    """config.property.filter.class: chooses the topic settings that remote topics get."""
+    """config.property.filter.class: selects the topic configs that are copied to remote topics."""
 
     @abstractmethod
     def should_replicate_config_property(self, name: str) -> bool:
-        """Whether the topic setting ``name``, such as retention.ms, is copied."""
+        """Return whether the topic config ``name``, such as retention.ms, is copied."""
 
 
 class PluginError(Exception):
-    """A user's class raised, or answered what cannot be; as a text, the sentence to show. Asking again may help: it is
-    no reason to end anything but what was asked about."""
+    """A plugin raised an exception or returned an invalid value; ``str`` of this error is the message to show.
+
+    A later call can succeed, so only the topic or group of this call is affected.
+    """
 
 
 class Plugin:
-    """One object of a user's class, asked so that nothing but a PluginError comes out of it."""
+    """One plugin object; every failed call to it raises PluginError and nothing else."""
 
     def __init__(self, name: str, instance: object) -> None:
-        """``name``: key and value in the file, ``topic.filter.class my.module:MyFilter``."""
+        """``name``: property and value in the file, ``topic.filter.class my.module:MyFilter``."""
         self.name = name
         self._instance = instance
 
     def ask(self, method: str, *arguments: str) -> object:
-        """What ``method`` answers. Raises PluginError."""
+        """Return the result of ``method``. Raises PluginError."""
         try:
             answer: object = getattr(self._instance, method)(*arguments)
         except (Exception, SystemExit) as error:
@@ -70,22 +79,22 @@ class Plugin:
         return answer
 
     def ask_whether(self, method: str, *arguments: str) -> bool:
-        """The same for methods that answer True or False."""
+        """Return the result of a method that returns True or False. Raises PluginError."""
         answer = self.ask(method, *arguments)
         if not isinstance(answer, bool):
             raise self.wrong(answer, "not True or False", method, *arguments)
         return answer
 
     def wrong(self, answer: object, rule: str, method: str, *arguments: str) -> PluginError:
-        """The error for an ``answer`` that cannot be; ``rule`` says why, "not True or False"."""
-        return PluginError(f"{self._call(method, *arguments)} answered {_shortened(repr(answer))}, {rule}")
+        """Return the error for an invalid ``answer``; ``rule`` is the reason, such as "not True or False"."""
+        return PluginError(f"{self._call(method, *arguments)} returned {_shortened(repr(answer))}, {rule}")
 
     def _call(self, method: str, *arguments: str) -> str:
         return f"{self.name}: {method}({', '.join(map(repr, arguments))})"
 
 
 def described(error: BaseException) -> str:
-    """An exception of a user's code: its class, what it says, and the last line of it that is not ours."""
+    """Describe an exception of a plugin: its class, its message, and the last line of the user's code in its trace."""
     where, trace = "", error.__traceback__
     while trace is not None:
         if not str(trace.tb_frame.f_globals.get("__name__")).startswith(("mm2.", "importlib")):
@@ -100,4 +109,4 @@ def _shortened(text: str) -> str:
 
 
 LONGEST_TEXT = 200
-"""Characters of a user's error that a sentence shows: it stands in tables and on pages."""
+"""Characters of a plugin's error that a message shows, so that it fits into tables and pages."""

@@ -1,7 +1,7 @@
-"""Replication policies: how a topic is called on the cluster it is replicated to, and what a name says of its origin.
+"""Replication policies: the names of remote topics, and the origin of a topic derived from its name.
 
-The rules are Java's of 4.0 and later, quirks included (mm2-compat §7), because remote topics that a Java MirrorMaker
-made must be found again under the same names, and its internal topics must be left alone.
+The rules are those of Java 4.0 and later, quirks included: remote topics created by a Java MirrorMaker must be
+recognised under the same names, and its internal topics must not be replicated.
 """
 
 from __future__ import annotations
@@ -14,32 +14,34 @@ from typing import Protocol
 from mm2.core.plugins import Configurable
 
 MOST_HOPS = 250
-"""A name has at most 249 characters, so a policy that takes an alias off it each time ends before; one that adds to it
-would never end."""
+"""Limit of `ReplicationPolicy.upstream_topics`. A name has at most 249 characters, so a policy that removes an alias
+in each step ends earlier; one that adds to the name would never end."""
 
 
 class ReplicationPolicy(Configurable, Protocol):
     """Names of remote and internal topics; Java's interface of the same name with its defaults.
 
-    A policy of a user's own inherits from this class and answers the first three methods (docs/extending.md).
-    ``alias`` is a cluster alias of mm2.properties, ``topic`` a name on the cluster at hand.
+    A user-defined policy inherits from this class and implements the first three methods (docs/how-to/extending.md).
+    ``alias`` is a cluster alias of mm2.properties, ``topic`` a name on the cluster being examined.
     """
 
     @abstractmethod
     def format_remote_topic(self, alias: str, topic: str) -> str:
-        """The name on the target of ``topic`` replicated from cluster ``alias``."""
+        """Return the name on the target of ``topic`` replicated from cluster ``alias``."""
 
     @abstractmethod
     def topic_source(self, topic: str) -> str | None:
-        """The alias ``topic`` was replicated from, None when it is no remote topic."""
+        """Return the alias ``topic`` was replicated from, or None if it is not a remote topic."""
 
     @abstractmethod
     def upstream_topic(self, topic: str) -> str | None:
-        """The name ``topic`` has on the cluster it was replicated from, None when it is no remote topic."""
+        """Return the name of ``topic`` on the cluster it was replicated from, or None if it is not a remote topic."""
 
     def upstream_topics(self, topic: str) -> Iterator[str]:
-        """The names of ``topic`` on the clusters it came through, nearest first; ends where a name comes back, and
-        after `MOST_HOPS`."""
+        """Yield the names of ``topic`` on the clusters it was replicated through, nearest first.
+
+        Ends at the first repeated name, and after `MOST_HOPS`.
+        """
         seen = {topic}
         upstream = self.upstream_topic(topic)
         while upstream is not None and upstream not in seen and len(seen) <= MOST_HOPS:
@@ -48,7 +50,7 @@ class ReplicationPolicy(Configurable, Protocol):
             upstream = self.upstream_topic(upstream)
 
     def original_topic(self, topic: str) -> str:
-        """The name where the records were first written; ``topic`` itself when it is no remote topic."""
+        """Return the name where the records were first written; ``topic`` itself if it is not a remote topic."""
         for upstream in self.upstream_topics(topic):
             topic = upstream
         return topic
@@ -57,11 +59,11 @@ class ReplicationPolicy(Configurable, Protocol):
         return "heartbeats"
 
     def offset_syncs_topic(self, alias: str) -> str:
-        """The offset-syncs topic; ``alias`` is the cluster it does not live on."""
+        """Return the name of the offset-syncs topic; ``alias`` is the cluster that does not contain it."""
         return f"mm2-offset-syncs.{alias}.internal"
 
     def checkpoints_topic(self, alias: str) -> str:
-        """The topic on the target with checkpoints of groups of cluster ``alias``."""
+        """Return the name of the topic on the target with checkpoints of groups of cluster ``alias``."""
         return f"{alias}.checkpoints.internal"
 
     def is_heartbeats_topic(self, topic: str) -> bool:
@@ -71,38 +73,38 @@ class ReplicationPolicy(Configurable, Protocol):
         return topic.endswith(".checkpoints.internal")
 
     def is_mm2_internal_topic(self, topic: str) -> bool:
-        """True for topics MirrorMaker keeps for itself (KIP-1074: no longer for every name ending in internal)."""
+        """Return whether ``topic`` is internal to MirrorMaker (KIP-1074: not every name that ends in internal)."""
         return is_reserved_topic(topic) or self.is_checkpoints_topic(topic)
 
     def is_internal_topic(self, topic: str) -> bool:
-        """True for topics that are never replicated, whatever the filters say.
+        """Return whether ``topic`` is never replicated, whatever the filters select.
 
-        One step past Java: `is_reserved_topic` holds under every separator. Java with separator ``_`` would replicate
-        mm2-offsets.A.internal, as the worker's topics always keep their dots.
+        Differs from Java: `is_reserved_topic` applies under every separator. Java with separator ``_`` would replicate
+        mm2-offsets.A.internal, because the names of the worker's topics always contain dots.
         """
         return self.is_mm2_internal_topic(topic) or is_reserved_topic(topic) or topic.startswith(("__", "."))
 
     def alias_breaks_names(self, alias: str) -> bool:
-        """True when remote topics of cluster ``alias`` cannot be recognised by their names: no cycle would be seen.
+        """Return whether remote topics of cluster ``alias`` cannot be recognised by name, so cycles go undetected.
 
-        So it is for us.west under the separator ``.``: us.west.orders reads as west.orders from us.
+        For example us.west under the separator ``.``: us.west.orders reads as west.orders from us.
         """
         return self.upstream_topic(self.format_remote_topic(alias, "topic")) != "topic"
 
     def alias_breaks_heartbeats(self, alias: str) -> bool:
-        """True when that is so for heartbeats at least, which also policies that keep names do rename."""
+        """Return the same for heartbeats topics, which are renamed even by policies that keep names."""
         heartbeats = self.heartbeats_topic()
         return self.upstream_topic(self.format_remote_topic(alias, heartbeats)) != heartbeats
 
 
 def is_reserved_topic(topic: str) -> bool:
-    """True for names that belong to MirrorMaker under any policy and separator: mm2….internal."""
+    """Return whether ``topic`` is reserved for MirrorMaker under any policy and separator: mm2….internal."""
     return topic.startswith("mm2") and topic.endswith(".internal")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DefaultReplicationPolicy(ReplicationPolicy):
-    """Remote topics are called ``<alias><separator><topic>``, as in A.orders.
+    """Remote topics are named ``<alias><separator><topic>``, as in A.orders.
 
     ``separator`` is replication.policy.separator. ``internal_separator_enabled`` is
     replication.policy.internal.topic.separator.enabled (KIP-949): false keeps dots in the names of internal topics.
@@ -115,8 +117,11 @@ class DefaultReplicationPolicy(ReplicationPolicy):
         return f"{alias}{self.separator}{topic}"
 
     def topic_source(self, topic: str) -> str | None:
-        """Java splits at every separator and forgets empty parts at the end: ``.x`` came from the empty alias,
-        ``a..b`` from a, ``heartbeats.`` from nowhere. An empty separator splits between all characters."""
+        """Return the alias in ``topic``, split as in Java: at every separator, without empty parts at the end.
+
+        ``.x`` has the empty alias, ``a..b`` has a, ``heartbeats.`` has none. An empty separator splits between all
+        characters.
+        """
         if not self.separator:
             return topic[0] if len(topic) > 1 else None
         source, _, rest = topic.partition(self.separator)
@@ -148,10 +153,10 @@ class DefaultReplicationPolicy(ReplicationPolicy):
 
 @dataclass(frozen=True, kw_only=True)
 class IdentityReplicationPolicy(DefaultReplicationPolicy):
-    """Remote topics keep their names; for one-way replication and migrations, as no cycle can be seen in a name.
+    """Remote topics keep their names; for one-way replication and migrations, because names do not reveal cycles.
 
-    ``source_alias`` is source.cluster.alias, None where no flow is at hand. Heartbeats are renamed as by the default
-    policy, and so is, as in Java, every topic whose name only ends in heartbeats.
+    ``source_alias`` is source.cluster.alias, or None outside of a flow. Heartbeats topics are renamed as by the default
+    policy; as in Java, so is every topic whose name ends in heartbeats.
     """
 
     source_alias: str | None = None

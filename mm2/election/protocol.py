@@ -1,14 +1,13 @@
-"""What a node asks of an election, whichever system holds it: who is a member, who leads, what each was given.
+"""The election port: the members of a flow, its leader, and each member's assignment.
 
-A node joins once per flow. The members take part in *rounds*; in each round one of them leads, sees what all members
-say of themselves and answers each of them. Between rounds everybody keeps the last answer.
+A node joins once per flow. In each *rebalance* one member is the leader. It receives the metadata of all members and
+sends each of them an assignment, which the member keeps until the next rebalance.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Protocol, Self
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
@@ -16,11 +15,13 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberInfo:
-    """What a member says of itself.
+    """Member metadata.
 
-    ``url``: where other nodes reach it, empty where they cannot. ``capacity``: how many lanes it offers; 0 asks for all
-    its tasks to be taken. ``tasks``: every task it may still be running. ``epoch``: the newest answer it had taken in
-    by then, -1 for none. ``terms``: digest of what its file says of the flow. ``version``: of its release.
+    ``url``: where other nodes reach it, or empty. ``capacity``: the number of lanes it offers; with 0 all its tasks are
+    revoked. ``kinds``: the kinds of tasks that its file enables; None: an older release, which runs all. ``tasks``:
+    every task it may still be running. ``epoch``: the newest assignment it has applied, -1 for none. ``terms``: digest
+    of the flow's settings in its file. ``version``: its release. ``features``: messages of later releases that it can
+    read.
     """
 
     node_id: str
@@ -30,14 +31,17 @@ class MemberInfo:
     epoch: int = -1
     terms: str = ""
     version: str = ""
+    features: tuple[str, ...] = ()
+    kinds: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """A round is complete and we are part of it.
+    """A rebalance is complete, and this node is a member.
 
-    ``generation`` grows with every round and is the epoch of what is decided in it. ``members`` are keyed by member id;
-    a member this version cannot read is left out. ``assignment`` is what the leader answered us.
+    ``generation`` increases with every rebalance and is the epoch of its assignments. ``members`` are keyed by member
+    ID, without members whose metadata cannot be decoded. ``assignment`` is the leader's assignment for this node.
+    ``error``: why the leader assigned nothing, so that every member keeps its tasks; None if it did.
     """
 
     generation: int
@@ -45,29 +49,30 @@ class Joined:
     leader_id: str
     members: Mapping[str, MemberInfo]
     assignment: Json
+    error: str | None = None
 
     @property
     def is_leader(self) -> bool:
-        """Whether we decide in this generation."""
+        """Whether this node is the leader of this generation."""
         return self.member_id == self.leader_id
 
     @property
     def leader_node(self) -> str | None:
-        """The leader's node id."""
+        """The leader's node ID."""
         leader = self.members.get(self.leader_id)
         return leader.node_id if leader else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """We are no member: not yet, or no longer. ``reason`` says why, as a sentence. Whoever led has stepped down."""
+    """This node is not a member, yet or any more, and does not lead. ``reason`` is a message."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldByOther:
-    """Something that is not ours holds the flow, and refuses us until it ends. ``reason`` names it, as a sentence."""
+    """Another program holds the flow's group; this node is rejected until it stops. ``reason`` names it."""
 
     reason: str
 
@@ -75,45 +80,69 @@ class HeldByOther:
 Membership = Joined | Lost | HeldByOther
 
 Assign = Callable[[int, Mapping[str, MemberInfo]], Mapping[str, Json]]
-"""Run by the leader in each round: its generation and the members by id, to the answer for each id. Quick, and without
-side effects outside the leader."""
+"""Called by the leader in each rebalance with the generation and the members by ID; returns the assignment for each ID.
+It must be fast and have no side effects outside the leader."""
 
 
 class Election(Protocol):
-    """Async context manager: entering begins to join, leaving gives the membership back.
+    """Async context manager: entering it starts to join, leaving it gives up the membership.
 
-    A. At most one member leads a generation. A member that lost contact learns it from its own clock no later than the
-       others may replace it, except while it waits for a round to complete (then no later than the rebalance timeout).
-       So whoever acts as leader must still bind its acts to the generation.
-    B. Trouble never ends an election: it is told as ``Lost`` or ``HeldByOther`` and tried again for ever. "The store
-       cannot be reached" is ``Lost`` with that reason, never ``HeldByOther``.
-    C. Every change comes out of ``events`` once and in order.
+    A. At most one member leads a generation. A member that lost contact detects that by its own clock before the others
+       can replace it, also while it waits for a rebalance to complete. What it has sent before can still arrive later,
+       so a leader binds its actions to the generation.
+    B. Errors never end an election: they are reported as ``Lost`` or ``HeldByOther`` and retried without limit. An
+       unreachable store is ``Lost`` with that reason, never ``HeldByOther``.
+    C. ``events`` returns every change once and in order.
     """
 
     @property
     def membership(self) -> Membership:
-        """As of now."""
+        """The current state."""
+        ...
+
+    def certain_for(self) -> float:
+        """Return for how many seconds from now no other member can have replaced this one; 0 if it is not a member.
+
+        That is the session timeout, counted from when the last answered request was sent. The time also passes while
+        the machine is suspended.
+        """
+        ...
+
+    @property
+    def contact(self) -> float:
+        """When the newest answered request was sent that proved the membership, in seconds of `session_clock`.
+
+        A membership that is proven after an event was still current at that event. -inf if there was none.
+        """
         ...
 
     def events(self) -> AsyncIterator[Membership]:
-        """Every change from the start, for one reader. Ends when the context is left; raises what ``assign`` raised."""
+        """Yield every change from the start, for one reader.
+
+        Ends when the context is left. Raises exceptions of ``assign``.
+        """
         ...
 
     def update(self, info: MemberInfo, *, quiet: bool = False) -> None:
-        """Say something new of ourselves; a round begins if it differs from what was said last. ``quiet``: it can wait
-        for the next round, whenever that is."""
+        """Replace this member's metadata; a change starts a rebalance, or with ``quiet`` waits for the next."""
         ...
 
-    def hurry(self, wanted: bool) -> None:
-        """Whether a round is expected, so that it is worth looking for it more often than usual."""
+    def expect_rebalance(self, wanted: bool) -> None:
+        """Set whether a rebalance is expected; if so, the election checks for it more often."""
         ...
 
     def request_round(self) -> None:
-        """Begin a round although nothing changed here. Only the leader's wish counts."""
+        """Start a rebalance without a change of metadata. Only the leader's request has an effect."""
         ...
 
     async def __aenter__(self) -> Self: ...
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+class DecidingElection(Election, Protocol):
+    """An election that decides while its members hold the flow's Kafka group; see `group_guarded_election`."""
+
+    def expel(self, nodes: Collection[str]) -> None:
+        """End the memberships of these nodes: they have lost the group, so their tasks have stopped."""
+        ...

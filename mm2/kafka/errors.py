@@ -1,18 +1,18 @@
-"""What can go wrong with a cluster, as this program speaks of it.
+"""Errors of clusters and of the connections to them.
 
-Every error is a sentence for people and says whether it is ``retriable``: whether the same call may succeed later
-without anybody changing this program's settings. Refused credentials and certificates count as retriable, because a
-cluster that refuses a password never ends a node (contract: exit codes) and passwords change on the brokers' side too.
+An error's text is written for operators. ``retriable``: the same call may succeed later without a change to this
+program's settings. Rejected credentials and certificates are retriable: they never end a node, since passwords also
+change on the brokers.
 """
 
 from __future__ import annotations
 
-from mm2.core.names import TopicPartition
-from mm2.kafka.error_codes import ErrorCode
+from mm2.core.naming.names import TopicPartition
+from mm2.kafka.protocol.error_codes import ErrorCode
 
 
 class ClusterError(Exception):
-    """Something a cluster, or the way to it, did not do for us."""
+    """A request to a cluster failed, or no connection was made."""
 
     retriable = False
 
@@ -24,49 +24,55 @@ class Unreachable(ClusterError):
 
 
 class ConnectionLost(Unreachable):
-    """The connection ended while a request was under way; the broker may or may not have carried it out."""
+    """The connection was lost while a request was in flight; the broker may or may not have executed it."""
 
 
 class TlsRefused(Unreachable):
-    """One side did not accept the other's certificate, or only one of them speaks TLS."""
+    """One side rejected the other's certificate, or only one of them uses TLS."""
 
 
 class AuthenticationRefused(Unreachable):
-    """The broker refused the SASL mechanism, the user or the password."""
+    """The broker rejected the SASL mechanism, the user or the password."""
 
 
 class RequestTimedOut(ClusterError):
-    """The broker took the request and did not answer in time; it may or may not have carried it out."""
+    """The broker received the request and did not respond in time; it may or may not have executed it."""
 
     retriable = True
 
 
 class NotSupported(ClusterError):
-    """The broker is too old, or too new, for a request of ours."""
+    """The broker supports none of the versions of a request that this client can send."""
 
 
 class SecuritySettingsInvalid(ClusterError):
     """A certificate or key among the settings cannot be used."""
 
 
+class LeaseExpired(ClusterError):
+    """The request was not sent: another node may have taken over the work of this process."""
+
+    retriable = True
+
+
 class ClusterClosed(ClusterError):
-    """Asked of a client that has been closed."""
+    """The client has been closed."""
 
 
 class BrokerError(ClusterError):
-    """A broker answered with an error code.
+    """A broker responded with an error code.
 
-    ``what`` was being done, ``words`` are the broker's own, if it gave any.
+    ``what`` is the failed action, such as ``create topic orders``; ``words`` is the broker's own message, if any.
     """
 
     def __init__(self, code: int, what: str, words: str | None = None) -> None:
         self.code = code
         self.what = what
         self.words = words
-        super().__init__(f"{what}: {words} ({self.name})" if words else f"{what}: {self.name}")
+        super().__init__(f"cannot {what}: {words} ({self.name})" if words else f"cannot {what}: {self.name}")
 
     def __reduce__(self) -> tuple[type[BrokerError], tuple[object, ...]]:
-        """Made anew from its parts when copied or pickled, not from its sentence."""
+        """Copy and pickle by the arguments, not by the text."""
         return type(self), (self.code, self.what, self.words)
 
     @property
@@ -79,7 +85,7 @@ class BrokerError(ClusterError):
 
     @property
     def retriable(self) -> bool:  # type: ignore[override]
-        """Whether time alone may heal it, by Java's classification of the code."""
+        """Whether a retry may succeed, by Java's classification of the code."""
         try:
             return ErrorCode(self.code).retriable
         except ValueError:
@@ -87,7 +93,7 @@ class BrokerError(ClusterError):
 
     @property
     def stale_metadata(self) -> bool:
-        """Whether leaders should be looked up again first."""
+        """Whether metadata should be refreshed before a retry."""
         try:
             return ErrorCode(self.code).stale_metadata
         except ValueError:
@@ -101,7 +107,7 @@ def check(code: int, what: str, words: str | None = None) -> None:
 
 
 class NoLeader(BrokerError):
-    """A partition has no leader right now, or is not known to the cluster (``code`` tells which)."""
+    """A partition has no leader, or does not exist, depending on ``code``."""
 
     def __init__(self, partition: TopicPartition, code: int) -> None:
         self.partition = partition
@@ -112,7 +118,7 @@ class NoLeader(BrokerError):
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """One error of those that came together: tasks of a group end with it."""
+    """Return the first error of an exception group, at any depth."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -1,4 +1,4 @@
-"""Trying again until a deadline, for requests that do no harm when repeated."""
+"""Retries until a deadline, for idempotent requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from mm2.core.client_settings import ClientSettings
+from mm2.core.settings.client import ClientSettings
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.errors import ClusterError
 
@@ -17,12 +17,12 @@ API_TIMEOUT_MS = 60_000  # Java's default.api.timeout.ms: one call with all its 
 
 
 async def retried(attempt: Callable[[], Awaitable[T]], settings: ClientSettings, *, timeout_ms: int) -> T:
-    """The result of the first attempt that works; retriable errors count for nothing until the deadline.
+    """Return the result of the first successful attempt; retriable errors are ignored until the deadline.
 
-    The deadline bounds when the last attempt begins, not how long it takes: that is request.timeout.ms.
+    The deadline limits when the last attempt starts; request.timeout.ms limits how long it takes.
     """
     deadline = time.monotonic() + timeout_ms / 1000
-    backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
+    backoff = Backoff.for_retries(settings)
     while True:
         try:
             return await attempt()

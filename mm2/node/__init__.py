@@ -1,1 +1,4 @@
-"""One running node: what it runs, and what it shows."""
+"""One running node: its flows, its Spark engine and its state.
+
+REST endpoints are in `mm2.rest`; the data plane is in `flows`.
+"""

@@ -1,4 +1,4 @@
-"""One running node: its flows, its engine, its REST interface, from start to drained."""
+"""One running node: its flows and its engine, from start to drain."""
 
 from __future__ import annotations
 
@@ -10,43 +10,45 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from mm2.config.change_lines import restart_reason
-from mm2.config.changes import FileDiff
-from mm2.config.reach import Reach
+from mm2.config.keys.update_mode import UpdateMode
+from mm2.config.reload.change_lines import restart_reason
+from mm2.config.reload.changes import FileDiff
 from mm2.config.settings import FlowSettings, NodeSettings
-from mm2.core.commands import Command, CommandRefusedError
-from mm2.core.lease import LeasePlace, TaskState
-from mm2.core.names import Flow
+from mm2.core.coordination.commands import Command, CommandRefusedError
+from mm2.core.coordination.leader_context import LeaderContext
+from mm2.core.lanes.lease import LeasePlace, TaskState
+from mm2.core.naming.names import Flow
 from mm2.core.plugins import PluginError
-from mm2.core.standing import Standing
 from mm2.kafka.errors import ClusterError
-from mm2.node.desk import Desk
-from mm2.node.engine_process import EngineProcess
-from mm2.node.flow import LEAVING_SHARE, FlowRunner
-from mm2.node.lanes import LaneBoard
-from mm2.node.node_identity import NodeIdentity
-from mm2.node.published import FileStatus, FlowStatus, NodeStatus
-from mm2.node.shared_remote_topics import shared_remote_topics
-from mm2.node.spark_settings import host_of, spark_settings
+from mm2.node.common.restarting import restart_on_error
+from mm2.node.engine.engine_process import EngineProcess
+from mm2.node.engine.lane_board import LaneBoard
+from mm2.node.engine.lease_service import LeaseService
+from mm2.node.engine.spark_settings import host_of, spark_settings
+from mm2.node.flow.flow_supervisor import LEAVING_SHARE, FlowSupervisor
+from mm2.node.flow.shared_remote_topics import shared_remote_topics
+from mm2.node.identity import NodeIdentity
+from mm2.node.status.status_model import FileStatus, FlowStatus, NodeStatus
 
 log = logging.getLogger("mm2.node")
 
 PUBLISH_EVERY_S = 1.0
-"""How old what the node shows may be; lanes report as often."""
+"""Maximum age of the published status; lanes report at the same interval."""
 
 WATCH_EVERY_S = 1.0
 """How often leases are checked for expiry: a fifteenth of the lease time."""
 
 
 class Node:
-    """Runs every flow of the file until `drain`. ``file`` is what is shown of that file. ``published`` is the
-    newest picture of it all, safe to read from any thread.
+    """Runs every flow of the configuration file until `drain`.
 
-    What must survive lives in Kafka; a node leaves nothing behind but what it replicated.
+    ``file`` is the status of that file. ``published`` is the newest node status; it can be read from any thread.
+    A node keeps no state on its disk: everything that must survive a restart is stored in Kafka.
     """
 
     def __init__(self, settings: NodeSettings, identity: NodeIdentity, file: FileStatus) -> None:
@@ -63,45 +65,47 @@ class Node:
             new_secret=lambda: secrets.token_hex(16),
             cluster=master.url if master.is_cluster else None,
         )
-        self.desk = Desk(board, capacity=lanes)
+        self.lease_service = LeaseService(board, capacity=lanes)
         self._engine: EngineProcess | None = None
-        self.flows = [FlowRunner(flow, identity, self.desk) for flow in settings.flows]
+        self.flows = [FlowSupervisor(flow, identity, self.lease_service) for flow in settings.flows]
         self.file = file
         self._lane_place: LeasePlace | None = None
         self._running: dict[Flow, asyncio.Task[None]] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self._parting: Sequence[FlowRunner] = ()
-        self._shared: Mapping[Flow, str] = {}
+        self._ending: Sequence[FlowSupervisor] = ()
+        self._shared: Mapping[str, str] = {}
         self.published = self._status()
 
     async def start(self, lease_url: str, lanes: LeasePlace) -> None:
-        """Start everything and return; it goes on in tasks of its own. ``lease_url``: where ``desk`` is served to the
-        engine; ``lanes``: where to lanes."""
-        self.desk.url, self._lane_place = lease_url, lanes
-        self._spawn(self._keep(self._watch_leases, WATCH_EVERY_S), "watch leases")
-        self._spawn(self._move_starving(), "move slots without an executor")
-        self._spawn(self._keep(self._publish, PUBLISH_EVERY_S), "publish")
-        for runner in self.flows:
-            self._run(runner)
+        """Start all flows and the engine as asyncio tasks, and return.
+
+        ``lease_url`` is the address of ``lease_service`` for the engine, ``lanes`` its address for lanes.
+        """
+        self.lease_service.url, self._lane_place = lease_url, lanes
+        self._spawn(partial(self._keep, self._watch_leases, WATCH_EVERY_S), "watch leases")
+        self._spawn(self._move_starving, "move source tasks without an executor")
+        self._spawn(partial(self._keep, self._publish, PUBLISH_EVERY_S), "publish")
+        for supervisor in self.flows:
+            self._run(supervisor)
         self._start_engine(self._settings)
 
-    def _run(self, runner: FlowRunner) -> None:
-        flow = runner.settings.flow
-        self._running[flow] = asyncio.create_task(runner.run(), name=f"flow {flow}")
+    def _run(self, supervisor: FlowSupervisor) -> None:
+        flow = supervisor.settings.flow
+        self._running[flow] = asyncio.create_task(supervisor.run(), name=f"flow {flow}")
 
     def _start_engine(self, settings: NodeSettings) -> None:
-        """With the first flow that copies records; it stays."""
+        """Start the engine if any flow is enabled; it then runs until the node stops."""
         enabled = [str(flow.flow) for flow in settings.flows if flow.enabled]
         if self._engine is not None or self._lane_place is None or not enabled:
             return
         self._engine = EngineProcess(
-            node_url=self.desk.url,
-            token=self.desk.engine_token,
+            node_url=self.lease_service.url,
+            token=self.lease_service.engine_token,
             app_name=f"mm2 {' '.join(enabled)}",
             leases=self._lane_place,
             spark=spark_settings(
                 self._settings.spark,
-                lanes=self.desk.capacity,
+                lanes=self.lease_service.capacity,
                 temp_dir=self._temp_dir,
                 lane_buffer_bytes=self._settings.own.lane_buffer_bytes,
                 own_host=host_of(self._lane_place.url),
@@ -109,89 +113,97 @@ class Node:
             temp_dir=self._temp_dir,
             on_lost=self._engine_lost,
         )
-        self._spawn(self._engine.run(), "engine")
-        self.desk.board.keep_warm(1)
+        self._spawn(self._engine.run, "engine")
+        self.lease_service.board.keep_warm(1)
 
-    # -- another file
+    # -- new configuration
 
     async def reload(self, settings: NodeSettings, diff: FileDiff) -> None:
-        """Bring the flows to what a new file says; ``diff`` is what is different in it. What reaches the node as a
-        whole stays as it was. Flows that need nothing notice nothing."""
-        runners = {runner.settings.flow: runner for runner in self.flows}
+        """Apply a new file, which differs by ``diff``.
+
+        Settings of the node as a whole keep their values until a restart. Unchanged flows continue without
+        interruption.
+        """
+        supervisors = {supervisor.settings.flow: supervisor for supervisor in self.flows}
         wanted = {flow.flow: flow for flow in settings.flows}
-        again = {one.flow: restart_reason(one) for one in diff.changed if one.reach >= Reach.FLOW}
-        new = {flow: FlowRunner(wanted[flow], self._identity, self.desk) for flow in wanted.keys() - runners.keys()}
+        again = {one.flow: restart_reason(one) for one in diff.changed if one.update_mode >= UpdateMode.FLOW}
+        new = {
+            flow: FlowSupervisor(wanted[flow], self._identity, self.lease_service)
+            for flow in wanted.keys() - supervisors.keys()
+        }
         for flow in diff.to_take_over():
-            runners[flow].take_over(wanted[flow])
-        for flow in wanted.keys() & runners.keys():
-            runners[flow].say_terms()
-        self.flows = [new[flow] if flow in new else runners[flow] for flow in wanted]
-        for runner in new.values():
-            self._run(runner)
+            supervisors[flow].use(wanted[flow])
+        for flow in wanted.keys() & supervisors.keys():
+            supervisors[flow].publish_fingerprint()
+        self.flows = [new[flow] if flow in new else supervisors[flow] for flow in wanted]
+        for supervisor in new.values():
+            self._run(supervisor)
         self._start_engine(settings)
-        ending = [runners[flow] for flow in runners.keys() - wanted.keys()]
-        self._parting = ending
+        ending = [supervisors[flow] for flow in supervisors.keys() - wanted.keys()]
+        self._ending = ending
         await asyncio.gather(
-            *(self._end(runner, "it is not in the file any more") for runner in ending),
-            *(self._begin_again(runners[flow], wanted[flow], why) for flow, why in again.items()),
+            *(self._end(supervisor, "removed from the configuration file") for supervisor in ending),
+            *(self._restart(supervisors[flow], wanted[flow], why) for flow, why in again.items()),
         )
-        self._parting = ()
+        self._ending = ()
 
-    async def _begin_again(self, runner: FlowRunner, settings: FlowSettings, why: str) -> None:
+    async def _restart(self, supervisor: FlowSupervisor, settings: FlowSettings, why: str) -> None:
         log.info("%s: %s", settings.flow, why)
-        await self._end(runner, why)
-        runner.anew(settings)
-        self._run(runner)
+        await self._end(supervisor, why)
+        supervisor.reset(settings)
+        self._run(supervisor)
 
-    async def _end(self, runner: FlowRunner, why: str) -> None:
-        """Drain a flow and leave its group. Nothing of it runs here afterwards."""
-        await runner.wind_up(why)
-        task = self._running.pop(runner.settings.flow)
+    async def _end(self, supervisor: FlowSupervisor, why: str) -> None:
+        """Drain a flow, leave its group, and end all its tasks on this node."""
+        await supervisor.stop(why)
+        task = self._running.pop(supervisor.settings.flow)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
     async def until(self, condition: Callable[[NodeStatus], bool], within: float) -> bool:
-        """Wait until the published state is as wanted; False when that took longer than ``within`` seconds."""
+        """Wait until the published status meets ``condition``; return False after ``within`` seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
                 while not condition(self.published):
-                    await self.desk.changed(PUBLISH_EVERY_S)
+                    await self.lease_service.changed(PUBLISH_EVERY_S)
                 return True
         return False
 
-    def standing(self, source: str, target: str) -> Standing | None:
-        """Where this node stands in a flow now; None: it has no such flow."""
-        runner = self._runner(Flow(source, target))
-        return runner.standing() if runner is not None else None
+    def leader_context(self, source: str, target: str) -> LeaderContext | None:
+        """Return what is needed to route and sign requests for a flow; None if the node does not have the flow."""
+        supervisor = self._supervisor(Flow(source, target))
+        return supervisor.leader_context() if supervisor is not None else None
 
     async def carry_out(self, flow: Flow, command: Command) -> str:
-        """Do what an operator asks of a flow that this node leads; says in a sentence what happens now. Raises
-        CommandRefusedError."""
-        runner = self._runner(flow)
-        if runner is None:
-            raise CommandRefusedError(f"there is no flow {flow} on this node", is_unknown=True)
-        return await runner.carry_out(command)
+        """Run a command for a flow that this node leads; return a message about its effect.
 
-    def _runner(self, flow: Flow) -> FlowRunner | None:
+        Raises CommandRefusedError.
+        """
+        supervisor = self._supervisor(flow)
+        if supervisor is None:
+            raise CommandRefusedError(f"there is no flow {flow} on this node", is_unknown=True)
+        return await supervisor.carry_out(command)
+
+    def _supervisor(self, flow: Flow) -> FlowSupervisor | None:
         return next((one for one in self.flows if one.settings.flow == flow), None)
 
     @property
-    def _all(self) -> list[FlowRunner]:
-        """The flows of the file, and those that are on their way out."""
-        return [*self.flows, *self._parting]
+    def _all(self) -> list[FlowSupervisor]:
+        """The flows of the file, and removed flows that are still draining."""
+        return [*self.flows, *self._ending]
 
     def kill(self) -> None:
-        """End the engine's processes at once, because the node is about to end without any ceremony."""
+        """Kill the engine's processes without draining, because the node is about to exit."""
         if self._engine is not None:
             self._engine.kill()
         shutil.rmtree(self._temp_dir, ignore_errors=True)
 
     def _status(self) -> NodeStatus:
-        engine = self.desk.board.engine
-        trouble = self._engine.trouble if self._engine is not None else None
-        if self._engine is not None and engine is None and trouble is None:
-            trouble = self._starting(self._engine)
-        flows = [self._with_trouble(flow.status(), trouble) for flow in self._all]
+        engine = self.lease_service.board.engine
+        error = self._engine.trouble if self._engine is not None else None
+        if self._engine is not None and engine is None and error is None:
+            error = self._starting(self._engine)
+        flows = [self._with_engine_error(flow.status(), error) for flow in self._all]
         flows = [replace(flow, reasons=(*flow.reasons, *self.file.reasons)) for flow in flows]
         return NodeStatus(
             node_id=self._identity.node_id,
@@ -203,16 +215,17 @@ class Node:
         )
 
     def _starting(self, engine: EngineProcess) -> str:
-        """Its process runs, and Spark has not said so yet."""
+        """Return why the engine is not ready although its process runs."""
         master = self._settings.master
-        asking = f", and asks {master.url} for an application" if master.is_cluster else ""
-        return f"the Spark engine is starting{asking}" + (f"; before, {engine.ended}" if engine.ended else "")
+        waiting = f", waiting for Spark master {master.url} to accept the application" if master.is_cluster else ""
+        previous = f" (previous attempt: {engine.ended})" if engine.ended else ""
+        return f"the Spark engine is starting{waiting}{previous}"
 
     async def drain(self, within: float) -> bool:
-        """Let the other nodes take over what they can, stop fetching, wait until everything in flight is acknowledged
-        and stored.
+        """Hand tasks over to other nodes, stop fetching, and wait until everything in flight is acknowledged.
 
-        False when that took longer than ``within`` seconds: what was not stored is copied again by the next run.
+        All source offsets are stored, too. Return False if that took longer than ``within`` seconds; records whose
+        offsets were not stored are then copied again by the next owner.
         """
         began = time.monotonic()
         with contextlib.suppress(TimeoutError):
@@ -221,21 +234,21 @@ class Node:
         within -= time.monotonic() - began
         for flow in self._all:
             flow.drain()
-        self.desk.board.drain()
-        self.desk.wake()
+        self.lease_service.board.drain()
+        self.lease_service.wake()
         drained = True
         try:
             async with asyncio.timeout(within):
-                while not self.desk.board.drained:
-                    await self.desk.changed(WATCH_EVERY_S)
+                while not self.lease_service.board.drained:
+                    await self.lease_service.changed(WATCH_EVERY_S)
         except TimeoutError:
             drained = False
-        self.desk.board.end()
-        self.desk.wake()
+        self.lease_service.board.end()
+        self.lease_service.wake()
         return drained
 
     async def close(self) -> None:
-        """End the engine and all tasks, remove the temp dir."""
+        """Stop the engine and all asyncio tasks, and remove the temporary directory."""
         if self._engine is not None:
             await self._engine.close()
         tasks = [*self._tasks, *self._running.values()]
@@ -244,50 +257,51 @@ class Node:
         await asyncio.gather(*tasks, return_exceptions=True)
         shutil.rmtree(self._temp_dir, ignore_errors=True)
 
-    def _with_trouble(self, status: FlowStatus, trouble: str | None) -> FlowStatus:
-        """An enabled flow cannot run while the engine does not; say so with it."""
-        if trouble is None or not status.enabled or not status.is_leader:
+    def _with_engine_error(self, status: FlowStatus, error: str | None) -> FlowStatus:
+        """Return the status with the engine's error, without which an enabled flow would look healthy."""
+        if error is None or not status.enabled or not status.is_leader:
             return status
-        return replace(status, state=TaskState.WAITING, reasons=(*status.reasons, trouble))
+        return replace(status, state=TaskState.WAITING, reasons=(*status.reasons, error))
 
     def _with_shared_topics(self, flows: Sequence[FlowStatus]) -> Iterator[FlowStatus]:
-        """Two flows that write one remote topic both say so."""
+        """Add a reason to every flow that writes a remote topic which another flow writes too."""
         shared = shared_remote_topics(flows)
         for flow in shared.keys() - self._shared.keys():
             log.warning("%s: %s", flow, shared[flow])
         self._shared = shared
         for status in flows:
-            sentence = shared.get(status.flow)
-            yield status if sentence is None else replace(status, reasons=(*status.reasons, sentence))
+            warning = shared.get(status.flow)
+            yield status if warning is None else replace(status, reasons=(*status.reasons, warning))
 
-    def _spawn(self, work: Coroutine[None, None, None], name: str) -> None:
-        self._tasks.append(asyncio.create_task(work, name=name))
+    def _spawn(self, work: Callable[[], Awaitable[None]], name: str) -> None:
+        self._tasks.append(asyncio.create_task(restart_on_error(work, name), name=name))
 
     def _engine_lost(self) -> None:
-        self.desk.board.engine_lost(time.monotonic())
-        self.desk.wake()
+        self.lease_service.board.engine_lost(time.monotonic())
+        self.lease_service.wake()
 
     def _publish(self) -> None:
         self.published = self._status()
 
     def _watch_leases(self) -> None:
-        for sentence in self.desk.board.expire(time.monotonic()):
-            log.warning("%s", sentence)
-            self.desk.wake()
+        self.lease_service.observe_lanes()
+        for message in self.lease_service.board.expire(time.monotonic()):
+            log.warning("%s", message)
+            self.lease_service.wake()
 
     async def _move_starving(self) -> None:
         while True:
             try:
-                await self.desk.move_starving()
+                await self.lease_service.move_starving()
             except (ClusterError, PluginError) as error:
-                log.warning("slots without an executor stay where they are: %s", error)
+                log.warning("failed to move source tasks to lanes with an executor; retrying: %s", error)
             await asyncio.sleep(WATCH_EVERY_S)
 
     async def _keep(self, work: Callable[[], None], every_s: float) -> None:
-        """Do it again and again, whatever happens: a picture that stands still would look as if all were well."""
+        """Call ``work`` periodically, also after errors: an outdated status would hide later failures."""
         while True:
             try:
                 work()
             except Exception:
-                log.exception("unexpected error; it is tried again in %g s", every_s)
+                log.exception("unexpected error; retrying in %g s", every_s)
             await asyncio.sleep(every_s)

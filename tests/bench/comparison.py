@@ -1,4 +1,4 @@
-"""Results as rows of figures: ours, Java's, and the one as a share of the other."""
+"""Results as rows of figures: mm2's, Java's, and their ratio."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from tests.bench.results import Copy, Failure, Latency, Results, TranslationCost
 from tests.bench.tools import JAVA, OURS, TOOLS
 from tests.bench.workloads import WORKLOADS, Workload
 
-DISTURBED = 0.25  # cores taken by other programs, above which a reader should know; the kernel's own threads stay below
+DISTURBED = 0.25  # cores used by other programs above which the run is marked as disturbed; kernel threads use less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One figure of both tools; None where a run failed or was too short to tell. ``aim`` is what the ratio should
-    not exceed."""
+    """One figure of both tools; None if a run failed or was too short. ``aim`` is the upper limit of the ratio."""
 
     what: str
     ours: float | None
@@ -28,13 +27,13 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """Ours ÷ Java's."""
+        """Return mm2's figure divided by Java's."""
         return self.ours / self.java if self.ours is not None and self.java else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """The rows of one workload, and what to know beside them."""
+    """The rows of one workload, and notes on them."""
 
     title: str
     rows: tuple[Row, ...]
@@ -42,7 +41,7 @@ class Section:
 
 
 def sections(results: Results) -> tuple[Section, ...]:
-    """Everything that was run, in the order of the workloads."""
+    """Return a section for each benchmark that ran, in the order of the workloads."""
     ran = {one.workload for one in results.copies} | {one.workload for one in results.failures}
     found = [_copy_section(workload, results) for workload in WORKLOADS if workload.name in ran]
     if results.latencies or latency.NAME in ran:
@@ -69,14 +68,14 @@ def _copy_section(workload: Workload, results: Results) -> Section:
         row("start-up, CPU-s", lambda one: one.first.tool_cpu, digits=1),
         row("brokers, CPU-s per GB of values", lambda one: one.brokers_cpu_per_value_gb, digits=2),
         row("MB on the target", lambda one: one.target.bytes / 1e6),
-        row("records a batch, target", lambda one: one.last.records / one.target.batches, digits=1),
+        row("records per batch, target", lambda one: one.last.records / one.target.batches, digits=1),
     )
     notes = (*_copy_notes(copies), *_failed(workload.name, results.failures))
     return Section(title=f"{workload.name}: {workload.title}", rows=rows, notes=notes)
 
 
 def _copy_notes(copies: Mapping[str, Copy]) -> Iterator[str]:
-    for one in list(copies.values())[:1]:  # the source is the same for all
+    for one in list(copies.values())[:1]:  # all tools have the same source
         yield (
             f"source: {one.last.records:,} records, {one.value_bytes / 1e6:,.0f} MB of values, "
             f"{one.source.bytes / 1e6:,.0f} MB in {one.source.batches:,} batches"
@@ -115,9 +114,9 @@ def _latency_section(results: Results) -> Section:
 
 def _translation_section(cost: TranslationCost) -> Section:
     figures = (
-        ("every group moved on, CPU-s", cost.moved_cpu, 2),
+        ("all groups advanced, CPU-s", cost.moved_cpu, 2),
         ("no group moved, CPU-s", cost.unmoved_cpu, 2),
-        ("every group moved on, offset syncs alone, CPU-s", cost.compatible_cpu, 2),
+        ("all groups advanced, offset syncs alone, CPU-s", cost.compatible_cpu, 2),
         ("decoding the committed offsets, CPU-s", cost.decoding_cpu, 2),
         ("encoding a checkpoint for each, CPU-s", cost.encoding_cpu, 2),
         ("offset syncs, bytes a partition", cost.store_bytes, 0),
@@ -133,7 +132,7 @@ def _translation_section(cost: TranslationCost) -> Section:
 
 
 def _failed(workload: str, failures: Sequence[Failure]) -> Sequence[str]:
-    """The first line of each reason; what follows is the end of a log."""
+    """Return the first line of each reason; the rest is the end of a log."""
     titles = {tool.name: tool.title for tool in TOOLS}
     return [f"{titles[one.tool]} failed: {one.reason.splitlines()[0]}" for one in failures if one.workload == workload]
 

@@ -1,4 +1,4 @@
-"""One tool copies a backlog: watched from its start to the last record, then checked."""
+"""Runs one tool until it has copied a backlog, measures it, and checks the copy."""
 
 from __future__ import annotations
 
@@ -11,31 +11,33 @@ from tests.bench.end_offsets import EndOffsets
 from tests.bench.log_files import stored
 from tests.bench.process_tree import ProcessTree, busy_seconds
 from tests.bench.results import Copy, Moment
-from tests.bench.screen import Screen, Told
+from tests.bench.screen import ReportProgress, Screen
 from tests.bench.tools import RunningTool, Tool
 from tests.bench.workloads import PARTITIONS, Workload
 from tests.lab.cluster import KafkaCluster
 from tests.lab.waiting import GaveUp
 
-STARTS_WITHIN = 180.0  # seconds to the first record: ten alone, many more on a busy machine
-STALLED = 60.0  # seconds without a further record
-LOOK = 0.05  # seconds between two looks at the target: one in a hundred of the shortest window
-CPU_LOOK = 0.25  # seconds between two looks at the processes: what nobody waits for is lost by up to this
-MEMORY_LOOK = 1.0  # seconds: reading PSS walks all pages and holds the process up meanwhile
+STARTS_WITHIN = 180.0  # seconds to the first record; takes ten on an idle machine, many more on a busy one
+STALLED = 60.0  # seconds without a new record
+SAMPLE_EVERY = 0.05  # seconds between samples of the target: a hundredth of the shortest window
+SAMPLE_CPU_EVERY = 0.25  # seconds between samples of CPU time: at most this much of an orphan's CPU time is lost
+SAMPLE_MEMORY_EVERY = (
+    1.0  # seconds between samples of memory: reading PSS walks all pages and blocks the process meanwhile
+)
 
 
 def copy_backlog(
     tool: Tool, workload: Workload, source: KafkaCluster, target: KafkaCluster, wanted: Digests, screen: Screen
 ) -> Copy:
-    """Start a tool with the backlog present, wait for the last record, stop it, and compare the copy to the source.
+    """Start a tool with the backlog present, wait for the last record, stop the tool, and check the copy.
 
-    Raises GaveUp when the tool does not start, stalls, ends by itself, or when the copy is not exact.
+    Raises GaveUp if the tool does not start, stalls or exits, or if the copy is not exact.
     """
     records = sum(digest.records for digest in wanted.values())
-    os.sync()  # what the run before wrote is not to be written back during this one
+    os.sync()  # do not let the kernel write back data of the previous run during this one
     with RunningTool(tool, source, target, workload.name) as running:
-        with screen.phase(f"{workload.name}: {tool.title} copies", records) as told:
-            first, last = watch(running, records, told)
+        with screen.phase(f"{workload.name}: {tool.title} copies", records) as report_progress:
+            first, last = watch(running, records, report_progress)
         running.stop()
     check_copy(running, wanted, screen)
     return Copy(
@@ -50,10 +52,10 @@ def copy_backlog(
     )
 
 
-def watch(running: RunningTool, records: int, told: Told) -> tuple[Moment, Moment]:
-    """The moments when the first and when all ``records`` were seen on the target.
+def watch(running: RunningTool, records: int, report_progress: ReportProgress) -> tuple[Moment, Moment]:
+    """Return the moments at which the first and all ``records`` were seen on the target.
 
-    Raises GaveUp when the tool ends by itself or no further record comes in time.
+    Raises GaveUp if the tool exits or no new record arrives in time.
     """
     ends = EndOffsets(running.target, running.remote_topic)
     brokers = [ProcessTree(cluster.broker(1).process.pid) for cluster in (running.source, running.target)]
@@ -65,7 +67,7 @@ def watch(running: RunningTool, records: int, told: Told) -> tuple[Moment, Momen
         before, present = present, ends.refresh()
         if present > before:
             heard = began
-            told(present)
+            report_progress(present)
         if present and (first is None or present >= records):
             moment = _moment(running, brokers, present)
             first = first or moment
@@ -74,15 +76,15 @@ def watch(running: RunningTool, records: int, told: Told) -> tuple[Moment, Momen
                 return first, moment
         if began >= cpu_due:
             running.tree.cpu_seconds()
-            cpu_due = began + CPU_LOOK
+            cpu_due = began + SAMPLE_CPU_EVERY
         if began >= memory_due:
             running.tree.memory_bytes()
-            memory_due = began + MEMORY_LOOK
+            memory_due = began + SAMPLE_MEMORY_EVERY
         running.check()
         limit = STALLED if first else STARTS_WITHIN
         if began - heard > limit:
-            raise GaveUp(f"{present} of {records} records, no further one for {limit:g} s\n{running.report()}")
-        time.sleep(max(0.0, began + LOOK - time.monotonic()))
+            raise GaveUp(f"{present} of {records} records, no new one for {limit:g} s\n{running.report()}")
+        time.sleep(max(0.0, began + SAMPLE_EVERY - time.monotonic()))
 
 
 def _moment(running: RunningTool, brokers: Sequence[ProcessTree], records: int) -> Moment:
@@ -98,16 +100,18 @@ def _moment(running: RunningTool, brokers: Sequence[ProcessTree], records: int) 
 
 
 def read_source(cluster: KafkaCluster, topic: str, title: str, screen: Screen) -> Digests:
-    """The digests that a copy of this topic must have."""
+    """Return the digests that a copy of this topic must have."""
     ends = EndOffsets(cluster, topic)
-    with screen.phase(title, ends.refresh()) as told:
-        return digest_topic(cluster.bootstrap, topic, PARTITIONS, told)
+    with screen.phase(title, ends.refresh()) as report_progress:
+        return digest_topic(cluster.bootstrap, topic, PARTITIONS, report_progress)
 
 
 def check_copy(running: RunningTool, wanted: Digests, screen: Screen) -> None:
-    """Read what the tool left on the target. Raises GaveUp with a sentence for each partition that is wrong."""
+    """Check the remote topic that the tool wrote. Raises GaveUp with a message for each wrong partition."""
     title = running.tool.title
-    with screen.phase(f"{running.topic}: checking the copy", sum(one.records for one in wanted.values())) as told:
-        copied = digest_topic(running.target.bootstrap, running.remote_topic, PARTITIONS, told)
+    with screen.phase(
+        f"{running.topic}: checking the copy", sum(one.records for one in wanted.values())
+    ) as report_progress:
+        copied = digest_topic(running.target.bootstrap, running.remote_topic, PARTITIONS, report_progress)
     if wrong := differences(wanted, copied):
         raise GaveUp(f"the copy is not exact, {title} has {'; '.join(wrong)}")

@@ -1,4 +1,4 @@
-"""Is the copy the source? Read by an independent client that keeps no records, only a checksum of them."""
+"""Comparison of a copy with its source by checksums, using an independent client and keeping no records in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from tests.lab.waiting import GaveUp
 
 STALLED = 60.0  # seconds without a single record or end of partition
-AT_ONCE = 10_000  # records taken from the client in one call
+AT_ONCE = 10_000  # records consumed in one call
 
 TIMESTAMP = struct.Struct(">q")  # ms
 LENGTH = struct.Struct(">i")  # of a key, a value, a header's name or content; -1: null
@@ -21,7 +21,7 @@ LENGTH = struct.Struct(">i")  # of a key, a value, a header's name or content; -
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """Of one partition: how many records, and a checksum over key, value, headers and timestamp of each, in order."""
+    """Number of records of a partition, and a checksum of their keys, values, headers and timestamps, in order."""
 
     records: int
     checksum: str
@@ -30,15 +30,17 @@ class Digest:
 Digests = Mapping[int, Digest]
 
 
-def digest_topic(bootstrap: str, topic: str, partitions: int, told: Callable[[int], None]) -> dict[int, Digest]:
-    """Read a topic from beginning to end; ``told`` hears now and then how many records were read.
+def digest_topic(
+    bootstrap: str, topic: str, partitions: int, report_progress: Callable[[int], None]
+) -> dict[int, Digest]:
+    """Read a topic from beginning to end; ``report_progress`` is called with the number of records read so far.
 
-    Raises GaveUp when nothing comes for a minute, KafkaException when the broker refuses.
+    Raises GaveUp if no record arrives for `STALLED` seconds, KafkaException on a broker error.
     """
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
-            "group.id": "bench-reader",  # the client wants one; nothing is committed
+            "group.id": "bench-reader",  # required by the client; nothing is committed
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "check.crcs": True,
@@ -56,7 +58,9 @@ def digest_topic(bootstrap: str, topic: str, partitions: int, told: Callable[[in
             if messages:
                 heard = time.monotonic()
             elif time.monotonic() - heard > STALLED:
-                raise GaveUp(f"nothing from {topic} for {STALLED:g} s; partitions {sorted(unread)} have no end yet")
+                raise GaveUp(
+                    f"no record of {topic} for {STALLED:g} s; partitions not read to the end: {sorted(unread)}"
+                )
             for message in messages:
                 number, problem = message.partition(), message.error()
                 assert number is not None
@@ -67,14 +71,14 @@ def digest_topic(bootstrap: str, topic: str, partitions: int, told: Callable[[in
                     unread.discard(number)
                 else:
                     raise KafkaException(problem)
-            told(sum(counts.values()))
+            report_progress(sum(counts.values()))
     finally:
         consumer.close()
     return {number: Digest(counts[number], hashes[number].hexdigest()) for number in counts}
 
 
 def framed(message: Message) -> bytes:
-    """A record's bytes with their lengths before them, so that nothing can move from key to value unseen."""
+    """Return a record's fields prefixed by their lengths, so that bytes cannot move between fields undetected."""
     headers = message.headers() or []
     assert isinstance(headers, list)
     fields = [_field(message.key()), _field(message.value())]
@@ -91,14 +95,14 @@ def _field(content: object) -> bytes:
 
 
 def differences(source: Digests, remote: Digests) -> Sequence[str]:
-    """A sentence for each partition that is not what the source holds; none when the copy is exact."""
+    """Return a message for each partition that differs from the source; none if the copy is exact."""
     found = []
     for number in sorted({*source, *remote}):
         here, there = source.get(number), remote.get(number)
         if here == there:
             continue
         if here and there and here.records == there.records:
-            found.append(f"partition {number}: {here.records} records, but not the same, or in another order")
+            found.append(f"partition {number}: {here.records} records, but different or in another order")
         else:
             wanted, got = here.records if here else 0, there.records if there else 0
             found.append(f"partition {number}: {got} records instead of {wanted}")

@@ -1,7 +1,7 @@
-"""``python -m tests.bench.discovery``: what the leader's rounds cost with many topics.
+"""``python -m tests.bench.discovery``: cost of discovery with many topics.
 
-Requests, CPU seconds of the leader, and the longest time it kept the event loop from everything else, which leases and
-group heartbeats have to wait for.
+Measures requests, CPU seconds of the leader, and the longest time that the event loop was blocked, which delays leases
+and group heartbeats.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from rich.console import Console
 from rich.table import Table
 
-from mm2.core.assignment import spread
-from mm2.core.client_settings import ClientSettings
-from mm2.kafka.cluster import Cluster
-from mm2.kafka.topics import NewTopic, create_topics
+from mm2.core.assignment.partition_assignment import spread
+from mm2.core.settings.client import ClientSettings
+from mm2.kafka.admin.topics import NewTopic, create_topics
+from mm2.kafka.client.cluster import Cluster
 from tests.lab import class_data
 from tests.lab.cluster import KafkaCluster
 from tests.lab.jars import KAFKA_4
@@ -34,14 +34,14 @@ from tests.lab.settings import one_flow
 from tests.lab.waiting import until
 
 TOPICS = 10_000
-CHANGED = 100  # topics whose configuration changes between two rounds
-HEAP = "-Xmx1g"  # a broker with 10,000 partitions does not live in the lab's 256 MB
+CHANGED = 100  # topics whose configuration changes between rounds
+HEAP = "-Xmx1g"  # a broker with 10,000 partitions needs more than the lab's 256 MB
 KNOWN_WITHIN = 300.0  # seconds for a broker to open the logs of 10,000 topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Of one round: requests by kind, seconds on the clock and on the CPU, and the longest block of the loop."""
+    """Cost of one round: requests by kind, elapsed and CPU seconds, and the longest time the event loop was blocked."""
 
     round: str
     requests: Counter[str]
@@ -51,13 +51,13 @@ class Cost:
 
 
 class Meter:
-    """Measures rounds, one after the other."""
+    """Measures rounds one after the other."""
 
     def __init__(self) -> None:
         self.costs: list[Cost] = []
 
     @contextmanager
-    def measured(self, name: str) -> Iterator[None]:
+    def measuring(self, name: str) -> Iterator[None]:
         clock, cpu = time.perf_counter(), time.process_time()
         with sent_requests() as requests, loop_blocks() as blocks:
             yield
@@ -73,23 +73,23 @@ class Meter:
 
 
 async def measure(topics: int) -> list[Cost]:
-    """All rounds over ``topics`` topics of one partition."""
+    """Measure all rounds with ``topics`` single-partition topics."""
     meter = Meter()
     with ExitStack() as ends:
         a, b = (ends.enter_context(_large(name)) for name in ("bench-a", "bench-b"))
         await _create(a, topics)
         async with leading(one_flow(a, b, topics=".*"), at_work=False) as leader:
-            with meter.measured("first round: all remote topics are made"):
+            with meter.measuring("first round: creates all remote topics"):
                 found = await leader.discovery.look()
-            with meter.measured("round without news"):
+            with meter.measuring("round without changes"):
                 found = await leader.discovery.look()
-            with meter.measured("spreading over 8 slots, in a thread"):
-                slots = await asyncio.to_thread(spread, found.partitions, tasks_max=8)
-            assert sum(map(len, slots)) == len(found.partitions) == topics
-            with meter.measured("configurations, nothing to change"):
+            with meter.measuring("assignment to 8 source tasks, in a thread"):
+                source_tasks = await asyncio.to_thread(spread, found.partitions, tasks_max=8)
+            assert sum(map(len, source_tasks)) == len(found.partitions) == topics
+            with meter.measuring("configurations, nothing to change"):
                 assert await leader.config_sync.round() == []
             _change(a, topics)
-            with meter.measured(f"configurations, {CHANGED} topics to change"):
+            with meter.measuring(f"configurations, {CHANGED} topics to change"):
                 assert await leader.config_sync.round() == []
     return meter.costs
 
@@ -108,7 +108,7 @@ async def _create(kafka: KafkaCluster, topics: int) -> None:
             return len((await cluster.metadata(None)).topics) == topics
 
         condition: Callable[[], bool | Awaitable[bool]] = known
-        await until(condition, KNOWN_WITHIN, f"{kafka.name} knows its {topics} topics")
+        await until(condition, KNOWN_WITHIN, f"{kafka.name} has metadata of its {topics} topics")
 
 
 def _name(number: int) -> str:
@@ -126,7 +126,7 @@ def _change(kafka: KafkaCluster, topics: int) -> None:
 
 
 def as_table(costs: list[Cost], topics: int) -> Table:
-    """What is shown."""
+    """Return the results as a table."""
     table = Table("round", "requests", "s", "CPU s", "longest block, ms", title=f"{topics:,} topics of one partition")
     for cost in costs:
         requests = ", ".join(f"{count} {kind}" for kind, count in sorted(cost.requests.items())) or "none"
@@ -135,12 +135,12 @@ def as_table(costs: list[Cost], topics: int) -> Table:
 
 
 def main() -> int:
-    """Measure and show; figures are never judged."""
+    """Run the benchmark and print its results; there are no limits."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.discovery", description=(__doc__ or "").split(": ")[1])
     parser.add_argument("--topics", type=int, default=TOPICS)
     options = parser.parse_args()
     gc.collect()
-    gc.freeze()  # as a node does
+    gc.freeze()  # as in a node
     Console(width=140).print(as_table(asyncio.run(measure(options.topics)), options.topics))
     return 0
 

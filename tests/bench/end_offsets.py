@@ -1,4 +1,4 @@
-"""How many records a topic holds, asked so often that it must be cheap: one request for all its partitions."""
+"""Number of records in a topic, requested often and therefore cheaply: one request for all partitions."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from confluent_kafka.admin import OffsetSpec
 
 from tests.lab.cluster import KafkaCluster
 
-ASKED = 10.0  # seconds for one request
+REQUEST_TIMEOUT = 10.0  # seconds for one request
 
-# What a broker says of a topic that was created a moment ago.
+# Errors of brokers for a topic that was just created.
 NOT_YET = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -19,7 +19,7 @@ NOT_YET = {
 
 
 class EndOffsets:
-    """The end offsets of a topic that may not exist yet."""
+    """End offsets of a topic that may not exist yet."""
 
     def __init__(self, cluster: KafkaCluster, topic: str) -> None:
         self._admin = cluster.admin
@@ -27,13 +27,14 @@ class EndOffsets:
         self._latest: dict[int, int] = {}
 
     def refresh(self) -> int:
-        """Ask again; the sum over all partitions, 0 as long as there is no such topic."""
+        """Request the end offsets and return their sum; 0 if the topic does not exist."""
         if not self._latest:
-            known = self._admin.list_topics(timeout=ASKED).topics.get(self._topic)  # of all: naming one may create it
+            # List all topics, since a request for a single one can create it.
+            known = self._admin.list_topics(timeout=REQUEST_TIMEOUT).topics.get(self._topic)
             self._latest = dict.fromkeys(known.partitions, 0) if known else {}
         if self._latest:
             wanted = {TopicPartition(self._topic, number): OffsetSpec.latest() for number in self._latest}
-            for partition, future in self._admin.list_offsets(wanted, request_timeout=ASKED).items():
+            for partition, future in self._admin.list_offsets(wanted, request_timeout=REQUEST_TIMEOUT).items():
                 try:
                     self._latest[partition.partition] = future.result().offset
                 except KafkaException as problem:
@@ -43,5 +44,5 @@ class EndOffsets:
 
     @property
     def by_partition(self) -> dict[int, int]:
-        """As of the last `refresh`."""
+        """Return the end offsets of the last `refresh`."""
         return dict(self._latest)

@@ -1,4 +1,4 @@
-"""When, where and with what a benchmark ran: everything a reader needs, nothing that names the machine."""
+"""Date, versions and hardware of a benchmark run, without the name of the machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.lab.jars import KAFKA_4
 
 
 def gather(command: str) -> tuple[tuple[str, str], ...]:
-    """Pairs of what and which."""
+    """Return pairs of name and value."""
     return (
         ("date", datetime.now(UTC).strftime("%Y-%m-%d")),
         ("commit", _commit()),
@@ -31,14 +31,14 @@ def gather(command: str) -> tuple[tuple[str, str], ...]:
 
 
 def _commit() -> str:
-    commit = _said("git", "rev-parse", "--short=10", "HEAD").strip() or "unknown"
-    changed = _said("git", "status", "--porcelain", "--untracked-files=no", "--", "mm2", "flows", "tests").strip()
+    commit = _output_of("git", "rev-parse", "--short=10", "HEAD").strip() or "unknown"
+    changed = _output_of("git", "status", "--porcelain", "--untracked-files=no", "--", "mm2", "flows", "tests").strip()
     return f"{commit} with changes" if changed else commit
 
 
 def _java_version() -> str:
-    """The first line, such as ``openjdk 17.0.15 2025-04-15``."""
-    lines = _said(jvm.java(), "-version").splitlines()
+    """Return the first line of the version, such as ``openjdk 17.0.15 2025-04-15``."""
+    lines = _output_of(jvm.java(), "-version").splitlines()
     return lines[0].replace('"', "").replace(" version", "") if lines else "unknown"
 
 
@@ -46,7 +46,7 @@ def _memory_gib() -> int:
     return round(psutil.virtual_memory().total / 2**30)
 
 
-def _said(*command: str) -> str:
+def _output_of(*command: str) -> str:
     ended = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT, timeout=30, check=False
     )

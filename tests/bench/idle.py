@@ -1,7 +1,7 @@
-"""``python -m tests.bench.idle``: what partitions cost in which nothing happens.
+"""``python -m tests.bench.idle``: cost of idle partitions.
 
-CPU of each part of a node as a share of one core, and how long the node's event loop keeps its callers waiting, which
-leases and group heartbeats have to wait for as well. A round of discovery is counted apart.
+Measures CPU of each part of a node as a share of one core, and the latency of the node's event loop, which also delays
+leases and group heartbeats. Rounds of discovery are counted separately.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ from tests.lab.waiting import wait_until
 
 TOPICS, PARTITIONS = 50, 100
 SECONDS = 60.0
-HEAP = "-Xmx1g"  # a broker with 5,000 partitions does not live in the lab's 256 MB
+HEAP = "-Xmx1g"  # a broker with 5,000 partitions needs more than the lab's 256 MB
 CAUGHT_UP_WITHIN = 600.0  # seconds for two brokers to open the logs of 5,000 partitions, and for Spark to start
-SETTLED_WITHIN = 120.0  # seconds for what a start leaves to do: source offsets, offset syncs, Java's compilers
-LOOK_EVERY = 5.0  # seconds: the kernel counts CPU in hundredths, so a look is true to 0.2 % of a core
-KNOCK_EVERY = 0.05  # seconds between two requests that find out whether the event loop is free
-ROUND_EVERY = 20  # seconds between rounds of discovery, of which a window has three; ten minutes by default
+SETTLED_WITHIN = 120.0  # seconds for work that follows a start: source offsets, offset syncs, JIT compilation
+SAMPLE_EVERY = (
+    5.0  # seconds between samples: the kernel counts CPU in 10 ms, so a sample is accurate to 0.2 % of a core
+)
+REQUEST_EVERY = 0.05  # seconds between two requests that measure the latency of the event loop
+ROUND_EVERY = 20  # seconds between rounds of discovery, so that a window has three; ten minutes by default
 PARTS = {
     "worker": "lanes (fetch path)",
     "node": "node (control plane)",
@@ -45,7 +47,7 @@ PARTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """Of one part: CPU in percent of a core, without the looks in which discovery ran and with them."""
+    """CPU of one part in percent of a core, without and with the samples in which discovery ran."""
 
     part: str
     quiet: float
@@ -54,8 +56,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Idle:
-    """What was measured. ``machine``: percent of its cores that all processes of the machine kept busy. ``waits`` are
-    the seconds that a request to the node took, in order, of those sent while nothing else was asked of it."""
+    """Results. ``machine``: CPU use of the whole machine, in percent of its cores.
+
+    ``waits``: sorted seconds that requests to the node took, of those sent while it served no other request.
+    """
 
     shares: tuple[Share, ...]
     machine: float
@@ -63,7 +67,7 @@ class Idle:
 
 
 def measure(topics: int, partitions: int, seconds: float, lanes: int) -> Idle:
-    """``topics`` of ``partitions`` each, one record in every partition, copied and then left alone."""
+    """Measure ``topics`` of ``partitions`` each, with one copied record in every partition and no further writes."""
     options = (*class_data.options(KAFKA_4), HEAP)
     with KafkaCluster("bench-a", java_options=options) as a, KafkaCluster("bench-b", java_options=options) as b:
         for number in range(topics):
@@ -76,30 +80,29 @@ def measure(topics: int, partitions: int, seconds: float, lanes: int) -> Idle:
         }
         with Node(properties, name="bench-idle") as node:
             wait_until(lambda: caught_up(node, topics * partitions), CAUGHT_UP_WITHIN, "all partitions are caught up")
-            wait_until(lambda: settled(node), SETTLED_WITHIN, "the start's work is done")
+            wait_until(lambda: settled(node), SETTLED_WITHIN, "the work that follows the start is done")
             shares, machine = watch(node, seconds)
-            return Idle(shares=shares, machine=machine, waits=tuple(knock(node.url, seconds)))
+            return Idle(shares=shares, machine=machine, waits=tuple(measure_latency(node.url, seconds)))
 
 
 def caught_up(node: Node, partitions: int) -> bool:
-    """Whether every partition runs, and has its one record on the target."""
+    """Return whether every partition is RUNNING and has its one record on the target."""
     shown = [one for flow in node.flows() for topic in flow["topics"] for one in topic["partitions"]]
     idle = [one for one in shown if (one["state"], one["position"], one["lag_records"]) == ("RUNNING", 1, 0)]
-    time.sleep(1.0)  # an answer of 5,000 partitions is not for free
+    time.sleep(1.0)  # a response with 5,000 partitions is expensive
     return len(idle) == partitions
 
 
 def settled(node: Node) -> bool:
-    """Whether the node's own process has come to rest: two looks that agree."""
-    first, second = (cpu_share(node, LOOK_EVERY)["node"] for _ in range(2))
+    """Return whether the CPU use of the node process has settled: two samples agree."""
+    first, second = (cpu_share(node, SAMPLE_EVERY)["node"] for _ in range(2))
     return abs(first - second) < max(1.0, first / 4)
 
 
 def watch(node: Node, seconds: float) -> tuple[tuple[Share, ...], float]:
-    """Look again and again. Rounds of discovery fall into fewer than half of the looks, so that the median knows
-    nothing of them."""
+    """Sample repeatedly. Rounds of discovery affect fewer than half of the samples, so the median excludes them."""
     began, busy = time.monotonic(), busy_seconds()
-    looks = [cpu_share(node, LOOK_EVERY) for _ in range(max(3, round(seconds / LOOK_EVERY)))]
+    looks = [cpu_share(node, SAMPLE_EVERY) for _ in range(max(3, round(seconds / SAMPLE_EVERY)))]
     machine = 100 * (busy_seconds() - busy) / (time.monotonic() - began) / (psutil.cpu_count() or 1)
     return (
         tuple(
@@ -115,7 +118,7 @@ def watch(node: Node, seconds: float) -> tuple[tuple[Share, ...], float]:
 
 
 def cpu_share(node: Node, seconds: float) -> Mapping[str, float]:
-    """Percent of a core that each role used in the next seconds."""
+    """Return the percentage of a core that each role uses during the next ``seconds``."""
     members = {role: node.members(role) for role in PARTS}
     before, began = {role: _cpu(found) for role, found in members.items()}, time.monotonic()
     time.sleep(seconds)
@@ -127,42 +130,42 @@ def _cpu(processes: list[psutil.Process]) -> float:
     return sum(sum(one.cpu_times()[:2]) for one in processes)
 
 
-def knock(url: str, seconds: float) -> list[float]:
-    """Ask the node's event loop for next to nothing, again and again, on one connection."""
+def measure_latency(url: str, seconds: float) -> list[float]:
+    """Send trivial requests to the node repeatedly on one connection, and return their latencies in seconds."""
     waits = []
     with httpx.Client(base_url=url, timeout=30.0) as client:
         end = time.monotonic() + seconds
         while (began := time.monotonic()) < end:
             client.get("/health/live").raise_for_status()
             waits.append(time.monotonic() - began)
-            time.sleep(KNOCK_EVERY)
+            time.sleep(REQUEST_EVERY)
     return waits
 
 
 def as_table(idle: Idle, title: str) -> Table:
-    """What is shown."""
+    """Return the results as a table."""
     table = Table("part", "% of a core", "with discovery, %", title=title)
     for share in idle.shares:
         table.add_row(share.part, f"{share.quiet:.1f}", f"{share.all:.1f}")
     waits = sorted(idle.waits)
     table.caption = (
-        f"the machine's cores were busy to {idle.machine:.0f} %; a request waits for the node"
-        f" {_ms(waits, 0.5)} ms at the median, {_ms(waits, 0.99)} ms at 99 %, {_ms(waits, 1.0)} ms at the most"
+        f"CPU use of the machine: {idle.machine:.0f} %; latency of requests to the node:"
+        f" p50 {_ms(waits, 0.5)} ms, p99 {_ms(waits, 0.99)} ms, max {_ms(waits, 1.0)} ms"
     )
     return table
 
 
 def _ms(waits: list[float], share: float) -> str:
-    """Milliseconds that this share of the sorted seconds does not exceed."""
+    """Return a percentile of the sorted seconds, in milliseconds."""
     return f"{waits[min(len(waits) - 1, int(len(waits) * share))] * 1000:.0f}"
 
 
 def main() -> int:
-    """Measure and show; figures are never judged."""
+    """Run the benchmark and print its results; there are no limits."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.idle", description=(__doc__ or "").split(": ")[1])
     parser.add_argument("--topics", type=int, default=TOPICS)
-    parser.add_argument("--partitions", type=int, default=PARTITIONS, help="of each topic")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each of the two looks")
+    parser.add_argument("--partitions", type=int, default=PARTITIONS, help="partitions of each topic")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="duration of each of the two measurements")
     parser.add_argument("--lanes", type=int, default=2)
     options = parser.parse_args()
     idle = measure(options.topics, options.partitions, options.seconds, options.lanes)

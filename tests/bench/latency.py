@@ -1,4 +1,4 @@
-"""How long a record takes through a warm mirror at a steady pace."""
+"""Latency of records through a warm mirror at a steady rate."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tests.lab.cluster import KafkaCluster
 
 NAME = "latency"
 TITLE = "1,000 records of 1 kB a second, through a warm mirror"
-SECONDS = 60.0  # of the measured stream, at scale 1
-WARM_SECONDS = 15.0  # of the same stream before it, not measured
-FLOOR_SECONDS = 15.0  # of the stream without a mirror
-FEWEST_SECONDS = 2.0  # of each, however small the scale
-AIM = 0.5  # our median as a share of Java's that we want to stay below
+SECONDS = 60.0  # duration of the measured stream, at scale 1
+WARM_SECONDS = 15.0  # duration of the same stream before that, not measured
+FLOOR_SECONDS = 15.0  # duration of the stream without a mirror
+FEWEST_SECONDS = 2.0  # minimum duration of each, at any scale
+AIM = 0.5  # upper limit of mm2's median as a share of Java's
 
-# Copied by each tool first: Java's compiler has then seen every path at full load.
+# Copied by each tool first, so that Java's JIT compiler has seen every path at full load.
 WARMING = Backlog(records=200_000, value_bytes=VALUE_BYTES)
 
 
 def measure_floor(cluster: KafkaCluster, scale: float, screen: Screen) -> Latency:
-    """The stream written to and read from one and the same topic: what clients and a broker take by themselves."""
+    """Measure the stream written to and read from the same topic: the latency of clients and broker alone."""
     topic = cluster.create_topic("steady", PARTITIONS)
     route = Route(source=cluster, topic=topic, target=cluster, remote_topic=topic)
     _run(route, "no mirror, warming up", FEWEST_SECONDS, screen)
@@ -33,17 +33,17 @@ def measure_floor(cluster: KafkaCluster, scale: float, screen: Screen) -> Latenc
 
 
 def measure_latency(tool: Tool, source: KafkaCluster, target: KafkaCluster, scale: float, screen: Screen) -> Latency:
-    """Let a tool copy a backlog on a topic of its own, warm it with the stream, then measure.
+    """Let a tool copy a backlog of a dedicated topic, warm it with the stream, then measure.
 
-    Raises GaveUp when the tool fails, or when its copy is not exact in the end.
+    Raises GaveUp if the tool fails or its copy is not exact at the end.
     """
     topic = f"steady-{tool.name}"
     backlog = WARMING.scaled(scale)
-    with screen.phase(f"{NAME}: writing what warms {tool.title}", backlog.records) as told:
-        write_backlog(source, topic, backlog, told)
+    with screen.phase(f"{NAME}: writing the warm-up backlog of {tool.title}", backlog.records) as report_progress:
+        write_backlog(source, topic, backlog, report_progress)
     with RunningTool(tool, source, target, topic) as running:
-        with screen.phase(f"{NAME}: {tool.title} copies", backlog.records) as told:
-            watch(running, backlog.records, told)
+        with screen.phase(f"{NAME}: {tool.title} copies", backlog.records) as report_progress:
+            watch(running, backlog.records, report_progress)
         route = Route(source=source, topic=topic, target=target, remote_topic=running.remote_topic)
         _run(route, f"{tool.title}, warming up", max(FEWEST_SECONDS, WARM_SECONDS * scale), screen)
         began, cpu_before = time.monotonic(), running.tree.cpu_seconds()
@@ -57,8 +57,8 @@ def measure_latency(tool: Tool, source: KafkaCluster, target: KafkaCluster, scal
 
 def _run(route: Route, title: str, seconds: float, screen: Screen) -> list[float]:
     count = round(seconds * PER_SECOND)
-    with screen.phase(f"{NAME}: {title}", count) as told:
-        return stream(route, count, told)
+    with screen.phase(f"{NAME}: {title}", count) as report_progress:
+        return stream(route, count, report_progress)
 
 
 def _summary(tool: Tool | None, latencies: list[float], *, cores: float = 0.0, memory_bytes: int = 0) -> Latency:

@@ -1,8 +1,8 @@
-"""CPU time of a process and of everything it starts, kept so that the dead count too.
+"""CPU time of a process and its descendants, including those that have exited.
 
-A process tells two numbers: what it burned itself, and what those of its children burned that ended and that it waited
-for (the kernel adds a child's two numbers to the second one of its parent). Adding all numbers up as they are would
-count a child twice once it has ended, and lose one that nobody waits for.
+A process reports two numbers: its own CPU time, and that of its exited children that it waited for (the kernel adds
+both numbers of such a child to the second one of its parent). A plain sum of all numbers would count an exited child
+twice, and omit one that its parent did not wait for.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-Identity = tuple[int, float]  # pid and time of creation: a pid alone is given to others later
+Identity = tuple[int, float]  # pid and creation time: pids are reused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
-    """What one process told at one look, in CPU-seconds."""
+    """The numbers of one process in one sample, in CPU-seconds."""
 
     process: Identity
     parent: Identity | None
@@ -24,13 +24,13 @@ class Sighting:
 
 
 class CpuLedger:
-    """All processes ever seen, by their last sighting.
+    """All processes ever seen, by their last sample.
 
-    A. What a process burned itself counts once, whether it lives or has ended.
-    B. What a process waited for stands for its ended children, and counts where it is more than was seen of them:
-       the rest of their lives after the last look, and children that came and went between two looks.
-    C. An ended process that nobody waited for counts as it was last seen: up to one interval of it is lost.
-    D. A process whose parent ended belongs to whoever adopted it, as of its next sighting.
+    A. A process's own CPU time counts once, whether it runs or has exited.
+    B. The waited-for time of a process represents its exited children. It counts if it exceeds the sum of their last
+       samples, since it includes their time after that, and children that existed only between two samples.
+    C. An exited process that no parent waited for counts by its last sample: up to one interval is lost.
+    D. A process whose parent exited belongs to the process that adopted it, from its next sample.
     """
 
     def __init__(self) -> None:
@@ -38,17 +38,17 @@ class CpuLedger:
         self._alive: set[Identity] = set()
 
     def note(self, sightings: Iterable[Sighting]) -> None:
-        """One look: everything that lives. Who was seen before and is missing now has ended.
+        """Add a sample of all running processes. Processes of the previous sample that are missing have exited.
 
-        Parents are to be read before their children: a child that ends in between is then counted a look late,
-        never twice.
+        Read parents before their children: a child that exits in between is then counted one sample late, never
+        twice.
         """
         seen = {one.process: one for one in sightings}
         self._last.update(seen)
         self._alive = set(seen)
 
     def total(self) -> float:
-        """CPU-seconds of all of them so far."""
+        """Return the CPU-seconds of all processes so far."""
         children: dict[Identity | None, list[Sighting]] = {}
         for one in self._last.values():
             children.setdefault(one.parent if one.parent in self._last else None, []).append(one)

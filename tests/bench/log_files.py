@@ -1,4 +1,4 @@
-"""What a topic holds on a broker's disk: its bytes and batches, exactly as stored."""
+"""Size and batches of a topic on a broker's disk."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 
 from tests.lab.cluster import KafkaCluster
 
-# A batch in a segment file: base offset (int64), length of what follows (int32), and that many bytes.
+# A batch in a segment file: base offset (int64), length of the rest (int32), and that many bytes.
 BATCH_PREFIX = struct.Struct(">qi")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """Bytes and batches of a whole topic."""
+    """Number of bytes and batches of a whole topic."""
 
     bytes: int
     batches: int
 
 
 def stored(cluster: KafkaCluster, topic: str) -> Stored:
-    """Walk the segment files of a topic of a cluster of one broker."""
+    """Return the size of a topic from its segment files. The cluster must have a single broker."""
     size = batches = 0
     for segment in (cluster.broker(1).directory / ".data").glob(f"{topic}-[0-9]*/*.log"):
         if segment.stat().st_size:
@@ -32,7 +32,7 @@ def stored(cluster: KafkaCluster, topic: str) -> Stored:
 
 
 def count_batches(content: mmap.mmap | bytes) -> int:
-    """How many batches lie end to end in ``content``."""
+    """Return the number of consecutive batches in ``content``."""
     place = batches = 0
     while place < len(content):
         _, length = BATCH_PREFIX.unpack_from(content, place)

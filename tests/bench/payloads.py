@@ -1,7 +1,7 @@
-"""Events that look like a shop's: JSON with a fixed frame, numbers that differ, and prose that repeats itself a little.
+"""Realistic events of a shop: JSON with a fixed structure, varying numbers, and partly repetitive text.
 
-The same seed gives the same bytes. lz4 makes a batch of them about half as large, as it does with real JSON; random
-bytes would not compress and padding would vanish, and either would decide the benchmark by itself.
+The same seed gives the same bytes. lz4 halves the size of a batch, as with real JSON. Random bytes would not compress
+and padding would compress away; either would dominate the benchmark.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from tests.lab.records import Outgoing
 
 SEED = 20_240_601
-CUSTOMERS = 10_000  # keys: enough that partitions fill evenly
-VOCABULARY = 300  # words of the prose
-PROSE_BYTES = 4 << 20  # far more than lz4's window of 64 kB, so that a slice seldom meets itself again
+CUSTOMERS = 10_000  # number of keys: enough to fill partitions evenly
+VOCABULARY = 300  # number of words in the text
+PROSE_BYTES = 4 << 20  # far more than lz4's window of 64 kB, so that a slice rarely repeats within it
 KINDS = (b"viewed", b"added", b"ordered", b"paid", b"shipped", b"returned")
 SYLLABLES = (
     "ba be bi bo da de di do ka ke ki ko la le li lo ma me mi mo na ne ni no ra re ri ro sa se si so ta te ti to"
@@ -22,9 +22,9 @@ SYLLABLES = (
 
 
 def events(count: int, *, value_bytes: int, partitions: int, now_ms: int, seed: int = SEED) -> Iterator[Outgoing]:
-    """``count`` events with values of exactly ``value_bytes``, timestamps 1 ms apart, the last one ``now_ms``.
+    """Yield ``count`` events with values of exactly ``value_bytes`` and timestamps 1 ms apart, the last at ``now_ms``.
 
-    A customer's events share the key and the partition.
+    All events of a customer have the same key and partition.
     """
     rng = random.Random(seed)
     prose = _prose(rng)

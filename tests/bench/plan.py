@@ -1,4 +1,4 @@
-"""What one call of the benchmark runs, in which order, and on which brokers."""
+"""Workloads of a benchmark run, their order and their brokers."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from tests.lab.waiting import GaveUp
 
 NAMES = (*(workload.name for workload in WORKLOADS), latency.NAME, translation.NAME)
 
-# No topic may appear because somebody asked for it: the remote topic is the tool's to create.
+# Requests must not create topics: the tool creates the remote topic.
 BROKER = {"auto.create.topics.enable": "false"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Which of `NAMES`, and how much of each: 1 is the whole."""
+    """Selection of `NAMES`, and the scale of each; 1 is the full size."""
 
     names: tuple[str, ...] = NAMES
     scale: float = 1.0
 
 
 class Benchmark:
-    """Runs a plan. A tool that fails is noted, and the others go on."""
+    """Runs a plan. If a tool fails, the failure is recorded and the others continue."""
 
     def __init__(self, plan: Plan, screen: Screen) -> None:
         self._plan = plan
@@ -46,7 +46,7 @@ class Benchmark:
         self._turns = 0
 
     def run(self, facts: tuple[tuple[str, str], ...]) -> Results:
-        """All that is planned, one after the other, each copy on two fresh brokers that the tools share."""
+        """Run the plan in order. Each workload gets two new brokers, which the tools share."""
         for workload in WORKLOADS:
             if workload.name in self._plan.names:
                 self._copy(workload)
@@ -64,8 +64,8 @@ class Benchmark:
     def _copy(self, workload: Workload) -> None:
         backlog = workload.backlog.scaled(self._plan.scale)
         with _two_brokers() as (source, target):
-            with self._screen.phase(f"{workload.name}: writing the backlog", backlog.records) as told:
-                write_backlog(source, workload.name, backlog, told)
+            with self._screen.phase(f"{workload.name}: writing the backlog", backlog.records) as report_progress:
+                write_backlog(source, workload.name, backlog, report_progress)
             self._warm(target, workload.name)
             wanted = read_source(source, workload.name, f"{workload.name}: reading the backlog", self._screen)
             for tool in self._in_turn():
@@ -81,12 +81,12 @@ class Benchmark:
                     self._latencies.append(measure_latency(tool, source, target, self._plan.scale, self._screen))
 
     def _warm(self, target: KafkaCluster, name: str) -> None:
-        """A fresh target takes some load, so that the first tool does not find it colder than the second."""
-        with self._screen.phase(f"{name}: warming the target", WARM_UP.records) as told:
-            write_backlog(target, "warm-up", WARM_UP, told)
+        """Write some load to a new target, so that it is equally warm for both tools."""
+        with self._screen.phase(f"{name}: warming the target", WARM_UP.records) as report_progress:
+            write_backlog(target, "warm-up", WARM_UP, report_progress)
 
     def _in_turn(self) -> tuple[Tool, ...]:
-        """The other tool first, each time: what is left of the first one's run is not always the same one's gain."""
+        """Return the tools in alternating order, so that the effect of running second does not always favour one."""
         self._turns += 1
         return TOOLS if self._turns % 2 else TOOLS[::-1]
 

@@ -1,4 +1,4 @@
-"""A running program and all it has started: CPU time and memory, looked at from outside."""
+"""CPU time and memory of a running program and its descendants."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import psutil
 
 from tests.bench.ledger import CpuLedger, Identity, Sighting
 
-MEMORY = "PSS" if psutil.LINUX else "RSS"  # PSS shares a page among those who map it, so the sum counts it once
+MEMORY = "PSS" if psutil.LINUX else "RSS"  # PSS divides shared pages among processes, so the sum counts them once
 
 
 def busy_seconds() -> float:
-    """CPU-seconds that all cores of the machine were busy since it started; what a hypervisor took counts as well."""
+    """Return the busy CPU-seconds of all cores since boot, including time stolen by a hypervisor."""
     times = psutil.cpu_times()
     return float(sum(times) - times.idle - getattr(times, "iowait", 0.0))
 
 
 class ProcessTree:
-    """Looks at a process and its descendants; those whose parent ended stay in view.
+    """Samples a process and its descendants, including those whose parent has exited.
 
-    Look several times a second: what nobody waits for counts only as it was last seen (`CpuLedger`).
+    Sample several times a second: a process that no parent waits for counts only by its last sample (`CpuLedger`).
     """
 
     def __init__(self, pid: int) -> None:
@@ -28,7 +28,7 @@ class ProcessTree:
         self._peak = 0
 
     def cpu_seconds(self) -> float:
-        """CPU-seconds, user and system, since the program started."""
+        """Return the CPU-seconds, user and system, since the program started."""
         sightings = []
         present = self._present()
         for identity, process in present.items():
@@ -48,7 +48,7 @@ class ProcessTree:
         return self._ledger.total()
 
     def memory_bytes(self) -> int:
-        """Memory of all processes together now (`MEMORY` says which kind); remembered for `peak_memory_bytes`."""
+        """Return the current memory (kind: `MEMORY`) of all processes together, and update `peak_memory_bytes`."""
         total = 0
         for process in self._present().values():
             try:
@@ -61,11 +61,11 @@ class ProcessTree:
 
     @property
     def peak_memory_bytes(self) -> int:
-        """The largest of all looks at the memory."""
+        """Maximum of all memory samples."""
         return self._peak
 
     def alive(self) -> list[psutil.Process]:
-        """Those that still run; zombies do not."""
+        """Return the running processes, without zombies."""
         running = []
         for process in self._present().values():
             try:
@@ -76,7 +76,7 @@ class ProcessTree:
         return running
 
     def _present(self) -> dict[Identity, psutil.Process]:
-        """Who lives, parents before their children."""
+        """Return the existing processes, parents before their children."""
         present: dict[Identity, psutil.Process] = {}
         for identity, process in self._members.items():
             if identity in present or not process.is_running():

@@ -1,4 +1,4 @@
-"""What was measured, as values."""
+"""Measured values."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ GB = 1e9  # bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """One look at a running tool: seconds since its start, records on the target, and CPU-seconds since the start of
-    the tool, of the brokers, and of everything else on the machine but the benchmark itself."""
+    """A sample of a running tool: seconds since its start, records on the target, and CPU-seconds since its start.
+
+    CPU-seconds are those of the tool, of the brokers, and of all other programs except the benchmark itself.
+    """
 
     seconds: float
     records: int
@@ -25,10 +27,10 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """One tool on one backlog of ``value_bytes`` (before compression).
+    """Copy of one backlog of ``value_bytes`` (before compression) by one tool.
 
-    Start-up is everything until ``first``, the moment when records were first seen on the target. The rates are about
-    the time from there to ``last``, when all were there, and about the records that arrived in between.
+    Start-up is everything until ``first``, the moment when records were first seen on the target. Rates are calculated
+    from there to ``last``, when all records had arrived, and for the records that arrived in between.
     """
 
     workload: str
@@ -46,7 +48,7 @@ class Copy:
 
     @property
     def cpu_per_value_gb(self) -> float:
-        """CPU-seconds of the tool for each GB of value bytes before compression: the headline."""
+        """CPU-seconds of the tool for each GB of value bytes before compression: the main result."""
         return _ratio(self.last.tool_cpu - self.first.tool_cpu, self._share * self.value_bytes / GB)
 
     @property
@@ -56,12 +58,12 @@ class Copy:
 
     @property
     def brokers_cpu_per_value_gb(self) -> float:
-        """CPU-seconds of both brokers in the meantime, for each GB of value bytes."""
+        """CPU-seconds of both brokers during that time, for each GB of value bytes."""
         return _ratio(self.last.brokers_cpu - self.first.brokers_cpu, self._share * self.value_bytes / GB)
 
     @property
     def others_cores(self) -> float:
-        """Cores that programs outside the benchmark took in the meantime; on a quiet machine next to none."""
+        """Cores that other programs used during that time; almost none on an idle machine."""
         return _ratio(self.last.others_cpu - self.first.others_cpu, self.last.seconds - self.first.seconds)
 
     @property
@@ -73,8 +75,8 @@ class Copy:
 class Latency:
     """Milliseconds from the call that sends a record to the call that receives its copy.
 
-    ``tool`` None is the floor: the same, read from the source without a mirror. ``cores`` is the tool's CPU time in
-    parts of the time that passed.
+    ``tool`` None is the floor: records read from the source itself, without a mirror. ``cores`` is the tool's CPU time
+    divided by the elapsed time.
     """
 
     tool: str | None
@@ -88,12 +90,12 @@ class Latency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslationCost:
-    """What one checkpoint cycle over so many ``group_partitions`` takes, in CPU-seconds, and what is kept for it.
+    """CPU-seconds and memory of one checkpoint cycle over ``group_partitions``.
 
-    Translating and judging all of them: after every group ``moved`` on, with none moved (``unmoved``), and after every
-    group moved on with Java's offset syncs only (``compatible``). Beside that: decoding the committed offsets of all,
-    and encoding a checkpoint for each. Bytes are for each source partition: in the store of offset syncs, and in the
-    exact map when it is one range and when its window is full; and for each checkpoint that is remembered.
+    Cycles: all groups have new offsets (``moved``), none has (``unmoved``), and all have with Java's offset syncs only
+    (``compatible``). Measured separately: decoding all committed offsets, and encoding a checkpoint for each. Bytes per
+    source partition: in the offset sync store, and in the exact map with one range and with a full window; and
+    bytes per remembered checkpoint.
     """
 
     group_partitions: int
@@ -110,7 +112,7 @@ class TranslationCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A run that gave no figures, and why."""
+    """A run without figures, and the reason."""
 
     workload: str
     tool: str
@@ -119,7 +121,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """A whole run of the benchmark. ``facts`` are pairs of what and which: date, versions, machine, command."""
+    """A complete benchmark run. ``facts`` are pairs of name and value: date, versions, machine, command."""
 
     facts: tuple[tuple[str, str], ...]
     copies: tuple[Copy, ...] = ()
@@ -129,9 +131,9 @@ class Results:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The smallest of ``ordered`` that at least ``share`` (0 to 1) of them do not exceed: a value that was measured.
+    """Return the smallest measured value that at least ``share`` (0 to 1) of the values in ``ordered`` do not exceed.
 
-    Raises ValueError when there are none.
+    Raises ValueError if there are no values.
     """
     if not ordered:
         raise ValueError("no percentile of nothing")
@@ -139,5 +141,5 @@ def percentile(ordered: Sequence[float], share: float) -> float:
 
 
 def _ratio(part: float, whole: float) -> float:
-    """NaN where a run was over between two looks."""
+    """Return the ratio, or NaN if the run finished within one sample."""
     return part / whole if whole > 0 else math.nan

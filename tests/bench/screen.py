@@ -1,4 +1,4 @@
-"""What the benchmark shows while it runs: a bar on a terminal, a line for each finished phase everywhere."""
+"""Output of the benchmark while it runs: a line for each finished phase, and on terminals a progress bar."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-DRAWN_EVERY = 0.5  # seconds: drawing takes milliseconds of a machine that is being measured
+DRAWN_EVERY = 0.5  # seconds: drawing costs milliseconds on the machine that is being measured
 
-Told = Callable[[int], None]
+ReportProgress = Callable[[int], None]
 
 
 class Screen:
-    """Nothing is drawn by a thread in the background: only when somebody tells how far things are."""
+    """Prints phases and their progress. Draws only when progress is reported, never from a background thread."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
     @contextmanager
-    def phase(self, title: str, total: int) -> Iterator[Told]:
-        """A bar that the yielded call moves to a number; a line with the time it took at the end."""
+    def phase(self, title: str, total: int) -> Iterator[ReportProgress]:
+        """Show a bar that the yielded function sets to a number; print the elapsed time at the end."""
         began = time.monotonic()
         drawn = began
         progress = Progress(
@@ -40,16 +40,16 @@ class Screen:
             task = progress.add_task(title, total=total)
             progress.refresh()
 
-            def told(number: int) -> None:
+            def report_progress(number: int) -> None:
                 nonlocal drawn
                 progress.update(task, completed=number)
                 if time.monotonic() - drawn > DRAWN_EVERY:
                     drawn = time.monotonic()
                     progress.refresh()
 
-            yield told
+            yield report_progress
         self.say(f"{title}: {time.monotonic() - began:.1f} s")
 
     def say(self, what: RenderableType) -> None:
-        """Print a line as it is, or a table."""
+        """Print a table, or a line without markup."""
         self._console.print(what, markup=False, highlight=False, soft_wrap=not isinstance(what, Table))

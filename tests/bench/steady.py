@@ -1,7 +1,7 @@
-"""A steady stream into one topic, and how long each record takes to come out of another.
+"""A steady stream of records into one topic, and the time until each can be read from another.
 
-Both ends are in this process and read the same clock. Latencies are counted from the call that hands a record to the
-client, not from its turn in the schedule: a pause of this process delays sending, it does not look like the mirror's.
+Both ends run in this process and use the same clock. Latency starts at the call that passes a record to the client, not
+at its scheduled time: a pause of this process delays sending, and must not count as the mirror's latency.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 
 from tests.bench.end_offsets import EndOffsets
 from tests.bench.payloads import events
-from tests.bench.screen import Told
+from tests.bench.screen import ReportProgress
 from tests.bench.workloads import PARTITIONS
 from tests.lab.cluster import KafkaCluster
 from tests.lab.waiting import GaveUp
 
 PER_SECOND = 1_000
 VALUE_BYTES = 1_000
-HEADER = "number"  # says which record this is
+HEADER = "number"  # its value identifies the record
 NUMBER_BYTES = 4
-RECEIVED = 30.0  # seconds without a record while some are still to come
-TOLD_EVERY = 5_000  # records between two words to the screen: drawing takes the interpreter's lock
+RECEIVED = 30.0  # seconds without a record while some are missing
+REPORT_EVERY = 5_000  # records between two progress reports: drawing holds the GIL
 QUICK: dict[str, str | int | float | bool] = {"socket.nagle.disable": True, "log_level": 0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Where the stream goes in and where it comes out. Nobody else writes to these topics."""
+    """The topics that the stream is written to and read from. They contain no other records."""
 
     source: KafkaCluster
     topic: str
@@ -43,17 +43,17 @@ class Route:
     remote_topic: str
 
 
-def stream(route: Route, count: int, told: Told) -> list[float]:
+def stream(route: Route, count: int, report_progress: ReportProgress) -> list[float]:
     """Send ``count`` records at a steady pace and return each one's latency in milliseconds, in order of sending.
 
-    Raises GaveUp when a record does not arrive, KafkaException when a client reports a failure.
+    Raises GaveUp if a record does not arrive, KafkaException if a client reports a failure.
     """
     ends = EndOffsets(route.target, route.remote_topic)
     ends.refresh()
     consumer = Consumer(
         {
             "bootstrap.servers": route.target.bootstrap,
-            "group.id": "bench-latency",  # the client wants one; nothing is committed
+            "group.id": "bench-latency",  # required by the client; nothing is committed
             "enable.auto.commit": False,
             **QUICK,
         }
@@ -63,7 +63,7 @@ def stream(route: Route, count: int, told: Told) -> list[float]:
     )
     sent, received = array("q", [0]) * count, array("q", [0]) * count
     try:
-        consumer.poll(1.0)  # connect and ask once, before there is anything to measure
+        consumer.poll(1.0)  # connect and fetch once before measuring
         with _without_collector(), _sending(route, sent) as sending:
             left, heard = count, time.monotonic()
             while left:
@@ -82,8 +82,8 @@ def stream(route: Route, count: int, told: Told) -> list[float]:
                 if not received[number]:
                     received[number] = now
                     left -= 1
-                    if left % TOLD_EVERY == 0:
-                        told(count - left)
+                    if left % REPORT_EVERY == 0:
+                        report_progress(count - left)
     finally:
         consumer.close()
     return [(there - here) / 1e6 for here, there in zip(sent, received, strict=True)]
@@ -91,7 +91,7 @@ def stream(route: Route, count: int, told: Told) -> list[float]:
 
 @contextmanager
 def _sending(route: Route, sent: array[int]) -> Iterator[Future[None]]:
-    """Sends in a thread of its own; stops at the end of the block, and waits for the thread."""
+    """Send in a separate thread during the block; at its end stop and join the thread."""
     stopped = threading.Event()
     with ThreadPoolExecutor(1, thread_name_prefix="bench-sender") as pool:
         try:
@@ -104,7 +104,7 @@ def _send(route: Route, sent: array[int], stopped: threading.Event) -> None:
     producer = Producer(
         {"bootstrap.servers": route.source.bootstrap, "linger.ms": 0, "enable.idempotence": True, **QUICK}
     )
-    producer.list_topics(route.topic)  # connect before there is anything to measure
+    producer.list_topics(route.topic)  # connect before measuring
     prepared = list(events(len(sent), value_bytes=VALUE_BYTES, partitions=PARTITIONS, now_ms=0))
     began = time.perf_counter_ns()
     for number, event in enumerate(prepared):
@@ -126,7 +126,7 @@ def _send(route: Route, sent: array[int], stopped: threading.Event) -> None:
 
 
 def _number(message: Message) -> int:
-    """Which record this is. Raises KeyError for one that the stream did not send."""
+    """Return the record's number. Raises KeyError for a record that the stream did not send."""
     content = dict(message.headers() or ())[HEADER]
     assert isinstance(content, bytes)
     return int.from_bytes(content)
@@ -134,7 +134,7 @@ def _number(message: Message) -> int:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """A collection stops both ends for tens of milliseconds."""
+    """Disable garbage collection, which would stop both ends for tens of milliseconds."""
     gc.disable()
     try:
         yield

@@ -1,4 +1,4 @@
-"""The comparison as people read it: on the screen, and as Markdown in the documentation."""
+"""The comparison as tables: on the screen, and as Markdown in the documentation."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.bench.comparison import Row, Section
 from tests.bench.tools import JAVA, OURS
 
 COLUMNS = ("", OURS.title, JAVA.title, "ratio", "aim")
-NONE = "-"  # in place of a figure that was not measured
+NONE = "-"  # shown instead of a figure that was not measured
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 
 
 def on_screen(sections: Sequence[Section]) -> Iterator[Table | str]:
-    """A table for each section, and its notes after it."""
+    """Yield a table for each section, followed by its notes."""
     for section in sections:
         table = Table(title=section.title, title_justify="left")
         for number, column in enumerate(COLUMNS):
@@ -28,7 +28,7 @@ def on_screen(sections: Sequence[Section]) -> Iterator[Table | str]:
 
 
 def as_markdown(facts: Sequence[tuple[str, str]], sections: Sequence[Section]) -> str:
-    """The facts as a list, then a table for each section."""
+    """Return the facts as a list, followed by a table for each section."""
     lines = [f"- {what}: {which}" for what, which in facts]
     for section in sections:
         lines += ["", f"### {section.title}", "", _markdown_line(COLUMNS), _markdown_line(["---", *["---:"] * 4])]
@@ -39,20 +39,20 @@ def as_markdown(facts: Sequence[tuple[str, str]], sections: Sequence[Section]) -
 
 
 def write_block(page: Path, block: str) -> None:
-    """Put ``block`` between the markers of a page, in place of what is there.
+    """Replace the text between the markers of a page by ``block``.
 
-    Raises ValueError when the page does not have both markers, in order, once.
+    Raises ValueError unless the page has each marker once, in order.
     """
     text = page.read_text()
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end) or text.count(BEGIN) + text.count(END) != 2:
-        raise ValueError(f"{page.name} needs one {BEGIN} and after it one {END}")
+        raise ValueError(f"{page.name} must contain {BEGIN} once, followed by {END} once")
     page.write_text(f"{before}{BEGIN}\n{block}\n{END}{after}")
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    """What, ours, Java's, ratio, aim."""
+    """Return the cells of a row: name, mm2's figure, Java's, ratio, aim."""
     aim = "" if row.aim is None else f"≤ {row.aim:g}"
     return row.what, _figure(row.ours, row.digits), _figure(row.java, row.digits), _figure(row.ratio, 2), aim
 

@@ -1,4 +1,4 @@
-"""The two mirrors under test, started on the same settings and looked at from outside."""
+"""The two mirrors under test, started with the same settings and measured from outside."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ from tests.lab.processes import LabProcess
 from tests.lab.settings import ONE_COPY
 from tests.lab.waiting import GaveUp, wait_until
 
-ENDS_WITHIN = 60.0  # seconds after SIGTERM: Java drains each task in turn
-LEFT_WITHIN = 15.0  # seconds for children after the tool itself has ended: the lease time of our lanes
+EXITS_WITHIN = 60.0  # seconds after SIGTERM: Java drains each task in turn
+CHILDREN_EXIT_WITHIN = (
+    15.0  # seconds for child processes after the tool itself has exited: the lease time of mm2's lanes
+)
 
-# What Kafka's own bin/connect-mirror-maker.sh gives its JVM.
+# JVM options of Kafka's bin/connect-mirror-maker.sh.
 STOCK_JVM = (
     "-Xms256M",
     "-Xmx2G",
@@ -42,21 +44,21 @@ STOCK_JVM = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A mirror: its name in results, and the command that runs it on a file."""
+    """A mirror: its name in results, and the command that runs it with a file."""
 
     name: str
     title: str
     command: Callable[[Path], tuple[str, ...]]
 
     def remote_topic(self, topic: str) -> str:
-        """What this tool's copy of a topic is called on the target."""
+        """Return the name of the remote topic that this tool writes."""
         return f"{self._aliases[0]}.{topic}"
 
     def settings(self, source: KafkaCluster, target: KafkaCluster, topic: str) -> dict[str, str]:
-        """Java's defaults, but for copies that one broker can hold and no heartbeats.
+        """Return Java's defaults, except for a replication factor of 1 and no heartbeats.
 
-        Each tool has aliases, and by them internal topics and groups, of its own. A task for each core, so that both
-        may use the whole machine.
+        Each tool has its own aliases, and therefore its own internal topics and groups. There is one task per core, so
+        that both can use the whole machine.
         """
         upstream, downstream = self._aliases
         return {
@@ -65,7 +67,7 @@ class Tool:
             f"{downstream}.bootstrap.servers": target.bootstrap,
             f"{upstream}->{downstream}.enabled": "true",
             f"{upstream}->{downstream}.topics": topic,
-            "emit.heartbeats.enabled": "false",  # else Java runs a whole worker for the way back
+            "emit.heartbeats.enabled": "false",  # otherwise Java runs another worker for the opposite direction
             "tasks.max": str(min(os.cpu_count() or 1, PARTITIONS)),
             **ONE_COPY,
         }
@@ -89,7 +91,7 @@ TOOLS = (OURS, JAVA)
 
 
 class RunningTool:
-    """A mirror of one topic from its start to its end: a context manager that ends it and everything it started."""
+    """A running mirror of one topic: a context manager that stops it and its child processes."""
 
     def __init__(self, tool: Tool, source: KafkaCluster, target: KafkaCluster, topic: str) -> None:
         self.tool = tool
@@ -105,19 +107,19 @@ class RunningTool:
         self.tree = ProcessTree(self._process.pid)
 
     def check(self) -> None:
-        """Raises GaveUp with the end of its log when it has ended by itself."""
+        """Raise GaveUp with the end of its log if the tool has exited."""
         if not self._process.running:
-            raise GaveUp(f"{self.tool.title} ended by itself\n{self._process.report()}")
+            raise GaveUp(f"{self.tool.title} exited\n{self._process.report()}")
 
     def report(self) -> str:
-        """Where its log is, and the last lines of it."""
+        """Return the location of its log and the last lines."""
         return self._process.report()
 
     def stop(self) -> None:
-        """SIGTERM, and wait until it and all it started are gone. Raises GaveUp when they are not."""
+        """Send SIGTERM and wait until the tool and its child processes have exited. Raises GaveUp if they do not."""
         self.tree.alive()
-        self._process.stop(ENDS_WITHIN)
-        wait_until(lambda: not self.tree.alive(), LEFT_WITHIN, f"nothing that {self.tool.title} started is left")
+        self._process.stop(EXITS_WITHIN)
+        wait_until(lambda: not self.tree.alive(), CHILDREN_EXIT_WITHIN, f"no process of {self.tool.title} is left")
 
     def __enter__(self) -> Self:
         return self

@@ -1,61 +1,64 @@
-"""What a checkpoint cycle over 100,000 group-partitions costs: no broker, only what happens in memory."""
+"""Cost of a checkpoint cycle over 100,000 group-partitions, in memory and without a broker."""
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import random
-import struct
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from mm2.core.checkpoints import Checkpoints, CommittedOffset, Emit
-from mm2.core.exact_offset_journal import SLOTS
-from mm2.core.exact_offset_records import SEGMENT_RANGES, CopiedRange, Reach, Segment, TopicIds
-from mm2.core.exact_offsets import WINDOW, ExactOffsets
-from mm2.core.formats import Checkpoint, OffsetSync
-from mm2.core.names import Flow, TopicPartition
-from mm2.core.offset_sync_store import OffsetSyncStore
-from mm2.core.offset_translation import Translated, Translation
+from mm2.core.naming.names import Flow, TopicPartition
+from mm2.core.offsets.checkpoints import Checkpoints, CommittedOffset, Emit
+from mm2.core.offsets.exact_offset_journal import SEGMENTS
+from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, CopiedRange, CopiedUpTo, Segment, TopicIds
+from mm2.core.offsets.exact_offsets import WINDOW, ExactOffsets
+from mm2.core.offsets.offset_sync_store import OffsetSyncStore
+from mm2.core.offsets.offset_translation import Translated, Translation
 from mm2.core.policies import DefaultReplicationPolicy
-from mm2.kafka.answer_reader import AnswerReader
-from mm2.kafka.group_offset_requests import MANY_GROUPS, UndecodedOffsets, fetched_offsets
-from mm2.kafka.raw_request import put_compact_string, put_varint
+from mm2.core.wire.formats import Checkpoint, OffsetSync
+from mm2.kafka.protocol.group_offset_requests import MANY_GROUPS, OFFSET_FETCH, OffsetFetchRequest
+from mm2.kafka.protocol.raw_request import DeferredResponse
+from mm2.kafka.protocol.schema import INT16, INT32, INT64, STRING, Table, encoder
 from tests.bench.results import TranslationCost
 from tests.bench.screen import Screen
 
 NAME = "translation"
 TITLE = "a checkpoint cycle over 100,000 group-partitions"
-AIM = "under one CPU-second"  # for translating and judging all of them
+AIM = "under one CPU-second"  # for translating all of them and deciding which checkpoints to write
 
 FLOW = Flow("A", "B")
 GROUPS = 1_000  # at scale 1
 PARTITIONS = 100  # of each topic; a group reads one topic
 TOPICS = 100
-REPEATS = 3  # the best counts: everything else is what other programs took
-GROUPS_AN_ANSWER = 100
+REPEATS = 3  # the best run counts: the difference to the others is caused by other programs
+GROUPS_PER_RESPONSE = 100
 
-WORLD_END = 1_000_000  # of each source partition, in offsets
-COPIED_FROM = 500_000  # since when the exact map knows a partition
-DROPPED = 7  # target offsets are that much smaller
-STEP = 500  # records a group reads between two cycles
-HOLES_EVERY = 10  # so many partitions to one of a compacted topic
-HOLE_RANGES = 200  # ranges of such a partition
+WORLD_END = 1_000_000  # end offset of each source partition
+COPIED_FROM = 500_000  # first source offset in the exact map
+DROPPED = 7  # target offsets are smaller by this
+STEP = 500  # records that a group reads between two cycles
+HOLES_EVERY = 10  # one in this many partitions belongs to a compacted topic
+HOLE_RANGES = 200  # number of ranges of such a partition
+
+_PARTITION: Table = {"partition": INT32, "offset": INT64, "epoch": INT32, "metadata": STRING, "error": INT16}
+_TOPIC: Table = {"topic": STRING, "partitions": [_PARTITION]}
+_RESPONSE: Table = {"throttle_ms": INT32, "groups": [{"group": STRING, "topics": [_TOPIC], "error": INT16}]}
 
 Committed = Mapping[TopicPartition, CommittedOffset | None]
 Translate = Callable[[TopicPartition, int], Translation]
 
 
 class World:
-    """Topics that were copied for a while, and groups that read them.
+    """Topics that have been copied for some time, and groups that read them.
 
-    A sync store holds 15 syncs of each partition, ever rarer towards its start. Half of the groups are near the end of
-    their topic, half anywhere in its last two thirds; the exact map covers three of four of these.
+    The offset sync store has 15 syncs per partition, less dense towards its start. Half of the groups are near the end
+    of their topic, half anywhere in its last two thirds; the exact map covers three of four of these.
     """
 
     def __init__(self, groups: int, partitions: int = PARTITIONS) -> None:
-        """``partitions`` of each topic, and so of each group."""
+        """``partitions``: number of each topic's partitions, and therefore of each group's."""
         self._numbers = range(partitions)
         self._random = random.Random(1)
         topics = [f"topic-{number}" for number in range(min(TOPICS, groups))]
@@ -74,7 +77,7 @@ class World:
         return store
 
     def exact(self, ranges: Callable[[int], int]) -> ExactOffsets:
-        """``ranges``: how many, by the number of the partition."""
+        """Return the exact map. ``ranges`` returns the number of ranges of a partition by its number."""
         offsets = ExactOffsets()
         for number, partition in enumerate(self.partitions):
             for segment in _segments(partition, ranges(number)):
@@ -91,16 +94,16 @@ class World:
 
 
 def measure(scale: float, screen: Screen) -> TranslationCost:
-    """All figures, with ``scale`` times as many groups."""
+    """Measure all figures, with ``scale`` times the number of groups."""
     world = World(max(1, round(GROUPS * scale)))
-    with screen.phase(f"{NAME}: CPU", 4) as told:
+    with screen.phase(f"{NAME}: CPU", 4) as report_progress:
         syncs, exact = world.syncs(), world.exact(some_with_holes)
-        told(1)
+        report_progress(1)
         moved, unmoved = _cycles(world, lambda one, offset: exact.translate(one, offset, syncs.translate))
-        told(2)
+        report_progress(2)
         compatible, _ = _cycles(world, syncs.translate)
-        told(3)
-        decoding, encoding = _best(lambda: asyncio.run(_decode(world))), _encoding(world)
+        report_progress(3)
+        decoding, encoding = _best(lambda: _decode(world)), _encoding(world)
     few, full = World(2), World(1, partitions=5)
     with screen.phase(f"{NAME}: memory", 1):
         return TranslationCost(
@@ -118,7 +121,7 @@ def measure(scale: float, screen: Screen) -> TranslationCost:
 
 
 def _cycles(world: World, translate: Translate) -> tuple[float, float]:
-    """CPU-seconds of a cycle in which every group has moved on, and of one in which none has."""
+    """Return the CPU-seconds of a cycle in which every group has new offsets, and of one in which none has."""
     checkpoints = Checkpoints(flow=FLOW, policy=DefaultReplicationPolicy(), selects=lambda topic: True)
     here = world.groups
     _cycle(checkpoints, here, translate)
@@ -140,27 +143,26 @@ def _moved(positions: Committed) -> Committed:
     return {one: CommittedOffset(offset=at.offset + STEP) for one, at in positions.items() if at is not None}
 
 
-async def _decode(world: World) -> None:
-    for reader in _answers(world):
-        await fetched_offsets(UndecodedOffsets(MANY_GROUPS, (), reader))
+def _decode(world: World) -> None:
+    request = OffsetFetchRequest(list(world.groups)).prepare({OFFSET_FETCH: (MANY_GROUPS, MANY_GROUPS)})
+    for response in _answers(world):
+        found = request.decode(response)
+        if isinstance(found, DeferredResponse):
+            found.decode()
 
 
-def _answers(world: World) -> Iterator[AnswerReader]:
-    """What coordinators answer when asked for the offsets of all groups."""
+def _answers(world: World) -> Iterator[bytes]:
+    """Yield the responses of coordinators to offset fetches of all groups, each with its header."""
     groups = list(world.groups.items())
-    for start in range(0, len(groups), GROUPS_AN_ANSWER):
-        some = groups[start : start + GROUPS_AN_ANSWER]
-        body = bytearray(4)
-        put_varint(body, len(some) + 1)
-        for group, positions in some:
-            put_compact_string(body, group)
-            put_varint(body, 2)
-            put_compact_string(body, next(iter(positions)).topic)
-            put_varint(body, len(positions) + 1)
-            for one, at in positions.items():
-                body += struct.pack(">iqi", one.partition, at.offset if at else -1, 0) + b"\x01" + bytes(3)
-            body += bytes(4)
-        yield AnswerReader(bytes(body), flexible=True)
+    encode = encoder(_RESPONSE, MANY_GROUPS, flexible=True)
+    for start in range(0, len(groups), GROUPS_PER_RESPONSE):
+        rows: list[Any] = []
+        for group, positions in groups[start : start + GROUPS_PER_RESPONSE]:
+            offsets = [(one.partition, at.offset if at else -1, 0, "", 0) for one, at in positions.items()]
+            rows.append((group, [(next(iter(positions)).topic, offsets)], 0))
+        response = bytearray(5)
+        encode(response, (0, rows))
+        yield bytes(response)
 
 
 def _encoding(world: World) -> float:
@@ -192,15 +194,15 @@ def full_window(number: int) -> int:
 
 
 def _sync_offsets() -> Iterator[int]:
-    """The last record, and 14 before it, twice as far away each time."""
+    """Yield the last offset, and 14 before it at doubling distances."""
     yield from (WORLD_END - 2**power for power in range(19, 5, -1))
     yield WORLD_END - 1
 
 
 def _segments(partition: TopicPartition, count: int) -> Iterator[Segment]:
-    """``count`` ranges of equal length from COPIED_FROM to WORLD_END, holes of one offset in between."""
+    """Yield ``count`` ranges of equal length from COPIED_FROM to WORLD_END, separated by holes of one offset."""
     length = (WORLD_END - COPIED_FROM) // count
-    reach, downstream = Reach(), COPIED_FROM - DROPPED
+    reach, downstream = CopiedUpTo(), COPIED_FROM - DROPPED
     for sequence, first in enumerate(range(0, count, SEGMENT_RANGES)):
         before, ranges = reach, []
         for number in range(first, min(count, first + SEGMENT_RANGES)):
@@ -210,7 +212,7 @@ def _segments(partition: TopicPartition, count: int) -> Iterator[Segment]:
             reach, downstream = reach.after(copied), copied.downstream_end
         yield Segment(
             topic_partition=partition,
-            slot=sequence % SLOTS,
+            index=sequence % SEGMENTS,
             sequence=sequence,
             era=0,
             topic_ids=TopicIds(),
@@ -230,12 +232,12 @@ def _best(work: Callable[[], object]) -> float:
     return min(_cpu(work) for _ in range(REPEATS))
 
 
-def _bytes(make: Callable[[], object]) -> int:
-    """Memory that is still held by what ``make`` makes."""
+def _bytes(create: Callable[[], object]) -> int:
+    """Return the bytes of memory that the result of ``create`` uses."""
     gc.collect()
     tracemalloc.start()
     try:
-        made = make()
+        made = create()
         gc.collect()
         size, _ = tracemalloc.get_traced_memory()
         del made

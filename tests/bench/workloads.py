@@ -1,4 +1,4 @@
-"""What is copied: three shapes of backlog, each dear to a mirror in another place."""
+"""The copied data: three shapes of backlog, each expensive for a mirror in a different way."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.records import Writer
 
 PARTITIONS = 4
-FEWEST = 1_000  # records, however small the scale: fewer are over before they can be measured
-TOLD_EVERY = 5_000  # records between two words to the screen
+FEWEST = 1_000  # minimum number of records at any scale: fewer are copied too fast to measure
+REPORT_EVERY = 5_000  # records between two progress reports
 
-# As full as Kafka's limit of 1 MB a batch reasonably allows, counted before compression.
+# As large as Kafka's limit of 1 MB per batch reasonably allows, before compression.
 FULL_BATCHES: dict[str, str | int | float | bool] = {
     "linger.ms": 50,
     "batch.size": 500_000,
     "batch.num.messages": 10_000,
 }
-TINY_BATCHES = (1, 2, 3)  # records a batch at most, one writer each, taking turns
+TINY_BATCHES = (1, 2, 3)  # maximum number of records per batch of three writers that take turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """Records to be written before a mirror starts."""
+    """Records that are written before a mirror starts."""
 
     records: int
     value_bytes: int
@@ -33,13 +33,13 @@ class Backlog:
     tiny_batches: bool = False
 
     def scaled(self, scale: float) -> Backlog:
-        """The same with fewer records, or more."""
+        """Return the same backlog with ``scale`` times the number of records."""
         return replace(self, records=max(FEWEST, round(self.records * scale)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A backlog with a name. ``aim`` is the share of Java's CPU time for the same bytes that we want to stay below."""
+    """A backlog with a name. ``aim`` is the upper limit of mm2's CPU time as a share of Java's for the same bytes."""
 
     name: str
     title: str
@@ -71,10 +71,10 @@ WORKLOADS = (
 WARM_UP = Backlog(records=50_000, value_bytes=500)
 
 
-def write_backlog(cluster: KafkaCluster, topic: str, backlog: Backlog, told: Callable[[int], None]) -> None:
-    """Create the topic and fill it; ``told`` hears now and then how many records were handed over.
+def write_backlog(cluster: KafkaCluster, topic: str, backlog: Backlog, report_progress: Callable[[int], None]) -> None:
+    """Create the topic and fill it; ``report_progress`` is called with the number of records sent so far.
 
-    All are acknowledged when it returns. Raises RuntimeError when one is not.
+    All records are acknowledged when it returns. Raises RuntimeError if one is not.
     """
     cluster.create_topic(topic, PARTITIONS)
     if backlog.tiny_batches:
@@ -88,8 +88,8 @@ def write_backlog(cluster: KafkaCluster, topic: str, backlog: Backlog, told: Cal
     stream = events(backlog.records, value_bytes=backlog.value_bytes, partitions=PARTITIONS, now_ms=now_ms)
     for number, event in enumerate(stream):
         writers[number % len(writers)].send(topic, event)
-        if number % TOLD_EVERY == 0:
-            told(number)
+        if number % REPORT_EVERY == 0:
+            report_progress(number)
     for writer in writers:
         writer.flush()
-    told(backlog.records)
+    report_progress(backlog.records)

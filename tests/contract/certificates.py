@@ -1,4 +1,4 @@
-"""A lab authority's certificates in a file of properties, and contexts of clients that trust it."""
+"""Property files with certificates of a test authority, and TLS contexts of clients that trust it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import javaproperties
 
 from mm2.config.load import load
 from mm2.config.settings import NodeSettings
-from mm2.kafka.security import ssl_context
+from mm2.kafka.connection.security import ssl_context
 from tests.lab.listeners import Authority
 
 FILE = {
@@ -24,8 +24,10 @@ FILE = {
 def https_file(
     authority: Authority, directory: Path, more: Mapping[str, str] | None = None, *, trust: bool = True
 ) -> NodeSettings:
-    """Settings of a file whose node listens on https://127.0.0.1, by PEM files in ``directory``. ``more``: further
-    lines, or others; ``trust``: with a trust store."""
+    """Return the settings of a file whose node listens on https://127.0.0.1 with PEM files in ``directory``.
+
+    ``more``: additional or replaced lines; ``trust``: whether the file has a trust store.
+    """
     pems = authority.write_server_pems(directory)
     properties = {
         **FILE,
@@ -45,13 +47,13 @@ def https_file(
 
 
 def node_context(settings: NodeSettings) -> ssl.SSLContext:
-    """What the node of these settings calls other nodes with, as the program makes it."""
+    """Return the TLS context with which the node of these settings calls other nodes."""
     assert settings.listening.tls is not None
     return ssl_context(settings.listening.tls.tls)
 
 
 def caller_context(authority: Authority, name: str | None = None) -> ssl.SSLContext:
-    """Trusts ``authority``; with a ``name`` it has a certificate of it."""
+    """Return a TLS context that trusts ``authority``, with a certificate issued to ``name`` if given."""
     context = ssl.create_default_context(cadata=authority.ca_pem)
     if name is not None:
         authority.configure(context, name)

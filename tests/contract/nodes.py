@@ -1,82 +1,110 @@
-"""Nodes of one flow as REST sees them: real servers, whose standing a test sets, and a desk that notes commands."""
+"""Nodes of one flow for REST tests: real servers that record commands and whose leadership a test sets."""
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
-from mm2.core.commands import Command, CommandRefusedError, Pause, RestartTask
-from mm2.core.listener_settings import ServerTls
-from mm2.core.names import Flow
-from mm2.core.session_keys import SessionKey
-from mm2.core.standing import Standing
-from mm2.node.published import NodeStatus
-from mm2.rest.admin import AdminGate
-from mm2.rest.cluster_view import ClusterView
-from mm2.rest.command_shapes import CommandShape
-from mm2.rest.commands import command_router
-from mm2.rest.peers import Peers
-from mm2.rest.public import public_app
-from mm2.rest.server import RestServer
-from mm2.rest.share_calls import share_router
-from mm2.rest.signed_calls import add_refusals
+from mm2.core.coordination.commands import Command, CommandRefusedError
+from mm2.core.coordination.leader_context import LeaderContext
+from mm2.core.coordination.session_keys import SessionKey
+from mm2.core.naming.names import Flow
+from mm2.core.settings.listener import ServerTls
+from mm2.node.commands.pause import Pause
+from mm2.node.commands.registry import command_types
+from mm2.node.commands.restart import RestartTask
+from mm2.node.status.status_model import NodeStatus
+from mm2.rest.app import ENDPOINTS, rest_app
+from mm2.rest.endpoint import RestContext
+from mm2.rest.internal.peers import Peers
+from mm2.rest.merge.cluster_view import ClusterView
+from mm2.rest.public.admin import AdminGate
+from mm2.rest.server.server import RestServer
 from tests.contract.samples import node
 
 A_B = Flow("A", "B")
 KEY = SessionKey(secret=b"k" * 32, algorithm="HmacSHA256", created_ms=0)
 OTHER_KEY = SessionKey(secret=b"o" * 32, algorithm="HmacSHA256", created_ms=1)
+CarryOut = Callable[[Flow, Command], Awaitable[str]]
 TOKEN = "open-sesame-open"
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""For clients that speak plain HTTP: without it each of them reads all certificates of the system first."""
+"""For clients of plain HTTP: without it, each client would load all system certificates."""
 
 
-class Desk:
-    """Carries out everything but what speaks of topic ``secret`` or of task 9."""
+class CommandLog:
+    """Executes every command except those for topic ``secret`` or task 9."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self) -> None:
         self.done: list[Command] = []
 
-    async def carry_out(self, flow: Flow, command: Command) -> CommandShape:
+    async def carry_out(self, flow: Flow, command: Command) -> str:
         if isinstance(command, RestartTask) and command.task.endswith("-9"):
             raise CommandRefusedError(f"{flow} has no task {command.task}", is_unknown=True)
         if isinstance(command, Pause) and "secret" in command.topics:
-            raise CommandRefusedError("topic secret is being made anew: try again in a minute")
+            raise CommandRefusedError("topic secret is being recreated: try again in a minute")
         self.done.append(command)
-        return CommandShape(flow=str(flow), command=command.command, node=self.name, effect="it is done")
+        return "it is done"
+
+
+def rest_context(peers: Peers, gate: AdminGate = AdminGate(enabled=False, token=None)) -> RestContext:  # noqa: B008
+    """Return the REST context of a node that belongs to no flow, for its own endpoints."""
+    return RestContext(
+        status=node,
+        leader_contexts=lambda _source, _target: None,
+        peers=peers,
+        view=ClusterView(lambda _source, _target: None, peers),
+        gate=gate,
+        commands=command_types(),
+        carry_out=CommandLog().carry_out,
+    )
 
 
 class RestNode:
-    """One node: its server, its desk, and where it stands in A->B."""
+    """One node: its server, the commands it executed, and whether it leads A->B."""
 
     def __init__(
-        self, name: str, *, tls: ServerTls | None, context: ssl.SSLContext | None, within: float, admin: bool
+        self,
+        name: str,
+        *,
+        tls: ServerTls | None = None,
+        context: ssl.SSLContext | None = None,
+        within: float = 5.0,
+        admin: bool = True,
+        endpoints: Mapping[str, str] = ENDPOINTS,
+        carry_out: CarryOut | None = None,
     ) -> None:
-        self.desk = Desk(name)
+        self.name = name
+        self.commands = CommandLog()
         self.times_asked = 0
         self.peers = Peers(context or PLAIN, within=within)
-        self.standing = Standing(flow=A_B, leads=False, leader_url=None, own_url=None, session_key=KEY)
+        self.leader_context = LeaderContext(flow=A_B, leads=False, leader_url=None, own_url=None, session_key=KEY)
         self.published = node(node_id=name)
-        self.view = ClusterView(self._standing, self.peers)
-        app = public_app(self._publish, self.view)
-        add_refusals(app)
-        app.include_router(share_router(self._publish, self._standing))
-        gate = AdminGate(enabled=admin, token=TOKEN)
-        app.include_router(command_router(self.desk, self._standing, self.peers, gate))
-        self.server = RestServer(app, tls=tls)
+        self.view = ClusterView(self._leader_context, self.peers)
+        self.context = RestContext(
+            status=self._publish,
+            leader_contexts=self._leader_context,
+            peers=self.peers,
+            view=self.view,
+            gate=AdminGate(enabled=admin, token=TOKEN),
+            commands=command_types(),
+            carry_out=carry_out or self.commands.carry_out,
+        )
+        self.server = RestServer(rest_app(self.context, endpoints=endpoints), tls=tls)
 
     def stand(self, *, leads: bool = False, leader: RestNode | str | None = None, key: SessionKey | None = KEY) -> None:
         url = leader.server.url if isinstance(leader, RestNode) else leader
-        self.standing = replace(self.standing, leads=leads, leader_url=url, own_url=self.server.url, session_key=key)
+        self.leader_context = replace(
+            self.leader_context, leads=leads, leader_url=url, own_url=self.server.url, session_key=key
+        )
 
     def _publish(self) -> NodeStatus:
         self.times_asked += 1
         return self.published
 
-    def _standing(self, source: str, target: str) -> Standing | None:
-        return self.standing if Flow(source, target) == A_B else None
+    def _leader_context(self, source: str, target: str) -> LeaderContext | None:
+        return self.leader_context if Flow(source, target) == A_B else None
 
 
 @asynccontextmanager
@@ -87,10 +115,20 @@ async def rest_nodes(
     context: ssl.SSLContext | None = None,
     within: float = 5.0,
     admin: bool = True,
+    endpoints: Mapping[str, str] = ENDPOINTS,
+    carry_out: CarryOut | None = None,
 ) -> AsyncIterator[list[RestNode]]:
-    """Nodes that listen on loopback; ``within``: seconds a node waits for another; ``admin``: mm2.rest.admin."""
+    """Start nodes that listen on loopback.
+
+    ``within``: seconds a node waits for another; ``admin``: mm2.rest.admin.
+    """
     async with AsyncExitStack() as stack:
-        nodes = [RestNode(name, tls=tls, context=context, within=within, admin=admin) for name in names]
+        nodes = [
+            RestNode(
+                name, tls=tls, context=context, within=within, admin=admin, endpoints=endpoints, carry_out=carry_out
+            )
+            for name in names
+        ]
         for one in nodes:
             await one.server.start()
             stack.push_async_callback(one.server.stop)

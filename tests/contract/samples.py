@@ -1,23 +1,23 @@
-"""Handmade published states, as a node would show them."""
+"""Hand-written node statuses."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from mm2.core.lease import BatchCount, Loss, TaskState
-from mm2.core.names import Flow
-from mm2.node.published import (
+from mm2.core.lanes.lease import BatchCount, Loss, TaskState
+from mm2.core.naming.names import TopicPartition
+from mm2.node.status.status_model import (
     FileStatus,
     FlowStatus,
+    GroupPartitionStatus,
+    GroupState,
+    GroupStatus,
     MemberStatus,
     NodeStatus,
     PartitionStatus,
     TaskStatus,
     TopicStatus,
 )
-
-A_B = Flow("A", "B")
-B_A = Flow("B", "A")
 
 
 def partition(number: int = 0, **changes: object) -> PartitionStatus:
@@ -36,6 +36,8 @@ def partition(number: int = 0, **changes: object) -> PartitionStatus:
         age_sum=0.25,
         age_count=9,
     )
+    if "position" in changes and changes["position"] is None:
+        changes = {"lag_records": None, "lag_seconds": None, **changes}
     return replace(status, **changes)  # type: ignore[arg-type]
 
 
@@ -59,14 +61,29 @@ def member(name: str = "node-1", url: str = "", *tasks: str, leads: bool = False
     return MemberStatus(node=name, url=url, leads=leads, capacity=2, tasks=tasks, version="0.1.0", terms="1-a")
 
 
+def group(name: str, *partitions: GroupPartitionStatus, **changes: object) -> GroupStatus:
+    status = GroupStatus(
+        group=name,
+        state=GroupState.TRANSLATED,
+        reason="all is well",
+        source_state=None,
+        target_state=None,
+        partitions=partitions,
+    )
+    return replace(status, **changes)  # type: ignore[arg-type]
+
+
 def flow(*topics: TopicStatus, **changes: object) -> FlowStatus:
     status = FlowStatus(
-        flow=A_B,
+        flow="A->B",
+        source="A",
+        target="B",
         enabled=True,
         state=TaskState.RUNNING,
         leader="node-1",
         is_leader=True,
         epoch=7,
+        reasons=(),
         tasks=(task(), task(id="MirrorHeartbeatConnector-0", kind="heartbeat")),
         topics=topics or (topic(),),
         batches=(
@@ -75,17 +92,26 @@ def flow(*topics: TopicStatus, **changes: object) -> FlowStatus:
         ),
         heartbeats_total=5,
     )
-    return replace(status, **changes)  # type: ignore[arg-type]
+    copied = [one for topic in status.topics for one in topic.partitions]
+    totals = {
+        "records_total": sum(one.records_total for one in copied),
+        "bytes_total": sum(one.bytes_total for one in copied),
+    }
+    return replace(status, **(totals | changes))  # type: ignore[arg-type]
 
 
 def heartbeat_flow(**changes: object) -> FlowStatus:
     status = FlowStatus(
-        flow=B_A,
+        flow="B->A",
+        source="B",
+        target="A",
         enabled=False,
         state=TaskState.RUNNING,
         leader=None,
         is_leader=False,
         epoch=1,
+        reasons=(),
+        topics=(),
         tasks=(task(id="MirrorHeartbeatConnector-0", kind="heartbeat"),),
     )
     return replace(status, **changes)  # type: ignore[arg-type]
@@ -104,8 +130,9 @@ def node(*flows: FlowStatus, **changes: object) -> NodeStatus:
 
 
 LOSS = Loss(topic="orders", partition=0, first=10, until=25, reason="retention was faster than replication")
+LOST = {TopicPartition("orders", 0): 15}
 
 
 def wide_node(topics: int, partitions: int) -> NodeStatus:
-    """A node with ``topics`` x ``partitions`` partitions."""
+    """Return the status of a node with ``topics`` x ``partitions`` partitions."""
     return node(flow(*(topic(f"topic-{n}", *map(partition, range(partitions))) for n in range(topics))))

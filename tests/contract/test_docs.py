@@ -11,7 +11,7 @@ async def test_docs_list_every_operation_and_field(serve: Serve) -> None:
     client = await serve(node())
     page = (await client.get("/docs")).text
     description = (await client.get("/openapi.json")).json()
-    asked_for = "/flows/{source}/{target}/groups"  # no link: there is no flow to go to
+    asked_for = "/flows/{source}/{target}/groups"  # not linked: the example has no flow
     assert set(description["paths"]) == {"/health", "/health/live", "/flows", "/metrics", "/docs", asked_for}
     for path in description["paths"]:
         assert (f"GET {path}<" if path == asked_for else f">{path}</a>") in page
@@ -21,17 +21,17 @@ async def test_docs_list_every_operation_and_field(serve: Serve) -> None:
             assert f"<code>{field}</code>" in page
 
 
-async def test_docs_load_nothing_from_elsewhere(serve: Serve) -> None:
+async def test_docs_load_no_external_resources(serve: Serve) -> None:
     page = (await (await serve(node())).get("/docs")).text
     assert "<script" not in page
     assert re.findall(r'(?:src|href)="(?:https?:)?//', page) == []
 
 
-async def test_the_root_leads_to_the_docs(serve: Serve) -> None:
+async def test_root_redirects_to_the_docs(serve: Serve) -> None:
     answer = await (await serve(node())).get("/", follow_redirects=True)
     assert (answer.status_code, answer.url.path) == (200, "/docs")
 
 
-async def test_aliases_that_would_hide_a_public_path_are_refused_by_these_names(serve: Serve) -> None:
+async def test_every_public_path_is_a_reserved_alias(serve: Serve) -> None:
     paths = (await (await serve(node())).get("/openapi.json")).json()["paths"]
     assert {path.split("/")[1] for path in paths} | {"openapi.json"} == set(PUBLIC_PATHS)

@@ -2,23 +2,23 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.lease import TaskState
-from mm2.node.published import CoverageStatus
+from mm2.core.lanes.lease import TaskState
+from mm2.node.status.status_model import AssignmentAuditStatus
 from tests.contract.conftest import Serve
 from tests.contract.samples import LOSS, flow, heartbeat_flow, member, node, partition, topic, wide_node
 
 
-async def test_the_shape(serve: Serve) -> None:
+async def test_response_fields(serve: Serve) -> None:
     failed = partition(
-        1, state=TaskState.FAILED, error="offset 17 is refused", position=-1, end_offset=-1, lag_records=-1
+        1, state=TaskState.FAILED, error="offset 17 is too large", position=None, end_offset=None, lag_records=None
     )
-    copied = partition(0, slot=2, node="node-1")
+    copied = partition(0, source_task=2, node="node-1")
     replicating = flow(
         topic("orders", copied, failed, state=TaskState.FAILED),
         losses=(LOSS,),
         members=(member("node-1", "http://node-1:8083", "MirrorSourceConnector-0", leads=True),),
         paused=("users",),
-        coverage={"tasks": CoverageStatus(covered=2, moving=1)},
+        assignment_audit={"tasks": AssignmentAuditStatus(assigned=2, moving=1)},
     )
     client = await serve(node(replicating, heartbeat_flow()))
     answer = await client.get("/flows")
@@ -54,18 +54,18 @@ async def test_the_shape(serve: Serve) -> None:
                             "lag_records": 10,
                             "lag_seconds": 1.5,
                             "error": None,
-                            "slot": 2,
+                            "source_task": 2,
                             "node": "node-1",
                         },
                         {
                             "partition": 1,
                             "state": "FAILED",
-                            "position": -1,
-                            "end_offset": -1,
-                            "lag_records": -1,
-                            "lag_seconds": 1.5,
-                            "error": "offset 17 is refused",
-                            "slot": None,
+                            "position": None,
+                            "end_offset": None,
+                            "lag_records": None,
+                            "lag_seconds": None,
+                            "error": "offset 17 is too large",
+                            "source_task": None,
                             "node": "",
                         },
                     ],
@@ -92,7 +92,9 @@ async def test_the_shape(serve: Serve) -> None:
                 }
             ],
             "paused": ["users"],
-            "coverage": {"tasks": {"covered": 2, "moving": 1, "uncovered": 0, "doubled": 0, "stray": 0}},
+            "assignment_audit": {
+                "tasks": {"assigned": 2, "moving": 1, "unassigned": 0, "duplicated": 0, "unexpected": 0}
+            },
         },
         {
             "flow": "B->A",
@@ -108,12 +110,12 @@ async def test_the_shape(serve: Serve) -> None:
             "losses": [],
             "members": [],
             "paused": [],
-            "coverage": {},
+            "assignment_audit": {},
         },
     ]
 
 
-async def test_a_long_answer_is_compressed_for_who_takes_it(serve: Serve) -> None:
+async def test_large_responses_are_compressed_if_accepted(serve: Serve) -> None:
     client = await serve(wide_node(100, 10))
     packed = await client.get("/flows")
     plain = await client.get("/flows", headers={"Accept-Encoding": "identity"})
@@ -124,12 +126,12 @@ async def test_a_long_answer_is_compressed_for_who_takes_it(serve: Serve) -> Non
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("path", ["/flows", "/flows/A/B/groups", "/health", "/health/live", "/metrics", "/docs"])
-async def test_nothing_can_be_written(serve: Serve, method: str, path: str) -> None:
+async def test_write_methods_are_rejected(serve: Serve, method: str, path: str) -> None:
     assert (await (await serve(node())).request(method, path)).status_code == 405
 
 
 @pytest.mark.parametrize("path", ["/flows", "/flows/A/B/groups", "/health", "/health/live", "/metrics", "/docs"])
-async def test_head_tells_what_get_would_without_the_body(serve: Serve, path: str) -> None:
+async def test_head_returns_the_headers_of_get(serve: Serve, path: str) -> None:
     client = await serve(node())
     got, head = await client.get(path), await client.head(path)
     assert head.status_code == got.status_code

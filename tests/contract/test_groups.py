@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from mm2.core.names import Flow
-from mm2.node.published import GroupPartitionStatus, GroupState, GroupStatus
+from mm2.node.status.status_model import CheckpointStatus, GroupPartitionStatus, GroupState
 from tests.contract.conftest import Serve
-from tests.contract.samples import flow, node
+from tests.contract.samples import flow, group, node
 
 TRANSLATED = GroupPartitionStatus(
     topic="orders",
@@ -13,9 +12,9 @@ TRANSLATED = GroupPartitionStatus(
     reason="translated to 51",
     source_offset=50,
     translated_offset=51,
-    exact=True,
-    read_again=0,
-    checkpoint=(50, 51),
+    precision="exact",
+    records_read_again=0,
+    checkpoint=CheckpointStatus(source_offset=50, target_offset=51),
     target_offset=40,
     sync="moved from 40 to 51",
 )
@@ -24,22 +23,29 @@ FILTERED = GroupPartitionStatus(
     partition=0,
     remote_topic=None,
     state=GroupState.FILTERED,
-    reason="topics.exclude leaves it out: s.*",
+    reason="excluded by topics.exclude: s.*",
+    source_offset=None,
+    translated_offset=None,
+    precision=None,
+    records_read_again=None,
+    checkpoint=None,
+    target_offset=None,
+    sync=None,
 )
 GROUPS = (
-    GroupStatus(
-        group="g,1",
-        state=GroupState.TRANSLATED,
+    group(
+        "g,1",
+        TRANSLATED,
+        FILTERED,
         reason="offsets of 1 partition are translated",
         source_state="Stable",
         target_state="Empty",
-        partitions=(TRANSLATED, FILTERED),
     ),
-    GroupStatus(group="x", state=GroupState.FILTERED, reason="groups does not name it: g.*", source_state="Empty"),
+    group("x", state=GroupState.FILTERED, reason="not matched by groups: g.*", source_state="Empty"),
 )
 
 
-async def test_the_shape(serve: Serve) -> None:
+async def test_response_fields(serve: Serve) -> None:
     client = await serve(node(flow(groups=GROUPS, group_reasons=("the exact offsets cannot be read",))))
     answer = await client.get("/flows/A/B/groups")
     assert answer.status_code == 200
@@ -75,7 +81,7 @@ async def test_the_shape(serve: Serve) -> None:
                         "partition": 0,
                         "remote_topic": None,
                         "state": "FILTERED",
-                        "reason": "topics.exclude leaves it out: s.*",
+                        "reason": "excluded by topics.exclude: s.*",
                         "source_offset": None,
                         "translated_offset": None,
                         "precision": None,
@@ -89,7 +95,7 @@ async def test_the_shape(serve: Serve) -> None:
             {
                 "group": "x",
                 "state": "FILTERED",
-                "reason": "groups does not name it: g.*",
+                "reason": "not matched by groups: g.*",
                 "source_state": "Empty",
                 "target_state": None,
                 "partitions": [],
@@ -98,18 +104,18 @@ async def test_the_shape(serve: Serve) -> None:
     }
 
 
-async def test_flows_stay_small(serve: Serve) -> None:
+async def test_flows_response_omits_groups(serve: Serve) -> None:
     client = await serve(node(flow(groups=GROUPS)))
     assert "g,1" not in (await client.get("/flows")).text
 
 
-async def test_aliases_may_be_escaped(serve: Serve) -> None:
-    client = await serve(node(flow(flow=Flow("us-west_1", "größe"))))
+async def test_escaped_aliases_are_accepted(serve: Serve) -> None:
+    client = await serve(node(flow(flow="us-west_1->größe", source="us-west_1", target="größe")))
     answer = await client.get("/flows/us%2Dwest%5F1/gr%C3%B6%C3%9Fe/groups")
     assert (answer.status_code, answer.json()["flow"]) == (200, "us-west_1->größe")
 
 
-async def test_a_flow_that_is_not_there(serve: Serve) -> None:
+async def test_unknown_flow(serve: Serve) -> None:
     answer = await (await serve(node())).get("/flows/A/C/groups")
     assert answer.status_code == 404
-    assert answer.json() == {"detail": "there is no flow A->C on this node; its flows: A->B, B->A"}
+    assert answer.json() == {"detail": "no flow A->C on this node; its flows: A->B, B->A"}

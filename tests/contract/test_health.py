@@ -2,29 +2,29 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.lease import TaskState
-from mm2.node.published import FlowStatus
+from mm2.core.lanes.lease import TaskState
+from mm2.node.status.status_model import FlowStatus
 from tests.contract.conftest import Serve
 from tests.contract.samples import flow, heartbeat_flow, node, partition, task, topic
 
 
-async def test_live_is_200_whatever_the_flows_do(serve: Serve) -> None:
+async def test_live_is_200_regardless_of_flow_states(serve: Serve) -> None:
     client = await serve(node(flow(state=TaskState.FAILED)))
     answer = await client.get("/health/live")
     assert (answer.status_code, answer.json()) == (200, {"status": "UP", "reasons": []})
 
 
-async def test_health_is_200_when_every_enabled_flow_runs(serve: Serve) -> None:
+async def test_health_is_200_if_all_enabled_flows_are_running(serve: Serve) -> None:
     answer = await (await serve(node())).get("/health")
     assert (answer.status_code, answer.json()) == (200, {"status": "UP", "reasons": []})
 
 
-UNWELL = {
+UNHEALTHY = {
     "flow waits": (
         flow(state=TaskState.WAITING, leader=None, reasons=("a Java MirrorMaker or another tool holds group A-mm2",)),
         "A->B is WAITING: a Java MirrorMaker or another tool holds group A-mm2",
     ),
-    "flow without words": (flow(state=TaskState.STOPPED), "A->B is STOPPED: no reason given"),
+    "flow without a reason": (flow(state=TaskState.STOPPED), "A->B is STOPPED: no reason given"),
     "task": (
         flow(tasks=(task(state=TaskState.FAILED, error="lane 0 does not start"),)),
         "A->B: task MirrorSourceConnector-0 on node-1 is FAILED: lane 0 does not start",
@@ -47,29 +47,29 @@ UNWELL = {
 }
 
 
-@pytest.mark.parametrize(("status", "reason"), UNWELL.values(), ids=UNWELL)
-async def test_health_is_503_and_names_the_place(serve: Serve, status: FlowStatus, reason: str) -> None:
+@pytest.mark.parametrize(("status", "reason"), UNHEALTHY.values(), ids=UNHEALTHY)
+async def test_health_is_503_with_the_failed_part(serve: Serve, status: FlowStatus, reason: str) -> None:
     answer = await (await serve(node(status, heartbeat_flow()))).get("/health")
     assert (answer.status_code, answer.json()) == (503, {"status": "DOWN", "reasons": [reason]})
 
 
-async def test_heartbeat_only_flows_are_listed_but_not_counted(serve: Serve) -> None:
-    ill = heartbeat_flow(state=TaskState.WAITING, reasons=("cluster A is unreachable",))
-    answer = await (await serve(node(flow(), ill))).get("/health")
+async def test_heartbeat_only_flows_are_listed_but_do_not_affect_health(serve: Serve) -> None:
+    waiting = heartbeat_flow(state=TaskState.WAITING, reasons=("cluster A is unreachable",))
+    answer = await (await serve(node(flow(), waiting))).get("/health")
     assert answer.status_code == 200
     assert answer.json() == {
         "status": "UP",
-        "reasons": ["B->A is WAITING: cluster A is unreachable (heartbeats only: not counted)"],
+        "reasons": ["B->A is WAITING: cluster A is unreachable (heartbeats only: does not affect health)"],
     }
 
 
-async def test_what_a_running_flow_complains_of_is_listed(serve: Serve) -> None:
+async def test_warnings_of_running_flows_are_listed(serve: Serve) -> None:
     answer = await (await serve(node(flow(reasons=("no permission for transactions: plain writes",))))).get("/health")
     assert answer.status_code == 200
     assert answer.json()["reasons"] == ["A->B: no permission for transactions: plain writes"]
 
 
-async def test_a_dead_broker_does_not_make_an_endless_list(serve: Serve) -> None:
+async def test_long_lists_of_problems_are_truncated(serve: Serve) -> None:
     failed = [partition(number, state=TaskState.FAILED, error="not the leader") for number in range(5_000)]
     reasons = (await (await serve(node(flow(topic("orders", *failed))))).get("/health")).json()["reasons"]
     assert len(reasons) == 101

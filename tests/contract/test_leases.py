@@ -1,7 +1,8 @@
-"""Lanes at the node's door, over real HTTPS: who has no right gets nothing, and cannot make the node read much."""
+"""Lane endpoints over HTTPS: unauthorized requests get no lease and cannot make the node read large bodies."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -11,88 +12,124 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from flows.lease import Lease, LeaseLostError
-from mm2.core.lease import LaneOrders, LaneProgress, LeasePlace
-from mm2.node.desk import Desk
-from mm2.node.lanes import LaneBoard
-from mm2.rest.leases import LARGEST_REQUEST, lane_router
-from mm2.rest.listeners import Advertised, lease_place
-from mm2.rest.server import RestServer
+from flows.lane.lease_client import LeaseClient, LeaseLostError
+from mm2.core.lanes.lease import LaneOrders, LaneProgress, LeasePlace
+from mm2.node.engine.lane_board import LaneBoard
+from mm2.node.engine.lease_service import LEASE_MARGIN_S, LeaseService
+from mm2.rest.internal.lease_api import LARGEST_REQUEST, lane_router
+from mm2.rest.server.listeners import Advertised, lease_place
+from mm2.rest.server.server import RestServer
 from tests.contract.certificates import caller_context, https_file
 from tests.lab.listeners import Authority
 from tests.lab.ports import HOST
+from tests.unit.node.engine.lane_boards import FLOW, source_task_lease
 
 PROGRESS = json.dumps({"version": 0, "pid": 1})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
-    """A node's board behind https, one lane of it ordered, and a client that trusts the node."""
+class LaneServer:
+    """The lane board of a node served over HTTPS with one configured lane, and a client that trusts the node."""
 
     board: LaneBoard
-    place: LeasePlace
+    service: LeaseService
+    lease_address: LeasePlace
     client: httpx.AsyncClient
 
-    def lease(self, token: str, place: LeasePlace | None = None) -> Lease:
-        return Lease(place or self.place, lane=0, token=token, attempt=0)
+    def lease(self, token: str, lease_address: LeasePlace | None = None) -> LeaseClient:
+        return LeaseClient(lease_address or self.lease_address, lane=0, token=token, attempt=0)
 
 
 @pytest.fixture
-async def door(tmp_path: Path) -> AsyncIterator[Door]:
+async def lane_server(tmp_path: Path) -> AsyncIterator[LaneServer]:
     board = LaneBoard(lanes=1, buffer_bytes=1 << 20, new_secret=iter(("token", "session", "more")).__next__)
     app, authority = FastAPI(openapi_url=None), Authority()
-    app.include_router(lane_router(Desk(board, capacity=1)))
+    service = LeaseService(board, capacity=1)
+    app.include_router(lane_router(service))
     tls = https_file(authority, tmp_path, trust=False).listening.tls
     server = RestServer(app, HOST, tls=tls)
     await server.start()
-    place = lease_place([server.listener], Advertised(), tls, own_host=HOST)
-    async with httpx.AsyncClient(base_url=server.url, verify=caller_context(authority)) as client:
-        yield Door(board=board, place=place, client=client)
+    lease_address = lease_place([server.listener], Advertised(), tls, own_host=HOST)
+    async with httpx.AsyncClient(timeout=30, base_url=server.url, verify=caller_context(authority)) as client:
+        yield LaneServer(board=board, service=service, lease_address=lease_address, client=client)
     await server.stop()
 
 
-async def test_a_lane_trusts_the_nodes_own_certificate(door: Door) -> None:
-    """No authority is known here that could vouch for it."""
-    assert door.place.url.startswith("https:")
-    async with door.lease("token") as lease:
+async def test_lane_trusts_the_certificate_of_the_node(lane_server: LaneServer) -> None:
+    """The lane has no authority that issued the certificate."""
+    assert lane_server.lease_address.url.startswith("https:")
+    async with lane_server.lease("token") as lease:
         assert (await lease.acquire()).end
         assert isinstance(await lease.report(LaneProgress(version=99, pid=1)), LaneOrders)
 
 
-async def test_a_lane_tells_nothing_to_somebody_else(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flows.lease.CALL_TIMEOUT_S", 0.1)
-    stranger = LeasePlace(url=door.place.url, ca_pem=Authority().ca_pem)
-    async with door.lease("token", stranger) as lease:
+async def test_lane_sends_nothing_to_an_untrusted_server(
+    lane_server: LaneServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.lane.lease_client.FIRST_GRANT_WITHIN_S", 0.1)
+    stranger = LeasePlace(url=lane_server.lease_address.url, ca_pem=Authority().ca_pem)
+    async with lane_server.lease("token", stranger) as lease:
         with pytest.raises(LeaseLostError, match="CERTIFICATE_VERIFY_FAILED"):
             await lease.acquire()
 
 
 @pytest.mark.parametrize("authorization", ["", "Bearer guess", "guess"])
-async def test_progress_without_the_session_is_refused(door: Door, authorization: str) -> None:
+async def test_progress_without_the_session_secret_is_rejected(lane_server: LaneServer, authorization: str) -> None:
     headers = {"Authorization": authorization} if authorization else {}
-    answer = await door.client.post("/internal/lanes/0/progress", content=PROGRESS, headers=headers)
+    answer = await lane_server.client.post("/internal/lanes/0/progress", content=PROGRESS, headers=headers)
     assert answer.status_code == httpx.codes.GONE
 
 
-async def test_a_wrong_token_gets_no_lease(door: Door) -> None:
-    async with door.lease("guess") as lease:
-        with pytest.raises(LeaseLostError, match="another run has the lease"):
+async def test_wrong_token_gets_no_lease(lane_server: LaneServer) -> None:
+    async with lane_server.lease("guess") as lease:
+        with pytest.raises(LeaseLostError, match="another attempt holds the lease"):
             await lease.acquire()
 
 
-async def test_what_no_lane_says_is_refused_without_being_repeated(door: Door) -> None:
-    answer = await door.client.put("/internal/lanes/0/lease", content='{"token": "sesame"}')
+async def test_invalid_requests_are_rejected_without_echoing_them(lane_server: LaneServer) -> None:
+    answer = await lane_server.client.put("/internal/lanes/0/lease", content='{"token": "sesame"}')
     assert answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY
     assert "sesame" not in answer.text
-    answer = await door.client.put("/internal/lanes/0/lease", content=b" " * (LARGEST_REQUEST + 1))
+    answer = await lane_server.client.put("/internal/lanes/0/lease", content=b" " * (LARGEST_REQUEST + 1))
     assert answer.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE
 
 
-async def test_a_lane_of_another_version_ends_and_says_why(door: Door) -> None:
-    async with door.lease("t" * LARGEST_REQUEST) as lease:
-        with pytest.raises(LeaseLostError, match=r"refuses what it says: .*more than"):
+async def test_lane_ends_with_the_reason_if_the_node_rejects_its_request(lane_server: LaneServer) -> None:
+    async with lane_server.lease("t" * LARGEST_REQUEST) as lease:
+        with pytest.raises(LeaseLostError, match=r"rejected a request: .*more than"):
             await lease.acquire()
 
 
-async def test_the_engine_is_not_served_to_other_machines(door: Door) -> None:
-    assert (await door.client.post("/internal/engine", content="{}")).status_code == httpx.codes.NOT_FOUND
+async def test_engine_endpoint_is_not_served_on_public_listeners(lane_server: LaneServer) -> None:
+    assert (await lane_server.client.post("/internal/engine", content="{}")).status_code == httpx.codes.NOT_FOUND
+
+
+async def test_lane_ends_when_the_node_does_not_answer_in_time(
+    lane_server: LaneServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time counts from the request that was answered last, also during a call."""
+    monkeypatch.setattr("mm2.node.engine.lease_service.LEASE_SECONDS", LEASE_MARGIN_S + 1.0)
+    async with lane_server.lease("token") as lease:
+        await lease.acquire()
+        monkeypatch.setattr(LeaseService, "progress", late)
+        with pytest.raises(LeaseLostError, match="no answer from the node"):
+            await lease.report(LaneProgress(version=99, pid=1))
+
+
+async def late(*_: object) -> None:
+    await asyncio.sleep(2)  # longer than the lease
+
+
+async def test_leases_of_flows_end_before_the_membership_of_the_node(lane_server: LaneServer) -> None:
+    lane_server.service.register(FLOW, no_lease, lambda: 8.0)
+    lane_server.board.put(source_task_lease(0))
+    async with lane_server.lease("token") as lease:
+        await lease.acquire()
+        assert not lease.deadlines[FLOW].valid, "the flow does not run the source task any more"
+        lane_server.board.put(source_task_lease(0))
+        await lease.report(LaneProgress(version=-1, pid=1))
+        assert 0 < lease.deadlines[FLOW].remaining <= 8.0 - LEASE_MARGIN_S
+
+
+async def no_lease(_: int) -> None:
+    return None

@@ -5,11 +5,10 @@ from dataclasses import replace
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from mm2.core.lease import TaskState
-from mm2.core.names import Flow
-from mm2.node.published import CoverageStatus, Latency, NodeStatus
+from mm2.core.lanes.lease import TaskState
+from mm2.node.status.status_model import AssignmentAuditStatus, Latency, NodeStatus
 from tests.contract.conftest import Serve
-from tests.contract.samples import LOSS, flow, heartbeat_flow, member, node, partition, topic, wide_node
+from tests.contract.samples import LOST, flow, heartbeat_flow, member, node, partition, topic, wide_node
 
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -26,7 +25,7 @@ def labelled(name: str, **labels: str) -> tuple[str, tuple[tuple[str, str], ...]
     return name, tuple(sorted(labels.items()))
 
 
-COVERAGE = ("covered", "moving", "uncovered", "doubled", "stray")
+COVERAGE = ("assigned", "moving", "unassigned", "duplicated", "unexpected")
 A_ORDERS_0 = {"source": "A", "target": "B", "topic": "A.orders", "partition": "0"}
 
 
@@ -34,11 +33,11 @@ async def test_names_labels_and_values(serve: Serve) -> None:
     checkpoints = {"g1": Latency(count=4, seconds=0.5)}
     skipped = {"mm2-offset-syncs.B.internal": 2}
     replicating = flow(
-        losses=(LOSS,),
+        lost=LOST,
         checkpoint_latency=checkpoints,
         skipped=skipped,
         members=(member("node-1"), member("node-2")),
-        coverage={"tasks": CoverageStatus(covered=3, doubled=1)},
+        assignment_audit={"tasks": AssignmentAuditStatus(assigned=3, duplicated=1)},
     )
     answer = await (await serve(node(replicating, heartbeat_flow()))).get("/metrics")
     assert answer.status_code == 200
@@ -74,8 +73,8 @@ async def test_names_labels_and_values(serve: Serve) -> None:
     by_state = {key: value for key, value in found.items() if "state" in dict(key[1])}
     assert {key: value for key, value in found.items() if key not in by_state} == expected
     tasks = {**a_b, "what": "tasks"}
-    counts = {state: found[labelled("mm2_flow_coverage", **tasks, state=state)] for state in COVERAGE}
-    assert counts == {"covered": 3, "moving": 0, "uncovered": 0, "doubled": 1, "stray": 0}
+    counts = {state: found[labelled("mm2_flow_assignment", **tasks, state=state)] for state in COVERAGE}
+    assert counts == {"assigned": 3, "moving": 0, "unassigned": 0, "duplicated": 1, "unexpected": 0}
     states = {key: value for key, value in by_state.items() if key[0] == "mm2_task_state"}
     source_task = {**a_b, "task": "MirrorSourceConnector-0", "kind": "source", "node": "node-1"}
     assert {state: found[labelled("mm2_task_state", **source_task, state=state)] for state in TaskState} == {
@@ -84,15 +83,15 @@ async def test_names_labels_and_values(serve: Serve) -> None:
     assert len(states) == 3 * len(TaskState)
 
 
-async def test_flows_topics_and_partitions_are_counted_by_state(serve: Serve) -> None:
-    ill = topic(
-        "ill",
+async def test_flows_topics_and_partitions_by_state(serve: Serve) -> None:
+    failed = topic(
+        "failed",
         partition(0),
         partition(1, state=TaskState.FAILED),
         partition(2, state=TaskState.FAILED),
         state=TaskState.FAILED,
     )
-    status = node(flow(topic(), ill, state=TaskState.FAILED), heartbeat_flow(state=TaskState.WAITING))
+    status = node(flow(topic(), failed, state=TaskState.FAILED), heartbeat_flow(state=TaskState.WAITING))
     found = series((await (await serve(status)).get("/metrics")).text)
 
     def by_state(name: str, **labels: str) -> dict[str, float]:
@@ -107,7 +106,7 @@ async def test_flows_topics_and_partitions_are_counted_by_state(serve: Serve) ->
     assert by_state("mm2_flow_partitions", **b_a) == {}
 
 
-async def test_every_metric_has_help_and_the_type_it_should(serve: Serve) -> None:
+async def test_every_metric_has_help_and_the_expected_type(serve: Serve) -> None:
     text = (await (await serve(node())).get("/metrics")).text
     families = {family.name: family for family in text_string_to_metric_families(text)}
     assert all(family.documentation.endswith(".") for family in families.values())
@@ -117,16 +116,18 @@ async def test_every_metric_has_help_and_the_type_it_should(serve: Serve) -> Non
     assert kinds["mm2_source_lag_records"] == kinds["mm2_task_state"] == kinds["mm2_node_is_leader"] == "gauge"
 
 
-async def test_an_unknown_lag_has_no_series(serve: Serve) -> None:
-    unknown = partition(position=-1, end_offset=-1)
+async def test_unknown_lag_has_no_series(serve: Serve) -> None:
+    unknown = partition(position=None, end_offset=None)
     found = series((await (await serve(node(flow(topic("orders", unknown))))).get("/metrics")).text)
     assert labelled("mm2_source_lag_records", **A_ORDERS_0) not in found
     assert labelled("mm2_source_lag_seconds", **A_ORDERS_0) not in found
     assert found[labelled("mm2_source_records_total", **A_ORDERS_0)] == 90
 
 
-async def test_partitions_of_other_nodes_are_theirs_to_expose(serve: Serve) -> None:
-    orders = topic("orders", partition(0, node="node-1"), partition(1, node="node-2", state=TaskState.FAILED))
+async def test_partitions_of_other_nodes_are_not_exposed(serve: Serve) -> None:
+    never = {"records_total": 0, "bytes_total": 0}
+    other = partition(1, node="node-2", state=TaskState.FAILED, **never)
+    orders = topic("orders", partition(0, node="node-1"), other)
     members = (member("node-1", leads=True), member("node-2"))
     found = series((await (await serve(node(flow(orders, members=members)))).get("/metrics")).text)
     assert labelled("mm2_source_records_total", **A_ORDERS_0) in found
@@ -134,15 +135,30 @@ async def test_partitions_of_other_nodes_are_theirs_to_expose(serve: Serve) -> N
     assert found[labelled("mm2_flow_partitions", source="A", target="B", state="FAILED")] == 0
 
 
-async def test_odd_names_survive(serve: Serve) -> None:
+async def test_counters_of_a_partition_that_moved_to_another_node_are_kept(serve: Serve) -> None:
+    """Otherwise sums over partitions would decrease. The lag is exposed by the other node."""
+    orders = topic("orders", partition(0, node="node-2"))
+    members = (member("node-1", leads=True), member("node-2"))
+    leading = flow(orders, members=members, lost=LOST)
+    following = flow(topic("users", partition(0, node="node-1")), elsewhere=(orders,), members=members, lost=LOST)
+    for status in (leading, following):
+        found = series((await (await serve(node(status))).get("/metrics")).text)
+        assert found[labelled("mm2_source_records_total", **A_ORDERS_0)] == 90
+        assert found[labelled("mm2_source_replication_latency_seconds_count", **A_ORDERS_0)] == 9
+        assert found[labelled("mm2_source_lost_records_total", **A_ORDERS_0)] == 15
+        assert labelled("mm2_source_lag_records", **A_ORDERS_0) not in found
+        assert labelled("mm2_source_lag_seconds", **A_ORDERS_0) not in found
+
+
+async def test_special_characters_in_labels(serve: Serve) -> None:
     odd = 'mü "quoted" \\ back\nline'
-    status = replace(flow(topic(remote_topic=odd)), flow=Flow(odd, "B"))
+    status = replace(flow(topic(remote_topic=odd)), source=odd)
     found = series((await (await serve(node(status))).get("/metrics")).text)
     labels = {"source": odd, "target": "B", "topic": odd, "partition": "0"}
     assert found[labelled("mm2_source_records_total", **labels)] == 90
 
 
-async def test_a_large_scrape_is_made_beside_the_event_loop(serve: Serve) -> None:
+async def test_scrapes_do_not_block_the_event_loop(serve: Serve) -> None:
     threads = set()
 
     def published() -> NodeStatus:
@@ -150,7 +166,7 @@ async def test_a_large_scrape_is_made_beside_the_event_loop(serve: Serve) -> Non
         return wide_node(topics=500, partitions=10)
 
     client = await serve(published)
-    threads.clear()  # the collector asked once when it was registered
+    threads.clear()  # registering the collector calls it once
     answer = await client.get("/metrics")
     assert answer.text.count("\nmm2_source_records_total{") == 5_000
     assert threads

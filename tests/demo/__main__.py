@@ -1,8 +1,9 @@
-"""``python -m tests.demo``: until Ctrl-C, or for DEMO_SECONDS seconds after the nodes are up (contract: Commands).
+"""``python -m tests.demo``: until Ctrl-C, or for DEMO_SECONDS seconds after the nodes are up.
 
-NODES=n runs n nodes on the flow; the table says how to kill one, and shows its work move to the others and back.
+NODES=n runs n nodes on the flow. The output contains the command to kill one, and then shows its tasks move to the
+other nodes and back.
 
-With DEMO_SECONDS the exit code is 0 only if records were replicated, and the copies are those records.
+With DEMO_SECONDS the exit code is 0 only if all records were replicated correctly.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tests.lab import scratch
 from tests.lab.waiting import GaveUp
 
 MOST_NODES = 5  # each has a JVM and two Python processes or more
-SEED = 20_26  # the same shop every time
+SEED = 20_26  # the same records every time
 
 
 def main() -> int:
@@ -44,9 +45,9 @@ def main() -> int:
         code = 130
     if code == 1:
         scratch.keep_logs()
-        screen.say(f"brokers and node are gone; their logs are in {scratch.run_directory()}")
+        screen.say(f"brokers and nodes were stopped; their logs are in {scratch.run_directory()}")
     else:
-        screen.say("brokers and node are gone, and their files")
+        screen.say("brokers and nodes were stopped, and their files deleted")
     return code
 
 
@@ -54,14 +55,14 @@ def _play(screen: Screen, stage: Stage, seconds: float | None) -> int:
     stage.writer.start()
     end = None if seconds is None else time.monotonic() + seconds
 
-    def go_on() -> bool:
-        if not stage.crew.keep():
-            raise GaveUp("\n".join(f"{node.name} ended\n{node.process.report()}" for node in stage.crew.nodes))
+    def continues() -> bool:
+        if not stage.nodes.keep():
+            raise GaveUp("\n".join(f"{node.name} ended\n{node.process.report()}" for node in stage.nodes.nodes))
         return end is None or time.monotonic() < end
 
     interrupted = False
     try:
-        screen.show(stage.links(), stage.picture, go_on)
+        screen.show(stage.links(), stage.picture, continues)
     except KeyboardInterrupt:
         interrupted = True
     finally:
@@ -72,19 +73,21 @@ def _play(screen: Screen, stage: Stage, seconds: float | None) -> int:
 def _finish(screen: Screen, stage: Stage, *, judged: bool) -> int:
     right = True
     if judged:
-        screen.say("writing has stopped; the rest is being copied")
+        screen.say("the writer has stopped; waiting until the last records are replicated")
         stage.wait_until_copied()
     code = 0
-    for node, ended in stage.crew.stop():
-        screen.say(f"{node.name} has drained, exit code {ended}")
+    for node, ended in stage.nodes.stop():
+        screen.say(f"{node.name} drained, exit code {ended}")
         code = code or ended
     if judged:
         copies = stage.judge()
         for one in copies:
             screen.say(f"{one.topic:<10}{one.written:>10,} written {one.copied:>10,} on B   {one.finding}")
         right = all(one.right for one in copies)
-        repeats = ", some of them twice: a node was killed" if stage.crew.killed else ""
-        screen.say(f"every record arrived as it was written{repeats}" if right else "the copy is not right")
+        repeats = ", some of them twice because a node was killed" if stage.nodes.killed else ""
+        screen.say(
+            f"every record arrived as it was written{repeats}" if right else "the copies differ from the originals"
+        )
     return 0 if right and code == 0 else 1
 
 
@@ -96,7 +99,7 @@ def _seconds(text: str) -> float | None:
     except ValueError:
         seconds = -1
     if not 0 < seconds < float("inf"):
-        raise ValueError(f"DEMO_SECONDS={text}: give a number of seconds greater than 0, or leave it away")
+        raise ValueError(f"DEMO_SECONDS={text}: must be a number of seconds greater than 0, or empty")
     return seconds
 
 
@@ -104,7 +107,7 @@ def _nodes(text: str) -> int:
     if not text:
         return 1
     if not (text.isdecimal() and 1 <= int(text) <= MOST_NODES):
-        raise ValueError(f"NODES={text}: give a number of nodes from 1 to {MOST_NODES}, or leave it away")
+        raise ValueError(f"NODES={text}: must be a number of nodes from 1 to {MOST_NODES}, or empty")
     return int(text)
 
 

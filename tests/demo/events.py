@@ -1,4 +1,4 @@
-"""What a small shop writes into Kafka: orders, payments, clicks and stock levels."""
+"""The records of a small shop: orders, payments, clicks and stock levels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DISCONTINUED = 0.02  # of the stock records are tombstones
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """One topic and what is written into it: ``rate`` records a second, compressed by ``codec``."""
+    """One topic and its records: ``rate`` records per second, compressed with ``codec``."""
 
     topic: str
     partitions: int
@@ -29,7 +29,7 @@ class Stream:
 
 
 def order(rng: random.Random, number: int) -> Outgoing:
-    """An order of a known customer: keyed, so that a customer's orders keep their order."""
+    """Return an order, keyed by customer, so that the orders of a customer keep their sequence."""
     customer = rng.randrange(CUSTOMERS)
     items = [
         {"article": rng.randrange(ARTICLES), "quantity": rng.randint(1, 4), "cents": rng.randint(99, 19_900)}
@@ -42,14 +42,14 @@ def order(rng: random.Random, number: int) -> Outgoing:
 
 
 def payment(rng: random.Random, number: int) -> Outgoing:
-    """A payment of an order; the signature is noise that no codec makes smaller."""
+    """Return a payment of an order; its signature is random, so that no codec can compress it."""
     state = rng.choices(("authorized", "captured", "refused"), (70, 25, 5))[0]
     body = {"payment": number, "order": number, "state": state, "signature": rng.randbytes(64).hex()}
     return _event(f"order-{number}", body, (("schema", b"payment-2"),))
 
 
 def click(rng: random.Random, number: int) -> Outgoing:
-    """A page view; two of three visitors are not known, and have no key."""
+    """Return a page view; two of three visitors are unknown, and their records have no key."""
     visitor = f"customer-{rng.randrange(CUSTOMERS)}" if rng.random() < 1 / 3 else None
     page = rng.choice(PAGES)
     body = {"click": number, "page": page + str(rng.randrange(ARTICLES)) if page.endswith("e/") else page}
@@ -57,7 +57,7 @@ def click(rng: random.Random, number: int) -> Outgoing:
 
 
 def stock(rng: random.Random, number: int) -> Outgoing:
-    """The stock level of an article; a tombstone when it is no longer sold."""
+    """Return the stock level of an article; a tombstone if it is discontinued."""
     article = f"article-{rng.randrange(ARTICLES)}"
     if rng.random() < DISCONTINUED:
         return Outgoing(key=article.encode(), value=None)

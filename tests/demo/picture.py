@@ -1,8 +1,8 @@
-"""What the table shows, worked out from two looks at the nodes' /flows and /metrics."""
+"""The contents of the demo's table, computed from two reads of the nodes' /flows and /metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,24 +12,27 @@ from prometheus_client.samples import Sample
 from tests.lab.node import Node
 
 FLOW = "A->B"
+PREFIX = "A."  # of remote topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTotals:
-    """One remote topic's counters at one moment. ``latency_seconds`` is the sum over ``latency_batches``."""
+    """One topic at one moment: counters, and the lag of the partitions that it is known of, which those in ``unknown``
+    are not; ``lag`` None: of none. ``latency_seconds`` is the sum over ``latency_batches``."""
 
     state: str = "WAITING"
     records: float = 0
     bytes: float = 0
-    lag: float = 0
+    lag: int | None = None
+    unknown: int = 0
     latency_seconds: float = 0
     latency_batches: float = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """A node at one moment, ``at`` seconds of a monotonic clock; topics by their name on the source. ``tasks``: those
-    it runs; ``leads``: whether it leads the flow."""
+    """A node at one moment, ``at`` seconds of a monotonic clock; topics by their names on the source. Counters are the
+    node's own; states and lags are the flow's. ``tasks``: those that the node runs; ``leads``: whether it leads."""
 
     at: float
     state: str
@@ -44,20 +47,22 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One topic in the table; ``latency_ms`` is the mean since the look before, None when no batch arrived."""
+    """One topic in the table. ``lag`` and ``unknown`` as in `TopicTotals`; ``latency_ms`` is the mean since the
+    previous read, None if no batch arrived."""
 
     topic: str
     state: str
     written: int
     replicated: int
-    lag: int
+    lag: int | None
+    unknown: int
     megabytes_per_second: float
     latency_ms: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """The whole table. ``pass_through`` is a share of all batches, None before the first."""
+    """The whole table. ``pass_through`` is a fraction of all batches, None before the first."""
 
     state: str
     reasons: tuple[str, ...]
@@ -69,18 +74,23 @@ class Picture:
 
 
 def look(node: Node, at: float) -> Look | None:
-    """What the node shows now; None when it does not answer."""
+    """Return the state of the node; None if it does not answer."""
     metrics, flow = node.get("/metrics"), node.flow(FLOW)
     own = own_id(flow, node.url) if flow else ""
     if metrics is None or not flow:
         return None
     samples = [one for family in text_string_to_metric_families(metrics.text) for one in family.samples]
     batches = [one for one in samples if one.name == "mm2_source_batches_total"]
+    topics = {one["topic"]: _flow_totals(one) for one in flow["topics"]}
+    copied = {one.labels["topic"] for one in samples if one.name == "mm2_source_records_total"}
     return Look(
         at=at,
         state=flow["state"],
         reasons=tuple(flow["reasons"]),
-        topics={one["topic"]: _totals(samples, one["remote_topic"], one["state"]) for one in flow["topics"]},
+        topics={
+            name: _with_counters(topics.get(name, TopicTotals()), samples, PREFIX + name)
+            for name in topics.keys() | {one.removeprefix(PREFIX) for one in copied}
+        },
         heartbeats=_sum(one for one in samples if one.name == "mm2_heartbeats_total"),
         passed_through=_sum(one for one in batches if one.labels["path"] == "pass-through"),
         batches=_sum(batches),
@@ -90,20 +100,22 @@ def look(node: Node, at: float) -> Look | None:
 
 
 def together(looks: Iterable[Look], ended: Iterable[Look], at: float) -> Look | None:
-    """What several nodes show, as one; None while none of them answers. ``ended``: the last looks at nodes that ended:
-    what they counted was copied."""
-    alive, past = list(looks), list(ended)
+    """Return the states of several nodes as one; None if none of them answers. ``ended``: the last states of nodes that
+    ended or did not answer, whose counters still count."""
+    alive = list(looks)
     if not alive:
         return None
     leading = next((one for one in alive if one.leads), alive[0])
-    everyone = alive + [_only_counted(one) for one in past]
+    everyone = [*alive, *ended]
     names = {topic for one in everyone for topic in one.topics}
     return Look(
         at=at,
         state=leading.state,
         reasons=leading.reasons,
         topics={
-            name: _together((one.topics[name] for one in everyone if name in one.topics), _state(leading, name))
+            name: _counted(
+                leading.topics.get(name, TopicTotals()), [one.topics[name] for one in everyone if name in one.topics]
+            )
             for name in names
         },
         heartbeats=sum(one.heartbeats for one in everyone),
@@ -112,34 +124,25 @@ def together(looks: Iterable[Look], ended: Iterable[Look], at: float) -> Look | 
     )
 
 
-def _only_counted(one: Look) -> Look:
-    """Without what was true only while the node lived."""
-    return replace(one, topics={name: replace(totals, lag=0) for name, totals in one.topics.items()})
-
-
-def _state(leading: Look, topic: str) -> str:
-    return leading.topics[topic].state if topic in leading.topics else "WAITING"
-
-
 def _short(task: str) -> str:
-    """``slot 3`` for MirrorSourceConnector-3."""
+    """Return ``source task 3`` for MirrorSourceConnector-3."""
     connector, _, number = task.rpartition("-")
-    return {"MirrorSourceConnector": f"slot {number}", "MirrorCheckpointConnector": "checkpoints"}.get(
+    return {"MirrorSourceConnector": f"source task {number}", "MirrorCheckpointConnector": "checkpoints"}.get(
         connector, "heartbeats"
     )
 
 
 def own_id(flow: Mapping[str, Any], url: str) -> str:
-    """The node id of the member that is reached at ``url``."""
+    """Return the node ID of the member whose URL is ``url``."""
     return next((str(one["node"]) for one in flow.get("members", ()) if one["url"] == url), "")
 
 
 def picture(before: Look, now: Look, written: Mapping[str, int], nodes: tuple[str, ...] = ()) -> Picture:
-    """Totals as of ``now``, rates since ``before``. ``nodes``: a line about each, where there are several."""
-    seconds = max(now.at - before.at, 1e-9)  # the first picture compares a look with itself
+    """Return the totals at ``now``, and rates since ``before``. ``nodes``: a line for each, if there are several."""
+    seconds = max(now.at - before.at, 1e-9)  # the first picture compares a state with itself
     old = {topic: before.topics.get(topic, TopicTotals()) for topic in written}
     new = {topic: now.topics.get(topic, TopicTotals()) for topic in written}
-    whole = (_together(old.values(), before.state), _together(new.values(), now.state))
+    whole = (_sum_of(old.values(), before.state), _sum_of(new.values(), now.state))
     return Picture(
         state=now.state,
         reasons=now.reasons,
@@ -151,17 +154,24 @@ def picture(before: Look, now: Look, written: Mapping[str, int], nodes: tuple[st
     )
 
 
-def _totals(samples: Iterable[Sample], remote_topic: str, state: str) -> TopicTotals:
+def _flow_totals(topic: Mapping[str, Any]) -> TopicTotals:
+    """Return the state and the lag of a topic of /flows."""
+    lags = [one["lag_records"] for one in topic["partitions"] if one["lag_records"] is not None]
+    return TopicTotals(
+        state=topic["state"], lag=sum(lags) if lags else None, unknown=len(topic["partitions"]) - len(lags)
+    )
+
+
+def _with_counters(totals: TopicTotals, samples: Iterable[Sample], remote_topic: str) -> TopicTotals:
     own = [one for one in samples if one.labels.get("topic") == remote_topic]
 
     def total(name: str) -> float:
         return _sum(one for one in own if one.name == name)
 
-    return TopicTotals(
-        state=state,
+    return replace(
+        totals,
         records=total("mm2_source_records_total"),
         bytes=total("mm2_source_bytes_total"),
-        lag=total("mm2_source_lag_records"),
         latency_seconds=total("mm2_source_replication_latency_seconds_sum"),
         latency_batches=total("mm2_source_replication_latency_seconds_count"),
     )
@@ -174,19 +184,28 @@ def _row(topic: str, written: int, before: TopicTotals, now: TopicTotals, second
         state=now.state,
         written=written,
         replicated=int(now.records),
-        lag=int(now.lag),
+        lag=now.lag,
+        unknown=now.unknown,
         megabytes_per_second=(now.bytes - before.bytes) / seconds / 1e6,
         latency_ms=(now.latency_seconds - before.latency_seconds) / batches * 1e3 if batches > 0 else None,
     )
 
 
-def _together(topics: Iterable[TopicTotals], state: str) -> TopicTotals:
+def _sum_of(topics: Iterable[TopicTotals], state: str) -> TopicTotals:
+    """Return all topics as one."""
     found = list(topics)
-    return TopicTotals(
-        state=state,
+    lags = [one.lag for one in found if one.lag is not None]
+    unknown = sum(one.unknown for one in found) + (len(found) - len(lags))  # a topic without any is unknown, too
+    whole = TopicTotals(state=state, lag=sum(lags) if lags else None, unknown=unknown)
+    return _counted(whole, found)
+
+
+def _counted(totals: TopicTotals, found: Sequence[TopicTotals]) -> TopicTotals:
+    """Return ``totals`` with the sums of the counters in ``found``."""
+    return replace(
+        totals,
         records=sum(one.records for one in found),
         bytes=sum(one.bytes for one in found),
-        lag=sum(one.lag for one in found),
         latency_seconds=sum(one.latency_seconds for one in found),
         latency_batches=sum(one.latency_batches for one in found),
     )

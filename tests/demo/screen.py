@@ -1,4 +1,4 @@
-"""The demo's face: a live table at a terminal, a plain line every few seconds elsewhere."""
+"""The demo's output: a live table on a terminal, otherwise a plain line every few seconds."""
 
 from __future__ import annotations
 
@@ -12,43 +12,45 @@ from rich.text import Text
 
 from tests.demo.picture import Picture, Row
 
-REFRESH = 0.5  # seconds between two looks at the node
+REFRESH = 0.5  # seconds between two reads of the nodes
 LINE_EVERY = 5.0  # seconds between two plain lines
 
 COLOURS = {"RUNNING": "green", "WAITING": "yellow", "PAUSED": "yellow", "DRAINING": "yellow"}
 
 
 class Screen:
-    """Shows pictures as long as a predicate says so."""
+    """Shows pictures while a predicate is true."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
     def say(self, text: str) -> None:
-        """One line of progress."""
+        """Print one line."""
         self._console.print(f"[bold]demo:[/] {text}", highlight=False, soft_wrap=True)
 
-    def show(self, links: Mapping[str, str], picture: Callable[[], Picture | None], go_on: Callable[[], bool]) -> None:
-        """Print ``links``, then show the newest picture again and again while ``go_on``; None leaves the one before."""
+    def show(
+        self, links: Mapping[str, str], picture: Callable[[], Picture | None], continues: Callable[[], bool]
+    ) -> None:
+        """Print ``links``, then show the newest picture while ``continues``; None leaves the previous one."""
         width = max(len(name) for name in links)
         for name, place in links.items():
             self.say(f"{name:<{width}} {place}")
         if self._console.is_terminal:
-            self._show_table(picture, go_on)
+            self._show_table(picture, continues)
         else:
-            self._show_lines(picture, go_on)
+            self._show_lines(picture, continues)
 
-    def _show_table(self, picture: Callable[[], Picture | None], go_on: Callable[[], bool]) -> None:
+    def _show_table(self, picture: Callable[[], Picture | None], continues: Callable[[], bool]) -> None:
         with Live(console=self._console, auto_refresh=False, transient=False) as live:
-            while go_on():
+            while continues():
                 newest = picture()
                 if newest is not None:
                     live.update(_table(newest), refresh=True)
                 time.sleep(REFRESH)
 
-    def _show_lines(self, picture: Callable[[], Picture | None], go_on: Callable[[], bool]) -> None:
+    def _show_lines(self, picture: Callable[[], Picture | None], continues: Callable[[], bool]) -> None:
         begun = last = time.monotonic()
-        while go_on():
+        while continues():
             newest = picture()
             if newest is not None and time.monotonic() - last >= LINE_EVERY:
                 last = time.monotonic()
@@ -72,17 +74,24 @@ def _table(picture: Picture) -> RenderableType:
 
 def _cells(row: Row) -> tuple[str, ...]:
     rate = f"{row.megabytes_per_second:.2f}"
-    return f"{row.written:,}", f"{row.replicated:,}", f"{row.lag:,}", rate, _latency(row)
+    return f"{row.written:,}", f"{row.replicated:,}", lag_text(row), rate, _latency(row)
 
 
 def _line(picture: Picture, seconds: float) -> str:
     row = picture.total
     return (
-        f"{seconds:4.0f} s  {picture.state}  written {row.written:,}  replicated {row.replicated:,}  lag {row.lag:,}  "
-        f"{row.megabytes_per_second:.2f} MB/s  latency {_latency(row)}  {_caption(picture)}"
+        f"{seconds:4.0f} s  {picture.state}  written {row.written:,}  replicated {row.replicated:,}  "
+        f"lag {lag_text(row)}  {row.megabytes_per_second:.2f} MB/s  latency {_latency(row)}  {_caption(picture)}"
         + "".join(f"  | {line}" for line in picture.nodes)
         + "".join(f"  ({reason})" for reason in picture.reasons)
     )
+
+
+def lag_text(row: Row) -> str:
+    """Return the lag of a row; a lower bound, or ``unknown``, while that of some partitions is unknown."""
+    if row.lag is None or (row.unknown and not row.lag):
+        return "unknown"
+    return f"at least {row.lag:,}" if row.unknown else f"{row.lag:,}"
 
 
 def _latency(row: Row) -> str:

@@ -1,4 +1,4 @@
-"""What the demo runs: two brokers, nodes on a copy of mm2.properties.example, and the writer."""
+"""The processes of the demo: two brokers, nodes with a copy of mm2.properties.example, and the writer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from tests.demo.crew import Crew
+from tests.demo.demo_nodes import DemoNodes
 from tests.demo.events import STREAMS
 from tests.demo.picture import Look, Picture, picture
 from tests.demo.screen import Screen
@@ -23,15 +23,15 @@ from tests.lab.verify import compare
 from tests.lab.waiting import wait_until
 
 EXAMPLE = ROOT / "mm2.properties.example"
-PORT_A, PORT_B, PORT_REST = 19092, 29092, 8083  # as the example says
+PORT_A, PORT_B, PORT_REST = 19092, 29092, 8083  # as in the example
 COPIED_WITHIN = 60.0  # seconds from the last record written to the last one copied
-COMPARED_UP_TO = 1_000_000  # records read back on both sides; more are only counted
+COMPARED_UP_TO = 1_000_000  # records compared on both sides; beyond that only their number is
 SPARK_UI = re.compile(r"Spark UI\s+(https?://\S+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
-    """How one topic ended: records written, records on B, and what an independent client found between them."""
+    """The result of one topic: records written, records on B, and their comparison by an independent client."""
 
     topic: str
     written: int
@@ -41,12 +41,12 @@ class Copied:
 
 
 class Stage:
-    """Set up on entering, taken down on leaving, whatever happened in between."""
+    """A context manager that starts all processes and stops them, also after an error."""
 
     def __init__(self, screen: Screen, seed: int, nodes: int) -> None:
         self._screen = screen
         self._seed = seed
-        self._nodes = nodes
+        self._node_count = nodes
         self._ends = ExitStack()
         self._before: Look | None = None
 
@@ -71,21 +71,21 @@ class Stage:
         for stream in STREAMS:
             self._a.create_topic(stream.topic, stream.partitions, config=stream.config)
         self.writer = EventWriter(self._a.bootstrap, self._seed)
-        self.crew = Crew([self._start(number) for number in range(self._nodes)], self._screen.say)
-        for node in self.crew.nodes:
+        self.nodes = DemoNodes([self._start(number) for number in range(self._node_count)], self._screen.say)
+        for node in self.nodes.nodes:
             node.wait_running()
-            self._screen.say(f"{node.name} is up, {time.monotonic() - begun:.0f} s after the start")
+            self._screen.say(f"{node.name} is running, {time.monotonic() - begun:.0f} s after the start")
 
     def _start(self, number: int) -> Node:
         port = reserve_port(PORT_REST + number)
         self._ends.callback(release_port, port)
-        name = "demo-node" if self._nodes == 1 else f"demo-node-{number + 1}"
+        name = "demo-node" if self._node_count == 1 else f"demo-node-{number + 1}"
         node = self._ends.enter_context(Node(self._properties(port), name=name))
-        self._screen.say(f"starting {name}, Spark takes a while; its log is {node.process.log}")
+        self._screen.say(f"starting {name} (Spark needs a few seconds); log: {node.process.log}")
         return node
 
     def _properties(self, port: int) -> str:
-        """The example's text with the ports that were free."""
+        """Return the text of the example with ports that are free."""
         text = EXAMPLE.read_text()
         for wish, got in (
             (f"{HOST}:{PORT_A}", self._a.bootstrap),
@@ -98,8 +98,8 @@ class Stage:
         return text
 
     def links(self) -> dict[str, str]:
-        """Where to look on: by name, URLs and commands."""
-        node = self.crew.nodes[0]
+        """Return URLs and commands to watch the demo with, by name."""
+        node = self.nodes.nodes[0]
         spark = SPARK_UI.search(node.process.output())
         return {
             "Flows": f"{node.url}/flows",
@@ -107,20 +107,20 @@ class Stage:
             "Metrics": f"{node.url}/metrics",
             **({"Spark UI": spark.group(1)} if spark else {}),
             "Status": f".venv/bin/mm2 status {node.url} --watch",
-            **{f"Kill {one.name}": f"kill -9 {one.process.pid}" for one in self.crew.nodes if self._nodes > 1},
+            **{f"Kill {one.name}": f"kill -9 {one.process.pid}" for one in self.nodes.nodes if self._node_count > 1},
         }
 
     def picture(self) -> Picture | None:
-        """The table as of now; None while the node does not answer. Raises what the writer ran into."""
+        """Return the current table; None if no node answers. Raises the error of the writer, if any."""
         self.writer.check()
-        now = self.crew.look(time.monotonic())
+        now = self.nodes.look(time.monotonic())
         if now is None:
             return None
         before, self._before = self._before or now, now
-        return picture(before, now, self.writer.written(), self.crew.lines())
+        return picture(before, now, self.writer.written(), self.nodes.lines())
 
     def wait_until_copied(self) -> None:
-        """Until B has as many records as were written. Raises GaveUp."""
+        """Wait until B has as many records as were written. Raises GaveUp."""
         for topic, count in self.writer.written().items():
             remote = f"A.{topic}"
             wait_until(
@@ -130,7 +130,7 @@ class Stage:
             )
 
     def judge(self) -> list[Copied]:
-        """Compare every topic with its copy, with a client that knows nothing of ours."""
+        """Compare every topic with its copy, using a client that is independent of this project."""
         written = self.writer.written()
         whole = sum(written.values()) <= COMPARED_UP_TO
         return [self._judge(topic, count, whole) for topic, count in written.items()]
@@ -142,5 +142,5 @@ class Stage:
         if whole:
             verdict = compare(read_topic(self._a.bootstrap, topic), read_topic(self._b.bootstrap, f"A.{topic}"))
             finding = str(verdict)
-            right = verdict.complete if self.crew.killed else right and verdict.exact
+            right = verdict.complete if self.nodes.killed else right and verdict.exact
         return Copied(topic=topic, written=written, copied=copied, finding=finding, right=right)

@@ -1,4 +1,4 @@
-"""Writes the demo's events at a steady rate, in a thread of its own."""
+"""Writes the demo's records at a steady rate, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import time
 from tests.demo.events import STREAMS, Stream
 from tests.lab.records import Writer
 
-TICK = 0.05  # seconds: short enough to look steady, long enough for batches of more than one record
-SHORT_LINGER = {"linger.ms": 5}  # what a producer that cares for latency asks for
+TICK = 0.05  # seconds: short enough for a steady rate, long enough for batches of more than one record
+SHORT_LINGER = {"linger.ms": 5}  # typical for producers that need low latency
 ENDS_WITHIN = 60.0  # seconds: the last records may wait for a busy broker
 
 
 class EventWriter:
-    """Between `start` and `stop` every stream gets its rate of records a second."""
+    """Between `start` and `stop` every stream gets its number of records per second."""
 
     def __init__(self, bootstrap: str, seed: int) -> None:
         self._rng = random.Random(seed)
@@ -31,20 +31,20 @@ class EventWriter:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop, and wait until everything is acknowledged. Raises what the writing ran into."""
+        """Stop, and wait until everything is acknowledged. Raises the error of the writer, if any."""
         self._ending.set()
         self._thread.join(ENDS_WITHIN)
         if self._thread.is_alive():
-            raise TimeoutError(f"the writer is not done after {ENDS_WITHIN:g} s")
+            raise TimeoutError(f"the writer did not stop within {ENDS_WITHIN:g} s")
         self.check()
 
     def check(self) -> None:
-        """Raise what the writing ran into, if it did."""
+        """Raise the error of the writer, if any."""
         if self._failure is not None:
             raise self._failure
 
     def written(self) -> dict[str, int]:
-        """Acknowledged records by topic."""
+        """Return the number of acknowledged records by topic."""
         return {topic: writer.acknowledged for topic, writer in self._writers.items()}
 
     def _run(self) -> None:
@@ -56,7 +56,7 @@ class EventWriter:
                     self._catch_up(stream, elapsed)
             for writer in self._writers.values():
                 writer.flush()
-        except Exception as problem:  # noqa: BLE001 raised again in the thread that asks
+        except Exception as problem:  # noqa: BLE001 raised again by `check`
             self._failure = problem
 
     def _catch_up(self, stream: Stream, elapsed: float) -> None:

@@ -1,4 +1,4 @@
-"""Lanes on a Spark cluster of two workers: one is killed under load, then there is none, then the master forgets."""
+"""Lanes on a Spark cluster of two workers: a killed worker, no worker at all, and a restarted master."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.faults.load import Load
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
+from tests.lab.load import Load
 from tests.lab.node import Node
 from tests.lab.ports import HOST, release_port, reserve_port
 from tests.lab.settings import one_flow
@@ -18,13 +18,13 @@ from tests.lab.spark_cluster import SparkCluster, address_of_this_machine
 from tests.lab.verify import wait_until_copied
 from tests.lab.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(300)  # executors come and go at Spark's pace
+pytestmark = pytest.mark.timeout(300)  # Spark takes its time to replace executors
 
 PARTITIONS = 4
 PER_SECOND = 1_000
-COPIED = 90.0  # seconds: what waited for an executor is copied after it
-RUNS = 120.0  # seconds: a Spark cluster that lost everything is asked anew after 30, and an engine takes 20 to start
-SHOWN = 60.0  # seconds until a reason that is due after 10 is read: executors are missed first
+COPIED = 90.0  # seconds: records that waited for an executor are copied after it starts
+RUNS = 120.0  # seconds: the node retries a lost Spark cluster after 30 s, and an engine takes 20 s to start
+SHOWN = 60.0  # seconds until a reason due after 10 s is shown: the missing executor has to be noticed first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +51,8 @@ class Clustered:
     def _target(self) -> str:
         return next(str(flow["target"]) for flow in self.node.flows() if flow["source"] == self.alias)
 
-    def waits_with(self, words: str) -> bool:
-        """Whether the flow waits, its tasks and /health for this reason."""
+    def is_waiting_for(self, words: str) -> bool:
+        """Return whether the flow, its tasks and /health all report WAITING with ``words`` as the reason."""
         flow = next((one for one in self.node.flows() if one["source"] == self.alias), {})
         waiting = [task for task in flow.get("tasks", ()) if task["kind"] == "source" and task["state"] == "WAITING"]
         return (
@@ -87,8 +87,12 @@ def clustered(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> Iterator[Clus
     release_port(port)
 
 
-def test_nothing_is_lost_when_a_worker_is_killed(clustered: Clustered, rng: random.Random) -> None:
-    """With its executor, as when its machine goes: the other worker has no core left, so its lane takes the slots."""
+@pytest.mark.long
+def test_killed_worker_loses_nothing(clustered: Clustered, rng: random.Random) -> None:
+    """The worker dies with its executor, as when a machine fails.
+
+    The other worker has no free core, so its existing lane takes over the source tasks.
+    """
     topic = clustered.topic()
     with Load(clustered.source, topic, partitions=PARTITIONS, per_second=PER_SECOND) as load:
         clustered.wait_copying(topic)
@@ -96,7 +100,7 @@ def test_nothing_is_lost_when_a_worker_is_killed(clustered: Clustered, rng: rand
         load.wait_for_more(rng.randrange(PER_SECOND // 10, PER_SECOND))
         victim = rng.choice(clustered.spark.workers)
         victim.kill()
-        wait_until(lambda: not clustered.node.healthy, SHOWN, "the lane without an executor is missed")
+        wait_until(lambda: not clustered.node.healthy, SHOWN, "the node reports the lane without an executor")
         clustered.node.wait_running()
         clustered.wait_copying(topic)
         load.wait_for_more(PER_SECOND)
@@ -105,7 +109,8 @@ def test_nothing_is_lost_when_a_worker_is_killed(clustered: Clustered, rng: rand
     victim.start()
 
 
-def test_tasks_without_an_executor_wait_and_say_so(clustered: Clustered) -> None:
+@pytest.mark.long
+def test_tasks_without_executor_report_waiting(clustered: Clustered) -> None:
     node, spark = clustered.node, clustered.spark
     node.wait_running()
     topic = clustered.topic()
@@ -114,9 +119,9 @@ def test_tasks_without_an_executor_wait_and_say_so(clustered: Clustered) -> None
         for worker in spark.workers:
             worker.kill()
         wait_until(
-            lambda: clustered.waits_with(f"Spark master {spark.url} has given no executor"),
+            lambda: clustered.is_waiting_for(f"Spark master {spark.url} has started no executor"),
             SHOWN,
-            "/flows and /health say that there is no executor",
+            "/flows and /health report that there is no executor",
         )
         for worker in spark.workers:
             worker.start()
@@ -126,8 +131,9 @@ def test_tasks_without_an_executor_wait_and_say_so(clustered: Clustered) -> None
     clustered.verify(topic)
 
 
-def test_a_master_that_forgot_the_node_is_asked_anew(clustered: Clustered) -> None:
-    """A standalone master without recovery knows nothing after a restart, and has the executors ended."""
+@pytest.mark.long
+def test_node_registers_again_after_master_restart(clustered: Clustered) -> None:
+    """A restarted standalone master without recovery does not know the application and stops its executors."""
     node, spark = clustered.node, clustered.spark
     node.wait_running()
     topic = clustered.topic()

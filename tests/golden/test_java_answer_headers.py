@@ -1,4 +1,4 @@
-"""response.http.headers.config as Java 4.3.1 reads it and carries it out (java/RestVectors.java asked it)."""
+"""response.http.headers.config, compared with vectors of Java 4.3.1 (java/RestVectors.java)."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from mm2.core.answer_headers import AnswerHeadersError, HeaderRule, read_header_rules
+from mm2.core.settings.response_headers import HeaderRule, ResponseHeadersError, read_header_rules
 from tests.golden.vectors import java_vectors
 
 OURS = {
-    # Java reads the action in any case, and then takes one not written setDate for set
+    # Java ignores the case of the action, but treats other spellings of setDate as set
     "setdate Expires: 3600000": [["setDateHeader", "Expires", "3600"]],
-    # Java accepts it, and no answer comes through
+    # Java accepts it, and every response fails
     "\tset\tX-A: b": [["setHeader", "X-A", "b"]],
     "setDate Expires: soon": None,
-    # no header of HTTP
+    # not a valid HTTP header name
     'set "X-A: b"': None,
 }
 
@@ -28,11 +28,11 @@ def call(rule: HeaderRule) -> list[str]:
 
 
 @pytest.mark.parametrize("vector", java_vectors("answer-headers"), ids=lambda vector: repr(vector["rules"]))
-def test_the_same_rules(vector: dict[str, Any]) -> None:
+def test_same_rules_as_java(vector: dict[str, Any]) -> None:
     text = vector["rules"]
     java = OURS.get(text, vector["calls"])
     if java is None:
-        with pytest.raises(AnswerHeadersError, match=r"^must "):
+        with pytest.raises(ResponseHeadersError, match=r"^must "):
             read_header_rules(text)
     else:
         assert [call(rule) for rule in read_header_rules(text)] == java

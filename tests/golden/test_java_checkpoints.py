@@ -1,4 +1,4 @@
-"""What Java's MirrorCheckpointConnector and MirrorCheckpointTask make of groups and offsets, and ours the same."""
+"""Decisions about groups and offsets, compared with MirrorCheckpointConnector and MirrorCheckpointTask."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Any
 
 import pytest
 
-from mm2.core.checkpoints import (
+from mm2.core.naming.names import Flow, TopicPartition
+from mm2.core.offsets.checkpoints import (
     Checkpoints,
     CommittedOffset,
     Emit,
-    GroupFilter,
+    GroupSelection,
     GroupVerdict,
     remote_partition,
 )
-from mm2.core.formats import Checkpoint, OffsetSync
-from mm2.core.group_offsets import Absent, Idle, Write, decide
-from mm2.core.names import Flow, TopicPartition
-from mm2.core.offset_sync_store import OffsetSyncStore
+from mm2.core.offsets.group_offsets import Absent, Idle, Write, decide
+from mm2.core.offsets.offset_sync_store import OffsetSyncStore
 from mm2.core.policies import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
+from mm2.core.wire.formats import Checkpoint, OffsetSync
 from tests.golden.vectors import java_vectors
 from tests.unit.config.files import flow
 
 FLOW = Flow("source1", "target2")
 TP = TopicPartition("t", 0)
-END = 1000  # of the remote partitions: beyond every offset in the vectors
+END = 1000  # end of the remote partitions, beyond every offset in the vectors
 
 
 def policy_of(case: dict[str, Any]) -> ReplicationPolicy:
@@ -38,7 +38,7 @@ def policy_of(case: dict[str, Any]) -> ReplicationPolicy:
 @pytest.mark.parametrize(
     "case", java_vectors("checkpoint-names"), ids=lambda case: f"{case['policy']} {case['settings']}"
 )
-def test_where_a_checkpoint_points_to(case: dict[str, Any]) -> None:
+def test_checkpoint_topics(case: dict[str, Any]) -> None:
     policy = policy_of(case)
     names = {
         topic: remote_partition(TopicPartition(topic, 7), flow=FLOW, policy=policy) for topic in sorted(case["names"])
@@ -53,7 +53,7 @@ def synced(offsets: list[int], store: OffsetSyncStore) -> OffsetSyncStore:
 
 
 @pytest.mark.parametrize("history", java_vectors("checkpoints"), ids=lambda history: f"seed {history['seed']}")
-def test_the_same_checkpoints_are_emitted(history: dict[str, Any]) -> None:
+def test_same_checkpoints_as_java(history: dict[str, Any]) -> None:
     checkpoints = Checkpoints(flow=FLOW, policy=DefaultReplicationPolicy(), selects=lambda _: True)
     store = OffsetSyncStore(must_read_to_end=False)
     store.read_to_end()
@@ -61,7 +61,7 @@ def test_the_same_checkpoints_are_emitted(history: dict[str, Any]) -> None:
         match event:
             case {"sync": offsets}:
                 synced(offsets, store)
-            case {"restart": offsets}:  # the checkpoints were read again, of the syncs only the last
+            case {"restart": offsets}:  # restart: checkpoints are read again, and only the last offset sync
                 store = synced(offsets, OffsetSyncStore(must_read_to_end=True))
             case {"committed": committed, "made": made}:
                 position = None if committed is None else CommittedOffset(offset=committed[0], metadata=committed[1])
@@ -83,9 +83,9 @@ def fields(checkpoint: Checkpoint) -> list[Any]:
 
 
 @pytest.mark.parametrize("case", java_vectors("groups"), ids=lambda case: str(case["settings"]))
-def test_the_same_groups_are_checkpointed(case: dict[str, Any], tmp_path: Path) -> None:
+def test_same_groups_as_java(case: dict[str, Any], tmp_path: Path) -> None:
     settings = flow(tmp_path, "".join(f"{key} = {value}\n" for key, value in case["settings"].items()))
-    groups = GroupFilter(selects=settings.group_filter, topics=settings.topic_filter)
+    groups = GroupSelection(selects=settings.group_filter, topics=settings.topic_filter)
     found = [
         group
         for group, topics in case["topics"].items()
@@ -95,7 +95,7 @@ def test_the_same_groups_are_checkpointed(case: dict[str, Any], tmp_path: Path) 
 
 
 @pytest.mark.parametrize("case", java_vectors("group-offsets"), ids=lambda case: str(case["idle"]))
-def test_the_same_group_offsets_are_written(case: dict[str, Any]) -> None:
+def test_same_group_offset_commits_as_java(case: dict[str, Any]) -> None:
     def remote(partition: str) -> TopicPartition:
         return TopicPartition("source1.t", int(partition))
 

@@ -1,4 +1,4 @@
-"""What Java 4.3.1 makes of files, keys, patterns and logins (java/ConfigVectors.java asked it), beside ours."""
+"""Files, keys, patterns and logins, compared with vectors of Java 4.3.1 (java/ConfigVectors.java)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from typing import Any
 
 import pytest
 
-from mm2.config import client_keys, connectors, jaas, java_only, keys, node_keys, security_keys, worker
-from mm2.config.client_notes import MISSED, POINTLESS, ClientKind
-from mm2.config.flow_clients import ClientRole
+from mm2.config.clients import client_keys
+from mm2.config.clients.flow_clients import ClientRole
+from mm2.config.clients.ignored_client_keys import MISSED, POINTLESS, ClientKind
 from mm2.config.flows import FlowProperties
-from mm2.config.java_regex import compile_java
-from mm2.config.java_regex_sets import JavaRegexError
-from mm2.config.keys import KeyModel, KeySpec
+from mm2.config.grammar.problems import ProblemLog
+from mm2.config.grammar.properties import read_file
+from mm2.config.grammar.values import Properties
+from mm2.config.keys import connector_keys, declaration, ignored_java_keys, node_keys, worker_keys
+from mm2.config.keys.declaration import KeyModel, KeySpec
 from mm2.config.load import load, read
-from mm2.config.problems import ProblemLog
-from mm2.config.properties import read_file
-from mm2.config.values import Properties
-from mm2.core.names import Flow
+from mm2.config.regex.java_characters import JavaRegexError
+from mm2.config.regex.java_regex import compile_java
+from mm2.config.security import jaas, security_keys
+from mm2.core.naming.names import Flow
 from tests.golden.vectors import java_vectors
 
 FILES = Path(__file__).parent / "config"
@@ -32,36 +34,36 @@ JAAS: list[tuple[str, list[Any] | None]] = [tuple(row) for row in java_vectors("
 
 
 @pytest.fixture(autouse=True)
-def beside_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def in_example_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FILES)
     monkeypatch.setenv("MM2_GOLDEN_HOST", "a.example.com")
     monkeypatch.setenv("MM2_GOLDEN_TASKS", "6")
 
 
 def specs(*models: type[KeyModel]) -> dict[str, KeySpec]:
-    return {spec.name: spec for model in models for spec in keys.specs(model)}
+    return {spec.name: spec for model in models for spec in declaration.specs(model)}
 
 
 TYPED: Mapping[str, dict[str, KeySpec]] = {
     "top": specs(node_keys.FileSettings, node_keys.RestSettings, security_keys.SecurityKeys),
-    "source": specs(connectors.SourceSettings, security_keys.SecurityKeys),
-    "checkpoint": specs(connectors.SourceSettings, connectors.CheckpointSettings, security_keys.SecurityKeys),
-    "heartbeat": specs(connectors.SourceSettings, connectors.HeartbeatSettings, security_keys.SecurityKeys),
-    "worker": specs(client_keys.WorkerClientKeys, worker.WorkerSettings, security_keys.SecurityKeys),
+    "source": specs(connector_keys.SourceSettings, security_keys.SecurityKeys),
+    "checkpoint": specs(connector_keys.SourceSettings, connector_keys.CheckpointSettings, security_keys.SecurityKeys),
+    "heartbeat": specs(connector_keys.SourceSettings, connector_keys.HeartbeatSettings, security_keys.SecurityKeys),
+    "worker": specs(client_keys.WorkerClientKeys, worker_keys.WorkerSettings, security_keys.SecurityKeys),
     "consumer": specs(client_keys.ConsumerKeys, security_keys.SecurityKeys),
     "producer": specs(client_keys.ProducerKeys, security_keys.SecurityKeys),
     "admin": specs(client_keys.AdminKeys, security_keys.SecurityKeys),
     "client": specs(client_keys.ClientKeys, security_keys.SecurityKeys),
 }
 NAMED: Mapping[str, set[str]] = {
-    "source": set(java_only.CONNECTOR),
-    "checkpoint": set(java_only.CONNECTOR),
-    "heartbeat": set(java_only.CONNECTOR),
-    "worker": set(java_only.WORKER),
+    "source": set(ignored_java_keys.CONNECTOR),
+    "checkpoint": set(ignored_java_keys.CONNECTOR),
+    "heartbeat": set(ignored_java_keys.CONNECTOR),
+    "worker": set(ignored_java_keys.WORKER),
     **{kind.value: set(POINTLESS[kind]) | set(MISSED[kind]) for kind in ClientKind},
 }
 OURS = {
-    # what Java has no value for, or a connector's value where the client's own would be another
+    # keys without a default in Java, or where a connector's default differs from the client's
     ("consumer", "auto.offset.reset"): "earliest",
     ("consumer", "client.id"): None,
     ("producer", "client.id"): None,
@@ -72,7 +74,7 @@ OURS = {
     ("worker", "offset.storage.topic"): "",
     ("worker", "status.storage.topic"): "",
     ("producer", "compression.type"): None,
-    # chosen by us, see docs/configuration.md
+    # our own default, see docs/reference/configuration.md
     ("top", "listeners"): None,
     ("worker", "offset.flush.interval.ms"): "5000",
     ("worker", "scheduled.rebalance.max.delay.ms"): "0",
@@ -81,7 +83,7 @@ OURS = {
 }
 
 
-def judgement(definition: str, name: str, java_type: str, default: str | None) -> str | None:
+def deviation(definition: str, name: str, java_type: str, default: str | None) -> str | None:
     spec = TYPED[definition].get(name)
     if spec is None:
         known = NAMED.get(definition, set()) | security_keys.NAMES | set(security_keys.REFUSED_ALWAYS)
@@ -93,14 +95,14 @@ def judgement(definition: str, name: str, java_type: str, default: str | None) -
     return None if same else f"default {spec.default}, not {expected}"
 
 
-def test_every_key_of_java_is_known_with_its_type_and_default() -> None:
-    judged = {(row[0], row[1]): judgement(*row) for row in KEYS}
-    assert {key: said for key, said in judged.items() if said} == {}
+def test_every_java_key_is_known_with_its_type_and_default() -> None:
+    deviations = {(row[0], row[1]): deviation(*row) for row in KEYS}
+    assert {key: deviation for key, deviation in deviations.items() if deviation} == {}
 
 
-def test_no_key_is_said_to_be_java_s_that_is_not() -> None:
+def test_keys_declared_as_java_keys_exist_in_java() -> None:
     java = {name for _, name, _, _ in KEYS}
-    ours = set(java_only.CONNECTOR) | set(java_only.WORKER) | security_keys.NAMES
+    ours = set(ignored_java_keys.CONNECTOR) | set(ignored_java_keys.WORKER) | security_keys.NAMES
     ours |= {name for kind in ClientKind for name in (*POINTLESS[kind], *MISSED[kind])}
     leaked = {"poll.timeout.ms", "timeout.ms"}
     assert ours - leaked <= java
@@ -124,7 +126,7 @@ def java_texts(answer: dict[str, str], *without: str) -> dict[str, str]:
     return {name: text for name, text in answer.items() if not name.startswith(without)}
 
 
-def test_the_same_flows() -> None:
+def test_same_flows_as_java() -> None:
     for file in {answer["file"] for answer in DERIVED}:
         found = read(Path(file), (), ProblemLog(file))
         assert found is not None
@@ -132,7 +134,7 @@ def test_the_same_flows() -> None:
 
 
 @pytest.mark.parametrize("answer", DERIVED, ids=name_of)
-def test_the_worker_is_told_the_same(answer: dict[str, Any]) -> None:
+def test_same_worker_properties_as_java(answer: dict[str, Any]) -> None:
     bytes_only = ("key.converter", "value.converter", "header.converter", "config.providers")
     assert texts(flow_of(answer).worker, *bytes_only) == java_texts(answer["worker"], *bytes_only)
 
@@ -140,21 +142,21 @@ def test_the_worker_is_told_the_same(answer: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "answer", [answer for answer in DERIVED if answer["file"] != "providers.properties"], ids=name_of
 )
-def test_the_connectors_are_told_the_same(answer: dict[str, Any]) -> None:
-    """Not for providers: Java stores references as they are and resolves them later."""
+def test_same_connector_properties_as_java(answer: dict[str, Any]) -> None:
+    """Config providers are excluded: Java stores references unresolved and resolves them later."""
     by_name = ("name", "connector.class", "source.cluster.alias", "target.cluster.alias")
     assert texts(flow_of(answer).connector, *by_name) == java_texts(answer["connector"], *by_name)
 
 
 @pytest.mark.parametrize("answer", DERIVED, ids=name_of)
-@pytest.mark.parametrize("client", [f"{side}_{word}" for side in ("source", "target") for word in ClientKind])
-def test_the_clients_are_told_the_same(answer: dict[str, Any], client: str) -> None:
+@pytest.mark.parametrize("client", [f"{side}_{kind}" for side in ("source", "target") for kind in ClientKind])
+def test_same_client_properties_as_java(answer: dict[str, Any], client: str) -> None:
     forced = ("client.id", "enable.auto.commit", "auto.offset.reset")
     assert texts(flow_of(answer).clients[client], *forced) == java_texts(answer[client], *forced)
 
 
 @pytest.mark.parametrize("answer", DERIVED, ids=name_of)
-def test_the_same_flows_are_enabled_and_clients_have_the_same_names(answer: dict[str, Any]) -> None:
+def test_same_enabled_flows_and_client_ids_as_java(answer: dict[str, Any]) -> None:
     settings = load(Path(answer["file"])).settings
     assert settings is not None
     flow = next(flow for flow in settings.flows if str(flow.flow) == answer["flow"])
@@ -171,7 +173,7 @@ def test_the_same_flows_are_enabled_and_clients_have_the_same_names(answer: dict
 
 
 @pytest.mark.parametrize(("text", "java"), PROPERTIES, ids=repr)
-def test_files_are_read_the_same(text: str, java: dict[str, str] | None, tmp_path: Path) -> None:
+def test_same_properties_parser_as_java(text: str, java: dict[str, str] | None, tmp_path: Path) -> None:
     path = tmp_path / "mm2.properties"
     path.write_bytes(text.encode("iso-8859-1"))
     problems = ProblemLog(str(path))
@@ -183,30 +185,30 @@ def test_files_are_read_the_same(text: str, java: dict[str, str] | None, tmp_pat
         assert {key: entry.value for key, entry in entries.items()} == java
 
 
-REFUSED = {
+UNSUPPORTED_PATTERNS = {
     *("(?x)a b", "(?m)^a$", "(?d).", "(?u)a", r"(?U)\w", "(?iu)É"),
     *(r"\R", r"\X", r"\N{LATIN SMALL LETTER A}", r"\b{g}a", r"\Ga", r"\1", r"\1(a)", r"\141"),
     *(r"\p{javaLowerCase}", r"\p{javaLetter}", r"\p{LC}", r"\p{L1}", r"\p{all}", r"(?i)\p{Lu}"),
     *("a{1}{2}", "{1}", ".*{1}", "[a-z&&[b]c]", "[a&&]", "[&&a]", "[a&&&b]", "[a&&&&b]"),
 }
-"""Patterns that Java takes and that are refused here, because they cannot be the same, or would never match."""
+"""Patterns that Java accepts and that are rejected here, because they cannot have the same meaning or never match."""
 EVERY_NAME = {name for _, names in REGEX for name in names or ()}
 
 
 @pytest.mark.parametrize(("pattern", "java"), REGEX, ids=lambda value: repr(value) if isinstance(value, str) else "")
-def test_patterns_match_the_same_names_or_are_refused(pattern: str, java: list[str] | None) -> None:
+def test_patterns_match_the_same_names_or_are_rejected(pattern: str, java: list[str] | None) -> None:
     try:
         compiled = compile_java(pattern)
     except JavaRegexError:
-        assert java is None or pattern in REFUSED
+        assert java is None or pattern in UNSUPPORTED_PATTERNS
     else:
-        assert pattern not in REFUSED
+        assert pattern not in UNSUPPORTED_PATTERNS
         assert java is not None
         assert {name for name in EVERY_NAME if compiled.fullmatch(name)} == set(java)
 
 
 @pytest.mark.parametrize(("text", "java"), JAAS, ids=lambda value: repr(value) if isinstance(value, str) else "")
-def test_logins_are_read_the_same(text: str, java: list[Any] | None) -> None:
+def test_same_jaas_parser_as_java(text: str, java: list[Any] | None) -> None:
     try:
         module = jaas.parse(text)
     except jaas.JaasError:

@@ -1,10 +1,11 @@
-"""Bytes of binary records, JSON offsets and hashes beside those of Java's own classes, texts of every kind in them."""
+"""Binary records, JSON offsets and hashes, compared with those of Java's classes for strings of every kind."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from mm2.core.connect_offsets import (
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.connect_offsets import (
     CheckpointKey,
     HeartbeatKey,
     OffsetKey,
@@ -14,9 +15,8 @@ from mm2.core.connect_offsets import (
     encode_key,
     encode_offset,
 )
-from mm2.core.formats import Checkpoint, Heartbeat, OffsetSync
-from mm2.core.murmur2 import murmur2, partition_of
-from mm2.core.names import TopicPartition
+from mm2.core.wire.formats import Checkpoint, Heartbeat, OffsetSync
+from mm2.core.wire.murmur2 import murmur2, partition_of
 from tests.golden.vectors import java_vectors
 
 

@@ -1,4 +1,4 @@
-"""Requests and answers about groups, byte for byte as Kafka's own classes write them (java/GroupVectors.java)."""
+"""Group requests and responses, byte for byte as Kafka's own classes write them (java/GroupVectors.java)."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from typing import Any, Protocol
 
 import pytest
 
-from mm2.core.checkpoints import CommittedOffset
-from mm2.core.names import TopicPartition
-from mm2.kafka.error_codes import ErrorCode
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.checkpoints import CommittedOffset
 from mm2.kafka.errors import BrokerError
-from mm2.kafka.group_offset_requests import OffsetFetchRequest, fetched_offsets
-from mm2.kafka.group_requests import (
-    DescribeConsumerGroupsRequest,
+from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.kafka.protocol.group_offset_requests import OffsetFetchRequest
+from mm2.kafka.protocol.group_requests import (
+    ConsumerGroupDescribeRequest,
+    DescribedGroup,
     DescribeGroupsRequest,
     FindCoordinatorsRequest,
     FoundCoordinator,
-    GroupState,
     ListedGroup,
     ListGroupsRequest,
-    listed_groups,
 )
-from mm2.kafka.raw_request import RawRequest
+from mm2.kafka.protocol.raw_request import RawRequest
 from tests.golden.vectors import java_vectors
 
 NAMES = ["a,b", "", " ", "größe", "x" * 200]
@@ -42,7 +41,7 @@ def vectors(api: int) -> list[Vector]:
 
 
 def exchanged(request: Preparable, vector: Vector) -> Any:
-    """Check the request's bytes, header and body, and read Java's answer to it as a connection does."""
+    """Check the request's bytes (header and body) and decode Java's response to it as a connection does."""
     version = vector["version"]
     prepared = request.prepare({vector["api"]: (0, version)})
     assert prepared.build_request_header(7, "mm2").encode().hex() == vector["request_header"]
@@ -61,9 +60,9 @@ def test_many_coordinators() -> None:
 
 
 @pytest.mark.parametrize("vector", vectors(LIST_GROUPS), ids=lambda vector: f"v{vector['version']}")
-async def test_lists(vector: Vector) -> None:
+async def test_list_groups(vector: Vector) -> None:
     says_state, says_kind = vector["version"] >= 4, vector["version"] >= 5
-    error, groups = await listed_groups(exchanged(ListGroupsRequest(), vector))
+    error, groups = exchanged(ListGroupsRequest(), vector)
     assert error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     rows = [("a,b", "consumer", "Stable", "consumer"), ("", "", "Empty", "classic"), ("größe", "share", None, "share")]
     assert groups == [
@@ -80,18 +79,18 @@ async def test_lists(vector: Vector) -> None:
 @pytest.mark.parametrize("vector", vectors(DESCRIBE_GROUPS), ids=lambda vector: f"v{vector['version']}")
 def test_descriptions_of_classic_groups_with_members(vector: Vector) -> None:
     assert exchanged(DescribeGroupsRequest(NAMES), vector) == [
-        GroupState("a,b", 0, None, "Stable", "consumer"),
-        GroupState("", 30, None, "", ""),
-        GroupState("größe", 0, None, "Dead", ""),
+        DescribedGroup("a,b", 0, None, "Stable", "consumer"),
+        DescribedGroup("", 30, None, "", ""),
+        DescribedGroup("größe", 0, None, "Dead", ""),
     ]
 
 
 def test_descriptions_of_the_new_protocol_with_members() -> None:
     (vector,) = vectors(CONSUMER_GROUP_DESCRIBE)
-    assert exchanged(DescribeConsumerGroupsRequest(NAMES), vector) == [
-        GroupState("a,b", 0, None, "Stable", "consumer"),
-        GroupState("", 69, "Group  not found.", "", "consumer"),
-        GroupState("größe", 0, None, "Empty", "consumer"),
+    assert exchanged(ConsumerGroupDescribeRequest(NAMES), vector) == [
+        DescribedGroup("a,b", 0, None, "Stable", "consumer"),
+        DescribedGroup("", 69, "Group  not found.", "", "consumer"),
+        DescribedGroup("größe", 0, None, "Empty", "consumer"),
     ]
 
 
@@ -105,22 +104,22 @@ OFFSETS = {
 async def test_offsets_of_many_groups() -> None:
     vector = vectors(OFFSET_FETCH)[-1]
     assert vector["version"] == 8
-    found = await fetched_offsets(exchanged(OffsetFetchRequest(NAMES), vector))
+    found = exchanged(OffsetFetchRequest(NAMES), vector)
     assert list(found) == ["a,b", "", "größe"]
     assert found["a,b"] == OFFSETS
     assert found[""] == {}
-    refused = found["größe"]
-    assert isinstance(refused, BrokerError)
-    assert refused.code == ErrorCode.GROUP_AUTHORIZATION_FAILED
-    assert "größe, which needs the ACL Describe on the group" in str(refused)
+    rejected = found["größe"]
+    assert isinstance(rejected, BrokerError)
+    assert rejected.code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert "größe (requires DESCRIBE on the group)" in str(rejected)
 
 
 @pytest.mark.parametrize("vector", vectors(OFFSET_FETCH)[:-1], ids=lambda vector: f"v{vector['version']}")
 async def test_offsets_of_one_group_from_older_brokers(vector: Vector) -> None:
     answer = exchanged(OffsetFetchRequest(["a,b"]), vector)
-    moved = (await fetched_offsets(answer))["a,b"]
+    moved = answer["a,b"]
     assert isinstance(moved, BrokerError)
     assert moved.code == ErrorCode.NOT_COORDINATOR
     assert moved.retriable
     without_error = vector | {"answer": vector["answer"].removesuffix("0010") + "0000"}
-    assert await fetched_offsets(exchanged(OffsetFetchRequest(["a,b"]), without_error)) == {"a,b": OFFSETS}
+    assert exchanged(OffsetFetchRequest(["a,b"]), without_error) == {"a,b": OFFSETS}

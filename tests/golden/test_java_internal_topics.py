@@ -1,4 +1,4 @@
-"""Every record a running Java MirrorMaker 2 4.3.1 wrote to its internal topics: read, written again, same bytes."""
+"""Records that Java MirrorMaker 2 4.3.1 wrote to its internal topics: decoding and encoding returns the same bytes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mm2.core.connect_offsets import decode_key, decode_offset, encode_key, encode_offset
-from mm2.core.formats import Checkpoint, Heartbeat, OffsetSync
-from mm2.core.murmur2 import partition_of
-from mm2.core.names import Flow
-from mm2.core.status_records import (
+from mm2.core.naming.names import Flow
+from mm2.core.offsets.connect_offsets import decode_key, decode_offset, encode_key, encode_offset
+from mm2.core.wire.formats import Checkpoint, Heartbeat, OffsetSync
+from mm2.core.wire.murmur2 import partition_of
+from mm2.core.wire.status_records import (
     CONNECTOR_PREFIX,
     TASK_PREFIX,
     connector_key,
@@ -80,7 +80,7 @@ ROUND_TRIPS: dict[str, Callable[[bytes, bytes], Bytes]] = {
 
 
 @pytest.mark.parametrize("topic", ROUND_TRIPS)
-def test_records_are_read_and_written_to_the_byte(topic: str) -> None:
+def test_records_round_trip_to_the_same_bytes(topic: str) -> None:
     records = TOPICS[topic]["records"]
     assert records
     for record in records:
@@ -89,18 +89,18 @@ def test_records_are_read_and_written_to_the_byte(topic: str) -> None:
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_every_key_goes_to_the_partition_java_chose(topic: str) -> None:
+def test_partition_of_each_key(topic: str) -> None:
     for record in TOPICS[topic]["records"]:
         assert partition_of(raw(record["key"]), TOPICS[topic]["partitions"]) == record["partition"]
 
 
-def test_no_topic_was_forgotten() -> None:
-    """Records of the configs topics are text of Java's herder, which only Java writes."""
+def test_every_internal_topic_is_covered() -> None:
+    """Except the configs topics: only Java's herder writes their records."""
     others = {topic for topic in TOPICS if topic not in ROUND_TRIPS}
     assert all(topic.split(":")[1].startswith("mm2-configs.") for topic in others)
 
 
-def test_java_says_who_wrote_as_we_do() -> None:
+def test_worker_ids_have_the_format_of_java() -> None:
     record = TOPICS["B:mm2-status.A.internal"]["records"][0]
     found = decode_status(raw(record["value"]))
     assert found is not None

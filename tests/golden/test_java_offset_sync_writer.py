@@ -1,4 +1,4 @@
-"""Random histories that Java's OffsetSyncWriter went through, record by record: ours sends the same syncs by runs."""
+"""Random histories replayed in Java's OffsetSyncWriter record by record; ours, by runs, sends the same offset syncs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mm2.core.formats import OffsetSync
-from mm2.core.names import TopicPartition
-from mm2.core.offset_sync_emission import AckedRun, OffsetSyncEmission
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.offset_sync_emission import AckedRun, OffsetSyncEmission
+from mm2.core.wire.formats import OffsetSync
 from tests.golden.vectors import java_vectors
 
 HISTORIES: list[dict[str, Any]] = java_vectors("offset-sync-writer")
@@ -26,7 +26,7 @@ def sent_for(emission: OffsetSyncEmission, event: dict[str, Any]) -> list[Offset
 
 
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda history: f"lag_max={history['lag_max']}")
-def test_same_syncs_after_every_event(history: dict[str, Any]) -> None:
+def test_same_offset_syncs_after_every_event(history: dict[str, Any]) -> None:
     emission = OffsetSyncEmission(lag_max=history["lag_max"])
     for event in history["events"]:
         sent = [

@@ -1,4 +1,4 @@
-"""Names and choices under both policies and all kinds of separators, beside the answers of Java's own classes."""
+"""Topic names and selection under both policies and several separators, compared with Java's own classes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from mm2.core.names import Flow
+from mm2.core.naming.names import Flow
 from mm2.core.policies import (
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
     ReplicationPolicy,
     is_reserved_topic,
 )
-from mm2.core.replication_filter import ReplicationFilter, Verdict
+from mm2.core.topics.replication_filter import ReplicationFilter, TopicVerdict
 from tests.golden.vectors import java_vectors
 
 CASES: list[dict[str, Any]] = java_vectors("policies")
@@ -53,17 +53,17 @@ def test_names_of_topics(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_which_topics_are_replicated(case: dict[str, Any]) -> None:
+def test_replicated_topics(case: dict[str, Any]) -> None:
     flow, policy = Flow("A", "B"), policy_of(case)
     everything = ReplicationFilter(flow=flow, policy=policy, selects=lambda _: True)
     nothing = ReplicationFilter(flow=flow, policy=policy, selects=lambda _: False)
     no_heartbeats = ReplicationFilter(flow=flow, policy=policy, selects=lambda _: False, replicate_heartbeats=False)
     for topic, *_, is_cycle, by_all, by_none, by_none_without_heartbeats in case["topics"]:
         if is_reserved_topic(topic):
-            assert everything.verdict(topic) is Verdict.INTERNAL
+            assert everything.verdict(topic) is TopicVerdict.INTERNAL
             continue
         assert everything.replicates(topic) == by_all, topic
         assert nothing.replicates(topic) == by_none, topic
         assert no_heartbeats.replicates(topic) == by_none_without_heartbeats, topic
         if not policy.is_internal_topic(topic):
-            assert (everything.verdict(topic) is Verdict.CYCLE) == is_cycle, topic
+            assert (everything.verdict(topic) is TopicVerdict.CYCLE) == is_cycle, topic

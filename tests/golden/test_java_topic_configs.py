@@ -1,8 +1,8 @@
-"""Which configs a remote topic is created with, and later changed to, beside what Java's MirrorSourceConnector does."""
+"""Configurations of created and synced remote topics, compared with Java's MirrorSourceConnector."""
 
 from __future__ import annotations
 
-from mm2.core.topic_configs import (
+from mm2.core.topics.topic_configs import (
     ConfigDiff,
     ConfigEntry,
     ConfigSource,
@@ -15,7 +15,7 @@ from mm2.core.topic_configs import (
 from tests.golden.vectors import java_vectors
 
 
-def test_choice_of_configs() -> None:
+def test_selected_configs() -> None:
     for vector in java_vectors("topic-configs"):
         entry = ConfigEntry(
             name=vector["name"],
@@ -26,14 +26,14 @@ def test_choice_of_configs() -> None:
         )
         kept = configs_to_create(
             [entry],
-            excluded=lambda name: name == "min.insync.replicas",  # of the two names used, the one excluded by default
+            excluded=lambda name: name == "min.insync.replicas",  # the one of both names that is excluded by default
             use_defaults_from=DefaultsFrom(vector["use_defaults_from"]),
         )
         assert kept == ({entry.name: entry.value} if vector["kept"] else {}), vector
 
 
-def test_what_a_round_of_config_sync_changes() -> None:
-    """The remote topic has another value of its own, so that ours has as much to change as Java, which never looks."""
+def test_changes_of_a_config_sync() -> None:
+    """The remote topic has different values, so that ours has as much to change as Java, which never compares."""
     for vector in java_vectors("config-sync"):
         name, value, source, read_only, sensitive = vector["entry"]
         on_source = ConfigEntry(

@@ -1,4 +1,4 @@
-"""Answers of the real Java MirrorMaker 2 4.3.1, kept beside the tests (java/GoldenVectors.java asked for them)."""
+"""Results of the real Java MirrorMaker 2 4.3.1, stored with the tests (created by java/GoldenVectors.java)."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ HERE = Path(__file__).parent
 
 
 def java_vectors(name: str) -> Any:
-    """The parsed file ``java-4.3.1-<name>.json``."""
+    """Return the parsed file ``java-4.3.1-<name>.json``."""
     return json.loads((HERE / f"java-4.3.1-{name}.json").read_text())

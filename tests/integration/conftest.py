@@ -1,4 +1,4 @@
-"""One node for all tests of replication that need no node of their own: a Spark start costs ten seconds of CPU."""
+"""One node for all replication tests that do not need a separate one: starting Spark costs 10 s of CPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.lab.sent_requests import sent_requests
 
 @pytest.fixture(scope="package")
 def shared(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> Iterator[SharedNode]:
-    """A running node with the flows described at `SharedNode`. Tests leave it running."""
+    """A running node with the flows described at `SharedNode`. Tests must not stop it."""
     plan = SharedNode.plan(cluster_a, cluster_b)
     node = Node(plan, name="shared-node")
     shared = SharedNode(node=node, source=cluster_a, target=cluster_b, properties=plan)
@@ -29,6 +29,6 @@ def shared(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> Iterator[SharedN
 
 @pytest.fixture
 def requests() -> Iterator[list[str]]:
-    """The kinds of all requests that this process sends to brokers, as they go out."""
+    """The types of all requests that this process sends to brokers, in order."""
     with sent_requests() as sent:
         yield sent

@@ -1,6 +1,6 @@
-"""Two clusters as a flow leaves them behind, written record by record: groups, offset syncs, exact map, checkpoints.
+"""Two clusters with the state of a flow, written by the test: groups, offset syncs, exact map and checkpoints.
 
-Nothing runs here: the commands for a failover must not need a node.
+No node runs: the commands for a failover must work without one.
 """
 
 from __future__ import annotations
@@ -9,19 +9,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import javaproperties
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as TheirPartition
 
-from mm2.core.exact_offset_records import CopiedRange, Reach, Segment, TopicIds
-from mm2.core.formats import Checkpoint, OffsetSync
-from mm2.core.names import TopicPartition
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.exact_offset_records import CopiedRange, CopiedUpTo, Segment, TopicIds
+from mm2.core.wire.formats import Checkpoint, OffsetSync
+from tests.lab import groups
 from tests.lab.cluster import KafkaCluster
 from tests.lab.records import Outgoing, write
 from tests.lab.settings import one_flow
 
 
 class Stage:
-    """One flow ``name`` for topics that start with its source's alias. Names of topics are given without it."""
+    """A flow for topics that start with its source alias. Parameters name topics without that prefix."""
 
     def __init__(
         self, directory: Path, *, source: KafkaCluster, target: KafkaCluster, aliases: tuple[str, str]
@@ -37,7 +36,7 @@ class Stage:
         self._directory = directory
 
     def file(self, name: str = "mm2.properties", **changes: str) -> str:
-        """The path of a file with these changes; ``__`` stands for a dot."""
+        """Write a file with these changes and return its path; ``__`` represents a dot."""
         path = self._directory / name
         changed = self.properties | {key.replace("__", "."): value for key, value in changes.items()}
         path.write_text(javaproperties.dumps(changed, timestamp=False))
@@ -50,7 +49,7 @@ class Stage:
         return TopicPartition(f"{self.alias}.{self.alias}-{topic}", partition)
 
     def create(self, topic: str, partitions: int = 1) -> None:
-        """The topic and its remote topic, empty."""
+        """Create the topic and its remote topic without records."""
         self.source.create_topic(self.source_partition(topic).topic, partitions)
         self.target.create_topic(self.remote_partition(topic).topic, partitions)
 
@@ -71,14 +70,14 @@ class Stage:
         _put(self.source, self.syncs_topic, written.key(), written.value())
 
     def copied(self, topic: str, upstream: int, downstream: int, records: int, partition: int = 0) -> None:
-        """The exact map knows one range."""
+        """Add a range to the exact map."""
         segment = Segment(
             topic_partition=self.source_partition(topic, partition),
-            slot=0,
+            index=0,
             sequence=0,
             era=0,
             topic_ids=TopicIds(),
-            before=Reach(),
+            before=CopiedUpTo(),
             through=upstream + records,
             ranges=(CopiedRange(upstream, downstream, records),),
         )
@@ -95,14 +94,8 @@ class Stage:
 
 
 def commit(cluster: KafkaCluster, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """A group without members commits, by the independent client."""
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "log_level": 0})
-    try:
-        positions = [TheirPartition(one.topic, one.partition, offset) for one, offset in offsets.items()]
-        committed = consumer.commit(offsets=positions, asynchronous=False)
-        assert all(one.error is None for one in committed or ()), committed
-    finally:
-        consumer.close()
+    """Commit offsets of a group without members, using the independent client."""
+    groups.commit(cluster, group, {(one.topic, one.partition): offset for one, offset in offsets.items()})
 
 
 def _put(cluster: KafkaCluster, topic: str, key: bytes, value: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What users write in mm2.properties to reach the lab's secured listeners, and a small copy over it."""
+"""Properties in mm2.properties for the lab's secured listeners, and a small copy that uses them."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from mm2.config.flow_clients import ClientRole
+from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.load import load
 from mm2.config.settings import FlowSettings
-from mm2.core.client_settings import SaslMechanism, SecurityProtocol
-from mm2.kafka.cluster import Cluster
-from mm2.kafka.compacted_log import CompactedLog
-from mm2.kafka.control_producer import ControlProducer
+from mm2.core.settings.client import SaslMechanism, SecurityProtocol
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.logs.compacted_log import CompactedLog
+from mm2.kafka.logs.control_producer import ControlProducer
 from tests.lab import scratch
 from tests.lab.cluster import ADMIN_TIMEOUT, SCRAM_ITERATIONS, KafkaCluster
 from tests.lab.listeners import LOGIN_MODULES, ClientPems
 from tests.lab.settings import ONE_COPY
 
 Lines = Mapping[str, str]
-"""Properties of one cluster, without its alias in front."""
+"""Properties of one cluster, without the prefix of its alias."""
 
 Access = Callable[[KafkaCluster], Lines]
-"""How to reach one of a cluster's listeners."""
+"""Returns the properties for a listener of a cluster."""
 
-ALICE, PASSWORD = "alice", "open = sesame; 1"  # signs that mean something to whoever quotes badly
+ALICE, PASSWORD = "alice", "open = sesame; 1"  # characters that break bad quoting
 KEY_PASSWORD = "key sesame"
-STORED = 15.0  # seconds for a few records to be acknowledged by one broker
+STORED = 15.0  # seconds until a broker acknowledges a few records
 
 
-def plainly(cluster: KafkaCluster, listener: str) -> dict[str, str]:
-    """Only where it is: what is left when everything else was forgotten."""
+def address_only(cluster: KafkaCluster, listener: str) -> dict[str, str]:
+    """Return only the address, without any security property."""
     return {"bootstrap.servers": cluster.bootstrap_of(listener)}
 
 
 def tls(cluster: KafkaCluster, listener: str = "SSL", *, trusted: str | None = None) -> dict[str, str]:
-    """TLS with a trust store in a PEM file; ``trusted`` is its content, by default the cluster's own authority."""
+    """Return TLS properties with a PEM trust store file containing ``trusted`` (default: the cluster's authority)."""
     return {
-        **plainly(cluster, listener),
+        **address_only(cluster, listener),
         "security.protocol": "SSL",
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": pem_file(cluster.authority.ca_pem if trusted is None else trusted),
@@ -59,9 +59,9 @@ def tls(cluster: KafkaCluster, listener: str = "SSL", *, trusted: str | None = N
 
 
 def inline(cluster: KafkaCluster, listener: str = "SSL") -> dict[str, str]:
-    """TLS with the trusted certificate in the file of properties itself."""
+    """Return TLS properties with the trusted certificate inline."""
     return {
-        **plainly(cluster, listener),
+        **address_only(cluster, listener),
         "security.protocol": "SSL",
         "ssl.truststore.type": "PEM",
         "ssl.truststore.certificates": cluster.authority.ca_pem,
@@ -69,7 +69,7 @@ def inline(cluster: KafkaCluster, listener: str = "SSL") -> dict[str, str]:
 
 
 def keystore_file(pems: ClientPems, password: str | None = None) -> dict[str, str]:
-    """Who we are, in a PEM file; with a ``password`` the key in it is encrypted."""
+    """Return a client key store in a PEM file; with a ``password`` its key is encrypted."""
     key = pems.key if password is None else encrypted(pems.key, password)
     return {
         "ssl.keystore.type": "PEM",
@@ -79,7 +79,7 @@ def keystore_file(pems: ClientPems, password: str | None = None) -> dict[str, st
 
 
 def keystore_inline(pems: ClientPems, password: str | None = None) -> dict[str, str]:
-    """Who we are, in the file of properties itself."""
+    """Return an inline client key store; with a ``password`` its key is encrypted."""
     return {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.key": pems.key if password is None else encrypted(pems.key, password),
@@ -89,7 +89,7 @@ def keystore_inline(pems: ClientPems, password: str | None = None) -> dict[str, 
 
 
 def login(mechanism: SaslMechanism, *, user: str = ALICE, password: str = PASSWORD) -> dict[str, str]:
-    """SASL without TLS, unless more is said."""
+    """Return SASL_PLAINTEXT credentials, without the address."""
     return {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": mechanism,
@@ -98,30 +98,30 @@ def login(mechanism: SaslMechanism, *, user: str = ALICE, password: str = PASSWO
 
 
 def sasl(cluster: KafkaCluster, mechanism: SaslMechanism, **who: str) -> dict[str, str]:
-    """SASL_PLAINTEXT."""
-    return {**plainly(cluster, "SASL_PLAINTEXT"), **login(mechanism, **who)}
+    """Return properties for SASL_PLAINTEXT."""
+    return {**address_only(cluster, "SASL_PLAINTEXT"), **login(mechanism, **who)}
 
 
 def sasl_tls(cluster: KafkaCluster, mechanism: SaslMechanism, **who: str) -> dict[str, str]:
-    """SASL_SSL."""
+    """Return properties for SASL_SSL."""
     return {**tls(cluster, "SASL_SSL"), **login(mechanism, **who), "security.protocol": SecurityProtocol.SASL_SSL}
 
 
 def pem_file(content: str) -> str:
-    """The path of a new file."""
+    """Write a new file and return its path."""
     path = scratch.directory("pem") / "store.pem"
     path.write_text(content)
     return str(path)
 
 
 def encrypted(key: str, password: str) -> str:
-    """A PKCS 8 key, as openssl and keytool encrypt it."""
+    """Return a PKCS 8 key, encrypted as by openssl and keytool."""
     loaded = load_pem_private_key(key.encode(), password=None)
     return loaded.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode())).decode()
 
 
 def two_clusters(source: Lines, target: Lines, **more: str) -> dict[str, str]:
-    """A whole file: one flow A->B."""
+    """Return a complete file with one flow A->B."""
     return {
         "clusters": "A, B",
         **{f"A.{key}": value for key, value in source.items()},
@@ -135,7 +135,7 @@ def two_clusters(source: Lines, target: Lines, **more: str) -> dict[str, str]:
 
 
 def flow_of(properties: Lines) -> FlowSettings:
-    """The flow A->B of a file with these properties, through the real reader. Fails on any error in it."""
+    """Return flow A->B of a file with these properties. Fails on any error in the file."""
     path = Path(scratch.directory("mm2")) / "mm2.properties"
     path.write_text(javaproperties.dumps(properties, timestamp=False))
     loaded = load(path)
@@ -144,7 +144,7 @@ def flow_of(properties: Lines) -> FlowSettings:
 
 
 async def copy_with(flow: FlowSettings, topic: str) -> None:
-    """Copy ``topic`` of A to its remote topic on B as a lane would connect: the source's consumer, B's producer."""
+    """Copy ``topic`` of A to its remote topic on B with the same consumer and producer settings as a lane."""
     source = Cluster(flow.clients.of(ClientRole.REPLICATION_CONSUMER, 0))
     target = Cluster(flow.clients.of(ClientRole.RECORDS, 0))
     async with source, target, ControlProducer(target) as producer:
@@ -157,7 +157,7 @@ async def copy_with(flow: FlowSettings, topic: str) -> None:
             await asyncio.gather(*acknowledged)
 
 
-def let_in(cluster: KafkaCluster, user: str, password: str) -> None:
+def create_user(cluster: KafkaCluster, user: str, password: str) -> None:
     """Create a SCRAM-SHA-512 user, or change its password."""
     kind = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, SCRAM_ITERATIONS)
     change: list[UserScramCredentialAlteration] = [UserScramCredentialUpsertion(user, kind, password.encode())]

@@ -1,7 +1,7 @@
-"""What runs in the node that most tests of replication share: a flow for each kind of setting, between two clusters.
+"""The node that most replication tests share: a flow for each kind of setting, between two clusters.
 
-Several aliases stand for one cluster: a flow is known by its source's alias, which names its group and its topics. Each
-flow selects topics by a prefix of its own, so that a test chooses the flow by the name of the topic.
+Several aliases refer to one cluster. A flow is identified by its source alias, which is part of its group and topic
+names. Each flow selects topics by a separate prefix, so that a test chooses the flow by the name of the topic.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tests.lab.settings import ONE_COPY
 from tests.lab.verify import Verdict, wait_until_copied
 from tests.lab.waiting import wait_until
 
-SEEN = 30.0  # seconds until something new was discovered: refreshed once a second, but the cores are shared
+SEEN = 30.0  # seconds until a change is discovered: refreshed every second, but the cores are shared
 COPIED = 60.0  # seconds until a small topic is copied
-OLD_RECORDS = 10  # in the topics that were there before the node
+OLD_RECORDS = 10  # records in the topics that existed before the node started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,27 +39,27 @@ class Mirror:
         return f"{self.source_alias}->{self.target_alias}"
 
     def named(self, stem: str) -> str:
-        """A new topic name that this flow, and no other, replicates."""
+        """Return a new topic name that only this flow replicates."""
         return unique_name(f"{self.source_alias}-{stem}")
 
     def create(self, stem: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
-        """A new source topic of this flow."""
+        """Create a new source topic of this flow."""
         return self.source.create_topic(self.named(stem), partitions, config=config)
 
     def remote(self, topic: str) -> str:
         return topic if self.keeps_names else f"{self.source_alias}{self.separator}{topic}"
 
     def wait_copied(self, topic: str, *, repeats_allowed: bool = False) -> Verdict:
-        """Until the remote topic equals what the source topic holds now. Raises GaveUp."""
+        """Wait until the remote topic equals the source topic. Raises GaveUp on timeout."""
         source, remote = (self.source.bootstrap, topic), (self.target.bootstrap, self.remote(topic))
         return wait_until_copied(source, remote, COPIED, repeats_allowed=repeats_allowed)
 
     def status(self, topic: str) -> dict[str, Any]:
-        """The topic as /flows shows it; empty when it is not there."""
+        """Return the topic as in /flows, or nothing if it is not listed."""
         return self.node.topic(self.name, topic)
 
     def wait_state(self, topic: str, state: str) -> dict[str, Any]:
-        """Until /flows shows the topic in this state; the topic as it is shown."""
+        """Wait until /flows shows the topic in this state, and return it."""
 
         def seen() -> dict[str, Any] | None:
             status = self.status(topic)
@@ -71,7 +71,7 @@ class Mirror:
 
     @property
     def old_topic(self) -> str:
-        """A topic that held OLD_RECORDS when the node started. Of flows ``plain`` and ``unusual``."""
+        """Name of a topic with OLD_RECORDS records at node start, in flows ``plain`` and ``unusual``."""
         return f"{self.source_alias}-old"
 
     @property
@@ -80,24 +80,24 @@ class Mirror:
 
 
 def exists(cluster: KafkaCluster, topic: str) -> bool:
-    """Whether the cluster has the topic. Asks for all topics, since to ask for one may create it."""
+    """Return whether the cluster has the topic. Lists all topics, since a request for one may create it."""
     return topic in cluster.admin.list_topics(timeout=10).topics
 
 
 class SharedNode:
-    """The flows, by what is special about them:
+    """The flows by their special settings:
 
-    ``plain``: nothing but short intervals, and topics that start with the alias or hold the word loop; heartbeats.
-    Its groups begin with the alias too, or hold the word loop; so do those of the others.
-    ``back``: the opposite direction for the same loop topics. It takes no heartbeats along: other nodes of the test run
-    give the same clusters other aliases, so that nobody would see them going round.
+    ``plain``: only short intervals, topics and groups that start with the alias or contain the word loop, heartbeats.
+    The groups of the other flows are selected in the same way.
+    ``back``: the opposite direction for the same loop topics. It replicates no heartbeats: other nodes of the test run
+    use other aliases for the same clusters, so cycles of heartbeats would not be detected.
     ``unusual``: another separator, offset syncs on the target, auto.offset.reset=latest, no replicated heartbeats,
-    the broker's default replication factor; group offsets are synced; configurations synced every second, but for
-    delete.retention.*.
-    ``greedy``: asks for three copies, which a cluster of one broker does not have; configurations synced every second,
-    but for delete.retention.*, with the source's defaults.
-    ``keeping``: the identity policy; group offsets are synced, translated as Java does it, with a sync of every record.
-    ``beating``: enabled for heartbeats only.
+    the broker's default replication factor; group offsets are synced; configurations except delete.retention.* are
+    synced every second.
+    ``greedy``: replication factor 3, which a cluster of one broker cannot provide; configurations except
+    delete.retention.* are synced every second, with the source's defaults.
+    ``keeping``: the identity policy; group offsets are synced, translated as in Java, with an offset sync per record.
+    ``beating``: heartbeats only.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class SharedNode:
 
     @staticmethod
     def plan(source: KafkaCluster, target: KafkaCluster) -> dict[str, str]:
-        """The node's mm2.properties."""
+        """Return the properties of the node."""
         a, b, c, d, e = (unique_name(stem) for stem in ("A", "B", "C", "D", "E"))
         return {
             "clusters": f"{a}, {b}, {c}, {d}, {e}",

@@ -1,8 +1,9 @@
-"""``mm2 heartbeats`` on real brokers: heartbeats as nodes leave them, one of them late, one missing."""
+"""``mm2 heartbeats`` on real brokers: heartbeats of nodes, one of them late, one missing."""
 
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import javaproperties
 import pytest
 
 from mm2.cli.commands import execute, mm2_app
-from mm2.core.formats import Heartbeat
+from mm2.core.wire.formats import Heartbeat
 from tests.integration.shared_node import exists
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
@@ -23,7 +24,7 @@ HOUR_MS = 3_600_000
 
 
 class Site:
-    """Three aliases in a line, A->B->C; A and C are one cluster. Heartbeats go the whole way, and B->A is late."""
+    """Three aliases in a chain A->B->C; A and C are one cluster. Heartbeats reach the end; those of B->A are late."""
 
     def __init__(self, directory: Path, one: KafkaCluster, other: KafkaCluster) -> None:
         self.one, self.other = one, other
@@ -70,18 +71,22 @@ def site(cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path_factory: pyt
 
 
 def shown(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any], str]:
-    """Exit code, the clusters of the JSON answer by name, and what was said beside it."""
+    """Run the command. Return exit code, clusters of the JSON output by name, and standard error."""
     code = execute(mm2_app(), ["heartbeats", *words, "--json"])
-    said = capsys.readouterr()
-    return code, {one["cluster"]: one for one in json.loads(said.out)["clusters"]} if said.out else {}, said.err
+    captured = capsys.readouterr()
+    return (
+        code,
+        {one["cluster"]: one for one in json.loads(captured.out)["clusters"]} if captured.out else {},
+        captured.err,
+    )
 
 
 def of(cluster: dict[str, Any], topic: str, flow: tuple[str, str]) -> dict[str, Any]:
-    """The heartbeats of one flow at one place. Other tests of the run beat on the same clusters."""
+    """Return the heartbeats of one flow in one topic. Other tests write heartbeats to the same clusters."""
     return next(one for one in cluster["heartbeats"] if (one["topic"], one["source"], one["target"]) == (topic, *flow))
 
 
-def test_what_arrives_what_is_late_and_what_is_missing(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arriving_late_and_missing_heartbeats(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     a, b, c = site.a, site.b, site.c
     code, clusters, err = shown(capsys, str(site.path))
     assert (code, err) == (0, "")
@@ -97,7 +102,7 @@ def test_what_arrives_what_is_late_and_what_is_missing(site: Site, capsys: pytes
     assert (missing["state"], missing["age_seconds"]) == ("missing", None)
 
 
-def test_what_lies_upstream(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_upstream_clusters(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     a, b, c = site.a, site.b, site.c
     _, clusters, _ = shown(capsys, str(site.path), "--cluster", c)
     assert list(clusters) == [c]
@@ -108,16 +113,17 @@ def test_what_lies_upstream(site: Site, capsys: pytest.CaptureFixture[str]) -> N
     ]
 
 
-def test_the_table(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_output(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(mm2_app(), ["heartbeats", str(site.path), "--cluster", site.b]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines[0].startswith(f"{site.b} upstream: ")
     assert f"{site.a} (1 hop)" in lines[0]
-    wanted = f"{site.a}.heartbeats {site.b}->{site.a} {site.a}->{site.b} 1 60 min ago late"
-    assert [line for line in lines if line.startswith(f"{site.a}.heartbeats")] == [wanted]
+    (line,) = (line for line in lines if line.startswith(f"{site.a}.heartbeats"))
+    wanted = f"{site.a}.heartbeats {site.b}->{site.a} {site.a}->{site.b} 1 6\\d min ago late"  # written an hour ago
+    assert re.fullmatch(wanted, line)
 
 
-def test_a_cluster_that_is_away_is_told_and_the_others_answer(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreachable_cluster_is_reported_and_others_are_shown(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     port = reserve_port()
     try:
         file = site.save(**{f"{site.b}.bootstrap.servers": f"{HOST}:{port}"})
@@ -127,15 +133,15 @@ def test_a_cluster_that_is_away_is_told_and_the_others_answer(site: Site, capsys
         release_port(port)
         site.save()
     assert code == 0
-    assert err.startswith(f"mm2 heartbeats: cluster {site.b} cannot be asked: ")
+    assert err.startswith(f"mm2 heartbeats: cluster {site.b} is unreachable: ")
     assert err.count("\n") == 1
     assert (clusters[site.b]["answered"], clusters[site.b]["heartbeats"]) == (False, [])
     assert of(clusters[site.a], "heartbeats", (site.b, site.a))["state"] == "late"
     assert alone == 1
-    assert last.endswith("\nmm2 heartbeats: no cluster answers, so nothing is known of heartbeats\n")
+    assert last.endswith("\nmm2 heartbeats: no cluster is reachable, so heartbeats are unknown\n")
 
 
-def test_a_cluster_the_file_does_not_have(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cluster_missing_in_the_file(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = shown(capsys, str(site.path), "--cluster", "Z")
     assert code == 2
-    assert err.startswith("mm2 heartbeats: there is no cluster 'Z' with flows. The file has ")
+    assert err.startswith("mm2 heartbeats: no cluster 'Z' with flows. Clusters of the file: ")

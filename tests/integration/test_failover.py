@@ -1,4 +1,4 @@
-"""docs/failover.md, walked through: its file, its commands and its programs, as they stand there."""
+"""docs/how-to/failover.md step by step: its file, its commands and its programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from confluent_kafka import Consumer
 
 from tests.lab import jars, jvm
 from tests.lab.cluster import ADMIN_TIMEOUT, KafkaCluster
-from tests.lab.commands import ROOT, command_path
+from tests.lab.commands import ROOT, command_path, run_within
 from tests.lab.groups import commit, committed
 from tests.lab.node import Node
 from tests.lab.ports import HOST, release_port, reserve_port
@@ -28,24 +28,24 @@ from tests.lab.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(400)  # two clusters, a node, three starts of Java
 
-PAGE = ROOT / "docs" / "failover.md"
+PAGE = ROOT / "docs/how-to/failover.md"
 GROUP = "billing"
 ON_A, ON_B = 600, 40  # records of orders, in two partitions
-LEFT_AT = {0: 221, 1: 300}  # where the group leaves A: in the middle, and at the end
-SOON = 60.0  # seconds for copies, checkpoints and synced offsets, all every few seconds
-RUNS = 60.0  # seconds for a command of the page, a start of Java among them
+STOPPED_AT = {0: 221, 1: 300}  # offsets at which the group stops on A: in the middle, and at the end
+SOON = 60.0  # seconds for copies, checkpoints and synced offsets, each of which happens every few seconds
+RUNS = 60.0  # seconds for a command of the page, including those that start Java
 
 
 def blocks(language: str) -> list[str]:
-    """The page's blocks of one kind, in order."""
+    """Return the page's code blocks of one language, in order."""
     return re.findall(rf"```{language}\n(.*?)```\n", PAGE.read_text("utf-8"), re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """Somebody who does what the page says, in a directory with the mm2.properties of the page.
+    """Carries out the page's steps in a directory with the mm2.properties of the page.
 
-    What is changed is what must be here: addresses, the port, one copy of each topic, and how soon a group is seen.
+    Changes only addresses, the port, the replication factor, and the interval in which groups are refreshed.
     """
 
     a: KafkaCluster
@@ -67,12 +67,10 @@ class Reader:
         return f"{self.text(soon)}{more}refresh.topics.interval.seconds = 1\n"
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """As from a shell in that directory. Fails on any exit code but 0."""
+        """Run a command in that directory. Fails on any exit code except 0."""
         path = os.pathsep.join([str(self.directory), str(Path(command_path("mm2")).parent), os.environ["PATH"]])
         env = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(
-            command, cwd=self.directory, env=env, capture_output=True, text=True, timeout=RUNS, check=False
-        )
+        done = run_within(RUNS, command, cwd=self.directory, env=env, capture_output=True, text=True)
         assert done.returncode == 0, f"{done.args}: {done.stderr}"
         return done
 
@@ -80,7 +78,7 @@ class Reader:
         return self.run("bash", "-euo", "pipefail", "-c", self.text(block))
 
     def offsets(self, flow: str) -> list[dict[str, object]]:
-        """What ``mm2 offsets --json`` says of the group's partitions."""
+        """Return the group's partitions from ``mm2 offsets --json``."""
         done = self.shell(f"mm2 offsets mm2.properties --flow '{flow}' --group {GROUP} --json")
         (group,) = json.loads(done.stdout)["groups"]
         return list(group["partitions"])
@@ -98,7 +96,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 
 
 def _install_kafka_consumer_groups(directory: Path) -> None:
-    """The script of that name of a Kafka distribution."""
+    """Create the script of the same name in Kafka distributions."""
     main = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
     words = (jvm.java(), *jvm.QUICK_START, *jvm.log_options("error"), "-cp", jars.class_path(jars.KAFKA_4), main)
     script = directory / "kafka-consumer-groups.sh"
@@ -107,8 +105,10 @@ def _install_kafka_consumer_groups(directory: Path) -> None:
 
 
 def read_all(cluster: KafkaCluster, expected: int) -> dict[tuple[str, int], int]:
-    """What the page's consumer does after a start: reads both topics until there is nothing more. Returns the first
-    offset it got of each partition, and commits the last."""
+    """Read both topics to the end and commit, as the page's consumer does after a start.
+
+    Returns the first offset read from each partition.
+    """
     settings = {"bootstrap.servers": cluster.bootstrap, "group.id": GROUP, "auto.offset.reset": "earliest"}
     consumer = Consumer({**settings, "enable.auto.commit": False, "log_level": 0})
     first: dict[tuple[str, int], int] = {}
@@ -136,55 +136,57 @@ def read_all(cluster: KafkaCluster, expected: int) -> dict[tuple[str, int], int]
     return first
 
 
-def leave_group(cluster: KafkaCluster) -> None:
-    """As if nobody had ever been there."""
+def delete_group(cluster: KafkaCluster) -> None:
+    """Delete the group."""
     for future in cluster.admin.delete_consumer_groups([GROUP]).values():
         future.result(ADMIN_TIMEOUT)
     assert committed(cluster, GROUP) == {}
 
 
-def test_the_page(reader: Reader) -> None:
-    """Offsets of B are those of A, as nothing but these records was ever there."""
+def test_steps_of_the_page(reader: Reader) -> None:
+    """Offsets on B equal those on A, since the topics contain only these records."""
     a, b = reader.a, reader.b
     for cluster, records in ((a, ON_A), (b, ON_B)):
         cluster.create_topic("orders", 2)
         write(cluster.bootstrap, "orders", plain(records, partitions=2))
-    commit(a, GROUP, {("orders", number): offset for number, offset in LEFT_AT.items()})
-    translated = {("A.orders", number): offset for number, offset in LEFT_AT.items()}
+    commit(a, GROUP, {("orders", number): offset for number, offset in STOPPED_AT.items()})
+    translated = {("A.orders", number): offset for number, offset in STOPPED_AT.items()}
 
     with Node(reader.file()) as node:
         node.wait_running()
         _move_as_planned(reader, translated)
-        _come_home(reader)
+        _move_back(reader)
         assert node.stop() == 0
 
     a.broker(1).kill()
     alone = reader.shell(f"mm2 offsets mm2.properties --flow 'A->B' --group {GROUP}")
     assert "positions are those of the last checkpoints" in alone.stderr
     for move in (_move_in_python, _move_in_java, _move_with_commands):
-        leave_group(b)
+        delete_group(b)
         move(reader)
         assert committed(b, GROUP) == translated, move.__name__
 
 
 def _move_as_planned(reader: Reader, translated: dict[tuple[str, int], int]) -> None:
     wait_until_copied((reader.a.bootstrap, "orders"), (reader.b.bootstrap, "A.orders"), SOON)
-    wait_until(lambda: _may_move(reader.offsets("A->B")), SOON, "a planned move may begin")
+    wait_until(lambda: _can_move(reader.offsets("A->B")), SOON, "a planned move can start")
     looks, _ = blocks("sh")
     reader.shell(looks)
     assert committed(reader.b, GROUP) == translated
-    first = read_all(reader.b, expected=ON_A - sum(LEFT_AT.values()) + ON_B)
-    assert first == {("A.orders", 0): LEFT_AT[0], ("orders", 0): 0, ("orders", 1): 0}, "nothing again, none skipped"
+    first = read_all(reader.b, expected=ON_A - sum(STOPPED_AT.values()) + ON_B)
+    assert first == {("A.orders", 0): STOPPED_AT[0], ("orders", 0): 0, ("orders", 1): 0}, (
+        "no record is repeated or skipped"
+    )
 
 
-def _may_move(partitions: list[dict[str, object]]) -> bool:
+def _can_move(partitions: list[dict[str, object]]) -> bool:
     return all(one["answer"] == "exact" and one["target_offset"] == one["translated_offset"] for one in partitions)
 
 
-def _come_home(reader: Reader) -> None:
-    """Offsets of B's own topic arrive, those of the topic that came from A do not."""
-    stayed = {("orders", number): offset for number, offset in LEFT_AT.items()}
-    home = {("B.orders", number): ON_B // 2 for number in LEFT_AT}
+def _move_back(reader: Reader) -> None:
+    """Offsets of B's own topic are synced back, those of the remote topic of A are not."""
+    stayed = {("orders", number): offset for number, offset in STOPPED_AT.items()}
+    home = {("B.orders", number): ON_B // 2 for number in STOPPED_AT}
     wait_until(
         lambda: committed(reader.a, GROUP) == stayed | home, SOON, "the group's offsets of B.orders are synced to A"
     )

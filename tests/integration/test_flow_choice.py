@@ -1,4 +1,4 @@
-"""Which flows a node runs: all pairs for heartbeats, and only those into the clusters it is told (mm2-compat §1.4)."""
+"""Flows that a node runs: heartbeats for all pairs, limited to the targets given by --clusters."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.lab.settings import ONE_COPY
 from tests.lab.waiting import wait_until
 
 
-@pytest.mark.parametrize("told", [(), ("--clusters", "{b}")])
-def test_flows_are_pairs_into_the_clusters_told(
-    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Callable[[str], str], told: tuple[str, ...]
+@pytest.mark.parametrize("arguments", [(), ("--clusters", "{b}")])
+def test_clusters_option_limits_the_flows(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Callable[[str], str], arguments: tuple[str, ...]
 ) -> None:
-    """Nothing is enabled: the node beats, and starts no Spark."""
+    """No flow is enabled: the node only writes heartbeats and does not start Spark."""
     a, b = unique("A"), unique("B")
     properties = {
         "clusters": f"{a}, {b}",
@@ -24,8 +24,8 @@ def test_flows_are_pairs_into_the_clusters_told(
         f"{b}.bootstrap.servers": cluster_b.bootstrap,
         **ONE_COPY,
     }
-    wanted = {f"{a}->{b}": "RUNNING"} | ({} if told else {f"{b}->{a}": "RUNNING"})
-    with Node(properties, arguments=tuple(word.format(b=b) for word in told)) as node:
+    wanted = {f"{a}->{b}": "RUNNING"} | ({} if arguments else {f"{b}->{a}": "RUNNING"})
+    with Node(properties, arguments=tuple(word.format(b=b) for word in arguments)) as node:
         node.wait_running()
         wait_until(lambda: {one["flow"]: one["state"] for one in node.flows()} == wanted, 30, f"{wanted} in /flows")
         assert not any(one["enabled"] for one in node.flows())

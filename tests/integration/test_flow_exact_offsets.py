@@ -1,4 +1,4 @@
-"""Exact offsets and topics made anew through a whole node: its restarts, its lanes' deaths, and what it says."""
+"""Exact offsets and recreated topics with a complete node: restarts, killed lanes, and reported reasons."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import psutil
 import pytest
 
-from mm2.core.exact_offset_records import Segment
-from mm2.core.names import TopicPartition
-from tests.faults.workers import lanes
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.exact_offset_records import Segment
 from tests.integration.shared_node import COPIED, SEEN, exists
 from tests.lab.cluster import KafkaCluster
 from tests.lab.exact_map import judge, read_segments
 from tests.lab.fixtures import unique_name
 from tests.lab.history import end_offset_sum, read_topic
-from tests.lab.node import Node
+from tests.lab.lanes import lanes
+from tests.lab.node import RUNS_WITHIN, Node
 from tests.lab.records import plain, write
 from tests.lab.settings import one_flow
 from tests.lab.verify import wait_until_copied
@@ -25,7 +25,7 @@ from tests.lab.waiting import wait_until
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A flow of a node of its own, which the tests restart; ``compatible``: one that keeps no exact offsets."""
+    """A flow of a separate node, which tests restart. ``compatible``: a flow without exact offsets."""
 
     node: Node
     source: KafkaCluster
@@ -50,12 +50,23 @@ class Flow:
     def is_running(self, topic: str) -> bool:
         return self.node.topic(self.name, topic).get("state") == "RUNNING"
 
-    def make_anew(self, cluster: KafkaCluster, topic: str) -> None:
-        cluster.admin.delete_topics([topic])[topic].result(30)
+    def recreate(self, cluster: KafkaCluster, topic: str) -> None:
+        cluster.delete_topic(topic)
         cluster.create_topic(topic)
 
+    def wait_stored(self, topic: str, offset: int) -> None:
+        """Wait until the offset of the topic's last copied record is stored, after its exact offsets and topic ids."""
+        key = f'["MirrorSourceConnector",{{"cluster":"{self.alias}","partition":0,"topic":"{topic}"}}]'.encode()
+        stored = (key, f'{{"offset":{offset}}}'.encode())
+
+        def seen() -> bool:
+            read = read_topic(self.target.bootstrap, f"mm2-offsets.{self.alias}.internal")
+            return any(one.content[:2] == stored for records in read.values() for one in records)
+
+        wait_until(seen, SEEN, f"offset {offset} of {topic} is stored")
+
     def wait_records(self, topic: str, records: int) -> None:
-        """Until the remote topic has at least so many."""
+        """Wait until the remote topic has at least this many records."""
         remote = f"{self.alias}.{topic}"
         wait_until(
             lambda: end_offset_sum(self.target.bootstrap, remote) >= records, COPIED, f"{remote} has {records} records"
@@ -65,7 +76,7 @@ class Flow:
         wait_until(
             lambda: any(words in reason for reason in self.node.flow(self.name)["reasons"]),
             SEEN,
-            f"a reason of {self.name} says {words!r}",
+            f"a reason of {self.name} contains {words!r}",
         )
 
     def segments(self, topic: str) -> list[Segment]:
@@ -92,47 +103,50 @@ def flow(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> Iterator[Flow]:
         yield Flow(node, cluster_a, cluster_b, a, b, Flow(node, cluster_a, cluster_b, c, b))
 
 
-def test_topics_made_anew_while_the_node_is_down_and_while_it_runs(flow: Flow) -> None:
-    """Copied from the beginning, though the flow begins new topics at their end, and whatever offset is stored."""
+def test_topics_recreated_while_the_node_is_down_and_while_it_runs(flow: Flow) -> None:
+    """Copied from the beginning, regardless of auto.offset.reset = latest and the stored offset."""
     source, target, node = flow.source, flow.target, flow.node
     down, running = source.create_topic(f"{flow.alias}-down"), source.create_topic(f"{flow.alias}-running")
     for topic in (down, running):
-        wait_until(lambda topic=topic: flow.is_running(topic), SEEN, f"{topic} runs")  # type: ignore[misc]
+        # a node without topics is healthy before Spark has started
+        wait_until(lambda topic=topic: flow.is_running(topic), RUNS_WITHIN, f"{topic} runs")  # type: ignore[misc]
         write(source.bootstrap, topic, plain(100))
         flow.wait_records(topic, 100)
+        flow.wait_stored(topic, 99)
     assert node.stop() == 0
-    flow.make_anew(source, down)
+    flow.recreate(source, down)
     write(source.bootstrap, down, plain(150, first=1_000))
     node.start().wait_running()
     flow.wait_records(down, 250)
-    flow.make_anew(source, running)
+    flow.recreate(source, running)
     write(source.bootstrap, running, plain(150, first=1_000))
     flow.wait_records(running, 250)
     for topic in (down, running):
-        flow.wait_reason(f"topic {topic} was deleted and made anew on {flow.alias}: it is copied from its beginning")
+        flow.wait_reason(f"topic {topic} was deleted and recreated on {flow.alias}; replicating it from the beginning")
         remote = read_topic(target.bootstrap, f"{flow.alias}.{topic}")[0]
-        anew = read_topic(source.bootstrap, topic)[0]
-        assert [one.content for one in remote[100:]] == [one.content for one in anew]
+        recreated = read_topic(source.bootstrap, topic)[0]
+        assert [one.content for one in remote[100:]] == [one.content for one in recreated]
         wait_until(lambda topic=topic: flow.segments(topic)[-1].ranges[-1:] == ((0, 100, 150, 0),), SEEN, "written")  # type: ignore[misc]
         eras = [segment.era for segment in flow.segments(topic)]
         assert eras == sorted(eras)
         assert eras[-1] == eras[0] + 1
 
 
-def test_a_remote_topic_made_anew(flow: Flow) -> None:
+def test_remote_topic_recreated(flow: Flow) -> None:
     topic = flow.create("remote", 0)
     wait_until(lambda: flow.is_running(topic), SEEN, f"{topic} runs")
     write(flow.source.bootstrap, topic, plain(100))
     flow.wait_records(topic, 100)
+    flow.wait_stored(topic, 99)  # the id of the remote topic is learned with this
     remote = f"{flow.alias}.{topic}"
     flow.target.admin.delete_topics([remote])[remote].result(30)
-    wait_until(lambda: exists(flow.target, remote), SEEN, "the node has made it anew")
+    wait_until(lambda: exists(flow.target, remote), SEEN, "the node has recreated it")
     write(flow.source.bootstrap, topic, plain(50, first=100))
     flow.wait_records(topic, 50)
-    flow.wait_reason(f"remote topic {remote} was deleted and made anew on {flow.target_alias}")
+    flow.wait_reason(f"remote topic {remote} was deleted and recreated on {flow.target_alias}")
 
 
-def test_a_lane_that_is_killed_leaves_a_map_that_misses_nothing(flow: Flow) -> None:
+def test_killed_lane_leaves_a_complete_map(flow: Flow) -> None:
     topic = flow.create("killed", 0)
     wait_until(lambda: flow.is_running(topic), SEEN, f"{topic} runs")
     write(flow.source.bootstrap, topic, plain(3_000), records_per_batch=20)
@@ -145,42 +159,43 @@ def test_a_lane_that_is_killed_leaves_a_map_that_misses_nothing(flow: Flow) -> N
     wait_until_copied(source, remote, COPIED, repeats_allowed=True)
 
     def end_is_written() -> bool:
-        """The end, exactly: what a lane that died left unaccounted for has been caught up with."""
+        """Return whether the end offset is exact, so that records of the killed lane are recorded too."""
         segments = flow.segments(topic)
         return 9_000 in judge(segments, read_topic(*source)[0], read_topic(*remote)[0]).exact
 
-    wait_until(end_is_written, SEEN, "all is written down")
+    wait_until(end_is_written, SEEN, "all exact offsets are written")
 
 
-def test_a_compatible_flow_knows_what_its_node_has_seen(flow: Flow) -> None:
-    """Deleted, gone for a while, and made anew: the offset stored of the old topic is not taken for one of the new."""
+def test_compatible_flow_detects_a_recreated_topic(flow: Flow) -> None:
+    """Deleted and later recreated: the stored offset of the old topic is not used for the new one."""
     assert flow.compatible is not None
     flow = flow.compatible
     topic = flow.create("plain", 0)
     wait_until(lambda: flow.is_running(topic), SEEN, f"{topic} runs")
     write(flow.source.bootstrap, topic, plain(100))
     flow.wait_records(topic, 100)
-    flow.source.admin.delete_topics([topic])[topic].result(30)
-    wait_until(lambda: not flow.node.topic(flow.name, topic), SEEN, "the node has seen that it is gone")
+    flow.wait_stored(topic, 99)
+    flow.source.delete_topic(topic)
+    wait_until(lambda: not flow.node.topic(flow.name, topic), SEEN, "the node has noticed the deletion")
     flow.source.create_topic(topic)
     write(flow.source.bootstrap, topic, plain(150, first=1_000))
     flow.wait_records(topic, 250)
-    flow.wait_reason(f"topic {topic} was deleted and made anew on {flow.alias}")
+    flow.wait_reason(f"topic {topic} was deleted and recreated on {flow.alias}")
     assert not exists(flow.target, flow.exact_topic)
 
 
-def test_a_trouble_that_is_over_is_not_shown_any_more(flow: Flow) -> None:
-    """The last test of this node: its map begins anew."""
+def test_resolved_error_is_removed(flow: Flow) -> None:
+    """Must be the last test with this node, since it resets the exact map."""
     topic = flow.create("healed", 100)
     flow.wait_records(topic, 100)
     flow.target.admin.delete_topics([flow.exact_topic])[flow.exact_topic].result(30)
     write(flow.source.bootstrap, topic, plain(100, first=100))
-    flow.wait_reason(f"write exact offsets to {flow.exact_topic}")
+    flow.wait_reason(f"cannot write exact offsets to {flow.exact_topic}")
     flow.target.create_topic(flow.exact_topic, config={"cleanup.policy": "compact"})
     wait_until(
         lambda: "write exact offsets" not in str(flow.node.flow(flow.name)["reasons"]),
         SEEN,
-        "nothing is said of exact offsets any more, though nothing new is copied",
+        "the reason about exact offsets is removed, even without new records",
     )
 
 

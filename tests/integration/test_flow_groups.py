@@ -1,4 +1,4 @@
-"""Consumer groups move over: checkpoints and group offset sync beside a running copy (mm2-compat §8.1)."""
+"""Consumer groups move between clusters: checkpoints and group offset sync of a running flow."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def checkpoints(flow: Mirror, group: str) -> list[Checkpoint]:
 
 
 def latest(flow: Mirror, group: str, topic: str) -> dict[int, Checkpoint]:
-    """The last checkpoint of each partition of a remote topic."""
+    """Return the last checkpoint of each partition of a remote topic."""
     return {one.partition: one for one in checkpoints(flow, group) if one.topic == topic}
 
 
 def wait_checkpoints(flow: Mirror, group: str, topic: str, upstream: dict[int, int]) -> dict[int, Checkpoint]:
-    """Until the remote topic has checkpoints of these source offsets."""
+    """Wait until the remote topic has checkpoints for these source offsets."""
 
     def there() -> dict[int, Checkpoint]:
         found = latest(flow, group, topic)
@@ -41,19 +41,19 @@ def wait_checkpoints(flow: Mirror, group: str, topic: str, upstream: dict[int, i
 
 
 def wait_committed(flow: Mirror, group: str, offsets: Offsets) -> None:
-    """Until the group is there on the target."""
+    """Wait until the group has these offsets on the target."""
     wait_until(lambda: committed(flow.target, group) == offsets, SEEN, f"{group} is at {offsets} on the target")
 
 
 def groups(flow: Mirror) -> dict[str, dict[str, Any]]:
-    """What /flows/…/groups shows, by group."""
+    """Return the response of /flows/…/groups, by group."""
     answer = flow.node.get(f"/flows/{flow.source_alias}/{flow.target_alias}/groups")
     assert answer is not None
     return {one["group"]: one for one in answer.json()["groups"]}
 
 
 def consume(consumer: Consumer, count: int) -> dict[tuple[str, int], int]:
-    """Take so many records, commit, and say how far it came in each partition."""
+    """Consume ``count`` records, commit, and return the position in each partition."""
     places: dict[tuple[str, int], int] = {}
     left = count
 
@@ -71,7 +71,7 @@ def consume(consumer: Consumer, count: int) -> dict[tuple[str, int], int]:
 
 
 def test_failover_and_failback(shared: SharedNode) -> None:
-    """testReplication: a group goes to the other cluster and back, by checkpoints alone."""
+    """testReplication: a group moves to the other cluster and back, using only checkpoints."""
     there, back = shared.plain, shared.back
     topic = there.named("loop-orders")
     group = there.named("loop-group")
@@ -89,7 +89,7 @@ def test_failover_and_failback(shared: SharedNode) -> None:
     write(there.source.bootstrap, topic, plain(40, partitions=4, first=100))
     there.wait_copied(topic)
     positions = {(remote, number): one.downstream for number, one in translated.items()}
-    commit(there.target, group, positions)  # what a consumer does with the translated offsets
+    commit(there.target, group, positions)  # as a consumer does with the translated offsets
     unread = sum(35 - offset for offset in positions.values())
     assert unread >= 40, "nothing is skipped"
     with member(there.target, group, {remote, topic}) as consumer:
@@ -107,7 +107,7 @@ def test_failover_and_failback(shared: SharedNode) -> None:
     wait_until(lambda: counted() >= 8, SEEN, "a checkpoint of each partition, there and back, is counted")
 
 
-def test_an_empty_partition(shared: SharedNode) -> None:
+def test_empty_partition(shared: SharedNode) -> None:
     """testReplicationWithEmptyPartition."""
     flow = shared.plain
     topic, group = flow.create("gaps", 3), flow.named("gaps-group")
@@ -124,33 +124,35 @@ def test_an_empty_partition(shared: SharedNode) -> None:
 
 
 @pytest.mark.parametrize("kind", ["exact", "frequent"])
-def test_group_offsets_follow_by_themselves(shared: SharedNode, kind: str) -> None:
+def test_group_offsets_are_synced(shared: SharedNode, kind: str) -> None:
     """testOneWayReplicationWithAutoOffsetSync and WithFrequentOffsetSyncs; syncs on the target (`unusual`) as well."""
     flow = shared.unusual if kind == "exact" else shared.keeping
     group = flow.named("followed")
     ends: dict[tuple[str, int], int] = {}
     for stem in ("first", "later"):
         topic = flow.create(stem, 2)
-        flow.wait_state(topic, "RUNNING")  # `unusual` copies what is written from now on
+        flow.wait_state(topic, "RUNNING")  # `unusual` copies only records written from now on
         write(flow.source.bootstrap, topic, plain(60, partitions=2))
         flow.wait_copied(topic)
         with member(flow.source, group, {topic}) as consumer:
             consume(consumer, 60)
         ends |= {(flow.remote(topic), number): 30 for number in (0, 1)}
         wait_committed(flow, group, ends)
-        assert not exists(flow.source, f"{flow.target_alias}{flow.separator}{topic}"), "nothing goes the other way"
+        assert not exists(flow.source, f"{flow.target_alias}{flow.separator}{topic}"), (
+            "nothing is replicated in the other direction"
+        )
         with member(flow.target, group, {flow.remote(topic)}) as consumer:
-            assert consumer.consume(1, 1.0) == [], "nothing is delivered again"
+            assert consumer.consume(1, 1.0) == [], "no record is delivered again"
     assert going_back(checkpoints(flow, group)) == []
 
     def decisions() -> set[str]:
         return {row["sync"] for row in groups(flow)[group]["partitions"]}
 
-    wait_until(lambda: decisions() == {"at 30 already"}, SEEN, "the group is idle again, and says so")
+    wait_until(lambda: decisions() == {"already at 30"}, SEEN, "the group is idle again")
     assert {row["precision"] for row in groups(flow)[group]["partitions"]} == {"exact"}
 
 
-def test_offset_syncs_live_where_the_file_says(shared: SharedNode) -> None:
+def test_offset_syncs_topic_location(shared: SharedNode) -> None:
     """testOffsetSyncsTopicsOnTarget."""
     flow = shared.unusual
     syncs = f"mm2-offset-syncs_{flow.source_alias}_internal"
@@ -171,8 +173,8 @@ def test_no_checkpoint_before_records_are_mirrored(shared: SharedNode) -> None:
     wait_checkpoints(flow, group, flow.remote(topic), {0: 0})
 
 
-def test_a_group_far_behind_and_one_that_rewinds(shared: SharedNode) -> None:
-    """testOffsetTranslationBehindReplicationFlow, by Java's samples: they become fewer and fewer, none goes too far."""
+def test_group_far_behind_and_group_that_seeks_back(shared: SharedNode) -> None:
+    """testOffsetTranslationBehindReplicationFlow with Java's offset syncs: old ones get sparse, none skips records."""
     flow = shared.keeping
     topic, group = flow.create("long"), flow.named("behind")
     write(flow.source.bootstrap, topic, plain(1000), records_per_batch=100)
@@ -180,11 +182,11 @@ def test_a_group_far_behind_and_one_that_rewinds(shared: SharedNode) -> None:
     commit(flow.source, group, {(topic, 0): 1000})
     remote = flow.remote(topic)
 
-    def sampled() -> bool:
+    def synced() -> bool:
         last = latest(flow, group, remote).get(0)
         return last is not None and (last.upstream, last.downstream) == (1000, 1000)
 
-    wait_until(sampled, SEEN, "the last record copied has a sample")
+    wait_until(synced, SEEN, "the last copied record has an offset sync")
     write(flow.source.bootstrap, topic, plain(1000, first=1000), records_per_batch=100)
     flow.wait_copied(topic)
     found = []
@@ -196,7 +198,7 @@ def test_a_group_far_behind_and_one_that_rewinds(shared: SharedNode) -> None:
     assert found[1] < 1000 <= found[0]
 
 
-def test_an_active_group_is_told_of(shared: SharedNode) -> None:
+def test_active_group_is_reported(shared: SharedNode) -> None:
     flow = shared.keeping
     topic, group = flow.create("busy"), flow.named("busy-group")
     write(flow.source.bootstrap, topic, plain(20))
@@ -208,7 +210,7 @@ def test_an_active_group_is_told_of(shared: SharedNode) -> None:
     wait_committed(flow, group, {(topic, 0): 20})
 
 
-def test_a_flow_without_checkpoints_says_why(shared: SharedNode) -> None:
+def test_flow_without_checkpoints_reports_the_reason(shared: SharedNode) -> None:
     flow = shared.beating
     answer = flow.node.get(f"/flows/{flow.source_alias}/{flow.target_alias}/groups")
     assert answer is not None
@@ -216,8 +218,13 @@ def test_a_flow_without_checkpoints_says_why(shared: SharedNode) -> None:
     assert answer.json()["reasons"] == ["the flow is not enabled"]
 
 
-def test_the_task_is_shown(shared: SharedNode) -> None:
-    """One for each list of groups, and the first one in any case."""
-    tasks = [task for task in shared.node.flow(shared.plain.name)["tasks"] if task["kind"] == "checkpoint"]
-    assert "MirrorCheckpointConnector-0" in {task["id"] for task in tasks}
-    assert {(task["state"], task["error"]) for task in tasks} == {("RUNNING", None)}
+def test_checkpoint_task_is_shown(shared: SharedNode) -> None:
+    """One task for each list of groups, and always the first one."""
+
+    def tasks() -> list[dict[str, Any]]:
+        return [task for task in shared.node.flow(shared.plain.name)["tasks"] if task["kind"] == "checkpoint"]
+
+    assert "MirrorCheckpointConnector-0" in {task["id"] for task in tasks()}
+    wait_until(  # a task with a new list of groups starts while the others run
+        lambda: {(task["state"], task["error"]) for task in tasks()} == {("RUNNING", None)}, SEEN, "all tasks run"
+    )

@@ -1,4 +1,4 @@
-"""Heartbeats: written on the target once an interval, and replicated like data (mm2-compat §5.1)."""
+"""Heartbeats: written on the target once per interval, and replicated like data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VERSION = 0
 
 
 def heartbeats(flow: Mirror, *, remote: bool = False) -> list[Record]:
-    """This flow's heartbeats on its target, oldest first; ``remote``: those replicated there from its source."""
+    """Return this flow's heartbeats on its target, oldest first. ``remote``: those replicated from its source."""
     topic = flow.remote("heartbeats") if remote else "heartbeats"
     records = read_topic(flow.target.bootstrap, topic).get(0, [])
     return records if remote else [one for one in records if one.content[0] == key(flow)]
@@ -33,10 +33,10 @@ def timestamp(record: Record) -> int:
     return int(written_at)
 
 
-def test_one_a_second_in_javas_bytes(shared: SharedNode) -> None:
+def test_one_heartbeat_per_second_in_javas_format(shared: SharedNode) -> None:
     flow = shared.plain
     before = len(heartbeats(flow))
-    wait_until(lambda: len(heartbeats(flow)) >= before + 4, SEEN, "four more heartbeats come")
+    wait_until(lambda: len(heartbeats(flow)) >= before + 4, SEEN, "four more heartbeats arrive")
     newest = heartbeats(flow)[-4:]
     times = [timestamp(one) for one in newest]
     assert all(one.content[3] == written_at for one, written_at in zip(newest, times, strict=True))
@@ -44,8 +44,8 @@ def test_one_a_second_in_javas_bytes(shared: SharedNode) -> None:
     assert times[-1] <= time.time() * 1000
 
 
-def test_they_are_replicated_past_the_filter(shared: SharedNode) -> None:
-    """What other flows wrote on the source arrives under the source's name, though `topics` does not select it."""
+def test_heartbeats_are_replicated_regardless_of_the_filter(shared: SharedNode) -> None:
+    """Heartbeats of other flows on the source are replicated, although `topics` does not select them."""
     flow = shared.plain
 
     def arrived() -> bool:
@@ -55,14 +55,14 @@ def test_they_are_replicated_past_the_filter(shared: SharedNode) -> None:
     assert flow.wait_state("heartbeats", "RUNNING")["remote_topic"] == f"{flow.source_alias}.heartbeats"
 
 
-def test_replication_of_heartbeats_can_be_switched_off(shared: SharedNode) -> None:
+def test_replication_of_heartbeats_can_be_disabled(shared: SharedNode) -> None:
     flow = shared.unusual  # heartbeats.replication.enabled=false
     wait_until(lambda: shared.node.flow(flow.name)["state"] == "RUNNING", SEEN, f"{flow.name} runs")
     assert not flow.status("heartbeats")
     assert not exists(flow.target, f"{flow.source_alias}_heartbeats")
 
 
-def test_a_flow_may_be_there_for_heartbeats_only(shared: SharedNode) -> None:
+def test_flow_with_heartbeats_only(shared: SharedNode) -> None:
     flow = shared.beating
     wait_until(lambda: len(heartbeats(flow)) >= 2, SEEN, f"{flow.name} writes heartbeats")
     shown = shared.node.flow(flow.name)
@@ -70,7 +70,7 @@ def test_a_flow_may_be_there_for_heartbeats_only(shared: SharedNode) -> None:
     assert [task["kind"] for task in shown["tasks"]] == ["heartbeat"]
 
 
-def test_a_flow_may_do_without(shared: SharedNode) -> None:
+def test_flow_without_heartbeats(shared: SharedNode) -> None:
     flow = shared.greedy  # emit.heartbeats.enabled=false
     assert shared.node.flow(flow.name)["enabled"]
     assert heartbeats(flow) == []

@@ -1,4 +1,4 @@
-"""A node from start to end: what it says, what a signal does, and that a restart neither loses nor repeats."""
+"""A node from start to stop: output, signals, and restarts without lost or repeated records."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.lab.settings import one_flow
 from tests.lab.verify import wait_until_copied
 from tests.lab.waiting import wait_until
 
-ENDED = 10.0  # seconds for processes without a node to notice, far below the lease time of 15
-LEFTOVERS = {  # of another Spark on the machine: a node that listened to any of them would not start
+EXITED = 10.0  # seconds until orphaned processes exit, far below the lease time of 15 s
+LEFTOVERS = {  # settings of another Spark on the machine; a node that used any of them would not start
     "SPARK_HOME": "/nonexistent/spark-2.4",
     "SPARK_CONF_DIR": "/nonexistent/conf",
     "PYSPARK_SUBMIT_ARGS": "--master spark://nowhere:7077",
@@ -27,7 +27,7 @@ LEFTOVERS = {  # of another Spark on the machine: a node that listened to any of
 }
 
 
-def test_one_slot_in_one_lane_from_start_to_end(
+def test_node_with_one_task_from_start_to_stop(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Callable[[str], str], rng: random.Random, tmp_path: Path
 ) -> None:
     a, b = unique("A"), unique("B")
@@ -38,7 +38,7 @@ def test_one_slot_in_one_lane_from_start_to_end(
     properties = one_flow(cluster_a, cluster_b, aliases=(a, b), topics=f"{a}-.*") | {
         "mm2.lanes": "1",
         "heartbeats.replication.enabled": "false",
-        f"{b}.offset.flush.interval.ms": "3600000",  # what is stored was stored at the drain
+        f"{b}.offset.flush.interval.ms": "3600000",  # offsets are only stored by the drain
     }
 
     def write_more() -> None:
@@ -61,7 +61,7 @@ def test_one_slot_in_one_lane_from_start_to_end(
         assert copied_exactly()
 
         assert node.stop() == 0
-        assert node.family() == []
+        wait_until(lambda: not node.family(), EXITED, "no process of the node is left")
         assert list(tmp_path.iterdir()) == []
         ends = {topic: read_topic(cluster_a.bootstrap, topic) for topic in topics}
         assert stored(cluster_b, a) == {
@@ -72,22 +72,22 @@ def test_one_slot_in_one_lane_from_start_to_end(
             for number, records in partitions.items()
         }
 
-        write_more()  # while nobody is there
+        write_more()  # while no node runs
         node.start()
         write_more()
         node.wait_running()
         assert copied_exactly()
-        says_what_it_does(node, a, b)
+        check_banner(node, a, b)
 
         node.process.signal(signal.SIGINT)
-        node.process.wait_until_output("a second signal ends it at once", 10, "the node says that it drains")
+        node.process.wait_until_output("SIGINT received: draining", EXITED, "the node reports that it drains")
         node.process.signal(signal.SIGTERM)
-        assert node.process.wait(5, "a second signal ends the node at once") == 130
-        wait_until(lambda: not node.family(), ENDED, "nothing of the node is left")
+        assert node.process.wait(5, "a second signal stops the node immediately") == 130
+        wait_until(lambda: not node.family(), EXITED, "no process of the node is left")
 
 
 def stored(cluster: KafkaCluster, source_alias: str) -> dict[str, str]:
-    """The newest value of every source partition in the offsets topic."""
+    """Return the newest value of every source partition in the offsets topic."""
     read = read_topic(cluster.bootstrap, f"mm2-offsets.{source_alias}.internal")
     newest = {record.content[0]: record.content[1] for records in read.values() for record in records}
     found = {(key or b"").decode(): (value or b"").decode() for key, value in newest.items()}
@@ -98,9 +98,10 @@ def pids(node: Node, role: str) -> set[int]:
     return {one.pid for one in node.members(role)}
 
 
-def says_what_it_does(node: Node, a: str, b: str) -> None:
-    """The banner: flows with what was found, where to look."""
-    node.process.wait_until_output("Spark UI", 30, "the banner is printed")
+def check_banner(node: Node, a: str, b: str) -> None:
+    """Check the banner: flows with the discovered topics, and addresses."""
+    # a banner that was printed before Spark was up has another text: the node waits 30 s
+    node.process.wait_until_output("Spark UI  http://127.0.0.1:", 40, "Spark is up before the banner is printed")
     banner = [line for line in node.process.output().splitlines() if " mm2.node: " in line]
     assert [line for line in banner if f"{a}->{b}  2 topics, 3 partitions: " in line]
     assert [line for line in banner if f"{b}->{a}  heartbeats only" in line]
@@ -108,7 +109,7 @@ def says_what_it_does(node: Node, a: str, b: str) -> None:
     assert [line for line in banner if "Spark UI  http://127.0.0.1:" in line]
 
 
-def test_a_second_node_takes_over_and_gives_back(
+def test_second_node_takes_over_and_returns_the_flow(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Callable[[str], str], rng: random.Random
 ) -> None:
     a, b = unique("A"), unique("B")
@@ -116,7 +117,7 @@ def test_a_second_node_takes_over_and_gives_back(
     properties = one_flow(cluster_a, cluster_b, aliases=(a, b), topics=f"{a}-.*") | {
         "emit.heartbeats.enabled": "false",
         "heartbeats.replication.enabled": "false",
-        f"{b}.session.timeout.ms": "6000",  # the least a broker accepts: how long a dead node is waited for
+        f"{b}.session.timeout.ms": "6000",  # the broker's minimum; a killed node is replaced after this time
         f"{b}.heartbeat.interval.ms": "1000",
     }
 
@@ -134,7 +135,7 @@ def test_a_second_node_takes_over_and_gives_back(
         write_and_wait()
 
         first.kill()
-        wait_until(lambda: not first.family(), ENDED, "no process outlives the killed node")
+        wait_until(lambda: not first.family(), EXITED, "no process outlives the killed node")
         wait_until(lambda: second.flow(f"{a}->{b}").get("leader") not in (leader, None), 60, "the second node leads")
         second.wait_running()
         write_and_wait(repeats_allowed=True)
@@ -150,4 +151,4 @@ def test_a_second_node_takes_over_and_gives_back(
         )
         after = read_topic(cluster_b.bootstrap, f"{a}.{topic}")
         added = sum(len(after[number]) - len(before[number]) for number in (0, 1))
-        assert added == 500, "a node that leaves in order repeats nothing"
+        assert added == 500, "a node that stops cleanly repeats no records"

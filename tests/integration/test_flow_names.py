@@ -1,4 +1,4 @@
-"""Names of remote and internal topics under another separator or policy (mm2-compat §2.1, §7)."""
+"""Names of remote and internal topics with another separator or policy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.integration.shared_node import SharedNode, exists
 from tests.lab.records import every_shape, plain, write
 
 
-def test_another_separator_names_topics(shared: SharedNode) -> None:
+def test_custom_separator(shared: SharedNode) -> None:
     flow = shared.unusual  # replication.policy.separator=_, offset-syncs.topic.location=target
     topic = flow.named("underscored")
     flow.source.create_topic(topic)
@@ -20,13 +20,13 @@ def test_another_separator_names_topics(shared: SharedNode) -> None:
     assert not exists(flow.target, f"{flow.source_alias}.{topic}")
 
 
-def test_internal_topics_follow_or_keep_their_dots(shared: SharedNode) -> None:
+def test_separator_in_internal_topic_names(shared: SharedNode) -> None:
     flow = shared.unusual
     assert exists(flow.target, f"mm2-offset-syncs_{flow.source_alias}_internal")
     assert exists(flow.target, f"mm2-offsets.{flow.source_alias}.internal"), "the worker's topics always have dots"
 
 
-def test_the_identity_policy_keeps_names(shared: SharedNode, rng: random.Random) -> None:
+def test_identity_policy_keeps_names(shared: SharedNode, rng: random.Random) -> None:
     flow = shared.keeping
     topic = flow.create("kept", 2)
     write(flow.source.bootstrap, topic, every_shape(rng, 100, partitions=2))

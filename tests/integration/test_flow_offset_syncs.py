@@ -1,4 +1,4 @@
-"""Offset syncs: which source record is which record on the target, in Java's bytes (mm2-compat §2.2, §3.9)."""
+"""Offset syncs in Java's format, each referring to the same record on source and target."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tests.lab.records import plain, write
 from tests.lab.waiting import wait_until
 
 FLUSHED = 15.0  # seconds until a quiet partition's last record is synced: every half second, on shared cores
-FOREIGN = 7  # records that lie on the target before: offsets there differ by as many
+FOREIGN = 7  # records written to the target in advance, so that its offsets differ by this number
 
 
 def home(flow: Mirror) -> tuple[KafkaCluster, str]:
-    """Where the flow's offset syncs are, named as Java names them."""
+    """Return the cluster and name of the flow's offset syncs topic, as in Java."""
     if flow.separator == "_":
         return flow.target, f"mm2-offset-syncs_{flow.source_alias}_internal"
     return flow.source, f"mm2-offset-syncs.{flow.target_alias}.internal"
 
 
 def syncs(flow: Mirror, topic: str) -> list[tuple[int, int, int]]:
-    """(partition, upstream, downstream) of every sync of the topic, in the order they were written."""
+    """Return (partition, upstream, downstream) of every sync of the topic, in the order they were written."""
     cluster, name = home(flow)
     found = []
     for record in read_topic(cluster.bootstrap, name).get(0, ()):
@@ -42,7 +42,7 @@ def syncs(flow: Mirror, topic: str) -> list[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("location", ["source", "target"])
-def test_syncs_name_equal_records(shared: SharedNode, location: str) -> None:
+def test_syncs_refer_to_equal_records(shared: SharedNode, location: str) -> None:
     flow = shared.plain if location == "source" else shared.unusual
     topic = flow.named("synced")
     flow.target.create_topic(flow.remote(topic), 2)
@@ -62,14 +62,14 @@ def test_syncs_name_equal_records(shared: SharedNode, location: str) -> None:
     for partition, up, down in syncs(flow, topic):
         assert upstream[partition, up].content == downstream[partition, down].content
     first = next(one for one in syncs(flow, topic) if one[0] == 0)
-    assert first == (0, 0, FOREIGN), "the first record of a task's life is always synced"
+    assert first == (0, 0, FOREIGN), "the first record of a task is always synced"
 
 
 def places(partitions: dict[int, list[Record]]) -> dict[tuple[int, int], Record]:
     return {(number, record.offset): record for number, records in partitions.items() for record in records}
 
 
-def test_the_topic_is_made_as_java_makes_it(shared: SharedNode) -> None:
+def test_topic_is_created_as_in_java(shared: SharedNode) -> None:
     for flow in (shared.plain, shared.unusual):
         cluster, name = home(flow)
         assert len(cluster.admin.list_topics(timeout=10).topics[name].partitions) == 1

@@ -1,4 +1,4 @@
-"""Source offsets: where a partition begins, and what is stored for the next node, or a Java MirrorMaker (§2.3)."""
+"""Source offsets: start offsets of partitions, and offsets stored for the next node or a Java MirrorMaker."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ KEY = '["MirrorSourceConnector",{{"cluster":"{cluster}","partition":{partition},
 
 
 def key(flow: Mirror, topic: str, partition: int) -> bytes:
-    """Java looks offsets up by these bytes."""
+    """Return the key by which Java looks up offsets."""
     return KEY.format(cluster=flow.source_alias, partition=partition, topic=topic).encode()
 
 
 def stored(flow: Mirror) -> dict[bytes, tuple[int, bytes | None]]:
-    """Partition and value of the newest record of every key in the offsets topic."""
+    """Return partition and value of the newest record of every key in the offsets topic."""
     found: dict[bytes, tuple[int, bytes | None]] = {}
     for partition, records in read_topic(flow.target.bootstrap, flow.offsets_topic).items():
         for record in records:
@@ -35,14 +35,14 @@ def stored(flow: Mirror) -> dict[bytes, tuple[int, bytes | None]]:
 
 
 def store(flow: Mirror, topic: str, partition: int, value: bytes | None) -> None:
-    """What a Java MirrorMaker would have left: its default partitioner is librdkafka's murmur2."""
+    """Store an offset as a Java MirrorMaker does; its default partitioner is librdkafka's murmur2."""
     producer = Producer({"bootstrap.servers": flow.target.bootstrap, "partitioner": "murmur2_random", "log_level": 0})
     producer.produce(flow.offsets_topic, key=key(flow, topic, partition), value=value)
     assert producer.flush(30) == 0
 
 
 def java_partition(flow: Mirror, keys: list[bytes]) -> dict[bytes, int]:
-    """Where Java would put these keys, told by an independent client."""
+    """Return the partitions that Java's partitioner chooses for these keys, using an independent client."""
     topic = flow.target.create_topic(flow.named("murmur2").replace(flow.source_alias, "scratch"), PARTITIONS)
     producer = Producer({"bootstrap.servers": flow.target.bootstrap, "partitioner": "murmur2_random", "log_level": 0})
     for one in keys:
@@ -52,7 +52,7 @@ def java_partition(flow: Mirror, keys: list[bytes]) -> dict[bytes, int]:
     return {record.content[0] or b"": number for number, records in read.items() for record in records}
 
 
-def test_offsets_are_stored_in_javas_bytes(shared: SharedNode) -> None:
+def test_offsets_are_stored_in_javas_format(shared: SharedNode) -> None:
     flow = shared.plain
     topic = flow.create("stored", 3)
     write(flow.source.bootstrap, topic, plain(30, partitions=3))
@@ -71,12 +71,12 @@ def test_offsets_are_stored_in_javas_bytes(shared: SharedNode) -> None:
     assert len(topics[flow.offsets_topic].partitions) == PARTITIONS
 
 
-def test_copying_goes_on_where_java_stopped(shared: SharedNode) -> None:
-    flow = shared.greedy  # copies nothing of the topic until somebody makes the remote one
+def test_replication_resumes_where_java_stopped(shared: SharedNode) -> None:
+    flow = shared.greedy  # copies nothing of the topic until the test creates the remote topic
     topic = flow.create("seeded", 2)
     store(flow, topic, 0, b'{"offset":5}')
     store(flow, topic, 1, b'{"offset":7}')
-    store(flow, topic, 1, None)  # taken back: begins anew
+    store(flow, topic, 1, None)  # deleted, so it starts from the beginning
     write(flow.source.bootstrap, topic, plain(20, partitions=2))
     flow.target.create_topic(flow.remote(topic), 2)
 
@@ -84,7 +84,7 @@ def test_copying_goes_on_where_java_stopped(shared: SharedNode) -> None:
         read = read_topic(flow.target.bootstrap, flow.remote(topic))
         return [len(read.get(number, ())) for number in (0, 1)]
 
-    wait_until(lambda: sum(lengths()) >= 14, SEEN, f"{topic} is copied from what is stored")
+    wait_until(lambda: sum(lengths()) >= 14, SEEN, f"{topic} is copied from the stored offsets")
     assert lengths() == [4, 10]
     source = read_topic(flow.source.bootstrap, topic)
     remote = read_topic(flow.target.bootstrap, flow.remote(topic))
@@ -93,14 +93,14 @@ def test_copying_goes_on_where_java_stopped(shared: SharedNode) -> None:
 
 
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
-def test_without_a_stored_offset_the_consumer_setting_decides(shared: SharedNode, reset: str) -> None:
+def test_auto_offset_reset_applies_without_a_stored_offset(shared: SharedNode, reset: str) -> None:
     flow = shared.plain if reset == "earliest" else shared.unusual
     topic = flow.old_topic
 
     def positions() -> list[int]:
         return [one["position"] for one in flow.status(topic).get("partitions", ())]
 
-    wait_until(lambda: positions() == [OLD_RECORDS], SEEN, f"{topic} is followed from its end on")
+    wait_until(lambda: positions() == [OLD_RECORDS], SEEN, f"{topic} is replicated from its end")
     write(flow.source.bootstrap, topic, plain(10, first=OLD_RECORDS))
     written = [one.content for one in read_topic(flow.source.bootstrap, topic)[0]]
     wanted = written if reset == "earliest" else written[OLD_RECORDS:]
@@ -112,9 +112,9 @@ def test_without_a_stored_offset_the_consumer_setting_decides(shared: SharedNode
     assert copied() == wanted
 
 
-def test_what_retention_took_is_reported_as_lost(shared: SharedNode) -> None:
-    """As after a long outage: the source has deleted what follows the stored position."""
-    flow = shared.greedy  # copies nothing of the topic until somebody makes the remote one
+def test_records_deleted_by_retention_are_reported_as_lost(shared: SharedNode) -> None:
+    """As after a long outage: the source has deleted records after the stored position."""
+    flow = shared.greedy  # copies nothing of the topic until the test creates the remote topic
     topic = flow.create("outlived")
     flow.wait_state(topic, "FAILED")
     write(flow.source.bootstrap, topic, plain(20))
@@ -129,7 +129,7 @@ def test_what_retention_took_is_reported_as_lost(shared: SharedNode) -> None:
     def losses() -> list[dict[str, Any]]:
         return [loss for loss in shared.node.flow(flow.name)["losses"] if loss["topic"] == topic]
 
-    (loss,) = wait_until(losses, SEEN, f"/flows names what was lost of {topic}")
+    (loss,) = wait_until(losses, SEEN, f"/flows reports the lost records of {topic}")
     assert (loss["partition"], loss["first"], loss["until"]) == (0, 5, 12)
-    assert "begins at 12 now" in loss["reason"]
+    assert "now starts at 12" in loss["reason"]
     assert flow.wait_state(topic, "RUNNING")

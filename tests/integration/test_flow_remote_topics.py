@@ -1,4 +1,4 @@
-"""How remote topics are made: partitions, replicas, configuration; and what is said when they cannot be (§3.4)."""
+"""Creation of remote topics: partitions, replicas, configuration, and errors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.lab.waiting import wait_until
 
 
 def own_configs(cluster: KafkaCluster, topic: str) -> dict[str, str]:
-    """What is set on the topic itself."""
+    """Return the configs set on the topic itself."""
     (future,) = cluster.admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
     own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
     return {name: str(entry.value) for name, entry in future.result(30).items() if entry.source == own}
 
 
-def test_partitions_and_configuration_come_along(shared: SharedNode) -> None:
+def test_partitions_and_configuration_are_replicated(shared: SharedNode) -> None:
     flow = shared.plain
     copied = {"retention.ms": "7654321", "cleanup.policy": "compact,delete", "max.message.bytes": "2000000"}
     excluded = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
@@ -29,7 +29,7 @@ def test_partitions_and_configuration_come_along(shared: SharedNode) -> None:
     assert own_configs(flow.target, flow.remote(topic)) == copied
 
 
-def test_the_brokers_replication_factor_can_be_asked_for(shared: SharedNode) -> None:
+def test_replication_factor_of_the_broker(shared: SharedNode) -> None:
     flow = shared.unusual  # replication.factor=-1
     topic = flow.create("default-copies")
     wait_until(lambda: exists(flow.target, flow.remote(topic)), SEEN, f"{topic} has a remote topic")
@@ -37,7 +37,7 @@ def test_the_brokers_replication_factor_can_be_asked_for(shared: SharedNode) -> 
     assert [len(partition.replicas) for partition in remote.partitions.values()] == [1]
 
 
-def test_a_remote_topic_that_cannot_be_created_fails_alone(shared: SharedNode) -> None:
+def test_remote_topic_that_cannot_be_created_fails_alone(shared: SharedNode) -> None:
     flow = shared.greedy  # replication.factor=3, where there is one broker
     topic = flow.create("refused")
     present = flow.named("present")
@@ -54,13 +54,13 @@ def test_a_remote_topic_that_cannot_be_created_fails_alone(shared: SharedNode) -
     assert health["status"] == "DOWN"
     assert [reason for reason in health["reasons"] if topic in reason and "replication factor" in reason.lower()]
 
-    flow.target.create_topic(flow.remote(topic))  # somebody repairs it
+    flow.target.create_topic(flow.remote(topic))  # fix the problem
     assert flow.wait_copied(topic).exact
     assert flow.wait_state(topic, "RUNNING")["error"] is None
 
 
-def test_a_topic_made_by_somebody_else_is_taken_as_it_is(shared: SharedNode) -> None:
-    """More partitions than the source has are no trouble: the source may grow into them."""
+def test_existing_remote_topic_is_used(shared: SharedNode) -> None:
+    """More partitions than on the source are not an error: the source may get more partitions later."""
     flow = shared.plain
     topic = flow.named("ready")
     flow.target.create_topic(flow.remote(topic), 3)

@@ -1,11 +1,11 @@
-"""``mm2 topics``, ``lag``, ``heartbeats`` and ``offsets`` beside a running node."""
+"""``mm2 topics``, ``lag``, ``heartbeats`` and ``offsets`` with a running node."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from mm2.core.names import TopicPartition
+from mm2.core.naming.names import TopicPartition
 from tests.integration.failover_stage import commit
 from tests.integration.shared_node import SEEN, SharedNode
 from tests.lab.commands import Outcome, run
@@ -18,13 +18,13 @@ POSITION = 640
 
 
 def shown(shared: SharedNode, *words: str) -> tuple[Outcome, Any]:
-    """What a command says, and its JSON read."""
+    """Run a command and return its outcome and the parsed JSON output."""
     command, *options = words
     outcome = run("mm2", command, str(shared.node.file), *options, "--json")
     return outcome, json.loads(outcome.stdout) if outcome.stdout else None
 
 
-def test_topics_with_what_decides_on_the_others(shared: SharedNode) -> None:
+def test_topics_with_reasons_for_excluded_ones(shared: SharedNode) -> None:
     flow = shared.plain
     topic, hidden = flow.create("listed", partitions=2), flow.create("hidden-listed")
     flow.wait_state(topic, "RUNNING")
@@ -41,8 +41,8 @@ def test_topics_with_what_decides_on_the_others(shared: SharedNode) -> None:
         "reason": None,
     }
     assert topics[hidden]["remote_topic"] is None
-    assert topics[hidden]["reason"] == "topics.exclude leaves it out: .*-hidden-.*"
-    offsets = "mm2-offsets." + flow.target_alias + ".internal"  # of the way back, whose target this source is
+    assert topics[hidden]["reason"] == "excluded by topics.exclude: .*-hidden-.*"
+    offsets = "mm2-offsets." + flow.target_alias + ".internal"  # of the opposite direction, whose target is this source
     assert topics[offsets]["reason"] == "it is internal to Kafka or MirrorMaker"
     plain_answer = shown(shared, "topics", "--flow", flow.name)[1]
     assert {row["topic"] for row in plain_answer["flows"][0]["topics"]} <= {
@@ -50,7 +50,7 @@ def test_topics_with_what_decides_on_the_others(shared: SharedNode) -> None:
     }
 
 
-def test_lag_says_that_a_flow_has_caught_up(shared: SharedNode) -> None:
+def test_lag_of_a_flow_that_has_caught_up(shared: SharedNode) -> None:
     flow = shared.plain
     topic = flow.create("measured")
     write(flow.source.bootstrap, topic, plain(RECORDS))
@@ -63,7 +63,7 @@ def test_lag_says_that_a_flow_has_caught_up(shared: SharedNode) -> None:
         known = partition["lag_records"] == 0 and one["outlook"] in ("caught up", "keeping up")
         return {**one, "one": partition} if known else None
 
-    whole = wait_until(caught_up, SEEN, f"mm2 lag says that {flow.name} keeps up")
+    whole = wait_until(caught_up, SEEN, f"mm2 lag reports that {flow.name} has caught up")
     assert whole is not None
     assert (whole["one"]["position"], whole["one"]["end_offset"]) == (RECORDS, RECORDS)
     assert whole["partition_count"] == len(whole["partitions"])
@@ -81,11 +81,11 @@ def test_heartbeats_of_a_running_flow_are_on_time(shared: SharedNode) -> None:
         carried = states.get((flow.remote("heartbeats"), back.source_alias, back.target_alias))
         return (local, carried) == ("on time", "on time")
 
-    wait_until(on_time, SEEN, "mm2 heartbeats sees those of the flow, and those it carries along, on time")
+    wait_until(on_time, SEEN, "mm2 heartbeats shows own and replicated heartbeats of the flow on time")
 
 
-def test_offsets_of_a_group_lead_to_its_record(shared: SharedNode) -> None:
-    """Read with the independent client from where the command sends it, the group misses nothing."""
+def test_translated_offset_points_to_the_next_record(shared: SharedNode) -> None:
+    """A consumer that starts at the translated offset reads the group's next record."""
     flow = shared.plain
     topic, group = flow.create("consumed"), flow.named("größe, ")
     write(flow.source.bootstrap, topic, plain(RECORDS))

@@ -1,4 +1,4 @@
-"""A real node behind https, asked by the real commands. Its clusters are away: REST serves all the same."""
+"""Commands with a node that serves HTTPS. Its clusters are unreachable, but REST works regardless."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.lab.waiting import wait_until
 
 
 @pytest.mark.parametrize("prefix", ["", "listeners.https."])
-def test_a_node_that_wants_certificates(prefix: str) -> None:
+def test_node_that_requires_client_certificates(prefix: str) -> None:
     port = reserve_port()
     pems = Authority().write_server_pems(scratch.directory("rest-https"))
     properties = {
@@ -35,10 +35,10 @@ def test_a_node_that_wants_certificates(prefix: str) -> None:
                 return run("mm2", "status", place, env={"SSL_CERT_FILE": str(pems.truststore)})
 
             wait_until(lambda: status(str(node.file)).code == 0, ANSWERS_WITHIN, "the node answers over https")
-            assert "A->B  WAITING" in status(str(node.file)).stdout
-            stranger = status(node.url)
-            assert stranger.code == 1
-            assert "Does it want a certificate" in stranger.stderr
+            wait_until(lambda: "A->B  WAITING" in status(str(node.file)).stdout, ANSWERS_WITHIN, "A->B waits")
+            without_certificate = status(node.url)
+            assert without_certificate.code == 1
+            assert "requires a certificate" in without_certificate.stderr
             assert node.stop() == 0
     finally:
         release_port(port)

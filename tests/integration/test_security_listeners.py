@@ -1,4 +1,4 @@
-"""Every kind of secured listener, from the lines of mm2.properties to records that arrived or a sentence that helps."""
+"""All kinds of secured listeners, from the properties to copied records or a helpful error."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from mm2.config.flow_clients import ClientRole
-from mm2.core.client_settings import SaslMechanism, SecurityProtocol
-from mm2.kafka.cluster import Cluster
+from mm2.config.clients.flow_clients import ClientRole
+from mm2.core.settings.client import SaslMechanism, SecurityProtocol
+from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import AuthenticationRefused, ClusterError, ConnectionLost, SecuritySettingsInvalid, TlsRefused
 from tests.integration.security import (
     ALICE,
     KEY_PASSWORD,
     PASSWORD,
     Access,
+    address_only,
     copy_with,
     flow_of,
     inline,
     keystore_file,
     keystore_inline,
-    plainly,
     sasl,
     sasl_tls,
     tls,
@@ -36,12 +36,12 @@ from tests.lab.records import plain, write
 from tests.lab.verify import compare
 
 PLAIN, SCRAM_256, SCRAM_512 = SaslMechanism.PLAIN, SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512
-STRANGER = Authority()  # signed for nobody here but listener ELSEWHERE, as another host's
+STRANGER = Authority()  # an untrusted authority; it signed only the certificate of listener ELSEWHERE, for another host
 
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[KafkaCluster]:
-    """One broker with listeners of every kind."""
+    """A broker with all kinds of listeners."""
     elsewhere = scratch.directory("elsewhere") / "keystore.pem"
     pems = STRANGER.client("elsewhere")
     elsewhere.write_text(pems.key + pems.certificate)
@@ -92,7 +92,7 @@ WAYS_IN: dict[str, Access] = {
 
 @pytest.mark.parametrize("access", WAYS_IN.values(), ids=WAYS_IN)
 async def test_records_arrive(secured: KafkaCluster, access: Access) -> None:
-    """Read with the source's consumer of the file and written with the target's producer; judged from behind."""
+    """Copies with the file's consumer and producer settings; checked through an unsecured listener."""
     topic = secured.create_topic(unique_name("orders"), 2)
     secured.create_topic(f"A.{topic}", 2)
     write(secured.bootstrap, topic, plain(200, partitions=2), codec="lz4")
@@ -107,94 +107,94 @@ WAYS_OUT: dict[str, tuple[Access, type[ClusterError], tuple[str, ...]]] = {
     "wrong password, SCRAM": (
         lambda c: sasl_tls(c, SCRAM_512, password="not it"),
         AuthenticationRefused,
-        ("SASL SCRAM-SHA-512: user alice refused", "check sasl.jaas.config of A"),
+        ("SASL SCRAM-SHA-512: authentication of user alice failed", "check A.sasl.jaas.config"),
     ),
     "wrong password, PLAIN": (
         lambda c: sasl(c, PLAIN, password="not it"),
         AuthenticationRefused,
-        ("SASL PLAIN: user alice refused", "check sasl.jaas.config of A"),
+        ("SASL PLAIN: authentication of user alice failed", "check A.sasl.jaas.config"),
     ),
     "unknown user": (
         lambda c: sasl_tls(c, SCRAM_256, user="mallory"),
         AuthenticationRefused,
-        ("user mallory refused", "check sasl.jaas.config of A"),
+        ("authentication of user mallory failed", "check A.sasl.jaas.config"),
     ),
-    "mechanism the broker has not": (
+    "mechanism not enabled on the broker": (
         lambda c: sasl(c, SCRAM_512),
         AuthenticationRefused,
-        ("mechanism SCRAM-SHA-512 is not enabled on the broker", "check sasl.mechanism of A"),
+        ("mechanism SCRAM-SHA-512 is not enabled on the broker", "check A.sasl.mechanism"),
     ),
     "certificate of an unknown authority": (
         lambda c: tls(c, trusted=STRANGER.ca_pem),
         TlsRefused,
-        ("the broker's certificate is not trusted", "check ssl.truststore.* of A"),
+        ("the broker's certificate is not trusted", "check A.ssl.truststore.*"),
     ),
     "no trust store: the system's": (
-        lambda c: {**plainly(c, "SSL"), "security.protocol": "SSL"},
+        lambda c: {**address_only(c, "SSL"), "security.protocol": "SSL"},
         TlsRefused,
-        ("the broker's certificate is not trusted", "check ssl.truststore.* of A"),
+        ("the broker's certificate is not trusted", "check A.ssl.truststore.*"),
     ),
     "certificate of another host": (
         lambda c: tls(c, "ELSEWHERE", trusted=STRANGER.ca_pem),
         TlsRefused,
-        ("the broker's certificate is for another host", "bootstrap.servers of A"),
+        ("the broker's certificate is for another host", "A.bootstrap.servers"),
     ),
-    "no certificate of ours": (
+    "no client certificate": (
         lambda c: tls(c, "MUTUAL"),
         TlsRefused,
-        ("refuses our certificate, or asks for one", "check ssl.keystore.* of A"),
+        ("rejected the client certificate, or requires one", "check A.ssl.keystore.*"),
     ),
-    "our certificate of an authority the broker does not know": (
+    "client certificate of an authority unknown to the broker": (
         lambda c: {**tls(c, "MUTUAL"), **keystore_file(STRANGER.client("eve"))},
         TlsRefused,
-        ("refuses our certificate", "check ssl.keystore.* of A"),
+        ("rejected the client certificate", "check A.ssl.keystore.*"),
     ),
     "plain client, TLS port": (
-        lambda c: plainly(c, "SSL"),
+        lambda c: address_only(c, "SSL"),
         TlsRefused,
-        ("the port speaks TLS, we do not", "check security.protocol of A (PLAINTEXT)"),
+        ("the port requires TLS, which is not enabled here", "check A.security.protocol (PLAINTEXT)"),
     ),
     "TLS client, plain port": (
         lambda c: tls(c, "PLAINTEXT"),
         ConnectionLost,
-        ("is it a port without TLS?", "security.protocol of A (SSL)"),
+        ("is this a port without TLS?", "A.security.protocol (SSL)"),
     ),
     "plain client, SASL port": (
-        lambda c: plainly(c, "SASL_PLAINTEXT"),
+        lambda c: address_only(c, "SASL_PLAINTEXT"),
         ConnectionLost,
-        ("are TLS or SASL expected on this port?", "security.protocol of A (PLAINTEXT)"),
+        ("does this port require TLS or SASL?", "A.security.protocol (PLAINTEXT)"),
     ),
     "SASL client, port without SASL": (
-        lambda c: {**sasl(c, PLAIN), **plainly(c, "PLAINTEXT")},
+        lambda c: {**sasl(c, PLAIN), **address_only(c, "PLAINTEXT")},
         AuthenticationRefused,
-        ("the port does not use SASL", "check security.protocol of A (SASL_PLAINTEXT)"),
+        ("the port does not use SASL", "check A.security.protocol (SASL_PLAINTEXT)"),
     ),
 }
 
 
 @pytest.mark.parametrize(("access", "error", "words"), WAYS_OUT.values(), ids=WAYS_OUT)
-async def test_a_sentence_says_what_to_look_at(
+async def test_error_names_the_property_to_check(
     secured: KafkaCluster, access: Access, error: type[ClusterError], words: tuple[str, ...]
 ) -> None:
-    flow = flow_of(two_clusters(access(secured), plainly(secured, "PLAINTEXT")))
+    flow = flow_of(two_clusters(access(secured), address_only(secured, "PLAINTEXT")))
     async with Cluster(flow.clients.of(ClientRole.REPLICATION_SOURCE_ADMIN)) as cluster:
         with pytest.raises(ClusterError) as refused:
             await cluster.metadata([])
     assert type(refused.value) is error
-    assert refused.value.retriable, "a node goes on trying"
-    sentence = str(refused.value)
-    assert sentence.startswith("cluster A: ")
+    assert refused.value.retriable, "a node retries"
+    message = str(refused.value)
+    assert message.startswith("cluster A: ")
     for part in words:
-        assert part in sentence
-    assert "not it" not in sentence
-    assert PASSWORD not in sentence
+        assert part in message
+    assert "not it" not in message
+    assert PASSWORD not in message
 
 
-async def test_a_key_password_that_does_not_fit(secured: KafkaCluster) -> None:
-    """Only an attempt to decrypt the key tells, so it is the client that says it, before it connects."""
+async def test_wrong_key_password(secured: KafkaCluster) -> None:
+    """Detected only by decrypting the key, so the client reports it before it connects."""
     lines = {**tls(secured, "MUTUAL"), **keystore_file(secured.authority.client("bob"), KEY_PASSWORD)}
     lines["ssl.key.password"] = "wrong one"
-    flow = flow_of(two_clusters(lines, plainly(secured, "PLAINTEXT")))
+    flow = flow_of(two_clusters(lines, address_only(secured, "PLAINTEXT")))
     with pytest.raises(SecuritySettingsInvalid) as refused:
         async with Cluster(flow.clients.of(ClientRole.REPLICATION_SOURCE_ADMIN)):
             pass
@@ -203,10 +203,10 @@ async def test_a_key_password_that_does_not_fit(secured: KafkaCluster) -> None:
     assert "wrong one" not in str(refused.value)
 
 
-async def test_passwords_come_through_config_providers(
+async def test_passwords_from_config_providers(
     secured: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As Kubernetes mounts them, from another file of properties, and from the environment."""
+    """From files as mounted by Kubernetes, from a properties file, and from environment variables."""
     topic = secured.create_topic(unique_name("orders"))
     secured.create_topic(f"A.{topic}")
     write(secured.bootstrap, topic, plain(10))

@@ -1,7 +1,6 @@
-"""The example files of deploy/examples: each runs as it stands and does what its picture says (docs/topologies.md).
+"""The example files of deploy/examples: each runs unchanged as docs/how-to/topologies.md describes.
 
-They have clusters of their own: the shared ones hold heartbeats under the aliases of many other flows, and those would
-travel along.
+They use separate clusters: the shared ones contain heartbeats of many other flows, which would be replicated too.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from tests.lab.verify import wait_until_copied
 from tests.lab.waiting import wait_until
 
 EXAMPLES = ROOT / "deploy" / "examples"
-RECORDS = 200  # in a round of writing
+RECORDS = 200  # per round of writing
 
-# What a lab asks of any file: one copy, since a cluster is one broker, and no waiting for intervals.
+# Changes for the lab: replication factor 1, since clusters have a single broker, and short intervals.
 IN_THE_LAB = {
     **ONE_COPY,
     "refresh.topics.interval.seconds": "1",
@@ -50,19 +49,19 @@ def clusters() -> Iterator[Three]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """An example file in the lab: its clusters by alias, and a node that runs it."""
+    """An example file in the lab: clusters by alias, and a node that runs the file."""
 
     clusters: Mapping[str, KafkaCluster]
     node: Node
     rng: random.Random
 
     def write(self, *places: tuple[str, str]) -> None:
-        """A round of records of every shape into topics, each given as alias and name."""
+        """Write a round of records of all shapes to topics, given as pairs of alias and name."""
         for alias, topic in places:
             write(self.clusters[alias].bootstrap, topic, every_shape(self.rng, RECORDS, partitions=2), codec="lz4")
 
     def wait_copied(self, source: tuple[str, str], *remotes: tuple[str, str]) -> None:
-        """Until each remote topic is the source topic, record by record."""
+        """Wait until each remote topic equals the source topic."""
         for alias, topic in remotes:
             verdict = wait_until_copied(
                 (self.clusters[source[0]].bootstrap, source[1]), (self.clusters[alias].bootstrap, topic), COPIED
@@ -73,11 +72,11 @@ class Topology:
         return count(read_topic(self.clusters[alias].bootstrap, topic))
 
     def topics(self, alias: str) -> set[str]:
-        """What is there beside the topics in which MirrorMaker and Kafka keep state."""
+        """Return the topics of a cluster, except internal ones of MirrorMaker and Kafka."""
         return {topic for topic in self.clusters[alias].admin.list_topics(timeout=10).topics if not internal(topic)}
 
     def hops(self, alias: str) -> dict[str, int | None]:
-        """How far every other cluster is from this one, as programs ask for it."""
+        """Return the replication hops from every other cluster, using the client library."""
         with MirrorClient({"bootstrap.servers": self.clusters[alias].bootstrap}) as client:
             return {other: client.replication_hops(other) for other in self.clusters if other != alias}
 
@@ -85,12 +84,12 @@ class Topology:
         commit(self.clusters[alias], group, offsets)
 
     def wait_group(self, alias: str, group: str, offsets: Offsets) -> None:
-        """Until the group has these positions there, to the record, and no others."""
+        """Wait until the group has exactly these offsets on the cluster."""
         cluster = self.clusters[alias]
         wait_until(lambda: committed(cluster, group) == offsets, SEEN, f"group {group} of {alias} is at {offsets}")
 
     def wait_topics(self, expected: Mapping[str, set[str]]) -> None:
-        """Until every cluster has these topics, and no more."""
+        """Wait until every cluster has exactly these topics."""
         for alias, topics in expected.items():
             wait_until(lambda alias=alias, topics=topics: self.topics(alias) >= topics, SEEN, f"{alias} has {topics}")  # type: ignore[misc]
         assert {alias: self.topics(alias) for alias in expected} == expected
@@ -101,14 +100,14 @@ def internal(topic: str) -> bool:
 
 
 def properties_of(file: str, clusters: Mapping[str, KafkaCluster]) -> dict[str, str]:
-    """The very file, but for addresses and what IN_THE_LAB changes."""
+    """Return the properties of the file with lab addresses and the changes of IN_THE_LAB."""
     properties = javaproperties.loads((EXAMPLES / file).read_text("ascii"))
     assert properties["clusters"] == ", ".join(clusters)
-    del properties["listeners"]  # the node of a test has a port of its own
+    del properties["listeners"]  # the test's node has its own port
     addresses = {f"{alias}.bootstrap.servers": cluster.bootstrap for alias, cluster in clusters.items()}
     lab = dict(IN_THE_LAB)
     if properties.get("emit.offset-syncs.enabled") == "false":
-        del lab["offset-syncs.topic.replication.factor"]  # must not be set beside it
+        del lab["offset-syncs.topic.replication.factor"]  # must not be set in addition
     return {**properties, **lab, **addresses}
 
 
@@ -116,7 +115,7 @@ def properties_of(file: str, clusters: Mapping[str, KafkaCluster]) -> dict[str, 
 def running(
     file: str, clusters: Mapping[str, KafkaCluster], topics: Mapping[str, tuple[str, ...]], rng: random.Random
 ) -> Iterator[Topology]:
-    """The file on clusters that hold nothing but ``topics`` by alias, each with a round of records in it."""
+    """Run the file on clusters that contain only ``topics``, by alias, each with a round of records."""
     for cluster in clusters.values():
         empty(cluster)
     places = [(alias, topic) for alias, names in topics.items() for topic in names]
@@ -131,7 +130,7 @@ def running(
 
 
 def empty(cluster: KafkaCluster) -> None:
-    """Delete what the topology before this one left."""
+    """Delete the topics of the previous topology."""
 
     def left() -> list[str]:
         return [topic for topic in cluster.admin.list_topics(timeout=10).topics if not topic.startswith("__")]
@@ -143,7 +142,7 @@ def empty(cluster: KafkaCluster) -> None:
 
 
 @pytest.mark.parametrize("file", sorted(path.name for path in EXAMPLES.glob("*.properties")))
-def test_the_file_is_good(file: str) -> None:
+def test_file_is_valid(file: str) -> None:
     loaded = load(EXAMPLES / file)
     assert loaded.settings is not None
     assert list(loaded.problems) == []
@@ -165,15 +164,16 @@ def test_active_active(clusters: Three, rng: random.Random) -> None:
                 "east": {*both, "heartbeats", *copies["east"]},
             }
         )
-        assert [topology.written(site, "orders") for site in sites] == [2 * RECORDS] * 2, "nothing came back"
         assert (topology.hops("west"), topology.hops("east")) == ({"east": 1}, {"west": 1})
 
         topology.commit("west", "billing", {("orders", 0): 30, ("east.orders", 0): 9})
         topology.commit("east", "shipping", {("orders", 1): 40})
         topology.wait_group("east", "billing", {("west.orders", 0): 30})
         topology.wait_group("west", "shipping", {("east.orders", 1): 40})
+    assert [topology.written(site, "orders") for site in sites] == [2 * RECORDS] * 2, "no record is replicated back"
 
 
+@pytest.mark.long  # two flows as in test_aggregation, in the opposite direction
 def test_fan_out(clusters: Three, rng: random.Random) -> None:
     places = dict(zip(("central", "berlin", "lima"), clusters, strict=True))
     with running(
@@ -208,11 +208,11 @@ def test_aggregation(clusters: Three, rng: random.Random) -> None:
                 "hub": {"sensors", "plant1.sensors", "plant2.sensors", "plant1.alarms", *beats},
             }
         )
-        assert topology.written("hub", "sensors") == RECORDS, "the hub's own topic is nobody's copy"
+        assert topology.written("hub", "sensors") == RECORDS, "nothing is copied into the hub's own topic"
         assert topology.hops("hub") == {"plant1": 1, "plant2": 1}
         everything = {name for cluster in clusters for name in cluster.admin.list_topics(timeout=10).topics}
         assert [name for name in everything if "offset-syncs" in name or "checkpoints" in name] == [], (
-            "as the file says"
+            "the file disables offset syncs and checkpoints"
         )
 
 
@@ -230,8 +230,11 @@ def test_chain(clusters: Three, rng: random.Random) -> None:
                 "core": {"region.invoices", "region.edge.orders", "region.edge.heartbeats"},
             }
         )
-        beats = read_topic(places["core"].bootstrap, "region.edge.heartbeats")[0]
-        assert {beat.content[0] for beat in beats} == {b"\x00\x06region\x00\x04edge"}, "as they began at the edge"
+        core = places["core"].bootstrap
+        beats = wait_until(lambda: read_topic(core, "region.edge.heartbeats")[0], COPIED, "a heartbeat arrives")
+        assert {beat.content[0] for beat in beats} == {b"\x00\x06region\x00\x04edge"}, (
+            "heartbeats are unchanged since the edge"
+        )
         assert topology.hops("core") == {"edge": 2, "region": 1}
 
         topology.commit("edge", "billing", {("orders", 0): 30})
@@ -239,8 +242,9 @@ def test_chain(clusters: Three, rng: random.Random) -> None:
         topology.wait_group("core", "billing", {("region.edge.orders", 0): 30})
 
 
+@pytest.mark.long  # test_active_active and test_chain cover its parts
 def test_three_sites(clusters: Three, rng: random.Random) -> None:
-    """A node at each site, which runs the flows that end there; one site's node is away for a while."""
+    """Each site has a node that runs the flows into it; one of the nodes is down for a while."""
     sites = dict(zip(("ams", "fra", "sin"), clusters, strict=True))
     for cluster in clusters:
         empty(cluster)
@@ -261,12 +265,12 @@ def test_three_sites(clusters: Three, rng: random.Random) -> None:
         topology.wait_copied(("ams", "orders"), ("sin", "ams.orders"))
         topology.wait_copied(("sin", "orders"), ("ams", "sin.orders"))
         topology.wait_copied(("fra", "orders"), ("ams", "fra.orders"), ("sin", "fra.orders"))
-        assert topology.written("fra", "ams.orders") == RECORDS, "nobody else copies into a site whose node is away"
+        assert topology.written("fra", "ams.orders") == RECORDS, "no other node copies into a site whose node is down"
 
         nodes["fra"].start().wait_running()
         topology.wait_copied(("ams", "orders"), ("fra", "ams.orders"))
         topology.wait_copied(("sin", "orders"), ("fra", "sin.orders"))
-        assert [topology.written(site, "orders") for site in sites] == [2 * RECORDS] * 3, "nothing came back"
+    assert [topology.written(site, "orders") for site in sites] == [2 * RECORDS] * 3, "no record is replicated back"
 
 
 def test_migration(clusters: Three, rng: random.Random) -> None:

@@ -19,7 +19,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Record(NamedTuple):
-    """What a consumer sees of a record."""
+    """A record as a consumer receives it."""
 
     offset: int
     timestamp: int

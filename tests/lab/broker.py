@@ -19,24 +19,24 @@ from tests.lab.waiting import GaveUp, wait_until
 READY = 60.0  # seconds: a start takes two on an idle machine, ten when two cores carry a whole test run
 HEAP = "-Xmx256m"  # a broker under test load lives in 150 MB
 
-# Small and quick where the defaults are made for data centres; tests override what they are about.
+# Smaller and faster than the defaults; tests override the settings that they test.
 DEFAULTS = {
     "num.network.threads": "2",
     "num.io.threads": "4",
-    "log.index.size.max.bytes": "65536",  # the default of 10 MB is set aside for each partition
+    "log.index.size.max.bytes": "65536",  # the default of 10 MB is allocated for each partition
     "log.cleaner.dedupe.buffer.size": "4194304",  # 128 MB by default: half of this heap
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
     "share.coordinator.state.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
     "broker.heartbeat.interval.ms": "500",
-    "broker.session.timeout.ms": "3000",  # a killed broker loses its leaderships after this, and may come back
+    "broker.session.timeout.ms": "3000",  # a killed broker loses its leaderships after this, and can then restart
     "auto.create.topics.enable": "true",  # Kafka's default: a client that creates topics by asking is to be seen
 }
 
 
 class Broker:
-    """A broker with a number, ports and a directory that stay the same over restarts.
+    """A broker with a number, ports and a directory that stay the same across restarts.
 
     ``quorum`` names all controllers of the cluster (``1@host:port,2@…``). Start with `start`, then `wait_ready`.
     """
@@ -83,7 +83,7 @@ class Broker:
         format_storage(self.version, self._data, cluster_id=cluster_id, node_id=self.node_id)
 
     def start(self) -> None:
-        """Start it, on the data it has, without waiting."""
+        """Start it with its existing data, without waiting."""
         settings = self.directory / "server.properties"
         settings.write_text(javaproperties.dumps(self._server_properties(), timestamp=False))
         options = (HEAP, *jvm.QUICK_START, *jvm.log_options("warn"), *self._java_options)
@@ -96,7 +96,7 @@ class Broker:
         )
 
     def wait_ready(self, peers: Collection[int] = ()) -> None:
-        """Until it knows itself, and the brokers numbered ``peers``, as live. Raises GaveUp with the end of its log."""
+        """Wait until it reports itself and the brokers ``peers`` as live. Raises GaveUp with the end of its log."""
         wait_until(self._answers, READY, f"{self.name} listens on {self.address()}")
         wanted = {self.node_id, *peers}
         wait_until(lambda: self._live_brokers() >= wanted, READY, f"{self.name} sees brokers {sorted(wanted)} live")
@@ -117,7 +117,7 @@ class Broker:
         self.wait_ready()
 
     def close(self) -> None:
-        """End it for good, at once, and give its ports back."""
+        """Stop it permanently and immediately, and release its ports."""
         if self._process is not None:
             self._process.kill_group()
         for port in self._ports.values():
@@ -134,7 +134,7 @@ class Broker:
         return port_answers(self._ports[INTERNAL])
 
     def _live_brokers(self) -> set[int]:
-        """The live brokers as this one knows them: a fresh client asks the only broker it has heard of."""
+        """Return the live brokers as reported by this one, through a new client that knows no other broker."""
         self._answers()
         try:
             client = AdminClient({"bootstrap.servers": self.address(), "log_level": 0})

@@ -1,4 +1,4 @@
-"""A TCP path to a server that can be cut as networks are: without a word, and healed."""
+"""A TCP path to a server that can be cut silently, as in a network partition, and healed."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from typing import Self
 
 from tests.lab.ports import HOST, release_port, reserve_port
 
-CHUNK = 65_536  # bytes handed on at once
+CHUNK = 65_536  # bytes forwarded at a time
+WAITING = 64 * 1024 * 1024  # bytes that a direction holds while it is cut; when full, a reset would not be noticed
 STARTS = 10.0  # seconds until its port is open, on busy cores
 
 
 class Cable:
-    """Listens on a port of its own and hands bytes on to `plug`'s server, both ways.
+    """Listens on its own port and forwards bytes to `plug`'s server in both directions.
 
-    While it is `cut` nothing passes and nothing is closed: connections stand still and new ones are taken and left
-    without an answer, so that clients have to find out by their own clocks. After `heal` all goes on where it stood, as
-    TCP does when it sends again. One thread carries them all.
+        While it is `cut` nothing passes and nothing is closed: connections stall, and new ones are accepted without a
+    response, so that clients have to time out. After `heal` everything continues, as with TCP retransmission: what a
+    sender that has reset its connection meanwhile had sent is lost. ``bytes_per_s`` is the rate of each direction of
+    each connection. One thread serves all connections.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, bytes_per_s: int | None = None) -> None:
         self.name = name
+        self._bytes_per_s = bytes_per_s
         self.port = reserve_port()
         self._server = ("", 0)
         self._loop = asyncio.new_event_loop()
@@ -35,20 +38,20 @@ class Cable:
 
     @property
     def address(self) -> str:
-        """What clients connect to."""
+        """The address that clients connect to."""
         return f"{HOST}:{self.port}"
 
     def plug(self, address: str) -> None:
-        """Lead to the server at ``host:port`` from now on."""
+        """Forward to the server at ``host:port`` from now on."""
         host, _, port = address.rpartition(":")
         self._server = (host, int(port))
 
     def cut(self) -> None:
-        """Let nothing through any more."""
+        """Stop forwarding."""
         self._loop.call_soon_threadsafe(self._whole.clear)
 
     def heal(self) -> None:
-        """Let through what waits and what comes."""
+        """Forward waiting and new bytes."""
         self._loop.call_soon_threadsafe(self._whole.set)
 
     def __enter__(self) -> Self:
@@ -68,7 +71,7 @@ class Cable:
             runner.run(self._serve())
 
     async def _serve(self) -> None:
-        listening = await asyncio.start_server(self._carry, HOST, self.port)
+        listening = await asyncio.start_server(self._carry, HOST, self.port, limit=WAITING)
         self._open.set()
         await self._ending.wait()
         listening.close()  # connections end with the loop
@@ -76,7 +79,7 @@ class Cable:
     async def _carry(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         await self._whole.wait()
         with contextlib.suppress(OSError):
-            server, to_server = await asyncio.open_connection(*self._server)
+            server, to_server = await asyncio.open_connection(*self._server, limit=WAITING)
             try:
                 await asyncio.gather(self._pump(client, to_server), self._pump(server, to_client))
             finally:
@@ -84,12 +87,16 @@ class Cable:
         to_client.close()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Hand on until the reader's side is closed; then close the writer's."""
+        """Forward until the reader's side is closed, then close the writer's."""
         try:
             while chunk := await reader.read(CHUNK):
                 await self._whole.wait()
+                if reader.exception() is not None:
+                    break
                 writer.write(chunk)
                 await writer.drain()
+                if self._bytes_per_s is not None:
+                    await asyncio.sleep(len(chunk) / self._bytes_per_s)
         finally:
             await self._whole.wait()
             writer.close()

@@ -1,4 +1,4 @@
-"""Checkpoints as programs outside read and write them: Java's bytes (mm2-compat §2.2)."""
+"""Checkpoints as other programs read and write them: the bytes of org.apache.kafka.connect.mirror.Checkpoint."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Checkpoint:
 
 
 def read_checkpoints(target: KafkaCluster, topic: str, group: str) -> list[Checkpoint]:
-    """The group's checkpoints in the order they were written. What is no checkpoint is passed over."""
+    """Return the group's checkpoints in the order they were written, skipping other records."""
     found = [_decoded(record) for record in read_topic(target.bootstrap, topic).get(0, ())]
     return [one for one in found if one is not None and one.group == group]
 
@@ -43,7 +43,7 @@ def read_checkpoints(target: KafkaCluster, topic: str, group: str) -> list[Check
 def write_checkpoints(
     target: KafkaCluster, topic: str, records: Iterable[Checkpoint | Bytes], *, partition: int = 0
 ) -> None:
-    """In this order; what is no `Checkpoint` is sent as it is."""
+    """Write them in order; values that are not a `Checkpoint` are sent unchanged."""
     producer = Producer({"bootstrap.servers": target.bootstrap, "log_level": 0, "linger.ms": 5})
     for record in records:
         key, value = record.encoded() if isinstance(record, Checkpoint) else record
@@ -52,7 +52,7 @@ def write_checkpoints(
 
 
 def going_back(checkpoints: list[Checkpoint]) -> list[tuple[Checkpoint, Checkpoint]]:
-    """Neighbours of one partition where the target offset falls though the group did not step back. None should."""
+    """Return successive checkpoints whose target offset falls although the group did not step back; should be empty."""
     last: dict[tuple[str, int], Checkpoint] = {}
     wrong = []
     for one in checkpoints:

@@ -1,5 +1,5 @@
 """Class-data archives: the JVM maps a broker's 8,000 loaded classes from a file instead of reading, checking and
-linking them anew. Halves the time and the CPU of a start (2.0 s to 1.0 s here)."""
+linking them again. Halves the time and the CPU of a start (2.0 s to 1.0 s here)."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from tests.lab import jars, jvm
 
 
 def archive(version: str) -> Path:
-    """Where the archive for this Kafka and this Java is, or would be."""
+    """Return the path of the archive for this Kafka and this Java, whether it exists or not."""
     java = Path(shutil.which(jvm.java()) or jvm.java()).resolve()
     identity = hashlib.sha256(f"{java} {java.stat().st_mtime_ns}".encode()).hexdigest()[:12]
     return jars.cache_directory() / f"kafka-{version}.{identity}.jsa"
 
 
 def options(version: str) -> tuple[str, ...]:
-    """What to tell the JVM of a broker. Nothing while there is no archive."""
+    """Return the JVM options of a broker; none if there is no archive."""
     file = archive(version)
     return using(file) if file.exists() else ()
 
 
 def using(file: Path) -> tuple[str, ...]:
-    """What to tell a JVM that there is an archive for. It ignores one that does not fit."""
+    """Return the options of a JVM with an archive. It ignores an archive that does not fit."""
     return (f"-XX:SharedArchiveFile={file}", "-Xlog:disable", "-Xlog:all=error:stderr")
 
 
 def recording_options(part: Path) -> tuple[str, ...]:
-    """What to tell a JVM whose classes are to be archived into ``part`` when it ends."""
+    """Return the options of a JVM that writes its classes to the archive ``part`` when it exits."""
     return (f"-XX:ArchiveClassesAtExit={part}", "-Xlog:disable", "-Xlog:all=error:stderr")
 
 
 def part_of(file: Path) -> Path:
-    """A name beside ``file`` for what is not complete yet."""
+    """Return a name next to ``file`` for an incomplete file."""
     return file.with_name(f"{file.name}.{os.getpid()}.part")

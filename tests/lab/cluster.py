@@ -1,4 +1,4 @@
-"""Real Kafka clusters of one or three brokers, started in seconds and thrown away."""
+"""Real Kafka clusters of one or three brokers for tests, started in seconds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Self
 
 from confluent_kafka.admin import (
     AdminClient,
+    NewPartitions,
     NewTopic,
     ScramCredentialInfo,
     ScramMechanism,
@@ -15,7 +16,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from mm2.core.client_settings import SaslMechanism
+from mm2.core.settings.client import SaslMechanism
 from tests.lab import class_data, scratch
 from tests.lab.broker import Broker
 from tests.lab.jars import KAFKA_4
@@ -25,7 +26,7 @@ from tests.lab.storage import new_id
 from tests.lab.waiting import wait_until
 
 ADMIN_TIMEOUT = 30  # seconds for an administrative request of the lab itself
-SCRAM_ITERATIONS = 4096  # the fewest Kafka accepts: these passwords protect nothing
+SCRAM_ITERATIONS = 4096  # Kafka's minimum: these passwords protect nothing
 
 SCRAM = {
     SaslMechanism.SCRAM_SHA_256: ScramMechanism.SCRAM_SHA_256,
@@ -34,10 +35,10 @@ SCRAM = {
 
 
 class KafkaCluster(Server):
-    """A cluster of real brokers; a context manager that ends them.
+    """A cluster of real brokers; a context manager that stops them.
 
-    ``listeners`` come beside the internal plain one, ``users`` (name to password) hold for all of their mechanisms.
-    ``properties`` go to every broker, ``properties_of`` to the broker of that number (1, 2, 3).
+    ``listeners`` are added to the internal plain one, ``users`` (name to password) apply to all of their mechanisms.
+    ``properties`` apply to every broker, ``properties_of`` to the broker of that number (1, 2, 3).
     ``first_port`` is a wish for the internal listener of broker 1; ``java_options`` replace those that make the start
     quick.
     """
@@ -91,7 +92,7 @@ class KafkaCluster(Server):
         )
 
     def start(self) -> Self:
-        """Format and start all brokers, and wait until the cluster is whole. Raises GaveUp with the log that tells."""
+        """Format and start all brokers, and wait until all are live. Raises GaveUp with the log of the failing one."""
         cluster_id = new_id()
         for broker in self.brokers:
             broker.format(cluster_id)
@@ -103,7 +104,7 @@ class KafkaCluster(Server):
         return self
 
     def close(self) -> None:
-        """End all brokers at once; their data is of no use any more."""
+        """Kill all brokers immediately; their data is not needed any more."""
         for broker in self.brokers:
             broker.close()
 
@@ -117,25 +118,56 @@ class KafkaCluster(Server):
         return ",".join(broker.address(listener) for broker in self.brokers)
 
     def broker(self, number: int) -> Broker:
-        """The broker with this node id."""
+        """Return the broker with this node ID."""
         return self.brokers[number - 1]
 
     @cached_property
     def admin(self) -> AdminClient:
-        """An administrative client through the internal listener. One for all: futures fail when theirs is dropped."""
+        """An admin client on the internal listener, kept for the cluster's lifetime because futures need it."""
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def create_topic(
         self, name: str, partitions: int = 1, *, copies: int | None = None, config: Mapping[str, str] | None = None
     ) -> str:
-        """Create a topic, by default with as many copies as there are brokers (at most three), and return its name."""
+        """Create a topic, by default with as many copies as there are brokers (at most three), and return its name.
+
+        The controller answers before brokers know the topic, so this waits until a broker does."""
         topic = NewTopic(name, partitions, copies or min(len(self.brokers), 3), config=dict(config or {}))
         for future in self.admin.create_topics([topic]).values():
             future.result(ADMIN_TIMEOUT)
+        wait_until(lambda: self.partition_count(name) == partitions, ADMIN_TIMEOUT, f"{self.name} knows topic {name}")
         return name
 
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic. The controller answers before brokers do it, so this waits until a broker has done so:
+        otherwise records for a new topic of that name could end up in the old one."""
+        self.admin.delete_topics([name])[name].result(ADMIN_TIMEOUT)
+        wait_until(  # all topics are listed, since asking for one by name can create it
+            lambda: name not in self.admin.list_topics(timeout=ADMIN_TIMEOUT).topics,
+            ADMIN_TIMEOUT,
+            f"{self.name} has deleted topic {name}",
+        )
+
+    def partition_count(self, topic: str) -> int:
+        """The number of partitions of an existing topic as a broker knows it now; 0 while it does not."""
+        known = self.admin.list_topics(topic, timeout=ADMIN_TIMEOUT).topics[topic]
+        return 0 if known.error is not None else len(known.partitions)
+
+    def grow_topic(self, name: str, partitions: int) -> None:
+        """Increase the partition count to ``partitions``, and wait until a broker lists them as in `create_topic`.
+
+        Before that, a producer rejects records for the new partitions.
+        """
+        for future in self.admin.create_partitions([NewPartitions(name, partitions)]).values():
+            future.result(ADMIN_TIMEOUT)
+        wait_until(
+            lambda: len(self.admin.list_topics(timeout=ADMIN_TIMEOUT).topics[name].partitions) == partitions,
+            ADMIN_TIMEOUT,
+            f"{self.name} lists {partitions} partitions of {name}",
+        )
+
     def leader(self, topic: str, partition: int = 0) -> Broker:
-        """The broker that leads a partition now. Raises GaveUp when there is no such partition, or no leader."""
+        """The broker that leads a partition now. Raises GaveUp if there is no such partition or leader."""
 
         def found() -> int | None:
             known = self.admin.list_topics(topic, timeout=ADMIN_TIMEOUT).topics[topic].partitions
@@ -148,7 +180,7 @@ class KafkaCluster(Server):
             kind = ScramCredentialInfo(SCRAM[mechanism], SCRAM_ITERATIONS)
             changes: list[UserScramCredentialAlteration] = [
                 UserScramCredentialUpsertion(user, kind, password.encode()) for user, password in self._users.items()
-            ]  # a request may name a user once
+            ]  # a request can name a user only once
             for future in self.admin.alter_user_scram_credentials(changes).values():
                 future.result(ADMIN_TIMEOUT)
 

@@ -1,21 +1,24 @@
-"""Our commands as users run them: ``.venv/bin/mm2 …``, to the end."""
+"""Our commands as users run them: ``.venv/bin/mm2 …``, until they exit."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from tests.lab.waiting import GaveUp
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 30.0  # seconds for a command that looks and answers
+PATIENCE = 60.0  # seconds for a command that queries and exits: two for Python and its imports, more on busy cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a command ended, and what it said."""
+    """Exit code and output of a command."""
 
     code: int
     stdout: str
@@ -23,20 +26,27 @@ class Outcome:
 
 
 def command_path(name: str) -> str:
-    """The installed script beside the Python that runs the tests."""
+    """Return the installed script next to the Python that runs the tests."""
     return str(Path(sys.executable).with_name(name))
 
 
 def run(name: str, *arguments: str, env: Mapping[str, str] | None = None, timeout: float = PATIENCE) -> Outcome:
-    """Run ``mm2`` or ``connect-mirror-maker`` until it ends, without a terminal. Raises TimeoutExpired."""
-    ended = subprocess.run(
+    """Run ``mm2`` or ``connect-mirror-maker`` until it ends, without a terminal. Raises GaveUp."""
+    ended = run_within(
+        timeout,
         [command_path(name), *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         cwd=ROOT,
         env={**os.environ, **(env or {})},
-        timeout=timeout,
-        check=False,
     )
     return Outcome(code=ended.returncode, stdout=ended.stdout, stderr=ended.stderr)
+
+
+def run_within(timeout: float, command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[Any]:
+    """`subprocess.run`, for any exit code. Raises GaveUp if the command has not ended after ``timeout`` seconds."""
+    try:
+        return subprocess.run(command, timeout=timeout, check=False, **options)
+    except subprocess.TimeoutExpired:
+        raise GaveUp(f"not within {timeout:g} s: {' '.join(command)} ends") from None

@@ -1,4 +1,4 @@
-"""The code of a page of docs/, so that what it shows is what is tested."""
+"""The code examples of a page of docs/, so that tests run exactly what the page shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _BLOCK = re.compile(r"```(?:python|properties)\n# (?P<file>\S+)\n(?P<text>.*?)``
 
 
 def write_blocks(page: Path, directory: Path) -> list[str]:
-    """Write each block of ``page`` that begins with ``# name.py`` or ``# name.properties`` to that file in
+    """Write each block of ``page`` that starts with ``# name.py`` or ``# name.properties`` to that file in
     ``directory``. Returns the names."""
     blocks = list(_BLOCK.finditer(page.read_text("utf-8")))
     for block in blocks:

@@ -1,4 +1,4 @@
-"""Is the exact offset map right? Judged for every source offset by what the independent client finds in both topics."""
+"""Check of the exact offset map for every source offset, from the records that the independent client reads."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mm2.core.exact_offset_records import Segment, decode_segment
-from mm2.core.exact_offsets import Bounded, Found, PartitionOffsets
-from mm2.core.names import TopicPartition
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.exact_offset_records import Segment, decode_segment
+from mm2.core.offsets.exact_offsets import Bounded, Found, PartitionOffsets
 from tests.lab.history import Content, Record, read_topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
-    """Source offsets, from 0 to the end of what is copied, by the answer they get."""
+class TranslationCoverage:
+    """Source offsets, from 0 to the end of the copied records, by their translation."""
 
     exact: frozenset[int]
     conservative: frozenset[int]
 
 
 def read_segments(bootstrap: str, topic: str) -> dict[TopicPartition, list[Segment]]:
-    """What the topic says of each source partition, in its order."""
+    """Return the segments of each source partition in the order of the topic."""
     found: defaultdict[TopicPartition, list[Segment]] = defaultdict(list)
     for record in read_topic(bootstrap, topic)[0]:
         key, value, _, _ = record.content
@@ -32,17 +32,18 @@ def read_segments(bootstrap: str, topic: str) -> dict[TopicPartition, list[Segme
 
 
 def fold(segments: Iterable[Segment]) -> PartitionOffsets:
-    """The map as a reader has it after these."""
+    """Return the map after these segments."""
     partition = PartitionOffsets()
     for segment in segments:
         partition.apply(segment)
     return partition
 
 
-def judge(segments: Iterable[Segment], source: Sequence[Record], remote: Sequence[Record]) -> Coverage:
-    """Of a partition that is copied to its end: an exact answer is the next source record that is on the target, in one
-    of its copies, or right after the last one; and no answer misses a record. Contents must tell records apart. Raises
-    AssertionError."""
+def judge(segments: Iterable[Segment], source: Sequence[Record], remote: Sequence[Record]) -> TranslationCoverage:
+    """Check a partition that is copied to its end. Raises AssertionError.
+
+    An exact translation is the next source record on the target, in one of its copies, or directly after the last one,
+    and no translation misses a record. Contents must distinguish records."""
     partition = fold(segments)
     places: defaultdict[Content, list[int]] = defaultdict(list)
     for one in remote:
@@ -66,4 +67,4 @@ def judge(segments: Iterable[Segment], source: Sequence[Record], remote: Sequenc
                 offset = least or 0
                 conservative.add(upstream)
         assert offset <= latest, f"{upstream} is said to be at {offset}: {following} at {latest} would be missed"
-    return Coverage(exact=frozenset(exact), conservative=frozenset(conservative))
+    return TranslationCoverage(exact=frozenset(exact), conservative=frozenset(conservative))

@@ -1,4 +1,4 @@
-"""Fixtures over the lab: shared clusters, clusters of a test's own, names nobody else uses, logs with failures."""
+"""Fixtures of the lab: shared clusters, separate clusters, unique names, logs of failed tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from tests.lab import processes, scratch
+from tests.lab import processes, scratch, verify
 from tests.lab.cluster import KafkaCluster
 
 LOGS_SHOWN = 6  # of the newest programs: a three-broker cluster, its peer, a node and Java
@@ -37,7 +37,7 @@ def cluster_b() -> Iterator[KafkaCluster]:
 
 @pytest.fixture
 def start_cluster() -> Iterator[StartCluster]:
-    """Starts clusters that end with the test: for faults, security, several brokers, other versions."""
+    """Starts clusters that stop with the test: for faults, security, several brokers, other versions."""
     with ExitStack() as ends:
 
         def start(name: str = "kafka", **options: Any) -> KafkaCluster:
@@ -48,13 +48,21 @@ def start_cluster() -> Iterator[StartCluster]:
 
 @pytest.fixture
 def unique() -> Callable[[str], str]:
-    """Makes names that no other test has, for topics, groups, and aliases on shared clusters."""
+    """Creates unique names for topics, groups, and aliases on shared clusters."""
     return unique_name
 
 
 def unique_name(stem: str) -> str:
     """``orders`` to ``orders-3f9a1c2e``; letters, digits and a dash only, so that it is its own regular expression."""
     return f"{stem}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    """Check the copies of a test once more after its body, while its fixtures still run."""
+    verify.forget()
+    yield
+    verify.judge_again()
 
 
 @pytest.hookimpl(wrapper=True)

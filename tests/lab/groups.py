@@ -20,8 +20,8 @@ Offsets = Mapping[tuple[str, int], int]
 def commit(
     cluster: KafkaCluster, group: str, offsets: Offsets, *, metadata: str = "", protocol: str = "classic"
 ) -> None:
-    """Commit for a group as a consumer does that reads fixed partitions, so without ever having members; a group of
-    the new protocol only its members can commit for, so one comes in and goes away again."""
+    """Commit for a group like a consumer with fixed partitions, without members. In a group of the new protocol only
+    members can commit, so one joins and leaves."""
     wanted = [TopicPartition(topic, number, offset, metadata) for (topic, number), offset in offsets.items()]
     if protocol == "consumer":
         with member(cluster, group, {topic for topic, _ in offsets}, protocol=protocol) as consumer:
@@ -35,7 +35,7 @@ def commit(
 
 
 def committed(cluster: KafkaCluster, group: str) -> dict[tuple[str, int], int]:
-    """Everything the group has committed."""
+    """Return all committed offsets of the group."""
     request = [ConsumerGroupTopicPartitions(group)]
     (future,) = _admin(cluster).list_consumer_group_offsets(request).values()
     found = future.result(ANSWERED).topic_partitions or []
@@ -61,7 +61,7 @@ def member(cluster: KafkaCluster, group: str, topics: set[str], *, protocol: str
 
         def joined() -> bool:
             message = consumer.poll(0.1)
-            if message is not None and message.error() is None:  # it joined and read in one go: give it back
+            if message is not None and message.error() is None:  # it joined and read in one call: return the record
                 consumer.seek(TopicPartition(message.topic() or "", message.partition() or 0, message.offset() or 0))
             return bool(consumer.assignment())
 

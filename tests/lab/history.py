@@ -1,4 +1,4 @@
-"""What a topic holds, read by the independent client: the history that is judged afterwards."""
+"""Reads the content of a topic with the independent client, for later comparison."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _SETTLING = (  # a new leader does not know yet where the partition ends
 )
 SHOWN_BYTES = 40  # of a key or value in a message
 
-# key, value, headers and timestamp (ms): what a copy must keep beside the partition and the order
+# key, value, headers and timestamp (ms): what a copy must preserve besides the partition and the order
 Content = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as it was read."""
+    """A consumed record."""
 
     partition: int
     offset: int
@@ -100,8 +100,9 @@ def _read(consumer: Consumer, topic: str, deadline: float) -> dict[int, list[Rec
 
 
 def end_offset_sum(bootstrap: str, topic: str) -> int:
-    """The end offsets of all partitions in one number: grows as records arrive. 0 for an unknown topic, and for one
-    that is just being made or changes its leader."""
+    """Return the sum of the end offsets of all partitions, which grows as records arrive.
+
+    0 for an unknown topic, and for one that is being created or changing its leader."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in _partition_numbers(admin, topic)}
     if not wanted:
@@ -115,12 +116,12 @@ def end_offset_sum(bootstrap: str, topic: str) -> int:
 
 
 def count(partitions: Partitions) -> int:
-    """How many records a history holds."""
+    """Return the number of records in a history."""
     return sum(len(records) for records in partitions.values())
 
 
 def save_histories(name: str, source: Partitions, remote: Partitions) -> Path:
-    """Write both sides down, a record a line, and return the directory."""
+    """Write both sides to files, one record per line, and return the directory."""
     directory = scratch.directory(f"history-{name}")
     for side, partitions in (("source", source), ("remote", remote)):
         with (directory / f"{side}.log").open("w") as file:

@@ -1,4 +1,4 @@
-"""Kafka's jars by Maven coordinates: fetched once into a cache outside the tree, offline afterwards."""
+"""Kafka's jars by Maven coordinates: downloaded once into a cache outside the source tree, offline afterwards."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def cache_directory() -> Path:
 
 
 def class_path(version: str) -> str:
-    """The class path of broker, tools and MirrorMaker of a Kafka version; fetches it first if it is not there yet.
+    """The class path of broker, tools and MirrorMaker of a Kafka version; downloads it first if it is missing.
 
-    Raises RuntimeError when it can neither be found nor fetched.
+    Raises RuntimeError if it can be neither found nor downloaded.
     """
     jars = cache_directory() / f"kafka-{version}"
     if not jars.is_dir():
@@ -46,7 +46,7 @@ def class_path(version: str) -> str:
 
 
 def _fetch(version: str, target: Path) -> None:
-    """Fill ``target`` with all jars, or leave it absent: it appears by a rename, after everything was read once."""
+    """Fill ``target`` with all jars, or leave it absent: it is renamed into place after everything was verified."""
     say = f"Kafka {version}:"
     print(say, "fetching its jars from Maven Central, once", flush=True)
     begun = time.monotonic()

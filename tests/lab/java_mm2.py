@@ -1,4 +1,4 @@
-"""The real Java MirrorMaker 2, to stand beside ours."""
+"""The real Java MirrorMaker 2, for comparison."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.lab import jars, jvm, scratch
 from tests.lab.processes import LabProcess
 
 MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
-STARTED = "Kafka MirrorMaker started"  # its own words, printed when all flows' workers were told to start
+STARTED = "Kafka MirrorMaker started"  # printed when all flows' workers are starting
 STARTS_WITHIN = 60.0  # seconds: ten alone, more beside two brokers and Spark
 STOPS_WITHIN = 60.0  # seconds: it drains each task in turn
 
 
 class JavaMirrorMaker:
-    """``connect-mirror-maker FILE --clusters …`` of Kafka 4.3.1 on a file made of ``properties``."""
+    """``connect-mirror-maker FILE --clusters …`` of Kafka 4.3.1 with a file of ``properties``."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class JavaMirrorMaker:
         return self._process
 
     def start(self) -> Self:
-        """Start, and wait until it says that it has started. Its connectors take a few seconds more."""
+        """Start it and wait until it reports that it has started. Its connectors take a few seconds more."""
         self._process = LabProcess(self.name, self._command, self.directory / "java-mm2.log", cwd=self.directory)
         self._process.wait_until_output(STARTED, STARTS_WITHIN, f"{self.name} says {STARTED!r}")
         return self

@@ -11,7 +11,7 @@ QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
 def java() -> str:
-    """The java command: JAVA_HOME's, else the one in PATH. Raises RuntimeError when there is none."""
+    """The java command: from JAVA_HOME, otherwise from PATH. Raises RuntimeError if there is none."""
     home = os.environ.get("JAVA_HOME")
     if home and (Path(home) / "bin" / "java").is_file():
         return str(Path(home) / "bin" / "java")
@@ -22,7 +22,7 @@ def java() -> str:
 
 
 def javac() -> str:
-    """The compiler beside `java`, else the one in PATH. Raises RuntimeError when there is none."""
+    """The compiler next to `java`, otherwise from PATH. Raises RuntimeError if there is none."""
     beside = Path(java()).with_name("javac")
     found = str(beside) if beside.is_file() else shutil.which("javac")
     if found is None:

@@ -1,4 +1,4 @@
-"""What a flow's leader does for topics, without the copying: discovery and syncs over real brokers, in this process."""
+"""The topic work of a flow's leader without copying: discovery and syncs on real brokers, in this process."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dataclasses import dataclass
 
 import javaproperties
 
-from mm2.config.flow_clients import ClientRole
+from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.load import load
-from mm2.core.replication_filter import ReplicationFilter
-from mm2.kafka.admin import ClusterAdmin
-from mm2.kafka.cluster import Cluster
-from mm2.node.discovery import TopicDiscovery
-from mm2.node.remote_topics import Discovery
-from mm2.node.topic_config_sync import TopicConfigSync
-from mm2.node.topic_syncs import TopicSyncs
+from mm2.core.topics.replication_filter import ReplicationFilter
+from mm2.kafka.admin.cluster_admin import ClusterAdmin
+from mm2.kafka.client.cluster import Cluster
+from mm2.node.leader.discovery import TopicDiscovery
+from mm2.node.leader.remote_topics import Discovery
+from mm2.node.leader.topic_config_sync import TopicConfigSync
+from mm2.node.leader.topic_syncs import TopicSyncs
 from tests.lab import scratch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leader:
-    """The pieces, all at work."""
+    """All components, running."""
 
     discovery: TopicDiscovery
     config_sync: TopicConfigSync
@@ -34,7 +34,7 @@ class Leader:
 async def leading(
     properties: Mapping[str, str], *, admin: type[ClusterAdmin] = ClusterAdmin, at_work: bool = True
 ) -> AsyncIterator[Leader]:
-    """Flow A->B of a file with these properties. Not ``at_work``: the pieces are there, nothing runs by itself."""
+    """Flow A->B of a file with these properties. Without ``at_work`` the components do not run by themselves."""
     file = scratch.directory("leader") / "mm2.properties"
     file.write_text(javaproperties.dumps(properties, timestamp=False))
     loaded = load(file)

@@ -11,7 +11,7 @@ from pathlib import Path
 import trustme
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from mm2.core.client_settings import SaslMechanism, SecurityProtocol
+from mm2.core.settings.client import SaslMechanism, SecurityProtocol
 from tests.lab.ports import HOST
 
 INTERNAL = "PLAINTEXT"  # every broker has this listener: for its peers, and for tests to look behind the security
@@ -33,9 +33,9 @@ AUTHORIZER = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """A listener beside the internal one. ``name`` is for two of the same protocol; by default it is the protocol's.
+    """A listener in addition to the internal one. ``name`` distinguishes two of one protocol; default: the protocol.
 
-    ``advertised``: the host:port that clients are told to use instead of the listener's own, for a cluster of one.
+    ``advertised``: the host:port that clients use instead of the listener's own, for a cluster of one broker.
     """
 
     protocol: SecurityProtocol
@@ -106,7 +106,7 @@ class Authority:
         return ClientPems(certificate=_chain(issued), key=_pkcs8(issued))
 
     def configure(self, context: ssl.SSLContext, name: str) -> None:
-        """Let ``context`` show a certificate for CN=``name``."""
+        """Make ``context`` present a certificate for CN=``name``."""
         self._ca.issue_cert(f"{name}.client.test", common_name=name).configure_cert(context)
 
     def write_server_pems(self, directory: Path, *hosts: str) -> ServerPems:
@@ -123,6 +123,6 @@ def _chain(issued: trustme.LeafCert) -> str:
 
 
 def _pkcs8(issued: trustme.LeafCert) -> str:
-    """Java reads PKCS 8 only; trustme writes the older form that openssl calls traditional."""
+    """Java reads PKCS 8 only; trustme writes the older format, which openssl calls traditional."""
     key = load_pem_private_key(issued.private_key_pem.bytes(), password=None)
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()

@@ -1,4 +1,4 @@
-"""A node of ours as users run it: ``mm2 run FILE`` in a process of its own, watched from outside."""
+"""A node as users run it: ``mm2 run FILE`` in a separate process, observed from outside."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from tests.lab.processes import LabProcess
 from tests.lab.waiting import GaveUp, wait_until
 
 ANSWERS_WITHIN = 60.0  # seconds until the REST interface serves: two for Python and its imports, more on busy cores
-RUNS_WITHIN = 90.0  # seconds until all flows run: Spark takes seven on an idle machine
+RUNS_WITHIN = 150.0  # seconds until all flows run: Spark takes seven on an idle machine
 DRAINS_WITHIN = 30.0  # seconds: task.shutdown.graceful.timeout.ms is 10 by default, and Spark has to go down
 REST_TIMEOUT = 10.0  # seconds for one request: the node's loop may wait for a core
 
-# Which part of a node a process is, by a word of its command line; the first that fits counts.
+# Role of a process by a word in its command line; the first match counts.
 ROLES = {"worker": "pyspark.daemon", "jvm": "org.apache.spark", "engine": "flows.engine", "node": "run"}
 
 
 class Node:
-    """``mm2 run`` on a file made of ``properties``, with a REST listener on a port of its own unless they name one.
+    """``mm2 run`` with a file of ``properties``, with a REST listener on its own port unless they set one.
 
-    ``trusted`` is a file with who vouches for an https listener.
+    ``trusted`` is a file with the CA certificates of an https listener.
 
     `start`, then `wait_running`. The same file, port and directory serve all restarts.
     """
@@ -74,7 +74,7 @@ class Node:
         return self._process
 
     def rewrite(self, properties: Mapping[str, str] | str) -> None:
-        """Another file in the place of the one there is, as editors save it. The port stays."""
+        """Replace the file as editors do. The port stays the same."""
         text = properties if isinstance(properties, str) else javaproperties.dumps(properties, timestamp=False)
         if self._port is not None:
             text += f"\nlisteners={self.url}\n"
@@ -83,30 +83,30 @@ class Node:
         new.rename(self.file)
 
     def start(self) -> Self:
-        """Start it, without waiting for more than the process."""
+        """Start the process without waiting for the node."""
         self._process = LabProcess(self.name, self._command, self.directory / "node.log", cwd=ROOT, env=self._env)
         return self
 
     def wait_answering(self) -> None:
-        """Until /health/live answers. Raises GaveUp with the end of the log."""
+        """Wait until /health/live responds. Raises GaveUp with the end of the log."""
         self._wait(lambda: self.get("/health/live") is not None, ANSWERS_WITHIN, "answers on /health/live")
 
     def wait_running(self, timeout: float = RUNS_WITHIN) -> None:
-        """Until /health says that every enabled flow runs. Raises GaveUp with the last answer and the log's end."""
+        """Wait until /health reports that every enabled flow runs. Raises GaveUp with the last response and log."""
         self._wait(lambda: self.healthy, timeout, "is healthy")
 
     def stop(self, timeout: float = DRAINS_WITHIN) -> int:
-        """SIGTERM: drain and end. Returns the exit code."""
+        """Send SIGTERM, so that it drains, and return the exit code."""
         self.family()
         return self.process.stop(timeout)
 
     def kill(self) -> None:
-        """kill -9 to the node's own process; what it started is left to notice."""
+        """Send kill -9 to the node's own process, not to its children."""
         self.family()
         self.process.kill()
 
     def get(self, path: str) -> httpx.Response | None:
-        """A REST answer, whatever its status; None when nobody answers."""
+        """Return a REST response, whatever its status; None if there is none."""
         try:
             return httpx.get(self.url + path, timeout=REST_TIMEOUT, verify=self._verify)
         except httpx.TransportError:
@@ -118,12 +118,12 @@ class Node:
         return answer is not None and answer.status_code == httpx.codes.OK
 
     def health(self) -> dict[str, Any]:
-        """``{"status", "reasons"}``; empty when nobody answers."""
+        """``{"status", "reasons"}``; empty if there is no response."""
         answer = self.get("/health")
         return {} if answer is None else dict(answer.json())
 
     def flows(self) -> list[dict[str, Any]]:
-        """What /flows shows; empty when nobody answers."""
+        """The response of /flows; empty if there is none."""
         answer = self.get("/flows")
         return [] if answer is None else list(answer.json())
 
@@ -136,7 +136,7 @@ class Node:
         return next((one for one in self.flow(flow).get("topics", ()) if one["topic"] == topic), {})
 
     def metric(self, name: str, **labels: str) -> float:
-        """The sum of all samples of that name that have these labels; 0 when there is none."""
+        """Return the sum of all samples with that name and these labels; 0 if there is none."""
         answer = self.get("/metrics")
         samples = (
             sample
@@ -156,7 +156,7 @@ class Node:
         return list(self._family.values())
 
     def members(self, role: str) -> list[psutil.Process]:
-        """The family's processes of one role: node, engine, jvm, or worker (with the daemon that starts workers)."""
+        """The family's processes of one role: node, engine, jvm, or worker (including their daemon)."""
         return [one for one in self.family() if _role(one) == role]
 
     def __enter__(self) -> Self:

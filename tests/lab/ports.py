@@ -1,4 +1,4 @@
-"""Free TCP ports that stay ours: a broker that is stopped and started again finds its port still free.
+"""Reserved free TCP ports, so that a restarted broker finds its port still free.
 
 Ports come from below the range the system hands to outgoing connections, and each is locked by a file for as long as
 this process lives, so that two test runs on one machine do not meet.
@@ -13,14 +13,14 @@ import socket
 import tempfile
 from pathlib import Path
 
-HOST = "127.0.0.1"  # not "localhost": clients try ::1 first, where nobody listens
-FIRST, LAST = 20_000, 32_000  # Linux hands out 32768 and up, macOS 49152 and up
+HOST = "127.0.0.1"  # not "localhost": clients try ::1 first, where nothing listens
+FIRST, LAST = 20_000, 32_000  # Linux assigns 32768 and up, macOS 49152 and up
 
 _locks: dict[int, int] = {}
 
 
 def reserve_port(wish: int | None = None) -> int:
-    """A free port on the loopback address, if possible ``wish``; ours until `release_port` or the process ends."""
+    """A free port on the loopback address, if possible ``wish``; reserved until `release_port` or exit."""
     rendezvous = Path(tempfile.gettempdir()) / "mm2-lab-ports"
     rendezvous.mkdir(mode=0o777, exist_ok=True)
     wishes = [] if wish is None else [wish]
@@ -33,7 +33,7 @@ def reserve_port(wish: int | None = None) -> int:
 
 
 def release_port(port: int) -> None:
-    """Give a reserved port back."""
+    """Release a reserved port."""
     os.close(_locks.pop(port))
 
 
@@ -51,7 +51,7 @@ def port_is_free(port: int) -> bool:
 def port_answers(port: int, host: str = HOST) -> bool:
     """Whether something accepts connections on the port, at this machine's loopback or another address of it."""
     with socket.socket() as probe:
-        probe.settimeout(1)  # second: loopback either answers at once or not at all
+        probe.settimeout(1)  # second: loopback responds immediately or not at all
         return probe.connect_ex((host, port)) == 0
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints as the client library answers with them."""
+"""Checkpoints as returned by the client library."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.lab.checkpoints import Checkpoint
 
 
 def positions(*checkpoints: Checkpoint) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Where a group goes on by these, one of each partition."""
+    """Return the group's positions from these checkpoints, one of each partition."""
     return {
         TopicPartition(one.topic, one.partition): OffsetAndMetadata(one.downstream, one.metadata) for one in checkpoints
     }

@@ -22,7 +22,7 @@ def prepare(version: str) -> None:
     with KafkaCluster("prepare", version=version, java_options=class_data.recording_options(part)) as cluster:
         topic = cluster.create_topic("classes")
         write(cluster.bootstrap, topic, plain(100), codec="lz4")
-        cluster.broker(1).stop()  # the archive is written on the way out
+        cluster.broker(1).stop()  # the archive is written at exit
     part.replace(archive)
 
 

@@ -23,7 +23,7 @@ LAUNCHER_THREAD = "lab-launcher"
 # process starts them all.
 _launcher = ThreadPoolExecutor(max_workers=1, thread_name_prefix=LAUNCHER_THREAD)
 
-# What was started, newest last, for the report of a failed test; ended ones stay, their logs may tell why.
+# Started processes, newest last, for the report of a failed test; exited ones stay, because of their logs.
 started: deque[LabProcess] = deque(maxlen=50)
 
 
@@ -74,7 +74,7 @@ class LabProcess:
             raise GaveUp(f"not within {timeout:g} s: {sentence}\n{self.report()}") from None
 
     def stop(self, timeout: float = GRACE) -> int:
-        """SIGTERM, wait, and the exit code. Raises GaveUp, after killing it, when it does not end in time."""
+        """Send SIGTERM, wait, and return the exit code. Kills it and raises GaveUp if it does not exit in time."""
         self.signal(signal.SIGTERM)
         try:
             return self.wait(timeout, f"{self.name} (pid {self.pid}) ends after SIGTERM")
@@ -83,7 +83,7 @@ class LabProcess:
             raise
 
     def kill(self) -> None:
-        """SIGKILL to this process, and wait until it is gone. What it started stays: see `kill_group`."""
+        """Send SIGKILL to this process and wait for its end. Its children continue: see `kill_group`."""
         self.signal(signal.SIGKILL)
         self.wait(REAPED, f"{self.name} (pid {self.pid}) is gone after SIGKILL")
 
@@ -96,7 +96,7 @@ class LabProcess:
         self.wait(REAPED, f"{self.name} (pid {self.pid}) is gone after SIGKILL")
 
     def wait_until_output(self, text: str, timeout: float, sentence: str) -> None:
-        """Until ``text`` stands in the log. Raises GaveUp at the deadline or when the process has ended without it."""
+        """Wait until ``text`` is in the log. Raises GaveUp at the deadline or when the process has ended without it."""
 
         def seen_or_ended() -> bool:
             return text in self.output() or not self.running
@@ -106,7 +106,7 @@ class LabProcess:
             raise GaveUp(f"{self.name} ended with {self.exit_code} before: {sentence}\n{self.report()}")
 
     def output(self) -> str:
-        """All it has printed, standard output and error in one."""
+        """Its whole output, standard output and error combined."""
         return self.log.read_text(errors="replace")
 
     def report(self, lines: int = 15) -> str:

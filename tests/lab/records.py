@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, Message, Producer
 
-DELIVERED = 60.0  # seconds for everything handed over to be acknowledged
+DELIVERED = 60.0  # seconds for all enqueued records to be acknowledged
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -39,9 +39,9 @@ def every_shape(
 ) -> list[Outgoing]:
     """``count`` records over all ``partitions``: null, empty and binary keys, tombstones, empty values, headers.
 
-    About one value in ten is a tombstone and one in twenty empty; the rest carry their number, so that a repetition
-    is told from a record of equal content, and half random, half repeated bytes, so that codecs have work.
-    With ``now_ms`` timestamps are explicit: increasing, but here and there an earlier one.
+    About one value in ten is a tombstone and one in twenty empty; the others contain their number, so that duplicates
+    differ from records with equal content, and half random, half repeated bytes, so that codecs have work.
+    With ``now_ms`` timestamps are explicit and increasing, with an earlier one now and then.
     """
     return [
         Outgoing(
@@ -76,7 +76,7 @@ def _value(rng: random.Random, number: int, size: int) -> bytes | None:
 class Writer:
     """A producer that keeps order, counts what is acknowledged, and remembers the first failure.
 
-    ``records_per_batch`` 1 gives one batch a record, whatever else ``settings`` (librdkafka's) say.
+    ``records_per_batch`` 1 gives one batch per record, whatever ``settings`` (librdkafka's) contain.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Writer:
         self._failure: KafkaError | None = None
 
     def send(self, topic: str, record: Outgoing) -> None:
-        """Hand a record over; waits while the client's queue is full. Raises RuntimeError after a failed delivery."""
+        """Enqueue a record; waits while the client's queue is full. Raises RuntimeError after a failed delivery."""
         while True:
             try:
                 self._producer.produce(
@@ -123,7 +123,7 @@ class Writer:
         self._check()
 
     def flush(self) -> None:
-        """Wait until everything is acknowledged. Raises RuntimeError when something is not."""
+        """Wait until everything is acknowledged. Raises RuntimeError if a record is not."""
         left = self._producer.flush(DELIVERED)
         self._check()
         if left:
@@ -154,7 +154,7 @@ def write(
     records_per_batch: int | None = None,
     settings: Mapping[str, str | int | float | bool] | None = None,
 ) -> int:
-    """Write all records, in order, and return how many. Raises RuntimeError when one is not acknowledged."""
+    """Write all records, in order, and return how many. Raises RuntimeError if one is not acknowledged."""
     writer = Writer(bootstrap, codec=codec, records_per_batch=records_per_batch, settings=settings)
     for record in records:
         writer.send(topic, record)
@@ -170,9 +170,10 @@ def write_transactions(
     transactional_id: str,
     codec: str = "none",
 ) -> None:
-    """Write transactions one after the other: each its records and whether it is committed (else aborted).
+    """Write transactions in sequence, each with its records and whether it is committed or aborted.
 
-    Aborted records are in the log before the abort, so that a reader has to drop them.
+    Aborted records are in the log before the abort, so that a reader has to drop them. The last transaction is
+    visible afterwards.
     """
     writer = Writer(bootstrap, codec=codec, settings={"transactional.id": transactional_id})
     producer = writer.transactions
@@ -186,3 +187,12 @@ def write_transactions(
             producer.commit_transaction(DELIVERED)
         else:
             producer.abort_transaction(DELIVERED)
+    wait_for_markers(bootstrap, transactional_id)
+
+
+def wait_for_markers(bootstrap: str, transactional_id: str) -> None:
+    """Wait until the last transaction's markers are in the logs: brokers answer a commit before they write them.
+
+    A new producer with the same id is made to wait for them.
+    """
+    Writer(bootstrap, settings={"transactional.id": transactional_id}).transactions.init_transactions(DELIVERED)

@@ -14,8 +14,8 @@ import psutil
 
 PREFIX = "mm2-lab-"
 DATA = ".data"  # subdirectories of this name are never kept
-KEPT = 24 * 3600.0  # seconds that logs of a failed run stay: long enough to look at them the next morning
-LOG_SUFFIXES = {".log", ".properties"}  # what is kept of a failed run: what was said, and what was asked for
+KEPT = 24 * 3600.0  # seconds that logs of a failed run are kept
+LOG_SUFFIXES = {".log", ".properties"}  # kept from a failed run
 
 _numbers = itertools.count(1)
 _run: list[Path] = []
@@ -39,7 +39,7 @@ def run_directory() -> Path:
 
 
 def keep_logs() -> None:
-    """Keep logs and settings at exit: something failed, and they may tell why."""
+    """Keep logs and settings at exit, because a test failed."""
     _keep_logs.append(True)
 
 
@@ -56,7 +56,7 @@ def _clean(run: Path) -> None:
 
 
 def remove_orphans() -> None:
-    """Remove what killed runs left, and kept logs that are old: the name says which process a directory belonged to."""
+    """Remove directories of killed runs and old logs; a directory's name contains the process that created it."""
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
         owner = path.name.removeprefix(PREFIX).partition("-")[0]
         if not owner.isdigit() or psutil.pid_exists(int(owner)):

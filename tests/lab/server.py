@@ -1,4 +1,4 @@
-"""What the lab's servers share: within a ``with`` they run, and nothing of them is left after it."""
+"""Base class of the lab's servers: they run in a ``with`` block and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Server(ABC):
-    """Started when the ``with`` is entered, closed when it is left, or when the start failed."""
+    """Started on entering the ``with`` block, closed on leaving it or if the start fails."""
 
     @abstractmethod
     def start(self) -> Self:
@@ -16,7 +16,7 @@ class Server(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End it at once."""
+        """Stop it immediately."""
 
     def __enter__(self) -> Self:
         try:

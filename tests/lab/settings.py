@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.lab.cluster import KafkaCluster
 
-# A cluster of one broker holds one copy; Java's defaults ask for three, and two for remote topics.
+# A cluster of one broker has one replica; Java's defaults are three, and two for remote topics.
 ONE_COPY = {
     "replication.factor": "1",
     "offset-syncs.topic.replication.factor": "1",
@@ -21,7 +21,7 @@ def one_flow(
 ) -> dict[str, str]:
     """One enabled flow from ``source`` to ``target`` for ``topics``. Add and override with ``|``.
 
-    On shared clusters take aliases of the test's own (`unique`): they name the internal topics and the group.
+    On shared clusters use unique aliases (`unique`): they are part of the names of internal topics and the group.
     """
     upstream, downstream = aliases
     return {

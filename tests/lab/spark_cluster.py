@@ -1,4 +1,4 @@
-"""A real Spark standalone cluster: a master and workers, from the jars that came with PySpark."""
+"""A real Spark standalone cluster: a master and workers, from the jars of PySpark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.lab.server import Server
 from tests.lab.waiting import GaveUp, wait_until
 
 READY = 60.0  # seconds: a start takes three on an idle machine
-ENDS = 20.0  # seconds for processes that were killed, or whose parent was, to be gone
+ENDS = 20.0  # seconds for killed processes and their children to exit
 HOME = Path(pyspark.__file__).parent
 
 _ENCRYPTED = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
@@ -26,7 +26,7 @@ _WORKER = "org.apache.spark.deploy.worker.Worker"
 
 
 def address_of_this_machine() -> str | None:
-    """One that other machines could use too, None where there is only loopback."""
+    """Return an address that other machines can use, None if there is only loopback."""
     for interface, addresses in psutil.net_if_addrs().items():
         up = psutil.net_if_stats()[interface].isup
         for one in addresses:
@@ -56,7 +56,7 @@ class SparkWorker:
         return self._process
 
     def start(self) -> Self:
-        """Start it and wait until the master knows it."""
+        """Start it and wait until it is registered with the master."""
         port, ui = self._ports
         before = _registrations(self.directory)
         self._process = _run(
@@ -73,7 +73,7 @@ class SparkWorker:
         return self
 
     def executors(self) -> list[psutil.Process]:
-        """The executors' JVMs and all they started, those included whose worker is gone."""
+        """Return the executors' JVMs and their children, including those whose worker has exited."""
         with contextlib.suppress(psutil.NoSuchProcess):
             for one in psutil.Process(self.process.pid).children(recursive=True):
                 self._executors.setdefault(one.pid, one)
@@ -81,7 +81,7 @@ class SparkWorker:
         return list(self._executors.values())
 
     def kill(self) -> None:
-        """kill -9 to the worker and to its executors, at once, as when a machine goes."""
+        """Send kill -9 to the worker and its executors, as in a machine failure."""
         family = self.executors()
         self.process.kill()
         for one in family:
@@ -90,7 +90,7 @@ class SparkWorker:
         wait_until(lambda: not self.executors(), ENDS, f"everything of {self.name} is gone")
 
     def close(self) -> None:
-        """End it for good, and give its ports back."""
+        """Stop it permanently and release its ports."""
         if self._process is not None:
             self.kill()
         for port in self._ports:
@@ -98,10 +98,9 @@ class SparkWorker:
 
 
 class SparkCluster(Server):
-    """A master and ``workers`` workers of one core each; a context manager that ends them all.
+    """A master and ``workers`` workers of one core each; a context manager that stops them all.
 
-    With a ``secret`` only who knows it may connect, and connections are encrypted: `encrypted` is what an application
-    has to say for that.
+    With a ``secret`` connections are authenticated and encrypted; `encrypted` contains the settings of an application.
     """
 
     def __init__(self, *, workers: int = 2, host: str = HOST, secret: str | None = None) -> None:
@@ -115,7 +114,7 @@ class SparkCluster(Server):
         self.workers = [SparkWorker(f"spark-worker-{number}", host, self.url, options) for number in range(workers)]
 
     def start_master(self) -> None:
-        """Start the master, on its port, and wait until it takes workers."""
+        """Start the master on its port and wait until it accepts workers."""
         self._master = _run(
             "spark-master",
             self._directory,
@@ -135,7 +134,7 @@ class SparkCluster(Server):
         return [one for worker in self.workers for one in worker.executors()]
 
     def logs(self) -> list[Path]:
-        """What master, workers and executors have said."""
+        """The output of master, workers and executors."""
         directories = [self._directory, *(worker.directory for worker in self.workers)]
         found = (path for directory in directories for path in directory.rglob("*"))
         return [path for path in found if path.suffix == ".log" or path.name in ("stdout", "stderr")]
@@ -153,7 +152,7 @@ class SparkCluster(Server):
         return port_answers(self._port, self._host)
 
     def close(self) -> None:
-        """End all of it, at once."""
+        """Kill all of it immediately."""
         for worker in self.workers:
             worker.close()
         if self._master is not None:

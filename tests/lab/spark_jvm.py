@@ -15,7 +15,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from mm2.node.spark_settings import engine_environment, spark_settings
+from mm2.node.engine.spark_settings import engine_environment, spark_settings
 from tests.lab import class_data, jvm
 from tests.lab.commands import ROOT
 
@@ -24,7 +24,7 @@ MADE_WITHIN = 600.0  # seconds: 15 alone, for a start of Spark and 70 MB that th
 
 
 def archive() -> Path:
-    """Where the archive for this Spark and this Java is, or would be."""
+    """Return the path of the archive for this Spark and this Java, whether it exists or not."""
     spec = find_spec("pyspark")
     assert spec is not None
     assert spec.origin is not None
@@ -35,15 +35,16 @@ def archive() -> Path:
 
 
 def use() -> None:
-    """From here on every Spark of this process and of those it starts takes the archive, if there is one."""
+    """Make every Spark of this process and its children use the archive, if there is one."""
     file = archive()
     if file.exists():
         os.environ.setdefault(OPTIONS, " ".join(class_data.using(file)))
 
 
 def make() -> None:
-    """Let a Spark run for a moment, and archive its classes; a JVM that has its reasons not to leaves none, and Spark
-    starts as before. Raises CalledProcessError or TimeoutExpired."""
+    """Run Spark briefly and archive its classes. If the JVM writes no archive, Spark starts as before.
+
+    Raises CalledProcessError or TimeoutExpired."""
     file = archive()
     part = class_data.part_of(file)
     environment = {**os.environ, OPTIONS: " ".join(class_data.recording_options(part))}
@@ -53,7 +54,7 @@ def make() -> None:
 
 
 def _live_once() -> None:
-    """A Spark as the engine starts it, with a task in Python; over when its JVM is."""
+    """Run Spark as the engine starts it, with a Python task, until its JVM exits."""
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - not for those who only ask for the archive
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
@@ -65,7 +66,7 @@ def _live_once() -> None:
         spark = SparkContext(conf=conf, gateway=gateway)
         spark.parallelize([None], numSlices=1).mapPartitions(list).collect()
         spark.stop()
-        gateway.proc.stdin.close()  # what its JVM ends by
+        gateway.proc.stdin.close()  # makes its JVM exit
         gateway.proc.wait()
 
 

@@ -1,20 +1,25 @@
-"""What a parallel run (pytest-xdist) plays where and when: files that stand on one costly thing go to one worker
-together, and what is heavy runs beside what is light.
+"""Order of a parallel run (pytest-xdist): which files stay on one worker, and which worker runs what first.
 
-A fixture of a directory is made once in each worker that gets a file of that directory, and anew whenever the worker
-comes back to it from elsewhere. Handed out file by file, the story of tests/parity, in which two programs take turns
-for a minute and a half, was played five times in one run, and the node that most of tests/integration shares was
-started ten times.
+A fixture of a directory is created once in each worker that gets a file of that directory, and again whenever the
+worker comes back to it. Files that share such a fixture are therefore one stage: they run in a row on one worker.
+Every other file is a stage of its own.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
 
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-HEAVY = "gw0"  # xdist's name of the first worker
+DURATIONS = Path(__file__).parents[1] / "durations.json"  # seconds by file; `make durations` rewrites it
+UNKNOWN_S = 20.0  # a file that is not listed yet: the median of the files on real brokers
+HEAVY_WORKER = "gw0"  # xdist's name of the first worker
+HEAVY = "tests/faults/"
 
 _ON_THE_SHARED_NODE = (
     *("copy", "discovery", "groups", "heartbeats", "internal_topics"),
@@ -22,17 +27,6 @@ _ON_THE_SHARED_NODE = (
 )
 
 STAGES: tuple[tuple[str, ...], ...] = (
-    ("tests/faults/test_processes.py",),
-    ("tests/faults/test_nodes.py",),
-    ("tests/faults/test_spark_cluster.py",),
-    ("tests/faults/test_zookeeper.py",),
-    ("tests/integration/test_demo.py",),
-    ("tests/integration/test_topologies.py",),
-    ("tests/faults/test_nodes_cut_off.py",),
-    ("tests/faults/test_brokers.py",),
-    ("tests/parity/test_migration.py",),
-    ("tests/faults/test_leaders.py",),
-    # From here on the load is light, and a fixture is shared.
     (
         "tests/integration/test_node_commands.py",
         *(f"tests/integration/test_flow_{name}.py" for name in _ON_THE_SHARED_NODE),
@@ -45,32 +39,39 @@ STAGES: tuple[tuple[str, ...], ...] = (
     ("tests/integration/client/test_*.py",),
     ("tests/integration/guarded/test_*.py",),
 )
-"""What one worker plays in a row, by patterns of files: the longest and heaviest first. Any other file is a stage of
-its own, and comes after these."""
+"""Files that share a costly fixture, by patterns. `tests/unit/lab/test_stages.py` fails when one is missing."""
 
 
-def stage(file: str) -> int | None:
-    """The row of `STAGES` that ``file``, a path from the project's root, belongs to; None if it is one of its own."""
-    return next((row for row, names in enumerate(STAGES) if any(fnmatch(file, name) for name in names)), None)
+def stage(file: str) -> str:
+    """Return the name of the stage of ``file``, a path relative to the project's root."""
+    return next((names[0] for names in STAGES if any(fnmatch(file, name) for name in names)), file)
+
+
+@cache
+def seconds_by_stage() -> Mapping[str, float]:
+    """Return the duration of each stage when durations were last stored."""
+    found: dict[str, float] = {}
+    for file, seconds in json.loads(DURATIONS.read_text()).items():
+        found[stage(file)] = found.get(stage(file), 0.0) + seconds
+    return found
 
 
 class StageScheduling(LoadFileScheduling):
-    """Hands out stages instead of files; otherwise as ``--dist loadfile``."""
+    """Distributes stages instead of files, the longest first; otherwise as ``--dist loadfile``.
+
+    The first worker starts with the tests of `HEAVY`, which load both cores; the others start with the rest. A heavy
+    test therefore runs next to light ones as long as there are any.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        """What is never shared between two workers: the test's stage, by the first name of its row."""
-        file = super()._split_scope(nodeid)
-        row = stage(file)
-        return file if row is None else STAGES[row][0]
+        """The test's stage: never shared between two workers."""
+        return stage(super()._split_scope(nodeid))
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """One worker goes through the stages from the heaviest on, the others from the lightest on, until they meet: so
-        a test with several nodes under load has a light neighbour, and nobody begins something long at the end. (xdist
-        would begin with the file of most tests, which says little here.)"""
-        choose = min if node.gateway.id == HEAVY else max
-        self.workqueue.move_to_end(choose(self.workqueue, key=_turn), last=False)
+        prefers_heavy = node.gateway.id == HEAVY_WORKER
+
+        def rank(name: str) -> tuple[bool, float]:
+            return name.startswith(HEAVY) == prefers_heavy, seconds_by_stage().get(name, UNKNOWN_S)
+
+        self.workqueue.move_to_end(max(self.workqueue, key=rank), last=False)
         super()._assign_work_unit(node)
-
-
-def _turn(name: str) -> int:
-    return next((row for row, (first, *_) in enumerate(STAGES) if first == name), len(STAGES))

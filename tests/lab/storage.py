@@ -1,4 +1,4 @@
-"""A broker's formatted storage, without paying for a second JVM at every start.
+"""A broker's formatted storage, without a second JVM at every start.
 
 What `kafka-storage format` leaves behind is ``meta.properties``, four lines that are ours to write, and
 ``bootstrap.checkpoint``, the first records of the metadata log: the same for every broker of a Kafka version. The real
@@ -20,13 +20,13 @@ TOOL_TIMEOUT = 60  # seconds: it takes one
 
 
 def new_id() -> str:
-    """A cluster or directory id as Kafka writes them: 16 bytes, base64 for URLs, no padding."""
+    """Return a cluster or directory ID as Kafka writes them: 16 bytes, base64 for URLs, no padding."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
 
 
 def format_storage(version: str, data: Path, *, cluster_id: str, node_id: int) -> None:
-    """Make ``data`` the log directory of a new broker."""
-    data.mkdir(parents=True)
+    """Format ``data`` as the log directory of a new broker."""
+    data.mkdir(parents=True, exist_ok=True)  # it can be a mount point
     shutil.copyfile(_bootstrap_checkpoint(version), data / "bootstrap.checkpoint")
     lines = ("version=1", f"cluster.id={cluster_id}", f"node.id={node_id}", f"directory.id={new_id()}")
     (data / "meta.properties").write_text("\n".join(lines) + "\n")

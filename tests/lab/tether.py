@@ -20,8 +20,8 @@ def main() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != starter:
-        sys.exit("the process that wanted this one is gone")
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored in what a shell runs in the background, and inherited
+        sys.exit("the process that started this one has exited")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # shells ignore it for background jobs, and children inherit that
     os.execvp(program[0], program)
 
 

@@ -1,4 +1,8 @@
-"""Waiting with a deadline and a sentence: the only way tests wait."""
+"""Waiting with a deadline and a message: the only way tests wait.
+
+A missed deadline reads ``not within …``. Such a test is rerun once (only_rerun in pyproject.toml), since a busy machine
+explains it; no other failure is.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,11 @@ LONGEST_PAUSE = 0.25  # seconds: a wait of half a minute should not cost a core
 
 
 class GaveUp(AssertionError):
-    """Something a test waited for did not happen in time; the message is the sentence of what did not happen."""
+    """A condition that a test waited for did not become true in time; the message names it."""
 
 
 class _Patience:
-    """Counts down one wait and remembers what was seen last, for the message."""
+    """Counts down one wait and keeps the last value for the message."""
 
     def __init__(self, timeout: float, sentence: str) -> None:
         self._deadline = time.monotonic() + timeout
@@ -28,7 +32,7 @@ class _Patience:
         self._pause = FIRST_PAUSE / 2
 
     def next_pause(self, seen: object) -> float:
-        """Seconds until the next look. Raises GaveUp when the deadline has passed."""
+        """Return the seconds until the next check. Raises GaveUp if the deadline has passed."""
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise GaveUp(f"not within {self._timeout:g} s: {self._sentence} (last seen: {seen!r})")
@@ -36,11 +40,17 @@ class _Patience:
         return min(self._pause, left)
 
 
+def require_within(seconds: float, limit: float, sentence: str) -> None:
+    """Raise GaveUp if the measured ``seconds`` are not below ``limit``."""
+    if seconds >= limit:
+        raise GaveUp(f"not within {limit:g} s: {sentence} (it took {seconds:.1f} s)")
+
+
 def wait_until(condition: Callable[[], T], timeout: float, sentence: str) -> T:
     """Call ``condition`` until it returns something true, and return that.
 
-    Raises GaveUp after ``timeout`` seconds, naming ``sentence`` and the last value. What ``condition`` raises is not
-    caught: a condition that expects an error says so itself.
+    Raises GaveUp after ``timeout`` seconds, naming ``sentence`` and the last value. Exceptions of ``condition`` are not
+    caught: a condition that expects an error catches it itself.
     """
     patience = _Patience(timeout, sentence)
     while not (seen := condition()):
@@ -57,7 +67,7 @@ async def until(condition: Callable[[], T], timeout: float, sentence: str) -> T:
 
 
 async def until(condition: Callable[[], T | Awaitable[T]], timeout: float, sentence: str) -> T:
-    """`wait_until` for coroutines: ``condition`` may be plain or async, and the loop keeps running in between."""
+    """`wait_until` for coroutines: ``condition`` can be plain or async, and the loop keeps running in between."""
     patience = _Patience(timeout, sentence)
     while True:
         answer = condition()

@@ -1,4 +1,4 @@
-"""A real ZooKeeper server, alone, started in a second and thrown away. Its jars are those that came with Kafka 3.9."""
+"""A real standalone ZooKeeper server for tests, started in a second. Its jars are those of Kafka 3.9."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.lab.server import Server
 from tests.lab.waiting import GaveUp, wait_until
 
 READY = 60.0  # seconds: a start takes one on an idle machine
-ANSWER = 1.0  # seconds for a word on the loopback
-TICK_MS = 500  # sessions last at least two ticks, and are ended by the tick
+ANSWER = 1.0  # seconds for a response on the loopback address
+TICK_MS = 500  # sessions last at least two ticks and expire at a tick
 
 DEFAULTS = {
     "tickTime": str(TICK_MS),
@@ -31,9 +31,9 @@ _SASL = {
 
 
 class ZooKeeperServer(Server):
-    """A server with a port and data that stay the same over restarts; a context manager that ends it.
+    """A server with a port and data that stay the same across restarts; a context manager that stops it.
 
-    With ``users`` (name to password) only they may connect, by SASL DIGEST-MD5.
+    With ``users`` (name to password) only they can connect, by SASL DIGEST-MD5.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ZooKeeperServer(Server):
         return self._process
 
     def start(self) -> Self:
-        """Start it, on the data it has, and wait until it answers. Raises GaveUp with the end of its log."""
+        """Start it with its existing data and wait until it responds. Raises GaveUp with the end of its log."""
         settings = self.directory / "zoo.properties"
         known = {**DEFAULTS, **(_SASL if self._users else {}), **self._properties}
         known |= {
@@ -92,7 +92,7 @@ class ZooKeeperServer(Server):
         self.process.stop(timeout)
 
     def close(self) -> None:
-        """End it for good, at once, and give its port back."""
+        """Stop it permanently and immediately, and release its port."""
         if self._process is not None:
             self._process.kill_group()
         release_port(self._port)

@@ -1,4 +1,4 @@
-"""The story is played once for all tests of this directory."""
+"""The scenario runs once for all tests of this directory."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import SEED
-from tests.parity.story import Story, told
+from tests.parity.scenario import Scenario, run_scenario
 
 
 @pytest.fixture(scope="package")
-def story() -> Iterator[Story]:
-    """What was seen when we and Java took turns. Whichever test comes first pays for it."""
-    with told(random.Random(f"{SEED}:parity")) as seen:
+def scenario() -> Iterator[Scenario]:
+    """Results of a run in which mm2 and Java took turns. The first test that uses it takes the time."""
+    with run_scenario(random.Random(f"{SEED}:parity")) as seen:
         yield seen

@@ -16,17 +16,20 @@ from tests.lab import jars, jvm, scratch
 
 PROGRAM = "RemoteClusterAnswers"
 SOURCE = Path(__file__).parent / "java" / f"{PROGRAM}.java"
-COMPILES = 120.0  # seconds; two alone
-ANSWERS = 120.0  # seconds for a start of Java and some dozens of short-lived clients; ten alone
+COMPILE_TIMEOUT = 120.0  # seconds; takes two on an idle machine
+RUN_TIMEOUT = 120.0  # seconds for a start of Java and some dozens of short-lived clients; takes ten on an idle machine
 
 Offsets = dict[TopicPartition, OffsetAndMetadata]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """About the cluster that ``properties`` connect to: hops and remote topics of ``aliases``, and where ``groups`` and
-    those that match ``pattern`` (Java's syntax) of cluster ``remote`` go on. ``timeout`` is what each translation is
-    given, in seconds. Java has brokers create a checkpoints topic that is not there."""
+    """Queries to the cluster that ``properties`` connect to.
+
+    They cover hops and remote topics of ``aliases``, and translated offsets of ``groups``, and of groups that match
+    ``pattern`` (Java's syntax), from cluster ``remote``. ``timeout`` in seconds applies to each translation. Java's
+    client has brokers create a missing checkpoints topic.
+    """
 
     properties: Mapping[str, str]
     aliases: Sequence[str] = ()
@@ -36,7 +39,7 @@ class Question:
     timeout: float = 30.0
 
     def line(self) -> str:
-        """As java/RemoteClusterAnswers.java reads it."""
+        """Return the JSON line that java/RemoteClusterAnswers.java reads."""
         return json.dumps(
             {
                 "properties": dict(self.properties),
@@ -51,8 +54,11 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What is said of one cluster. ``replication_hops`` is -1 where there is no way. ``translated`` has the groups
-    asked for by name, ``matching`` those that the pattern found."""
+    """Results for one cluster.
+
+    ``replication_hops`` is -1 for an alias without a path. ``translated`` has the groups requested by name,
+    ``matching`` those that match the pattern.
+    """
 
     heartbeat_topics: set[str]
     checkpoint_topics: set[str]
@@ -65,7 +71,7 @@ class Answers:
 
     @classmethod
     def read(cls, line: str) -> Answers:
-        """From Java's words."""
+        """Parse a line printed by RemoteClusterAnswers.java."""
         answer = json.loads(line)
         return cls(
             heartbeat_topics=set(answer["heartbeatTopics"]),
@@ -80,15 +86,17 @@ class Answers:
 
 
 def ask_java(*questions: Question) -> list[Answers]:
-    """Kafka's own answers, by one Java program for all questions. Raises CalledProcessError with Java's trace in its
-    notes."""
+    """Return the results of Kafka's own classes, using one Java process for all questions.
+
+    Raises CalledProcessError with Java's stack trace in its notes.
+    """
     found = [Answers.read(line) for line in _run("".join(f"{one.line()}\n" for one in questions)).splitlines()]
     assert len(found) == len(questions)
     return found
 
 
-def ask_ours(question: Question) -> Answers:
-    """What `mm2.client` says, in the same words."""
+def ask_mm2(question: Question) -> Answers:
+    """Return the results of `mm2.client` in the same form."""
     with MirrorClient(question.properties) as client:
         hops = {alias: client.replication_hops(alias) for alias in question.aliases}
         remote = question.remote or ""
@@ -119,7 +127,7 @@ def _run(questions: str) -> str:
     class_path = f"{_compiled()}:{jars.class_path(jars.KAFKA_4)}"
     command = (jvm.java(), "-Xmx256m", *jvm.QUICK_START, *jvm.log_options("error"), "-cp", class_path, PROGRAM)
     outcome = subprocess.run(
-        command, input=questions, capture_output=True, encoding="utf-8", timeout=ANSWERS, check=False
+        command, input=questions, capture_output=True, encoding="utf-8", timeout=RUN_TIMEOUT, check=False
     )
     try:
         outcome.check_returncode()
@@ -131,8 +139,8 @@ def _run(questions: str) -> str:
 
 @cache
 def _compiled() -> Path:
-    """The directory of the compiled program, made once per run."""
+    """Compile the program once per run and return its directory."""
     classes = scratch.directory("remote-cluster-answers")
     command = (jvm.javac(), "-encoding", "utf-8", "-cp", jars.class_path(jars.KAFKA_4), "-d", str(classes), str(SOURCE))
-    subprocess.run(command, timeout=COMPILES, check=True)
+    subprocess.run(command, timeout=COMPILE_TIMEOUT, check=True)
     return classes

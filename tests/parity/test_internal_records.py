@@ -1,4 +1,4 @@
-"""What we and Java's MirrorMaker wrote into the same internal topics, and each read of the other's (mm2-compat §2)."""
+"""Internal records that mm2 and Java's MirrorMaker wrote into the same topics, and that each reads of the other."""
 
 from __future__ import annotations
 
@@ -7,34 +7,43 @@ import subprocess
 
 import pytest
 
-from mm2.core.client_settings import ClientSettings
-from mm2.core.connect_offsets import CheckpointKey, HeartbeatKey, SourceKey, decode_key, encode_key
-from mm2.core.formats import Checkpoint, Heartbeat, OffsetSync
-from mm2.core.names import Flow, TopicPartition
-from mm2.kafka.cluster import Cluster
-from mm2.node.source_offsets import SourceOffsets
+from mm2.core.naming.names import Flow, TopicPartition
+from mm2.core.offsets.connect_offsets import CheckpointKey, HeartbeatKey, SourceKey, decode_key, encode_key
+from mm2.core.settings.client import ClientSettings
+from mm2.core.wire.formats import Checkpoint, Heartbeat, OffsetSync
+from mm2.kafka.client.cluster import Cluster
+from mm2.node.source.source_offsets import StoredSourceOffsets
 from tests.lab import jars, jvm
 from tests.lab.history import Partitions, count, read_topic
 from tests.parity.internal_records import positions, since, stored, syncs
-from tests.parity.story import BUSY, HEARTBEATS, OFFSETS, READ_TO, READERS, STILL, STILL_RECORDS, SYNCS_OF_B, Story
+from tests.parity.scenario import (
+    BUSY,
+    HEARTBEATS,
+    OFFSETS,
+    READ_TO,
+    READERS,
+    STILL,
+    STILL_RECORDS,
+    SYNCS_OF_B,
+    Scenario,
+)
 
-pytestmark = pytest.mark.timeout(600)  # the first test plays the story
+pytestmark = pytest.mark.timeout(600)  # the first test runs the scenario
 
 FORMATTERS = "org.apache.kafka.connect.mirror.formatters"
 READS = 60.0  # seconds for Java's console consumer to start and read a small topic
 
 
-def _by_java(story: Story, name: str) -> Partitions:
-    """What Java added to an internal topic of flow A->B."""
-    return since(getattr(story.after_java, name), getattr(story.by_us, name))
+def _by_java(scenario: Scenario, name: str) -> Partitions:
+    """Return what Java added to an internal topic of flow A->B."""
+    return since(getattr(scenario.after_java, name), getattr(scenario.by_us, name))
 
 
 @pytest.mark.parametrize("name", ["offsets", "syncs", "heartbeats"])
-def test_same_keys_to_the_byte_in_the_same_partitions(story: Story, name: str) -> None:
-    """For every key that both wrote, every busy partition among them. Java alone writes those of groups that came
-    later."""
-    ours = {one.key: one.partition for one in stored(getattr(story.by_us, name))}
-    java = {one.key: one.partition for one in stored(_by_java(story, name))}
+def test_same_keys_to_the_byte_in_the_same_partitions(scenario: Scenario, name: str) -> None:
+    """Both wrote the keys of all busy partitions. Only Java wrote keys of groups that were created later."""
+    ours = {one.key: one.partition for one in stored(getattr(scenario.by_us, name))}
+    java = {one.key: one.partition for one in stored(_by_java(scenario, name))}
     both = ours.keys() & java.keys()
     assert {key: ours[key] for key in both} == {key: java[key] for key in both}
     assert len(both) >= (1 if name == "heartbeats" else sum(partitions for partitions, _ in BUSY.values()))
@@ -51,35 +60,35 @@ def test_same_keys_to_the_byte_in_the_same_partitions(story: Story, name: str) -
         ("heartbeats", re.compile(rb"\0\0.{8}", re.DOTALL)),
     ],
 )
-def test_same_shape_of_values(story: Story, name: str, shape: re.Pattern[bytes]) -> None:
-    for records in (getattr(story.by_us, name), _by_java(story, name)):
+def test_same_shape_of_values(scenario: Scenario, name: str, shape: re.Pattern[bytes]) -> None:
+    for records in (getattr(scenario.by_us, name), _by_java(scenario, name)):
         assert count(records)
         for one in stored(records):
             assert shape.fullmatch(one.value), one
             assert one.headers == 0
 
 
-def test_same_bytes_as_java_makes_of_the_same_fields(story: Story) -> None:
-    """Decoded by us and encoded again, Java's records are what they were."""
-    for one in stored(_by_java(story, "offsets")):
+def test_same_fields_give_same_bytes_as_java(scenario: Scenario) -> None:
+    """Java's records are unchanged after decoding and encoding by mm2."""
+    for one in stored(_by_java(scenario, "offsets")):
         assert encode_key(decode_key(one.key)) == one.key
-    for one in stored(_by_java(story, "syncs")):
+    for one in stored(_by_java(scenario, "syncs")):
         sync = OffsetSync.decode(one.key, one.value)
         assert (sync.key(), sync.value()) == (one.key, one.value)
-    for one in stored(_by_java(story, "heartbeats")):
+    for one in stored(_by_java(scenario, "heartbeats")):
         heartbeat = Heartbeat.decode(one.key, one.value)
         assert (heartbeat.key(), heartbeat.value()) == (one.key, one.value)
 
 
-def test_both_keep_offsets_of_sources_and_of_the_heartbeat_task(story: Story) -> None:
-    for records in (story.by_us.offsets, _by_java(story, "offsets")):
+def test_both_store_offsets_of_source_and_heartbeat_tasks(scenario: Scenario) -> None:
+    for records in (scenario.by_us.offsets, _by_java(scenario, "offsets")):
         keys = [decode_key(one.key) for one in stored(records)]
         assert HeartbeatKey(source="A", target="B") in keys
         assert {key.cluster for key in keys if isinstance(key, SourceKey)} == {"A"}
 
 
-def test_heartbeats_carry_their_own_time(story: Story) -> None:
-    for records in (story.by_us.heartbeats, _by_java(story, "heartbeats")):
+def test_heartbeat_timestamp_equals_record_timestamp(scenario: Scenario) -> None:
+    for records in (scenario.by_us.heartbeats, _by_java(scenario, "heartbeats")):
         for one in stored(records):
             heartbeat = Heartbeat.decode(one.key, one.value)
             assert (heartbeat.source, heartbeat.target) == ("A", "B")
@@ -87,54 +96,56 @@ def test_heartbeats_carry_their_own_time(story: Story) -> None:
             assert one.partition == 0
 
 
-async def test_our_node_reads_the_offsets_of_both(story: Story) -> None:
-    """Java's last word over our first; where Java said nothing, ours."""
-    async with Cluster(ClientSettings(bootstrap_servers=(story.b.bootstrap,), alias="B")) as cluster:
-        offsets = SourceOffsets(cluster, OFFSETS, Flow("A", "B"), partitions=25)
+async def test_node_reads_offsets_of_both(scenario: Scenario) -> None:
+    """The position is Java's if Java stored one later, otherwise mm2's."""
+    async with Cluster(ClientSettings(bootstrap_servers=(scenario.b.bootstrap,), alias="B")) as cluster:
+        offsets = StoredSourceOffsets(cluster, OFFSETS, Flow("A", "B"), partitions=25)
         await offsets.refresh()
-        for topic, partitions in story.source.items():
+        for topic, partitions in scenario.source.items():
             for number, records in partitions.items():
                 wanted = records[-1].offset + 1 if records else None
                 assert offsets.position(TopicPartition(topic, number)) == wanted
-    read_by_java = positions(_by_java(story, "offsets"))
+    read_by_java = positions(_by_java(scenario, "offsets"))
     assert {one.topic for one in read_by_java} >= BUSY.keys()
-    for partition, position in positions(story.by_us.offsets).items():
-        assert read_by_java.get(partition, position) >= position, "Java began before the place we stored"
+    for partition, position in positions(scenario.by_us.offsets).items():
+        assert read_by_java.get(partition, position) >= position, "Java started before the offset that mm2 stored"
 
 
-def test_java_goes_on_from_our_checkpoints(story: Story) -> None:
-    """STILL is quiet: all its offset syncs of flow A->B are ours. Java, which reads them and our checkpoints, has
-    nothing to add where the group has come to the end."""
-    assert {sync.topic_partition.topic for sync, _ in syncs(_by_java(story, "syncs"))}.isdisjoint({STILL})
+def test_java_continues_from_mm2_checkpoints(scenario: Scenario) -> None:
+    """All offset syncs of topic STILL in flow A->B are mm2's.
+
+    Java reads them and mm2's checkpoints, and adds no checkpoint since the group is at the end of the topic.
+    """
+    assert {sync.topic_partition.topic for sync, _ in syncs(_by_java(scenario, "syncs"))}.isdisjoint({STILL})
     found = [
         checkpoint
-        for one in stored(story.checkpoints)
+        for one in stored(scenario.checkpoints)
         if (checkpoint := Checkpoint.decode(one.key, one.value)).group == READERS
     ]
     assert {one.topic_partition for one in found} == {TopicPartition(f"A.{STILL}", 0)}
     places = [one.downstream_offset for one in found]
-    assert places == sorted(set(places)), "it rose while the topic was copied"
+    assert places == sorted(set(places)), "the translated offset increased while the topic was copied"
     assert (found[-1].upstream_offset, places[-1]) == (STILL_RECORDS, STILL_RECORDS)
 
 
-def test_java_prints_our_heartbeats_and_syncs(story: Story) -> None:
-    ours = [Heartbeat.decode(one.key, one.value) for one in stored(story.by_us.heartbeats)]
-    printed = _printed_by_java(story.b.bootstrap, HEARTBEATS, "HeartbeatFormatter", len(ours))
+def test_java_formats_mm2_heartbeats_and_syncs(scenario: Scenario) -> None:
+    ours = [Heartbeat.decode(one.key, one.value) for one in stored(scenario.by_us.heartbeats)]
+    printed = _printed_by_java(scenario.b.bootstrap, HEARTBEATS, "HeartbeatFormatter", len(ours))
     assert printed == [
         f"Heartbeat{{sourceClusterAlias={one.source}, targetClusterAlias={one.target}, timestamp={one.timestamp_ms}}}"
         for one in ours
     ]
-    told = [sync for sync, _ in syncs(story.by_us.syncs)]
-    printed = _printed_by_java(story.a.bootstrap, SYNCS_OF_B, "OffsetSyncFormatter", len(told))
+    expected = [sync for sync, _ in syncs(scenario.by_us.syncs)]
+    printed = _printed_by_java(scenario.a.bootstrap, SYNCS_OF_B, "OffsetSyncFormatter", len(expected))
     assert printed == [
         f"OffsetSync{{topicPartition={one.topic_partition}, upstreamOffset={one.upstream_offset}, "
         f"downstreamOffset={one.downstream_offset}}}"
-        for one in told
+        for one in expected
     ]
 
 
 def _printed_by_java(bootstrap: str, topic: str, formatter: str, records: int) -> list[str]:
-    """The first ``records`` records of a topic of one partition, in the words of Java's console consumer."""
+    """Return the first ``records`` records of a single-partition topic as printed by Java's console consumer."""
     consumer = ("org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", bootstrap)
     what = ("--topic", topic, "--from-beginning", "--max-messages", str(records), "--timeout-ms", "20000")
     outcome = subprocess.run(
@@ -150,16 +161,16 @@ def _printed_by_java(bootstrap: str, topic: str, formatter: str, records: int) -
     return outcome.stdout.splitlines()
 
 
-def test_nothing_but_these_is_in_our_internal_topics(story: Story) -> None:
-    """Java reads mm2-configs and mm2-status too, and skips keys it does not know: all of ours begin with mm2-."""
+def test_internal_topics_contain_only_known_keys(scenario: Scenario) -> None:
+    """mm2's own keys in mm2-configs and mm2-status start with mm2-; Java skips keys it does not know."""
     ours = {
-        "mm2-configs.A.internal": {b"mm2-slots", b"mm2-groups", b"mm2-terms"},
-        "mm2-status.A.internal": {b"mm2-slots"},
+        "mm2-configs.A.internal": {b"mm2-source-task", b"mm2-groups", b"mm2-terms"},
+        "mm2-status.A.internal": {b"mm2-source-task"},
     }
     javas = re.compile(rb"connector|task|commit|session-key|status|target-state|tasks-fencing")
     for topic, known in ours.items():
-        partitions = read_topic(story.b.bootstrap, topic).values()
+        partitions = read_topic(scenario.b.bootstrap, topic).values()
         keys = {record.content[0] or b"" for records in partitions for record in records}
-        strange = {re.sub(rb"-\d+(\.\d+)?$", b"", key) for key in keys if not javas.match(key)}
-        assert strange <= known
-        assert b"mm2-slots" in strange
+        unknown_keys = {re.sub(rb"-\d+(\.\d+)?$", b"", key) for key in keys if not javas.match(key)}
+        assert unknown_keys <= known
+        assert b"mm2-source-task" in unknown_keys

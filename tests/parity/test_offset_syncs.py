@@ -1,15 +1,15 @@
-"""Offset syncs of the same source by us (into B) and by Java's MirrorMaker (into C), against Java's rule (§3.9).
+"""Offset syncs of the same source by mm2 (into B) and by Java's MirrorMaker (into C), checked against Java's rule.
 
-The two sets differ, because which records are acknowledged before a commit, and whether ten syncs are in flight, is a
-matter of time. What holds for each of them whatever the timing:
+The two sets differ, because it depends on timing which records are acknowledged before a commit and whether ten syncs
+are in flight. Independent of timing, each set has these properties:
 
-A. A sync is true: the record at its upstream offset is the record at its downstream offset.
-B. The syncs of a partition rise, upstream and downstream alike, and ours are written in that order; Java's mostly: two
-   of its threads send them, and on busy cores one overtakes the other. (The first of a partition is mostly that of its
-   first record, but while ten syncs of other partitions are in flight a later one may take its place.)
-C. A sync is of a record that is due by the rule, or was a partition's last one at a commit: of the second kind a
-   partition has no more than there were commits.
-D. When a partition has been quiet for longer than offset.flush.interval.ms, its last record has a sync.
+A. A sync is correct: the records at its upstream and downstream offsets are equal.
+B. Upstream and downstream offsets of a partition's syncs increase. mm2 writes them in that order; Java does so mostly,
+   because two of its threads send them and one can overtake the other. (The first sync of a partition is usually that
+   of its first record, but can be a later one while ten syncs of other partitions are in flight.)
+C. A synced record is due by the rule, or was the partition's last one at a commit. The number of the latter is at most
+   the number of commits.
+D. After a partition has been quiet for longer than offset.flush.interval.ms, its last record has a sync.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from itertools import pairwise
 
 import pytest
 
-from mm2.core.formats import OffsetSync
-from mm2.core.names import TopicPartition
+from mm2.core.naming.names import TopicPartition
+from mm2.core.wire.formats import OffsetSync
 from tests.lab.history import Partitions, Record, read_topic
 from tests.parity.internal_records import syncs
-from tests.parity.story import FLUSH_MS, LAG_MAX, LEDGER, STILL, SYNCS_OF_C, Story
+from tests.parity.scenario import FLUSH_MS, LAG_MAX, LEDGER, STILL, SYNCS_OF_C, Scenario
 
-pytestmark = pytest.mark.timeout(600)  # the first test plays the story
+pytestmark = pytest.mark.timeout(600)  # the first test runs the scenario
 
 WRITERS = ("us", "Java")
 
 
-def _emitted(story: Story, writer: str) -> Partitions:
-    return story.by_us.syncs if writer == "us" else read_topic(story.a.bootstrap, SYNCS_OF_C)
+def _emitted(scenario: Scenario, writer: str) -> Partitions:
+    return scenario.by_us.syncs if writer == "us" else read_topic(scenario.a.bootstrap, SYNCS_OF_C)
 
 
-def _by_partition(story: Story, writer: str) -> dict[TopicPartition, list[tuple[OffsetSync, int]]]:
+def _by_partition(scenario: Scenario, writer: str) -> dict[TopicPartition, list[tuple[OffsetSync, int]]]:
     found: dict[TopicPartition, list[tuple[OffsetSync, int]]] = {}
-    for sync, timestamp_ms in syncs(_emitted(story, writer)):
+    for sync, timestamp_ms in syncs(_emitted(scenario, writer)):
         found.setdefault(sync.topic_partition, []).append((sync, timestamp_ms))
     return found
 
 
-def _copied(story: Story, writer: str, partition: TopicPartition) -> list[tuple[Record, Record]]:
-    """The source's records with their copies, in order."""
-    copies = (story.into_b if writer == "us" else story.into_c)[partition.topic][partition.partition]
-    return list(zip(story.source[partition.topic][partition.partition], copies, strict=False))
+def _copied(scenario: Scenario, writer: str, partition: TopicPartition) -> list[tuple[Record, Record]]:
+    """Return the source's records with their copies, in order."""
+    copies = (scenario.into_b if writer == "us" else scenario.into_c)[partition.topic][partition.partition]
+    return list(zip(scenario.source[partition.topic][partition.partition], copies, strict=False))
 
 
 def _due(copied: Sequence[tuple[Record, Record]]) -> set[int]:
-    """Upstream offsets that Java's rule finds due, judged record by record as the rule is written."""
+    """Return the upstream offsets that are due by Java's rule, checked record by record."""
     due: set[int] = set()
     before_up, before_down, last_due = -1, -1, None
     for source, copy in copied:
@@ -62,19 +62,19 @@ def _due(copied: Sequence[tuple[Record, Record]]) -> set[int]:
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_every_sync_is_true(story: Story, writer: str) -> None:
-    for partition, emitted in _by_partition(story, writer).items():
-        copied = {source.offset: copy for source, copy in _copied(story, writer, partition)}
-        contents = {source.offset: source.content for source, _ in _copied(story, writer, partition)}
+def test_every_sync_is_correct(scenario: Scenario, writer: str) -> None:
+    for partition, emitted in _by_partition(scenario, writer).items():
+        copied = {source.offset: copy for source, copy in _copied(scenario, writer, partition)}
+        contents = {source.offset: source.content for source, _ in _copied(scenario, writer, partition)}
         for sync, _ in emitted:
             assert copied[sync.upstream_offset].offset == sync.downstream_offset, sync
             assert copied[sync.upstream_offset].content == contents[sync.upstream_offset], sync
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_every_partition_has_syncs_and_they_rise(story: Story, writer: str) -> None:
-    emitted = _by_partition(story, writer)
-    assert len(emitted) == sum(bool(records) for parts in story.source.values() for records in parts.values())
+def test_every_partition_has_increasing_syncs(scenario: Scenario, writer: str) -> None:
+    emitted = _by_partition(scenario, writer)
+    assert len(emitted) == sum(bool(records) for parts in scenario.source.values() for records in parts.values())
     for partition, found in emitted.items():
         written = [sync for sync, _ in found]
         for earlier, later in pairwise(written if writer == "us" else sorted(written, key=_upstream)):
@@ -87,24 +87,25 @@ def _upstream(sync: OffsetSync) -> int:
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_syncs_are_due_by_the_rule_or_by_a_commit(story: Story, writer: str) -> None:
-    for partition, found in _by_partition(story, writer).items():
-        due = _due(_copied(story, writer, partition))
+def test_syncs_are_due_by_rule_or_by_commit(scenario: Scenario, writer: str) -> None:
+    for partition, found in _by_partition(scenario, writer).items():
+        due = _due(_copied(scenario, writer, partition))
         others = [sync for sync, _ in found if sync.upstream_offset not in due]
-        commits = (found[-1][1] - found[0][1]) // FLUSH_MS + 2  # the first may be under way, the last at the drain
+        # One more may be in progress at the start, and the drain commits too.
+        commits = (found[-1][1] - found[0][1]) // FLUSH_MS + 2
         assert len(others) <= commits, (partition, others)
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_quiet_partitions_are_exact_to_their_last_record(story: Story, writer: str) -> None:
-    emitted = _by_partition(story, writer)
+def test_last_record_of_quiet_partitions_is_synced(scenario: Scenario, writer: str) -> None:
+    emitted = _by_partition(scenario, writer)
     for topic in (STILL, LEDGER):
         partition = TopicPartition(topic, 0)
-        assert max(_upstream(sync) for sync, _ in emitted[partition]) == story.source[topic][0][-1].offset
+        assert max(_upstream(sync) for sync, _ in emitted[partition]) == scenario.source[topic][0][-1].offset
 
 
-def test_the_history_has_what_the_rule_is_about(story: Story) -> None:
-    """Gaps upstream, where transactions ended, and stretches longer than offset.lag.max."""
-    ledger = [record.offset for record in story.source[LEDGER][0]]
+def test_source_covers_the_cases_of_the_rule(scenario: Scenario) -> None:
+    """The source has offset gaps at transaction markers, and runs of records longer than offset.lag.max."""
+    ledger = [record.offset for record in scenario.source[LEDGER][0]]
     assert any(later - earlier > 1 for earlier, later in pairwise(ledger))
-    assert len(_due(_copied(story, "us", TopicPartition(STILL, 0)))) > 3
+    assert len(_due(_copied(scenario, "us", TopicPartition(STILL, 0)))) > 3

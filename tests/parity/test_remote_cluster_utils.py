@@ -1,4 +1,4 @@
-"""`mm2.client` beside Kafka's own RemoteClusterUtils and MirrorClient: the same questions to the same clusters."""
+"""`mm2.client` compared to Kafka's RemoteClusterUtils and MirrorClient: same questions, same clusters."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mm2.client import NoCheckpoints
 from tests.lab.checkpoints import Checkpoint, write_checkpoints
 from tests.lab.cluster import KafkaCluster
 from tests.lab.positions import positions
-from tests.parity.remote_cluster_utils import Question, ask_java, ask_ours
-from tests.parity.story import READERS, STILL, STILL_RECORDS, Story
+from tests.parity.remote_cluster_utils import Question, ask_java, ask_mm2
+from tests.parity.scenario import READERS, STILL, STILL_RECORDS, Scenario
 
 CLASS = "org.apache.kafka.connect.mirror.{}ReplicationPolicy"
 ALIASES = ("A", "B", "C", "D", "X", "my", "")
@@ -48,7 +48,7 @@ GROUPS = ("readers", "readers-2", "odd, [näme].*", "", "reader", "nobody")
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[KafkaCluster]:
-    """Topics of every kind of name, and checkpoints with garbage among them."""
+    """A cluster with all kinds of topic names, and with invalid records among its checkpoints."""
     with KafkaCluster("names") as cluster:
         for topic in TOPICS:
             cluster.create_topic(topic)
@@ -60,12 +60,12 @@ def kafka() -> Iterator[KafkaCluster]:
         yield cluster
 
 
-def test_names_under_every_policy(kafka: KafkaCluster) -> None:
+def test_topic_names_with_every_policy(kafka: KafkaCluster) -> None:
     questions = [
         Question(properties={"bootstrap.servers": kafka.bootstrap, **policy}, aliases=ALIASES) for policy in POLICIES
     ]
     for question, java in zip(questions, ask_java(*questions), strict=True):
-        assert ask_ours(question) == java, question.properties
+        assert ask_mm2(question) == java, question.properties
         assert java.heartbeat_topics >= {"heartbeats"}
 
 
@@ -75,7 +75,7 @@ def test_offsets(kafka: KafkaCluster) -> None:
     matching = [Question(properties=properties, remote="A", pattern=pattern) for pattern in PATTERNS]
     answers = ask_java(named, *matching)
     for question, java in zip((named, *matching), answers, strict=True):
-        assert ask_ours(question) == java, question
+        assert ask_mm2(question) == java, question
     assert answers[0].translated["readers"] == positions(WRITTEN[1], WRITTEN[4])
     assert answers[0].translated["nobody"] == {}
     assert [sorted(one.matching) for one in answers[1:]] == [
@@ -86,32 +86,32 @@ def test_offsets(kafka: KafkaCluster) -> None:
     ]
 
 
-def test_an_unknown_cluster_is_an_error_for_us_alone(kafka: KafkaCluster) -> None:
-    """Java's client makes the topic that it reads."""
+def test_unknown_cluster_is_an_error_in_mm2_only(kafka: KafkaCluster) -> None:
+    """Java's client creates the topic that it reads."""
     question = Question(properties={"bootstrap.servers": kafka.bootstrap}, remote="nowhere", groups=("readers",))
     topic = "nowhere.checkpoints.internal"
     with pytest.raises(NoCheckpoints, match=topic):
-        ask_ours(question)
+        ask_mm2(question)
     assert topic not in kafka.admin.list_topics(timeout=10).topics
     (java,) = ask_java(question)
     assert java.translated == {"readers": {}}
     assert topic in kafka.admin.list_topics(timeout=10).topics
 
 
-def test_a_null_value_is_an_error_for_java_alone(kafka: KafkaCluster) -> None:
-    """To us it says what compaction will say: that there is no such checkpoint any more."""
+def test_null_value_is_an_error_in_java_only(kafka: KafkaCluster) -> None:
+    """mm2 treats a null value as a deleted checkpoint, as compaction does."""
     topic = kafka.create_topic("T.checkpoints.internal")
     write_checkpoints(kafka, topic, [*WRITTEN, (WRITTEN[4].encoded()[0], None)])
     question = Question(properties={"bootstrap.servers": kafka.bootstrap}, remote="T", groups=("readers",))
     with pytest.raises(subprocess.CalledProcessError) as caught:
         ask_java(question)
     assert "NullPointerException" in caught.value.__notes__[0]
-    assert ask_ours(question).translated == {"readers": positions(WRITTEN[1])}
+    assert ask_mm2(question).translated == {"readers": positions(WRITTEN[1])}
 
 
-@pytest.mark.timeout(600)  # if it comes first it plays the story
-def test_clusters_of_a_real_flow(story: Story) -> None:
-    """B was written by us, and in between by Java; C by Java alone."""
+@pytest.mark.timeout(600)  # runs the scenario if it is the first test
+def test_clusters_of_the_scenario(scenario: Scenario) -> None:
+    """B was written by mm2 and Java in turn, C by Java alone."""
     questions = [
         Question(
             properties={"bootstrap.servers": cluster.bootstrap},
@@ -120,10 +120,10 @@ def test_clusters_of_a_real_flow(story: Story) -> None:
             groups=(READERS, "nobody"),
             pattern=".*",
         )
-        for cluster in (story.b, story.c)
+        for cluster in (scenario.b, scenario.c)
     ]
     for question, java in zip(questions, ask_java(*questions), strict=True):
-        assert ask_ours(question) == java
+        assert ask_mm2(question) == java
         assert java.checkpoint_topics == {"A.checkpoints.internal"}
         assert f"A.{STILL}" in java.remote_topics_of["A"]
         (position,) = java.translated[READERS].values()

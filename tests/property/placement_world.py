@@ -1,7 +1,7 @@
-"""Nodes that join, leave and crash, and messages that are late, lost or in another order: who really runs what.
+"""Model of nodes that join, leave and crash, with delayed, lost and reordered messages.
 
-Written apart from `mm2.core.placement_round`: nothing here knows why a task is where it is. Of the code under test a
-node uses `Holdings`, as a real one does.
+Written independently of `mm2.core.assignment.rebalance`: this model does not know why a task is placed where it is. Of
+the code under test, a node uses only `TaskOwnership`, as a real one does.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mm2.core.holdings import Holdings
-from mm2.core.placement import Member, Placement
-from mm2.core.placement_round import place
-from mm2.core.tasks import TaskId
+from mm2.core.assignment.rebalance import rebalance
+from mm2.core.assignment.task_ownership import TaskOwnership
+from mm2.core.assignment.task_placement import MemberState, TaskAssignments
+from mm2.core.assignment.tasks import TaskId
 
 
 class Report(NamedTuple):
-    """A member's word on its way; one with a lower number is older."""
+    """A member state in flight; a report with a lower number is older."""
 
     number: int
     member: str
-    said: Member
+    state: MemberState
 
 
-class Answer(NamedTuple):
-    """The leader's word on its way."""
+class Assignment(NamedTuple):
+    """An assignment in flight from the leader."""
 
     member: str
     epoch: int
@@ -35,47 +35,47 @@ class Answer(NamedTuple):
 
 @dataclass
 class Node:
-    """One process. ``running``: the truth."""
+    """One process. ``running`` is what it really runs."""
 
     id: str
     member: str
     capacity: int
-    holdings: Holdings = field(default_factory=Holdings)
+    holdings: TaskOwnership = field(default_factory=TaskOwnership)
     running: set[TaskId] = field(default_factory=set)
-    memory: Placement = field(default_factory=Placement)
+    memory: TaskAssignments = field(default_factory=TaskAssignments)
 
-    def obey(self, epoch: int, run: Collection[TaskId]) -> None:
+    def apply(self, epoch: int, run: Collection[TaskId]) -> None:
         if self.holdings.take(epoch, run):
             self.running |= set(run)
 
     def drain(self, tasks: Collection[TaskId]) -> None:
-        """End these, if they are to end."""
+        """Stop those of ``tasks`` that are to be released."""
         for task in self.holdings.drain & set(tasks):
             self.running.remove(task)
-            self.holdings.let_go(task)
+            self.holdings.release(task)
 
-    def says(self, epoch: int | None = None) -> Member:
+    def member_state(self, epoch: int | None = None) -> MemberState:
         holdings = self.holdings
-        said_epoch = holdings.epoch if epoch is None else epoch
-        return Member(node=self.id, capacity=self.capacity, holds=holdings.holds, epoch=said_epoch)
+        known_epoch = holdings.epoch if epoch is None else epoch
+        return MemberState(node=self.id, capacity=self.capacity, holds=holdings.holds, epoch=known_epoch)
 
 
 class World:
-    """What is common to both kinds of election: nodes and their lives."""
+    """The nodes and their life cycle, common to both kinds of election."""
 
     def __init__(self, tasks: Mapping[TaskId, int], delay_ms: int = 0) -> None:
         self.tasks = dict(tasks)
         self.delay_ms = delay_ms
-        self.nodes: dict[str, Node] = {}  # by member id; those that live
+        self.nodes: dict[str, Node] = {}  # live nodes by member ID
         self.now_ms = 1_000_000
         self.epoch = 0
-        self.placement = Placement()
-        self.given: dict[TaskId, str] = {}  # the node that had it last
+        self.placement = TaskAssignments()
+        self.last_node: dict[TaskId, str] = {}  # the last node of each task
         self.moves: dict[TaskId, int] = {}
         self._members = 0
 
     def join(self, node: str, capacity: int) -> Node | None:
-        """None when that node is there already."""
+        """Add a member and return it, or None if the node is already a member."""
         if any(one.id == node for one in self.nodes.values()):
             return None
         self._members += 1
@@ -83,30 +83,30 @@ class World:
         self.nodes[member] = Node(node, member, capacity)
         return self.nodes[member]
 
-    def decide(self, members: Mapping[str, Member], before: Placement) -> Placement:
+    def decide(self, members: Mapping[str, MemberState], before: TaskAssignments) -> TaskAssignments:
         self.epoch += 1
         arguments = {"epoch": self.epoch, "now_ms": self.now_ms, "delay_ms": self.delay_ms}
-        placement = place(self.tasks, members, before=before, salt="A->B", **arguments)
-        assert placement == place(self.tasks, members, before=before, salt="A->B", **arguments)
+        placement = rebalance(self.tasks, members, before=before, salt="A->B", **arguments)
+        assert placement == rebalance(self.tasks, members, before=before, salt="A->B", **arguments)
         self.placement = placement
         for task in self.tasks:
             found = placement.places.get(task)
             if found is not None and found.owner is not None and found.next is None:
-                if self.given.get(task, found.node) != found.node:
+                if self.last_node.get(task, found.node) != found.node:
                     self.moves[task] = self.moves.get(task, 0) + 1
-                self.given[task] = found.node
+                self.last_node[task] = found.node
         return placement
 
     def runners(self, task: TaskId) -> list[str]:
         return [node.id for node in self.nodes.values() if task in node.running]
 
-    def check_never_two(self) -> None:
+    def check_at_most_once(self) -> None:
         tasks = {task for node in self.nodes.values() for task in node.running}
         twice = {str(task): self.runners(task) for task in tasks if len(self.runners(task)) > 1}
-        assert not twice, f"run by two: {twice}"
+        assert not twice, f"running more than once: {twice}"
 
     def check_each_once(self) -> None:
-        """To be called at rest."""
+        """Check at rest that every task runs exactly once."""
         running = sorted(task for node in self.nodes.values() for task in node.running)
         able = any(node.capacity > 0 for node in self.nodes.values())
         if able:
@@ -115,8 +115,10 @@ class World:
             assert len(running) == len(set(running))
 
     def check_balance(self) -> None:
-        """To be called at rest: no member is loaded much more than another one, if a single task could better
-        that, and was not its only one."""
+        """Check at rest that no member has much more load than another if moving a single task would improve that.
+
+        A member with a single task keeps it.
+        """
         loads = {
             node.member: sum(self.tasks[task] for task in node.running) / node.capacity
             for node in self.nodes.values()
@@ -139,34 +141,36 @@ class World:
 
 
 class Rounds(World):
-    """Election as Kafka's groups do it: everybody joins a round with its newest word; the leader knows what it last
-    heard. Some miss the answer."""
+    """Election by Kafka group rounds: all members join with their current state; the leader knows its last assignment.
+
+    Some members miss the response.
+    """
 
     def round(self, leader: int = 0, missing: Collection[int] = ()) -> bool:
-        """Whether it changed nothing."""
+        """Run one round and return whether it changed nothing."""
         members = sorted(self.nodes)
         if not members:
             return True
-        said = {one: self.nodes[one].says(self.epoch) for one in members}
+        states = {one: self.nodes[one].member_state(self.epoch) for one in members}
         before = self.nodes[members[leader % len(members)]].memory
-        placement = self.decide(said, before)
+        placement = self.decide(states, before)
         sent = json.loads(json.dumps(placement.to_json()))
         for number, one in enumerate(members):
             if number not in missing:
-                self.nodes[one].obey(self.epoch, placement.run(one))
-                memory = Placement.from_json(sent)
+                self.nodes[one].apply(self.epoch, placement.run(one))
+                memory = TaskAssignments.from_json(sent)
                 assert memory == placement
-                self.nodes[one].memory = memory or Placement()
-        self.check_never_two()
+                self.nodes[one].memory = memory or TaskAssignments()
+        self.check_at_most_once()
         return placement.same_plan(before) and not missing
 
     def _elder(self) -> int:
-        """Kafka takes a new leader from those that were in the last round, as long as one of them stays."""
+        """Return a leader from the members of the last round: Kafka prefers them while one of them remains."""
         members = sorted(self.nodes)
         return max(range(len(members)), key=lambda one: self.nodes[members[one]].memory.epoch, default=0)
 
     def settle(self) -> None:
-        """Rounds until nothing changes any more."""
+        """Run rounds until nothing changes."""
         for _ in range(20 + 4 * len(self.tasks)):
             for node in self.nodes.values():
                 node.drain(node.running)
@@ -174,32 +178,34 @@ class Rounds(World):
             self.now_ms += 1_000
             if resting and not any(node.holdings.drain for node in self.nodes.values()):
                 return
-        raise AssertionError("it keeps moving")
+        raise AssertionError("assignments do not settle")
 
 
 class Store(World):
-    """Election as a store with watches does it: words of members arrive some time, the leader decides on what it has
-    seen, and its placement is kept with a version."""
+    """Election by a store with watches: the leader decides on the member states received so far.
+
+    Member states arrive with delay, and the placement is stored with a version.
+    """
 
     def __init__(self, tasks: Mapping[TaskId, int], delay_ms: int = 0) -> None:
         super().__init__(tasks, delay_ms)
         self.seen: dict[str, Report] = {}
         self.reports: list[Report] = []
-        self.answers: list[Answer] = []
+        self.assignments: list[Assignment] = []
         self._number = 0
 
     def enter(self, node: str, capacity: int) -> None:
         joined = self.join(node, capacity)
         if joined is not None:
             self.report(joined)
-            self.hear(self.reports.pop())
+            self.receive(self.reports.pop())
 
     def report(self, node: Node) -> None:
         self._number += 1
-        self.reports.append(Report(self._number, node.member, node.says()))
+        self.reports.append(Report(self._number, node.member, node.member_state()))
 
-    def hear(self, report: Report) -> None:
-        """The store knows those that live, or have died not long ago."""
+    def receive(self, report: Report) -> None:
+        """Store a report. Members stay known for a while after they crash."""
         before = self.seen.get(report.member)
         if before is None and report.member not in self.nodes:
             return
@@ -210,31 +216,31 @@ class Store(World):
         self.seen = {member: report for member, report in self.seen.items() if member in self.nodes}
 
     def lead(self) -> None:
-        placement = self.decide({one: report.said for one, report in self.seen.items()}, self.placement)
-        self.answers += [Answer(one, self.epoch, placement.run(one)) for one in self.seen]
+        placement = self.decide({one: report.state for one, report in self.seen.items()}, self.placement)
+        self.assignments += [Assignment(one, self.epoch, placement.run(one)) for one in self.seen]
 
-    def tell(self, answer: Answer) -> None:
-        node = self.nodes.get(answer.member)
+    def deliver(self, assigned: Assignment) -> None:
+        node = self.nodes.get(assigned.member)
         if node is not None:
-            node.obey(answer.epoch, answer.run)
+            node.apply(assigned.epoch, assigned.run)
             self.report(node)
 
     def settle(self) -> None:
-        """Everything arrives, and the leader decides, until nothing changes any more."""
+        """Deliver every message and let the leader decide until nothing changes."""
         for _ in range(20 + 4 * len(self.tasks)):
             before = self.placement
             self.expire()
             self.lead()
-            for answer in self.answers:
-                self.tell(answer)
+            for assigned in self.assignments:
+                self.deliver(assigned)
             for node in self.nodes.values():
                 node.drain(node.running)
                 self.report(node)
             for report in self.reports:
-                self.hear(report)
-            self.answers, self.reports = [], []
+                self.receive(report)
+            self.assignments, self.reports = [], []
             self.now_ms += 1_000
-            self.check_never_two()
+            self.check_at_most_once()
             if self.placement.same_plan(before) and not any(n.holdings.drain for n in self.nodes.values()):
                 return
-        raise AssertionError("it keeps moving")
+        raise AssertionError("assignments do not settle")

@@ -1,16 +1,16 @@
-"""Long histories of commits, syncs and restarts: checkpoints rise, but for groups that step back."""
+"""Long histories of commits, offset syncs and restarts: checkpoints increase, except for groups that rewind."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm2.core.checkpoints import Checkpoints, CommittedOffset, Emit
-from mm2.core.formats import Checkpoint, OffsetSync
-from mm2.core.group_offsets import Idle, Write, decide
-from mm2.core.names import Flow, TopicPartition
-from mm2.core.offset_sync_store import OffsetSyncStore
+from mm2.core.naming.names import Flow, TopicPartition
+from mm2.core.offsets.checkpoints import Checkpoints, CommittedOffset, Emit
+from mm2.core.offsets.group_offsets import Idle, Write, decide
+from mm2.core.offsets.offset_sync_store import OffsetSyncStore
 from mm2.core.policies import DefaultReplicationPolicy
+from mm2.core.wire.formats import Checkpoint, OffsetSync
 
 TP = TopicPartition("t", 0)
 REMOTE = TopicPartition("A.t", 0)
@@ -25,7 +25,7 @@ EVENTS = st.lists(
 
 
 @given(events=EVENTS)
-def test_checkpoints_rise_with_the_group(events: list[tuple[str, int]]) -> None:
+def test_checkpoints_increase_with_the_group(events: list[tuple[str, int]]) -> None:
     topic: list[OffsetSync] = []
     written: list[Checkpoint] = []
     position = copied = 0
@@ -48,7 +48,7 @@ def test_checkpoints_rise_with_the_group(events: list[tuple[str, int]]) -> None:
             topic.append(OffsetSync(topic_partition=TP, upstream_offset=copied, downstream_offset=copied * 2))
             store.apply(topic[-1])
         elif what == "restart":
-            topic = topic[number:]  # deleted meanwhile
+            topic = topic[number:]  # deleted in the meantime
             store, book = fresh()
         else:
             position = max(0, position + number)

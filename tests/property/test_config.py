@@ -1,4 +1,4 @@
-"""Files of nonsense: every one is answered in the house form, none with an exception, and secrets stay hidden."""
+"""Random files: every problem is reported in the standard form, no exception is raised, and secrets stay hidden."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm2.cli.check import check_file
-from mm2.cli.explain import explain_file
-from mm2.config import client_keys, connectors, electing, keys, node_keys, security_keys, worker
-from mm2.config.client_notes import MISSED, POINTLESS, ClientKind
+from mm2.cli.file.check import check_file
+from mm2.cli.file.explain import explain_file
+from mm2.config.clients import client_keys
+from mm2.config.clients.ignored_client_keys import MISSED, POINTLESS, ClientKind
+from mm2.config.keys import connector_keys, declaration, election_keys, node_keys, worker_keys
+from mm2.config.security import security_keys
 
 SECRET = "sesame-open"
 
-MODELS: tuple[type[keys.KeyModel], ...] = (
-    *connectors.CONNECTORS,
-    worker.WorkerSettings,
+MODELS: tuple[type[declaration.KeyModel], ...] = (
+    *connector_keys.CONNECTORS,
+    worker_keys.WorkerSettings,
     security_keys.SecurityKeys,
     client_keys.ConsumerKeys,
     client_keys.ProducerKeys,
     node_keys.FileSettings,
     node_keys.RestSettings,
     node_keys.OwnSettings,
-    electing.ElectionSettings,
+    *election_keys.election_models(),
     node_keys.OwnFlowSettings,
 )
-NAMES = sorted(keys.names(*MODELS) | {name for kind in ClientKind for name in (*POINTLESS[kind], *MISSED[kind])})
+NAMES = sorted(declaration.names(*MODELS) | {name for kind in ClientKind for name in (*POINTLESS[kind], *MISSED[kind])})
 PLACES = ["", "A.", "B.", "A->B.", "B->A.", "A->A.", "A->C.", "A.consumer.", "B.producer.", "B.admin."]
 PLACES += [
     "A->B.source.consumer.",
@@ -107,11 +109,14 @@ files = st.builds(
     st.sampled_from([START, START[:3], START[:1], []]),
     st.lists(st.one_of(key_lines, secret_lines, any_lines), max_size=12),
 )
-HOUSE_FORM = re.compile(r"(warning: )?f\.properties:(\d+)? [^\n]+|ok: [^\n]+")
+STANDARD_FORM = re.compile(
+    r"f\.properties(:\d+)?: (error|warning): [^\n]+|    fix: [^\n]+|         [^\n]+|ok: [^\n]+"
+    r"|f\.properties: \d+ errors?, \d+ warnings?"
+)
 
 
 @given(content=files, clusters=st.sampled_from([(), ("B",), ("A", "x"), ("A,B",)]))
-def test_every_file_is_answered(content: str, clusters: tuple[str, ...]) -> None:
+def test_every_file_gets_a_report(content: str, clusters: tuple[str, ...]) -> None:
     with TemporaryDirectory() as directory:
         path = Path(directory, "f.properties")
         path.write_bytes(content.encode("iso-8859-1"))
@@ -121,8 +126,9 @@ def test_every_file_is_answered(content: str, clusters: tuple[str, ...]) -> None
     answer = checked.getvalue().replace(str(path), "f.properties")
     lines = answer.splitlines()
     assert lines
-    assert all(HOUSE_FORM.fullmatch(line) for line in lines)
-    has_errors = any(not line.startswith(("warning: ", "ok: ")) for line in lines)
+    assert all(STANDARD_FORM.fullmatch(line) for line in lines)
+    has_errors = any(re.match(r"f\.properties(:\d+)?: error: ", line) for line in lines)
     assert code == (2 if has_errors else 0)
+    assert lines[-1].startswith("f.properties: " if has_errors else "ok: ")
     assert SECRET not in answer + explained.getvalue()
     (answer + explained.getvalue()).encode("utf-8")

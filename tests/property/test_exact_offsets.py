@@ -1,4 +1,4 @@
-"""Exact offsets judged by what a reader of the target really finds, in any history of copying, crashes and others."""
+"""Exact offsets compared with what a reader of the target finds, after copying, crashes and other events."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mm2.core.exact_offset_journal import ExactOffsetJournal
-from mm2.core.exact_offset_records import CopiedRange, Reach, Segment, TopicIds, decode_segment
-from mm2.core.exact_offsets import Bounded, ExactOffsets, Found, PartitionOffsets, combine
-from mm2.core.names import TopicPartition
-from mm2.core.offset_translation import NO_SYNC, NOT_READY, TooOld, Translated, Translation
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
+from mm2.core.offsets.exact_offset_records import CopiedRange, CopiedUpTo, Segment, TopicIds, decode_segment
+from mm2.core.offsets.exact_offsets import Bounded, ExactOffsets, Found, PartitionOffsets, combine
+from mm2.core.offsets.offset_translation import NO_SYNC, NOT_READY, TooOld, Translated, Translation
 
 TP = TopicPartition("orders", 3)
 SMALL = st.integers(0, 12)
@@ -21,25 +21,28 @@ GROW_FULL = st.tuples(st.just("grow"), st.integers(10, 40).map(lambda count: [Tr
 COPY = st.tuples(st.just("copy"), st.integers(1, 6))
 COMMIT = st.tuples(st.sampled_from(["flush", "write", "marker", "compact", "restart"]), st.just(0))
 CRASH = st.tuples(st.just("crash"), st.integers(0, 6))
-TROUBLE = st.tuples(
-    st.sampled_from(["java", "somewhere", "somewhere", "refused", "vanish", "lose_target", "new_source"]), SMALL
+FAILURE = st.tuples(
+    st.sampled_from(["java", "somewhere", "somewhere", "rejected", "delete_records", "lose_target", "new_source"]),
+    SMALL,
 )
 WRITE = st.tuples(st.sampled_from(["flush", "write", "write", "marker"]), st.just(0))
 LIFE = st.tuples(
-    st.lists(st.one_of(COPY, COPY, WRITE, GROW), min_size=1, max_size=6), st.one_of(CRASH, TROUBLE, COMMIT)
+    st.lists(st.one_of(COPY, COPY, WRITE, GROW), min_size=1, max_size=6), st.one_of(CRASH, FAILURE, COMMIT)
 )
-SMOOTH = st.lists(st.one_of(GROW, GROW_FULL, COPY, COPY, COMMIT), max_size=40)
-ROUGH = st.lists(LIFE, min_size=2, max_size=12).map(
+UNDISTURBED = st.lists(st.one_of(GROW, GROW_FULL, COPY, COPY, COMMIT), max_size=40)
+DISTURBED = st.lists(LIFE, min_size=2, max_size=12).map(
     lambda lives: [event for life, end in lives for event in (*life, end)]
 )
 
 
 @dataclass
 class World:
-    """A source partition, its remote partition, and who copies between them. Target entries are source offsets, or None
-    for what is not ours; ``records`` of the source are the offsets that carry one."""
+    """A source partition, its remote partition, and the programs that copy between them.
 
-    slots: int
+    Target entries are source offsets, or None for other records; ``records`` are the source offsets that have a record.
+    """
+
+    segments: int
     records: set[int] = field(default_factory=set)
     source_end: int = 0
     target: list[int | None] = field(default_factory=list)
@@ -52,26 +55,26 @@ class World:
 
     def __post_init__(self) -> None:
         self.start()
-        self.begin()
-        self.do("grow", [True] * 20)
+        self.first_segment()
+        self.apply_event("grow", [True] * 20)
 
-    def begin(self) -> None:
-        """What others, or nobody known, wrote to the target before the first segment, is taken to be whole."""
-        self.do("grow", [True])
+    def first_segment(self) -> None:
+        """Write the first segment. Everything written to the target before it is assumed to be complete."""
+        self.apply_event("grow", [True])
         self.copy(self.source_end - self.position)
         self.flush(0)
 
     def start(self) -> None:
-        """A new life of the copier knows what is stored and the last segment, no more."""
+        """Start the program again: it knows the stored offset and the last segment only."""
         segments = [decoded for key, value in self.topic if (decoded := decode_segment(key, value))]
         self.in_order = False
         last = max(reversed(segments), key=lambda segment: segment.sequence, default=None)
         ids = TopicIds(UUID(int=self.ids), UUID(int=self.ids))
-        self.journal = ExactOffsetJournal(TP, topic_ids=ids, last=last, slots=self.slots)
+        self.journal = ExactOffsetJournal(TP, topic_ids=ids, last=last, segments=self.segments)
         self.position = self.stored
 
     def append(self, count: int) -> tuple[tuple[tuple[int, int], ...], int]:
-        """Copy the next offsets; returns the runs and where they went."""
+        """Copy the next offsets and return the runs and their base offset."""
         base = len(self.target)
         runs: list[tuple[int, int]] = []
         until = min(self.position + count, self.source_end)
@@ -85,7 +88,7 @@ class World:
         self.position = until
         return tuple(runs), base
 
-    def do(self, what: str, how: int | list[bool]) -> None:
+    def apply_event(self, what: str, how: int | list[bool]) -> None:
         if isinstance(how, list):
             self.records |= {self.source_end + step for step, carries in enumerate(how) if carries}
             self.source_end += len(how)
@@ -110,9 +113,11 @@ class World:
             self.journal.written(segment)
         self.in_order = False
 
-    def refused(self, _: int) -> None:
-        """The topic takes nothing, and source offsets are stored all the same: a life to be ended in order, as the next
-        one cannot know that something is missing."""
+    def rejected(self, _: int) -> None:
+        """Reject the segments while source offsets are still committed.
+
+        The program then has to stop in order, because its successor cannot know that something is missing.
+        """
         if self.journal.unwritten():
             self.journal.refused()
             self.in_order = True
@@ -123,41 +128,48 @@ class World:
         self.stored = self.position
 
     def crash(self, unknown: int) -> None:
+        """End the program; after rejected segments it stops in order.
+
+        The successor takes the offsets that no segment records for those of others, as after Java: it would be wrong
+        about them if it crashed before its own first segment, too.
+        """
         if self.in_order:
             self.stored = self.position
+            self.start()
+            self.first_segment()
         else:
             self.append(unknown)
-        self.start()
+            self.start()
 
     def restart(self, _: int) -> None:
         self.flush(0)
         self.start()
 
     def java(self, count: int) -> None:
-        """It copies for a while and stops in order."""
+        """Copy for a while with Java and stop in order."""
         self.position = self.stored
         self.append(3 * count)
         self.stored = self.position
         self.start()
-        self.begin()
+        self.first_segment()
 
     def marker(self, _: int) -> None:
         self.target.append(None)
 
-    def vanish(self, which: int) -> None:
+    def delete_records(self, which: int) -> None:
         self.records -= set(sorted(self.records)[which::5])
 
     def compact(self, _: int) -> None:
-        self.topic = list(dict(self.topic).items())  # a key stands where it was first written, which is harder to read
+        self.topic = list(dict(self.topic).items())  # a key keeps its first place, which is harder to read
         self.topic.sort(key=lambda record: decode_segment(*record).sequence)  # type: ignore[union-attr]
 
     def lose_target(self, _: int) -> None:
-        """The remote topic is made anew; nothing is copied twice for that."""
+        """Recreate the remote topic; nothing is copied twice for that."""
         self.target.clear()
         self.ids += 1
         self.restart(0)
         self.write(0)
-        self.begin()
+        self.first_segment()
 
     def new_source(self, _: int) -> None:
         self.records.clear()
@@ -166,10 +178,10 @@ class World:
         self.ids += 1
         self.start()
         self.write(0)
-        self.begin()
+        self.first_segment()
 
-    def safe(self) -> list[int]:
-        """For each source position the last target offset from which on nothing is missed."""
+    def safe_offsets(self) -> list[int]:
+        """Return, for each source position, the last target offset from which no record is missed."""
         last_copies = {offset: at for at, offset in enumerate(self.target) if offset is not None}
         latest = [len(self.target)] * (self.source_end + 2)
         for offset in range(self.source_end - 1, -1, -1):
@@ -188,7 +200,7 @@ def fold(topic: list[tuple[bytes, bytes]], partition: PartitionOffsets) -> Parti
 
 def judge(world: World, partition: PartitionOffsets) -> None:
     lowest = -1
-    for upstream, safe in enumerate(world.safe()):
+    for upstream, safe in enumerate(world.safe_offsets()):
         place = partition.look_up(upstream)
         if isinstance(place, Found):
             least = most = place.offset
@@ -201,12 +213,12 @@ def judge(world: World, partition: PartitionOffsets) -> None:
         lowest = least
 
 
-@given(events=ROUGH, slots=st.integers(1, 3), window=st.sampled_from([2, 7, 1000]))
-def test_nothing_is_ever_missed(events: list[tuple[str, int | list[bool]]], slots: int, window: int) -> None:
-    world = World(slots)
+@given(events=DISTURBED, segments=st.integers(1, 3), window=st.sampled_from([2, 7, 1000]))
+def test_no_record_is_ever_missed(events: list[tuple[str, int | list[bool]]], segments: int, window: int) -> None:
+    world = World(segments)
     running, read = PartitionOffsets(window=window), 0
     for what, how in events:
-        world.do(what, how)
+        world.apply_event(what, how)
         if what == "compact":
             running, read = PartitionOffsets(window=window), 0
         fold(world.topic[read:], running)
@@ -215,12 +227,12 @@ def test_nothing_is_ever_missed(events: list[tuple[str, int | list[bool]]], slot
         judge(world, fold(world.topic, PartitionOffsets(window=window)))
 
 
-@given(events=SMOOTH)
-def test_without_trouble_every_position_is_exact(events: list[tuple[str, int | list[bool]]]) -> None:
-    world = World(slots=32)
+@given(events=UNDISTURBED)
+def test_every_position_is_exact_without_failures(events: list[tuple[str, int | list[bool]]]) -> None:
+    world = World(segments=32)
     for what, how in events:
         if what != "marker" or world.target[-1] is not None:  # more of them could hide records after a crash
-            world.do(what, how)
+            world.apply_event(what, how)
     world.flush(0)
     partition = fold(world.topic, PartitionOffsets())
     copied = [offset for offset in world.target if offset is not None]
@@ -244,7 +256,7 @@ RANGES = st.lists(
     steps=RANGES,
     topic=st.text(max_size=20),
 )
-def test_records_come_back_as_they_were(
+def test_records_round_trip(
     numbers: tuple[int, ...], ids: tuple[int | None, ...], steps: list[tuple[int, int, int, int]], topic: str
 ) -> None:
     upstream, downstream, ranges = 2**50, 0, []
@@ -254,11 +266,11 @@ def test_records_come_back_as_they_were(
         upstream, downstream = ranges[-1].upstream_end, ranges[-1].downstream_end
     segment = Segment(
         topic_partition=TopicPartition(topic.encode(errors="replace").decode(), 7),
-        slot=5,
+        index=5,
         sequence=numbers[0],
         era=3,
         topic_ids=TopicIds(*(None if number is None else UUID(int=number) for number in ids)),
-        before=Reach(*numbers[1:4]),
+        before=CopiedUpTo(*numbers[1:4]),
         through=numbers[4],
         ranges=tuple(ranges),
     )
@@ -273,7 +285,7 @@ BOUNDS = st.tuples(st.one_of(st.none(), st.integers(0, 20)), st.one_of(st.none()
 
 
 @given(bounds=BOUNDS, by_syncs=ANSWERS)
-def test_javas_answer_is_kept_within_what_is_known(
+def test_javas_translation_is_kept_within_the_known_bounds(
     bounds: tuple[int | None, int | None], by_syncs: Translation
 ) -> None:
     least, most = (min(bounds), max(bounds)) if None not in bounds else bounds  # type: ignore[type-var]
@@ -288,11 +300,11 @@ def test_javas_answer_is_kept_within_what_is_known(
 
 
 @settings(max_examples=20)
-@given(events=SMOOTH)
+@given(events=UNDISTURBED)
 def test_partitions_do_not_mix(events: list[tuple[str, int | list[bool]]]) -> None:
-    world = World(slots=2)
+    world = World(segments=2)
     for what, how in events:
-        world.do(what, how)
+        world.apply_event(what, how)
     world.flush(0)
     flow = ExactOffsets()
     for key, value in world.topic:

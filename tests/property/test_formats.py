@@ -1,4 +1,4 @@
-"""What is written is read back, and what is read at random is refused in one way only."""
+"""Every record round-trips, and random bytes raise a format error only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm2.core.connect_offsets import (
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.connect_offsets import (
     CheckpointKey,
     HeartbeatKey,
     OffsetKey,
@@ -18,8 +19,7 @@ from mm2.core.connect_offsets import (
     encode_key,
     encode_offset,
 )
-from mm2.core.formats import Checkpoint, FormatError, Heartbeat, OffsetSync
-from mm2.core.names import TopicPartition
+from mm2.core.wire.formats import Checkpoint, FormatError, Heartbeat, OffsetSync
 
 TEXTS = st.text(max_size=40)
 INT32 = st.integers(0, 2**31 - 1)
@@ -45,12 +45,12 @@ KEYS: st.SearchStrategy[OffsetKey] = st.one_of(
 
 
 @given(record=RECORDS)
-def test_binary_records_come_back(record: OffsetSync | Checkpoint | Heartbeat) -> None:
+def test_binary_records_round_trip(record: OffsetSync | Checkpoint | Heartbeat) -> None:
     assert type(record).decode(record.key(), record.value()) == record
 
 
 @given(key=KEYS, rewrite=st.booleans())
-def test_offset_keys_come_back_however_they_are_spelled(key: OffsetKey, rewrite: bool) -> None:
+def test_offset_keys_round_trip_in_every_json_form(key: OffsetKey, rewrite: bool) -> None:
     raw = encode_key(key)
     if rewrite:
         raw = json.dumps(json.loads(raw), indent=1, sort_keys=True).encode()
@@ -58,12 +58,12 @@ def test_offset_keys_come_back_however_they_are_spelled(key: OffsetKey, rewrite:
 
 
 @given(offset=st.integers(-1, 2**63 - 1))
-def test_offsets_come_back(offset: int) -> None:
+def test_offsets_round_trip(offset: int) -> None:
     assert decode_offset(encode_offset(offset)) == offset
 
 
 @given(key=st.none() | st.binary(max_size=40), value=st.none() | st.binary(max_size=40))
-def test_garbage_is_a_format_error(key: bytes | None, value: bytes | None) -> None:
+def test_random_bytes_are_a_format_error(key: bytes | None, value: bytes | None) -> None:
     for record_type in (OffsetSync, Checkpoint, Heartbeat):
         with suppress(FormatError):
             record_type.decode(key, value)

@@ -1,18 +1,18 @@
-"""How groups are shared out to checkpoint tasks, through any history of groups and of tasks.max."""
+"""Distribution of groups to checkpoint tasks, for any history of groups and of tasks.max."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm2.core.group_lists import GroupListBook, decode_groups, encode_groups, share_groups
+from mm2.core.assignment.checkpoint_task_records import GroupListBook, decode_groups, encode_groups, share_groups
 
 GROUPS = st.sets(st.integers(0, 60).map(lambda number: f"g{number}"), max_size=40)
 ROUNDS = st.lists(st.tuples(GROUPS, st.integers(1, 8)), min_size=1, max_size=6)
 
 
 def publish(book: GroupListBook, groups: set[str], tasks_max: int, epoch: int) -> None:
-    """One look of a leader, read back part by part."""
+    """Publish the changes of one leader round and read them back part by part."""
     wanted = share_groups(groups, tasks_max=tasks_max, previous=book.previous())
     for record in book.changes(wanted, epoch):
         parts = [book.take(decode_groups(*one)) for one in encode_groups(record, part_bytes=40)]
@@ -20,7 +20,7 @@ def publish(book: GroupListBook, groups: set[str], tasks_max: int, epoch: int) -
 
 
 @given(rounds=ROUNDS)
-def test_every_group_is_in_one_list_and_no_list_is_empty_that_counts(rounds: list[tuple[set[str], int]]) -> None:
+def test_every_group_is_in_one_list_and_no_list_is_empty(rounds: list[tuple[set[str], int]]) -> None:
     book = GroupListBook()
     for epoch, (groups, tasks_max) in enumerate(rounds):
         publish(book, groups, tasks_max, epoch)
@@ -30,24 +30,22 @@ def test_every_group_is_in_one_list_and_no_list_is_empty_that_counts(rounds: lis
 
 
 @given(rounds=ROUNDS)
-def test_in_the_end_no_list_is_much_longer_than_another(rounds: list[tuple[set[str], int]]) -> None:
+def test_lists_finally_have_similar_lengths(rounds: list[tuple[set[str], int]]) -> None:
     book = GroupListBook()
     for epoch, (groups, tasks_max) in enumerate(rounds):
         publish(book, groups, tasks_max, epoch)
     groups, tasks_max = rounds[-1]
-    for epoch in range(len(rounds), len(rounds) + 10):  # a tenth of the groups may move at a time
+    for epoch in range(len(rounds), len(rounds) + 10):  # at most a tenth of the groups moves at a time
         publish(book, groups, tasks_max, epoch)
     sizes = book.sizes().values()
     assert not sizes or max(sizes) - min(sizes) <= max(1, 0.2 * len(groups) / len(sizes))
     revision = book.revision
     publish(book, groups, tasks_max, epoch + 1)
-    assert book.revision == revision, "a look that finds nothing new changes nothing"
+    assert book.revision == revision, "a round without changes publishes nothing"
 
 
 @given(before=GROUPS, new=GROUPS, tasks_max=st.integers(1, 8))
-def test_groups_that_come_move_no_more_than_a_tenth_of_the_others(
-    before: set[str], new: set[str], tasks_max: int
-) -> None:
+def test_added_groups_move_at_most_a_tenth_of_the_others(before: set[str], new: set[str], tasks_max: int) -> None:
     book = GroupListBook()
     publish(book, before, tasks_max, 0)
     old, count = book.previous(), len(book.sizes())
@@ -58,7 +56,7 @@ def test_groups_that_come_move_no_more_than_a_tenth_of_the_others(
 
 
 @given(rounds=ROUNDS, nodes=st.lists(st.integers(0, 3), min_size=8, max_size=8))
-def test_of_every_group_one_node_tells_and_one_has_those_that_are_listed(
+def test_every_group_is_reported_and_translated_by_one_node(
     rounds: list[tuple[set[str], int]], nodes: list[int]
 ) -> None:
     book = GroupListBook()

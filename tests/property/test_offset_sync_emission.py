@@ -1,4 +1,4 @@
-"""Runs judged by arithmetic against Java's rule told record by record, in any mix of events."""
+"""Offset syncs of runs compared with Java's rule applied record by record, for any sequence of events."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm2.core.names import TopicPartition
-from mm2.core.offset_sync_emission import AckedRun, DueSyncs, OffsetSyncEmission
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.offset_sync_emission import AckedRun, DueSyncs, OffsetSyncEmission
 
 Sync = tuple[int, int, int]  # partition, upstream, downstream
 Event = tuple[str, int, int, int, int]
@@ -27,7 +27,7 @@ EVENTS = st.lists(
 
 @dataclass
 class JavaPartition:
-    """mm2-compat §3.9, the four conditions in its words."""
+    """The four conditions of Java's PartitionState.update."""
 
     lag_max: int
     previous_up: int = -1
@@ -49,7 +49,7 @@ class JavaPartition:
 
 @dataclass
 class JavaWriter:
-    """The queue around it: one record, then as many sends as there is room for."""
+    """The writer's queue: one record, then as many sends as there are permits."""
 
     lag_max: int
     room: int
@@ -79,10 +79,10 @@ class JavaWriter:
 
 
 @given(lag_max=LAGS, in_flight_max=st.integers(1, 4), events=EVENTS)
-def test_sends_what_java_sends(lag_max: int, in_flight_max: int, events: list[Event]) -> None:
+def test_same_offset_syncs_as_java(lag_max: int, in_flight_max: int, events: list[Event]) -> None:
     java = JavaWriter(lag_max, in_flight_max)
     ours = OffsetSyncEmission(lag_max=lag_max, in_flight_max=in_flight_max)
-    ends = dict.fromkeys(range(4), (0, 0))  # where each partition goes on if nothing is skipped
+    ends = dict.fromkeys(range(4), (0, 0))  # the next position of each partition if nothing is skipped
     for what, number, up_step, down_step, count in events:
         java.sent.clear()
         if what == "acked":
@@ -99,8 +99,8 @@ def test_sends_what_java_sends(lag_max: int, in_flight_max: int, events: list[Ev
         else:
             java.commit()
             sent = ours.commit()
-        told = [(sync.topic_partition.partition, sync.upstream_offset, sync.downstream_offset) for sync in sent]
-        assert told == java.sent
+        sent_syncs = [(sync.topic_partition.partition, sync.upstream_offset, sync.downstream_offset) for sync in sent]
+        assert sent_syncs == java.sent
         assert ours.idle == (not java.pending and java.room == in_flight_max)
 
 

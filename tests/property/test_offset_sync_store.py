@@ -1,4 +1,4 @@
-"""Slots and translations beside Java's array of longs, and the invariants for all pairs of slots."""
+"""Slots and translations compared with Java's array of longs, and the invariants for all pairs of slots."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm2.core.formats import OffsetSync
-from mm2.core.names import TopicPartition
-from mm2.core.offset_sync_store import SLOTS, OffsetSyncStore
-from mm2.core.offset_translation import TooOld, Translated
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.offset_sync_store import SLOTS, OffsetSyncStore
+from mm2.core.offsets.offset_translation import TooOld, Translated
+from mm2.core.wire.formats import OffsetSync
 
 TP = TopicPartition("t", 0)
 LONG_MAX = 2**63 - 1
 
-# (step upstream, downstream): mostly onwards, in steps of every size, at times back
+# (step upstream, downstream): mostly forward, in steps of every size, sometimes backward
 STEPS = st.one_of(st.integers(0, 3), st.integers(0, 300), st.integers(0, 62).map(lambda bits: 2**bits))
 HISTORIES = st.lists(
     st.tuples(st.one_of(STEPS, STEPS, STEPS, st.integers(-1000, 0)), st.integers(0, 2000)), min_size=1, max_size=120
@@ -23,7 +23,7 @@ HISTORIES = st.lists(
 
 
 def wrapped(number: int) -> int:
-    """What a sum is in a Java long."""
+    """Return ``number`` as a Java long."""
     return (number + 2**63) % 2**64 - 2**63
 
 
@@ -35,18 +35,18 @@ class JavaSync:
 
 @dataclass
 class JavaArray:
-    """mm2-compat §4.4 in its words: every slot looks for its replacement before it sees whether it needs one."""
+    """OffsetSyncStore.updateSyncArray: every slot finds its replacement before it checks whether it needs one."""
 
     loading_last_only: bool
     syncs: list[JavaSync] = field(default_factory=list)
 
     @staticmethod
-    def holds_b(newer: JavaSync, older: JavaSync, i: int, j: int) -> bool:
+    def satisfies_b(newer: JavaSync, older: JavaSync, i: int, j: int) -> bool:
         right = wrapped(older.up + wrapped(1 << j) - (1 << i))
         return newer is older or right < 0 or newer.up <= right
 
     @staticmethod
-    def holds_c(newer: JavaSync, older: JavaSync, i: int) -> bool:
+    def satisfies_c(newer: JavaSync, older: JavaSync, i: int) -> bool:
         right = wrapped(older.up + (1 << max(i - 2, 0)))
         return newer is older or (right >= 0 and newer.up >= right)
 
@@ -61,9 +61,9 @@ class JavaArray:
             more = True
             while more:
                 it, before = old[r], now[current - 1]
-                b = self.holds_b(before, it, current - 1, current)
-                c = self.holds_c(before, it, current - 1)
-                c_next = current == 63 or self.holds_c(it, now[current + 1], current)
+                b = self.satisfies_b(before, it, current - 1, current)
+                c = self.satisfies_c(before, it, current - 1)
+                c_next = current == 63 or self.satisfies_c(it, now[current + 1], current)
                 duplicate = r < 63 and old[r + 1] is it
                 promoted = b and c and c_next
                 if promoted:
@@ -71,7 +71,7 @@ class JavaArray:
                 skip = duplicate or not c
                 r += promoted or skip
                 more = skip and r < current
-            if self.holds_b(now[current - 1], now[current], current - 1, current):
+            if self.satisfies_b(now[current - 1], now[current], current - 1, current):
                 break
             now[current] = replacement
         self.syncs = now
@@ -84,7 +84,7 @@ class JavaArray:
 
 
 @given(history=HISTORIES, loaded=st.integers(0, 40), only_last=st.booleans(), positions=st.lists(STEPS, max_size=20))
-def test_slots_and_translations_are_javas(
+def test_same_slots_and_translations_as_java(
     history: list[tuple[int, int]], loaded: int, only_last: bool, positions: list[int]
 ) -> None:
     ours, java = OffsetSyncStore(must_read_to_end=only_last), JavaArray(loading_last_only=only_last)
@@ -114,7 +114,7 @@ def test_slots_and_translations_are_javas(
 
 
 @given(history=HISTORIES)
-def test_invariants_hold_for_all_pairs(history: list[tuple[int, int]]) -> None:
+def test_invariants_for_all_pairs_of_slots(history: list[tuple[int, int]]) -> None:
     store = OffsetSyncStore(must_read_to_end=False)
     earliest = up = 0
     for number, (step, down) in enumerate(history):
@@ -129,7 +129,7 @@ def test_invariants_hold_for_all_pairs(history: list[tuple[int, int]]) -> None:
             of.append(starts[slot] if slot in starts else of[-1])
             u.append(of[-1].upstream_offset)
         assert (u[0], of[0].downstream_offset) == (up, down)  # A
-        assert u[-1] == earliest or up - earliest > 2**62  # D, but for B
+        assert u[-1] == earliest or up - earliest > 2**62  # D, except where B requires otherwise
         for j in range(SLOTS):
             for i in range(j):
                 if of[i] is not of[j]:
@@ -143,8 +143,8 @@ def test_invariants_hold_for_all_pairs(history: list[tuple[int, int]]) -> None:
     even=st.booleans(),
     steps=st.lists(st.integers(0, 2**50), min_size=1, max_size=150),
 )
-def test_few_syncs_are_lost_at_a_time(bits: int, least: int, even: bool, steps: list[int]) -> None:
-    """Java's own bounds: one when they come evenly, n + 2 when their distances differ by at most n bits."""
+def test_few_syncs_are_dropped_at_a_time(bits: int, least: int, even: bool, steps: list[int]) -> None:
+    """Java's own bounds: one sync if their distances are equal, n + 2 if the distances differ by at most n bits."""
     store = OffsetSyncStore(must_read_to_end=False)
     up, count, bound = 0, 0, 1 if even else bits + 2
     for step in steps:

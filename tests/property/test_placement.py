@@ -1,4 +1,4 @@
-"""Invariants of `place` by letter, in worlds where nodes and messages do what they like."""
+"""Invariants of `rebalance` by letter, with arbitrary failures of nodes and messages."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from collections.abc import Mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mm2.core.placement import AWAY_MS
-from mm2.core.tasks import TaskId, TaskKind
+from mm2.core.assignment.task_placement import AWAY_MS
+from mm2.core.assignment.tasks import TaskId, TaskKind
 from tests.property.placement_world import Rounds, Store, World
 
 NODES = [f"node-{number}" for number in range(5)]
 CAPACITIES = st.integers(1, 4)
 WEIGHTS = st.one_of(st.just(100), st.integers(1, 1_000))
-LIFE = ["join", "die", "leave", "gone", "end", "end", "end", "time", "task", "task", "weight"]
+LIFE = ["join", "crash", "leave", "left", "end", "end", "end", "time", "task", "task", "weight"]
 ROUNDS = st.sampled_from([*LIFE, "round", "round", "round", "round with one missing"])
-STORE = st.sampled_from([*LIFE, *["lead"] * 4, *["hear"] * 5, *["tell"] * 5, "forget"])
+STORE = st.sampled_from([*LIFE, *["lead"] * 4, *["receive"] * 5, *["deliver"] * 5, "forget"])
 NUMBERS = st.integers(0, 1_000)
 DELAYS = st.sampled_from([0, 0, 20_000])
 
 
 @st.composite
 def some_tasks(draw: st.DrawFn, most: int = 12) -> Mapping[TaskId, int]:
-    slots = {TaskId(TaskKind.SOURCE, number): draw(WEIGHTS) for number in range(draw(st.integers(1, most)))}
-    return {**slots, TaskId(TaskKind.CHECKPOINT, 0): draw(WEIGHTS), TaskId(TaskKind.HEARTBEAT, 0): 1}
+    source_tasks = {TaskId(TaskKind.SOURCE, number): draw(WEIGHTS) for number in range(draw(st.integers(1, most)))}
+    return {**source_tasks, TaskId(TaskKind.CHECKPOINT, 0): draw(WEIGHTS), TaskId(TaskKind.HEARTBEAT, 0): 1}
 
 
 def live(world: World, step: str, number: int) -> None:
-    """What happens to nodes and tasks in either world."""
+    """Apply a step to nodes and tasks, common to both kinds of election."""
     members = sorted(world.nodes)
     node = world.nodes[members[number % len(members)]] if members else None
-    if step == "die" and node is not None and number % 2:
+    if step == "crash" and node is not None and number % 2:
         del world.nodes[node.member]
     elif step == "leave" and node is not None:
         node.capacity = 0
-    elif step == "gone" and node is not None and node.capacity == 0 and not node.holdings.holds:
+    elif step == "left" and node is not None and node.capacity == 0 and not node.holdings.holds:
         del world.nodes[node.member]
     elif step == "end" and node is not None:
         node.drain(sorted(node.holdings.drain)[:1])
@@ -72,7 +72,7 @@ def check_at_rest(world: Rounds | Store) -> None:
     capacities=st.lists(CAPACITIES, min_size=5, max_size=5),
     delay_ms=DELAYS,
 )
-def test_in_rounds_never_two_and_in_the_end_each_once(
+def test_group_rounds_run_each_task_at_most_once_and_finally_once(
     tasks: Mapping[TaskId, int], steps: list[tuple[str, int]], capacities: list[int], delay_ms: int
 ) -> None:
     world = Rounds(tasks, delay_ms)
@@ -87,7 +87,7 @@ def test_in_rounds_never_two_and_in_the_end_each_once(
             world.round(leader=number, missing={number % 5})
         else:
             live(world, step, number)
-        world.check_never_two()  # A
+        world.check_at_most_once()  # A
     check_at_rest(world)  # B, E, F
 
 
@@ -98,7 +98,7 @@ def test_in_rounds_never_two_and_in_the_end_each_once(
     delay_ms=DELAYS,
 )
 @settings(max_examples=150)
-def test_with_words_late_lost_and_out_of_order_never_two_and_in_the_end_each_once(
+def test_delayed_lost_and_reordered_messages_run_each_task_at_most_once_and_finally_once(
     tasks: Mapping[TaskId, int], steps: list[tuple[str, int]], capacities: list[int], delay_ms: int
 ) -> None:
     world = Store(tasks, delay_ms)
@@ -110,19 +110,19 @@ def test_with_words_late_lost_and_out_of_order_never_two_and_in_the_end_each_onc
         elif step == "lead":
             world.expire()
             world.lead()
-        elif step == "hear" and world.reports:
-            world.hear(world.reports.pop(number % len(world.reports)))
-        elif step == "tell" and world.answers:
-            world.tell(world.answers.pop(number % len(world.answers)))
-        elif step == "forget" and world.answers:
-            world.answers.pop(number % len(world.answers))
+        elif step == "receive" and world.reports:
+            world.receive(world.reports.pop(number % len(world.reports)))
+        elif step == "deliver" and world.assignments:
+            world.deliver(world.assignments.pop(number % len(world.assignments)))
+        elif step == "forget" and world.assignments:
+            world.assignments.pop(number % len(world.assignments))
         else:
             live(world, step, number)
             for one in world.nodes.values():
                 world.report(one)
-        world.check_never_two()  # A
+        world.check_at_most_once()  # A
     world.reports.reverse()
-    world.answers.reverse()
+    world.assignments.reverse()
     check_at_rest(world)  # B, E, F
 
 
@@ -132,38 +132,38 @@ def test_with_words_late_lost_and_out_of_order_never_two_and_in_the_end_each_onc
     capacities=st.lists(CAPACITIES, min_size=2, max_size=6),
     delay_ms=DELAYS,
 )
-def test_d_a_rolling_restart_moves_each_task_twice_at_most(
+def test_d_rolling_restart_moves_each_task_at_most_twice(
     data: st.DataObject, tasks: Mapping[TaskId, int], capacities: list[int], delay_ms: int
 ) -> None:
     world = Rounds(tasks, delay_ms)
     for number, capacity in enumerate(capacities):
         world.join(f"node-{number}", capacity)
     world.settle()
-    before = dict(world.given)
+    before = dict(world.last_node)
     world.moves.clear()
     for number in data.draw(st.permutations(range(len(capacities)))):
         node = next(node for node in world.nodes.values() if node.id == f"node-{number}")
-        if data.draw(st.booleans()):  # with a word before, or all at once
+        if data.draw(st.booleans()):  # announced or not
             node.capacity = 0
             world.settle()
         del world.nodes[node.member]
-        if data.draw(st.booleans()):  # the others meet while it is away
+        if data.draw(st.booleans()):  # the others run a round while it is away
             world.settle()
         world.join(f"node-{number}", capacities[number])
         world.settle()
     assert max(world.moves.values(), default=0) <= 2
-    assert world.given == before
+    assert world.last_node == before
 
 
 @given(tasks=some_tasks(), capacities=st.lists(CAPACITIES, min_size=1, max_size=4), joins=CAPACITIES)
-def test_c_a_node_that_joins_gets_work_and_nothing_moves_between_the_others(
+def test_c_joining_node_gets_tasks_and_nothing_moves_between_the_others(
     tasks: Mapping[TaskId, int], capacities: list[int], joins: int
 ) -> None:
     world = Rounds(tasks)
     for number, capacity in enumerate(capacities):
         world.join(f"node-{number}", capacity)
     world.settle()
-    before = dict(world.given)
+    before = dict(world.last_node)
     world.join("node-new", joins)
     world.round()
     moving = {task: place for task, place in world.placement.places.items() if place.next is not None}
@@ -171,21 +171,21 @@ def test_c_a_node_that_joins_gets_work_and_nothing_moves_between_the_others(
     assert len(to_others) <= max(1, len(tasks) // 10)
     world.settle()
     world.check_each_once()
-    got = [task for task, node in world.given.items() if node == "node-new"]
+    got = [task for task, node in world.last_node.items() if node == "node-new"]
     most = max(list(before.values()).count(node) for node in before.values())
     assert got or most == 1
     world.check_balance()
 
 
 @given(tasks=some_tasks(), capacities=st.lists(CAPACITIES, min_size=2, max_size=5), delay_ms=st.integers(1, 60_000))
-def test_b_what_vanished_with_its_node_waits_for_it_and_no_longer(
+def test_b_tasks_of_a_lost_node_wait_until_the_delay_ends(
     tasks: Mapping[TaskId, int], capacities: list[int], delay_ms: int
 ) -> None:
     world = Rounds(tasks, delay_ms)
     for number, capacity in enumerate(capacities):
         world.join(f"node-{number}", capacity)
     world.settle()
-    before = dict(world.given)
+    before = dict(world.last_node)
     node = next(iter(world.nodes.values()))
     lost = set(node.running)
     del world.nodes[node.member]
@@ -197,4 +197,4 @@ def test_b_what_vanished_with_its_node_waits_for_it_and_no_longer(
     world.now_ms += delay_ms - 1
     world.join(node.id, node.capacity)
     world.settle()
-    assert world.given == before
+    assert world.last_node == before

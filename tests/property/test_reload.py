@@ -1,5 +1,7 @@
-"""Edits of a file, judged by an oracle that knows only what was edited: what is told is what was done, no secret shows,
-and nodes whose files mean the same agree."""
+"""Edits of a file, compared with an oracle that knows only the edits.
+
+Exactly the edits are reported, no secret is shown, and nodes whose files have the same meaning agree.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,13 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mm2.config.agreement import differing, digest, terms
-from mm2.config.change_lines import changed_lines
-from mm2.config.changes import Change, FileDiff
-from mm2.config.comparison import Reading, compare
+from mm2.config.keys.update_mode import UpdateMode
 from mm2.config.load import load_file
-from mm2.config.reach import Reach
-from mm2.node.file_watch import LONGEST_S, SETTLE_S, Unrest
+from mm2.config.reload.change_lines import changed_lines
+from mm2.config.reload.changes import Change, FileDiff
+from mm2.config.reload.comparison import ParsedConfig, compare
+from mm2.config.reload.fingerprint import differing, digest, terms
+from mm2.node.reload.file_watch import LONGEST_S, SETTLE_S, SettleTimer
 
 BASE = {
     "clusters": "A, B",
@@ -28,29 +30,29 @@ BASE = {
 SECRET = "sesame-open-"
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="{}";'
 
-# Keys with two values that are not the default, where a change of them is told, and how deep it goes: written down here
-# anew, so that a slip in the table of keys shows.
-KEYS: dict[str, tuple[tuple[str, str], str, Reach]] = {
-    "A->B.tasks.max": (("2", "3"), "A->B", Reach.RUNNING),
-    "A->B.topics": (("a,b", "c"), "A->B", Reach.RUNNING),
-    "B->A.topics.exclude": (("x", "y.*"), "B->A", Reach.RUNNING),
-    "B->A.groups": (("g", "h"), "B->A", Reach.RUNNING),
-    "A->B.refresh.topics.interval.seconds": (("5", "6"), "A->B", Reach.RUNNING),
-    "A->B.sync.topic.acls.enabled": (("false", "FALSE"), "A->B", Reach.RUNNING),
-    "A->B.offset.lag.max": (("0", "7"), "A->B", Reach.FLOW),
-    "A->B.replication.policy.internal.topic.separator.enabled": (("false", "FALSE"), "A->B", Reach.FLOW),
-    "A->B.mm2.offset.translation.window": (("64", "128"), "A->B", Reach.FLOW),
-    "B.session.timeout.ms": (("9000", "8000"), "A->B", Reach.FLOW),
-    "A.session.timeout.ms": (("9000", "8000"), "B->A", Reach.FLOW),
-    "A->B.source.consumer.fetch.max.wait.ms": (("5", "6"), "A->B", Reach.FLOW),
-    "A->B.producer.override.batch.size": (("5", "6"), "A->B", Reach.FLOW),
-    "listeners": (("http://:1", "http://:2"), "", Reach.NODE),
-    "mm2.lanes": (("2", "3"), "", Reach.NODE),
-    "spark.master": (("local[1]", "local[2]"), "", Reach.NODE),
-    "spark.ssl.keyPassword": ((f"{SECRET}1", f"{SECRET}2"), "", Reach.NODE),
-    "mm2.log.level": (("DEBUG", "ERROR"), "", Reach.RUNNING),
-    "my.own.key": (("1", "2"), "idle", Reach.NOTHING),
-    "my.password": ((f"{SECRET}1", f"{SECRET}2"), "idle", Reach.NOTHING),
+# Keys with two values that are not the default, the place of their change, and its update mode. Repeated here,
+# so that a mistake in the table of keys is detected.
+KEYS: dict[str, tuple[tuple[str, str], str, UpdateMode]] = {
+    "A->B.tasks.max": (("2", "3"), "A->B", UpdateMode.RUNNING),
+    "A->B.topics": (("a,b", "c"), "A->B", UpdateMode.RUNNING),
+    "B->A.topics.exclude": (("x", "y.*"), "B->A", UpdateMode.RUNNING),
+    "B->A.groups": (("g", "h"), "B->A", UpdateMode.RUNNING),
+    "A->B.refresh.topics.interval.seconds": (("5", "6"), "A->B", UpdateMode.RUNNING),
+    "A->B.sync.topic.acls.enabled": (("false", "FALSE"), "A->B", UpdateMode.RUNNING),
+    "A->B.offset.lag.max": (("0", "7"), "A->B", UpdateMode.FLOW),
+    "A->B.replication.policy.internal.topic.separator.enabled": (("false", "FALSE"), "A->B", UpdateMode.FLOW),
+    "A->B.mm2.offset.translation.window": (("64", "128"), "A->B", UpdateMode.FLOW),
+    "B.session.timeout.ms": (("9000", "8000"), "A->B", UpdateMode.FLOW),
+    "A.session.timeout.ms": (("9000", "8000"), "B->A", UpdateMode.FLOW),
+    "A->B.source.consumer.fetch.max.wait.ms": (("5", "6"), "A->B", UpdateMode.FLOW),
+    "A->B.producer.override.batch.size": (("5", "6"), "A->B", UpdateMode.FLOW),
+    "listeners": (("http://:1", "http://:2"), "", UpdateMode.NODE),
+    "mm2.lanes": (("2", "3"), "", UpdateMode.NODE),
+    "spark.master": (("local[1]", "local[2]"), "", UpdateMode.NODE),
+    "spark.ssl.keyPassword": ((f"{SECRET}1", f"{SECRET}2"), "", UpdateMode.NODE),
+    "mm2.log.level": (("DEBUG", "ERROR"), "", UpdateMode.RUNNING),
+    "my.own.key": (("1", "2"), "idle", UpdateMode.NOTHING),
+    "my.password": ((f"{SECRET}1", f"{SECRET}2"), "idle", UpdateMode.NOTHING),
 }
 NODES_MAY_DIFFER = {"listeners", "mm2.lanes", "spark.master", "spark.ssl.keyPassword", "mm2.log.level", "my.own.key"}
 
@@ -68,47 +70,47 @@ def lay_out(file: dict[str, str], shuffle: st.DataObject | None = None) -> str:
         lines = shuffle.draw(st.permutations(lines))
         lines = [
             line.replace(" = ", shuffle.draw(st.sampled_from((" = ", ":", "=", "  =\\\n   "))), 1)
-            + shuffle.draw(st.sampled_from(("", "\n", "\n# a word", "\n! tasks.max = 9\n\n")))
+            + shuffle.draw(st.sampled_from(("", "\n", "\n# a comment", "\n! tasks.max = 9\n\n")))
             for line in lines
         ]
     return "\n".join(lines) + "\n"
 
 
-def read(directory: str, text: str) -> Reading:
+def read(directory: str, text: str) -> ParsedConfig:
     path = Path(directory) / "mm2.properties"
     path.write_text(text, "iso-8859-1")
     loaded, file = load_file(path)
     assert loaded.settings is not None, "\n".join(map(str, loaded.problems))
     assert file is not None
-    return Reading(settings=loaded.settings, file=file)
+    return ParsedConfig(settings=loaded.settings, file=file)
 
 
-def told(diff: FileDiff) -> dict[str, tuple[str, Change]]:
+def reported_changes(diff: FileDiff) -> dict[str, tuple[str, Change]]:
     by_place = [(str(flow.flow), change) for flow in diff.changed for change in flow.changes]
     by_place += [("", change) for change in diff.node] + [("idle", change) for change in diff.idle]
-    assert len({(place, change.key) for place, change in by_place}) == len(by_place), "told twice"
+    assert len({(place, change.key) for place, change in by_place}) == len(by_place), "reported twice"
     return {change.key: (place, change) for place, change in by_place}
 
 
 @settings(max_examples=60)
 @given(old=files, new=files)
-def test_what_is_told_is_what_was_edited(old: dict[str, str], new: dict[str, str]) -> None:
+def test_exactly_the_edits_are_reported(old: dict[str, str], new: dict[str, str]) -> None:
     with TemporaryDirectory() as directory:
         before, now = read(directory, lay_out(old)), read(directory, lay_out(new))
     diff = compare(before, now)
-    found = told(diff)
+    found = reported_changes(diff)
     edited = {key for key in KEYS if meaning(key, old) != meaning(key, new)}
     rewritten = {key for key in KEYS if old.get(key) != new.get(key)} - edited
     assert set(found) == edited | rewritten
     lines = lay_out(new).splitlines()
     for key, (place, change) in found.items():
         if key in edited:
-            assert (place, change.reach) == KEYS[key][1:]
+            assert (place, change.update_mode) == KEYS[key][1:]
         else:
-            assert (place, change.reach) == ("idle", Reach.NOTHING)
+            assert (place, change.update_mode) == ("idle", UpdateMode.NOTHING)
         assert (change.line is None) == (key not in new)
         assert change.line is None or lines[change.line - 1].startswith(f"{key} = ")
-    assert diff.reach == max((change.reach for _, change in found.values()), default=Reach.NOTHING)
+    assert diff.update_mode == max((change.update_mode for _, change in found.values()), default=UpdateMode.NOTHING)
     assert diff.says_the_same == (not found)
     text = "\n".join(changed_lines(diff, diff.node)) + repr(diff)
     assert SECRET not in text
@@ -116,7 +118,7 @@ def test_what_is_told_is_what_was_edited(old: dict[str, str], new: dict[str, str
 
 @settings(max_examples=30)
 @given(file=files, data=st.data())
-def test_order_and_writing_change_nothing(file: dict[str, str], data: st.DataObject) -> None:
+def test_order_and_notation_change_nothing(file: dict[str, str], data: st.DataObject) -> None:
     with TemporaryDirectory() as directory:
         before, now = read(directory, lay_out(file)), read(directory, lay_out(file, data))
     assert compare(before, now).says_the_same
@@ -127,7 +129,7 @@ def test_order_and_writing_change_nothing(file: dict[str, str], data: st.DataObj
 
 @settings(max_examples=60)
 @given(mine=files, theirs=files)
-def test_nodes_agree_if_and_only_if_nothing_of_a_flow_differs(mine: dict[str, str], theirs: dict[str, str]) -> None:
+def test_nodes_agree_if_and_only_if_their_flow_settings_are_equal(mine: dict[str, str], theirs: dict[str, str]) -> None:
     with TemporaryDirectory() as directory:
         readings = read(directory, lay_out(mine)), read(directory, lay_out(theirs))
     for number, name in enumerate(("A->B", "B->A")):
@@ -140,14 +142,14 @@ def test_nodes_agree_if_and_only_if_nothing_of_a_flow_differs(mine: dict[str, st
         assert not NODES_MAY_DIFFER & set(names)
 
 
-@given(looks=st.lists(st.tuples(st.sampled_from("abc"), st.floats(0.1, 5.0, allow_nan=False)), min_size=1, max_size=60))
-def test_a_change_that_lasts_is_read_and_only_that(looks: list[tuple[str, float]]) -> None:
-    """The oracle keeps all looks, and judges from the whole history."""
+@given(polls=st.lists(st.tuples(st.sampled_from("abc"), st.floats(0.1, 5.0, allow_nan=False)), min_size=1, max_size=60))
+def test_only_changes_that_last_are_read(polls: list[tuple[str, float]]) -> None:
+    """The oracle keeps every poll and decides from the whole history."""
     path = Path("f")
-    unrest = Unrest({path: "a"})
+    unrest = SettleTimer({path: "a"})
     handled, now = "a", 0.0
     history: list[tuple[float, str]] = []
-    for content, pause in looks:
+    for content, pause in polls:
         now += pause
         history.append((now, content))
         over = unrest.is_over({path: content}, now)
@@ -161,7 +163,7 @@ def test_a_change_that_lasts_is_read_and_only_that(looks: list[tuple[str, float]
 
 
 def _last_run(history: list[tuple[float, str]], holds: Callable[[str], bool]) -> float:
-    """Since when what ``holds`` has held without a break, up to the last look."""
+    """Return since when ``holds`` has been true without interruption, up to the last poll."""
     since = history[-1][0]
     for when, seen in reversed(history):
         if not holds(seen):

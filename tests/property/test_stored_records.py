@@ -1,6 +1,6 @@
-"""Reading a partition in fetches of any size gives every record that counts, once and in order.
+"""Reading a partition in fetches of any size returns every visible record, once and in order.
 
-The oracle keeps, while the log is being written, a plain list of what every record's transaction came to.
+The oracle keeps, while the log is being written, a list of the outcome of every record's transaction.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm2.core.names import TopicPartition
-from mm2.kafka.stored_records import decode
+from mm2.core.naming.names import TopicPartition
+from mm2.kafka.logs.stored_records import decode
 from tests.unit.kafka.batches import batch, control_batch
 
 PARTITION = TopicPartition("log", 0)
@@ -20,7 +20,7 @@ PRODUCERS = (1, 2, 3)
 
 @dataclass
 class Log:
-    """What a broker stores, and beside it what a reader should see."""
+    """What a broker stores, and what a reader should receive."""
 
     end: int = 0
     batches: list[tuple[int, int, bytes]] = field(default_factory=list)  # first and last offset, bytes
@@ -47,7 +47,7 @@ class Log:
             self.end += 1
 
     def _append(self, count: int, producer: int, transaction: int, hole: int) -> None:
-        self.end += hole  # compaction took what was there
+        self.end += hole  # removed by compaction
         raw = batch(self.end, [b"%d" % (self.end + n) for n in range(count)], producer=producer)
         self.batches.append((self.end, self.end + count - 1, raw))
         self.written += [(self.end + n, transaction) for n in range(count)]
@@ -58,7 +58,7 @@ class Log:
         return [offset for offset, transaction in self.written if transaction not in dropped]
 
     def fetch(self, position: int, batches: int, cut: int) -> tuple[bytes, list[tuple[int, int]]]:
-        """At most so many batches from the one that holds ``position``; of one more only its first bytes."""
+        """Return up to ``batches`` batches from the one that contains ``position``, and the first bytes of the next."""
         rest = [one for one in self.batches if one[1] >= position]
         taken = rest[:batches]
         upto = taken[-1][1] if taken else position
@@ -82,13 +82,13 @@ def logs(draw: st.DrawFn) -> Log:
                 log.in_transaction(producer, count, hole)
             case _:
                 log.finish(producer, commit=draw(st.booleans()))
-    for producer in PRODUCERS:  # only what is decided is below the last stable offset
+    for producer in PRODUCERS:  # only finished transactions are below the last stable offset
         log.finish(producer, commit=draw(st.booleans()))
     return log
 
 
 @given(log=logs(), committed_only=st.booleans(), data=st.data())
-def test_fetches_of_any_size_add_up(log: Log, committed_only: bool, data: st.DataObject) -> None:
+def test_fetches_of_any_size_return_all_records(log: Log, committed_only: bool, data: st.DataObject) -> None:
     position, seen = 0, []
     while position < log.end:
         raw, aborted = log.fetch(position, data.draw(st.integers(1, 4)), data.draw(st.integers(0, 40)))
@@ -102,7 +102,7 @@ def test_fetches_of_any_size_add_up(log: Log, committed_only: bool, data: st.Dat
 
 
 @given(log=logs(), data=st.data())
-def test_reading_may_begin_anywhere(log: Log, data: st.DataObject) -> None:
+def test_reading_can_start_at_any_offset(log: Log, data: st.DataObject) -> None:
     begin = data.draw(st.integers(0, log.end))
     raw, aborted = log.fetch(begin, len(log.batches), 0)
     records, _ = decode(raw, PARTITION, begin, aborted=aborted, committed_only=True)

@@ -1,11 +1,11 @@
-"""Our few changes leave a remote topic as Java's many would (mm2-compat §3.4)."""
+"""Our few changes produce the same configuration as Java's many (MirrorSourceConnector.syncTopicConfigs)."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm2.core.topic_configs import ConfigEntry, ConfigSource, DefaultsFrom, SetConfig, config_changes
+from mm2.core.topics.topic_configs import ConfigEntry, ConfigSource, DefaultsFrom, SetConfig, config_changes
 
 NAMES = ("cleanup.policy", "min.insync.replicas", "retention.ms", "segment.ms")
 TARGET_DEFAULTS = dict.fromkeys(NAMES, "t")
@@ -24,7 +24,7 @@ EXPLICIT = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["t", "s", "y
 
 
 def java(source: list[ConfigEntry], explicit: dict[str, str], defaults_from: DefaultsFrom) -> dict[str, str]:
-    """What is set on the remote topic after one of Java's rounds: an operation for every entry that passes."""
+    """Return the remote topic's configuration after one round of Java: an operation for every selected entry."""
     after = dict(explicit)
     for entry in source:
         if entry.read_only or entry.sensitive or entry.source is ConfigSource.STATIC_BROKER_CONFIG:
@@ -40,7 +40,7 @@ def java(source: list[ConfigEntry], explicit: dict[str, str], defaults_from: Def
 
 
 @given(source=SOURCE_ENTRIES, explicit=EXPLICIT, defaults_from=st.sampled_from(DefaultsFrom))
-def test_the_outcome_is_javas_and_the_next_round_changes_nothing(
+def test_same_configuration_as_java_and_no_further_changes(
     source: dict[str, tuple[str, ConfigSource, bool, bool]], explicit: dict[str, str], defaults_from: DefaultsFrom
 ) -> None:
     entries = [

@@ -1,4 +1,4 @@
-"""docs/parity.md keeps what it says: all of Java's tests are on it, and every test of ours that it names exists."""
+"""docs/contributing/parity.md lists all of Java's tests, and every test of this project that it names exists."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/parity.md").read_text("utf-8")
-JAVAS = ROOT / "tests/golden/java-4.3.1-tests.txt"  # Class.test, from the test jars of connect-mirror(-client) 4.3.1
+PAGE = (ROOT / "docs/contributing/parity.md").read_text("utf-8")
+JAVA_TESTS = (
+    ROOT / "tests/golden/java-4.3.1-tests.txt"
+)  # Class.test, from the test jars of connect-mirror(-client) 4.3.1
 
-OURS = re.compile(r"`(tests/[a-z0-9_/]+\.py)::(\w+)`")
+OWN_TEST = re.compile(r"`(tests/[a-z0-9_/]+\.py)::(\w+)`")
 REASONS = ("**Deviation**", "**Not yet**")
 
 
 def rows() -> Iterator[tuple[str, str, str]]:
-    """Java's class, its tests and what is here, of every row under a class's heading."""
+    """Yield Java's class, its tests and our description for every row under a class heading."""
     java_class = ""
     for line in PAGE.splitlines():
         if line.startswith("#"):
@@ -29,24 +31,24 @@ def rows() -> Iterator[tuple[str, str, str]]:
 
 @cache
 def functions_of(path: str) -> frozenset[str]:
-    """The functions of one of our files; none where there is no such file."""
+    """Return the functions of one of our files; none if the file does not exist."""
     file = ROOT / path
     tree = ast.parse(file.read_text("utf-8")) if file.is_file() else ast.Module(body=[], type_ignores=[])
     return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
-def test_every_test_of_javas_is_there_once() -> None:
+def test_every_java_test_is_listed_once() -> None:
     named = [f"{java_class}.{test}" for java_class, tests, _ in rows() for test in tests.split(", ")]
-    assert sorted(named) == sorted(JAVAS.read_text().split())
+    assert sorted(named) == sorted(JAVA_TESTS.read_text().split())
 
 
-def test_every_test_that_is_named_exists() -> None:
-    named = OURS.findall(PAGE)
+def test_every_named_test_exists() -> None:
+    named = OWN_TEST.findall(PAGE)
     assert len(named) > 100
     assert [f"{path}::{test}" for path, test in named if test not in functions_of(path)] == []
-    assert PAGE.count("::") == len(named), "a test is named in another form"
+    assert PAGE.count("::") == len(named), "a test is named in a different form"
 
 
 def test_every_row_has_a_test_or_a_reason() -> None:
-    bare = [tests for _, tests, here in rows() if not OURS.search(here) and not here.startswith(REASONS)]
+    bare = [tests for _, tests, here in rows() if not OWN_TEST.search(here) and not here.startswith(REASONS)]
     assert bare == []

@@ -24,7 +24,7 @@ import org.apache.kafka.common.TopicPartition;
 /**
  * Asks the real Java MirrorMaker 2 what becomes of consumer groups: offset translation, checkpoints, group offset sync.
  *
- * <p>How to run: as GoldenVectors, which writes the answers, and is to be compiled along with this.
+ * <p>Compiled and run together with GoldenVectors.
  */
 public final class CheckpointVectors {
     private static final TopicPartition TP = new TopicPartition("t", 0);

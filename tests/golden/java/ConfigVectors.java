@@ -32,9 +32,7 @@ import org.apache.kafka.connect.runtime.distributed.DistributedConfig;
 /**
  * Asks the real Java MirrorMaker 2 what our mm2.config must answer, and writes the answers down. No broker is needed.
  *
- * <p>How to run, in tests/golden/config (JARS: all jars of org.apache.kafka:connect-mirror of one version):
- * {@code javac -cp "JARS/*" -d OUT ../java/ConfigVectors.java}, then {@code MM2_GOLDEN_HOST=a.example.com
- * MM2_GOLDEN_TASKS=6 java -cp "OUT:JARS/*" org.apache.kafka.connect.mirror.ConfigVectors .. java-4.3.1}.
+ * <p>tests/parity/test_golden_vectors.py compiles and runs it, in tests/golden/config.
  */
 public final class ConfigVectors {
     public static void main(String[] args) throws Exception {

@@ -31,9 +31,7 @@ import org.apache.kafka.connect.json.JsonConverter;
 /**
  * Asks the real Java MirrorMaker 2 what our mm2.core must answer, and writes the answers down. No broker is needed.
  *
- * <p>How to run (JARS: all jars of org.apache.kafka:connect-mirror, connect-json and connect-runtime of one version):
- * {@code javac -cp "JARS/*" -d OUT GoldenVectors.java}, then
- * {@code java -cp "OUT:JARS/*" org.apache.kafka.connect.mirror.GoldenVectors tests/golden java-4.3.1}.
+ * <p>tests/parity/test_golden_vectors.py compiles and runs it.
  */
 public final class GoldenVectors {
     private static final String LONG_TEXT = "a\u00e9\u2028\ud83d\ude00\"\u001b".repeat(150);

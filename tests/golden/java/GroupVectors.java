@@ -26,7 +26,7 @@ import org.apache.kafka.common.protocol.MessageUtil;
 /**
  * Lets Kafka's own classes encode the requests and answers about groups that mm2.kafka encodes and decodes by itself.
  *
- * <p>Compiled and run as GoldenVectors is, and beside it.
+ * <p>Compiled and run together with GoldenVectors.
  */
 public final class GroupVectors {
     private static final List<String> NAMES = List.of("a,b", "", " ", "gr\u00f6\u00dfe", "x".repeat(200));

@@ -34,7 +34,7 @@ import org.eclipse.jetty.ee10.servlets.HeaderFilter;
  * Lets Kafka Connect's own classes sign requests between workers, make and store session keys, and read the rules for
  * headers of answers.
  *
- * <p>Compiled and run as GoldenVectors is, and beside it.
+ * <p>Compiled and run together with GoldenVectors.
  */
 public final class RestVectors {
     private static final List<String> ALGORITHMS = List.of("HmacSHA256", "HmacMD5", "HmacSHA1", "HmacSHA224", "HmacSHA384",

@@ -32,7 +32,7 @@ import org.apache.kafka.common.resource.ResourceType;
 /**
  * Asks the real Java MirrorMaker 2 what becomes of topics: ACL sync, config sync, partitions of tasks.
  *
- * <p>How to run: as GoldenVectors, which writes the answers, and is to be compiled along with this.
+ * <p>Compiled and run together with GoldenVectors.
  */
 public final class TopicVectors {
     public static void main(String[] args) throws Exception {

@@ -1,4 +1,4 @@
-"""Flows of a test's own, at the price of a few topics."""
+"""Separate flows for single tests, at the cost of a few topics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NewFlow = Callable[..., CheckpointFlow]
 
 @pytest.fixture
 def new_flow(cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path: Path) -> NewFlow:
-    """Makes a flow between the shared clusters; ``lines`` are added to its file."""
+    """Create flows between the shared clusters; ``lines`` are added to a flow's file."""
 
     def new(lines: str = "", **options: Any) -> CheckpointFlow:
         return CheckpointFlow(cluster_a, cluster_b, tmp_path, lines, **options)

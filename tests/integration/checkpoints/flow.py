@@ -1,4 +1,4 @@
-"""A flow without anything that copies: the checkpoint task between two clusters, with offset syncs made by hand."""
+"""A flow without source tasks: only the checkpoint task, with offset syncs written by the test."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 from mm2.config.load import load
 from mm2.config.settings import FlowSettings
-from mm2.node.checkpoint_tally import CheckpointTally
-from mm2.node.published import GroupPartitionStatus, GroupStatus
-from mm2.node.tasks.checkpoint import CheckpointTask
+from mm2.node.checkpoint.checkpoint_metrics import CheckpointMetrics
+from mm2.node.checkpoint.checkpoint_task import CheckpointTask
+from mm2.node.status.status_model import GroupPartitionStatus, GroupStatus
 from tests.lab.checkpoints import Checkpoint, read_checkpoints
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
@@ -22,23 +22,23 @@ from tests.lab.records import Outgoing, write
 from tests.lab.settings import ONE_COPY
 from tests.lab.waiting import until
 
-SOON = 30.0  # seconds until something new was seen: every second, but the cores are shared
+SOON = 30.0  # seconds until a change is detected: checked every second, but the cores are shared
 OFFSETS_PARTITIONS = 25
 COMPACTED = {"cleanup.policy": "compact"}
 
 
 @dataclass(slots=True)
 class CheckpointFlow:
-    """One flow with aliases of its own; its groups and topics begin with the source's alias."""
+    """A flow with unique aliases; its groups and topics start with the source alias."""
 
     source: KafkaCluster
     target: KafkaCluster
     directory: Path
     lines: str = ""
-    bootstrap: str | None = None  # of the source, where the node looks for it
+    bootstrap: str | None = None  # address of the source in the file, if it differs
     a: str = field(default_factory=lambda: unique_name("A"))
     b: str = field(default_factory=lambda: unique_name("B"))
-    tally: CheckpointTally = field(default_factory=CheckpointTally)
+    checkpoint_metrics: CheckpointMetrics = field(default_factory=CheckpointMetrics)
 
     def __post_init__(self) -> None:
         self.target.create_topic(self.offsets_topic, OFFSETS_PARTITIONS, config=COMPACTED)
@@ -77,11 +77,11 @@ class CheckpointFlow:
         return f"mm2-offsets.{self.a}.internal"
 
     def named(self, stem: str) -> str:
-        """A topic or group of this flow."""
+        """Return a topic or group name that belongs to this flow."""
         return f"{self.a}-{stem}"
 
     def topic(self, stem: str, partitions: int = 1, *, records: int = 0) -> str:
-        """A source topic and its remote topic, which holds ``records`` records in each partition."""
+        """Create a source topic, and its remote topic with ``records`` records in each partition."""
         name = self.source.create_topic(self.named(stem), partitions)
         self.target.create_topic(f"{self.a}.{name}", partitions)
         filled = [Outgoing(value=b"x", partition=number) for number in range(partitions) for _ in range(records)]
@@ -89,7 +89,7 @@ class CheckpointFlow:
         return name
 
     def sync(self, topic: str, *pairs: tuple[int, int], partition: int = 0) -> None:
-        """Offset syncs: source offset and what it became."""
+        """Write offset syncs: pairs of source offset and target offset."""
         name = topic.encode()
         key = struct.pack(f">h{len(name)}si", len(name), name, partition)
         records = [Outgoing(key=key, value=struct.pack(">qq", *pair), partition=0) for pair in pairs]
@@ -97,8 +97,13 @@ class CheckpointFlow:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[CheckpointTask]:
-        """The task, from start to end."""
-        task = CheckpointTask(self.settings, offsets_partitions=OFFSETS_PARTITIONS, node_id="node-1", tally=self.tally)
+        """Run the task during the block."""
+        task = CheckpointTask(
+            self.settings,
+            offsets_partitions=OFFSETS_PARTITIONS,
+            node_id="node-1",
+            checkpoint_metrics=self.checkpoint_metrics,
+        )
         run = asyncio.create_task(task.run(), name="checkpoint task")
         try:
             yield task
@@ -109,33 +114,33 @@ class CheckpointFlow:
                 run.result()
 
     async def records(self, topic: str) -> list[Record]:
-        """What one of the target's topics holds now, partition by partition."""
+        """Return the records of a topic on the target, partition by partition."""
         found = await asyncio.to_thread(read_topic, self.target.bootstrap, topic)
         return [record for partition in sorted(found) for record in found[partition]]
 
     async def checkpoints(self, group: str) -> list[Checkpoint]:
-        """The group's checkpoints in the order they were written."""
+        """Return the group's checkpoints in the order they were written."""
         return await asyncio.to_thread(read_checkpoints, self.target, self.checkpoints_topic, group)
 
     async def checkpoint(self, group: str, upstream: int) -> Checkpoint:
-        """The group's first checkpoint of this source offset."""
+        """Wait for the group's first checkpoint of this source offset and return it."""
 
         async def found() -> bool:
             checkpoints[:] = [one for one in await self.checkpoints(group) if one.upstream == upstream]
             return bool(checkpoints)
 
         checkpoints: list[Checkpoint] = []
-        await until(found, SOON, f"group {group} gets a checkpoint of offset {upstream}")
+        await until(found, SOON, f"group {group} has a checkpoint for offset {upstream}")
         return checkpoints[0]
 
 
 def shown(task: CheckpointTask, group: str) -> GroupStatus | None:
-    """The group as REST would show it."""
+    """Return the group as in REST responses."""
     return next((one for one in task.groups() if one.group == group), None)
 
 
 def shown_partition(task: CheckpointTask, group: str, topic: str, partition: int = 0) -> GroupPartitionStatus | None:
-    """One partition of it."""
+    """Return a partition of the group as in REST responses."""
     status = shown(task, group)
     rows = status.partitions if status is not None else ()
     return next((one for one in rows if (one.topic, one.partition) == (topic, partition)), None)

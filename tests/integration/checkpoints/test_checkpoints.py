@@ -1,4 +1,4 @@
-"""Checkpoints of the source's groups: Java's bytes and rules (mm2-compat §4.1 to §4.4), through restarts."""
+"""Checkpoints of the source's groups: Java's bytes and rules, also across restarts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from mm2.node.published import GroupState
+from mm2.node.status.status_model import GroupState
 from tests.integration.checkpoints.conftest import NewFlow
 from tests.integration.checkpoints.flow import OFFSETS_PARTITIONS, SOON, shown, shown_partition
 from tests.lab.checkpoints import Checkpoint
@@ -17,32 +17,34 @@ from tests.lab.history import read_topic
 from tests.lab.records import Outgoing, write
 from tests.lab.waiting import until
 
-TOLD = "told\0"  # the client that commits adds the zero
+METADATA = "notes\0"  # the committing client appends the zero
 
 
-async def test_a_checkpoint_is_javas_to_the_byte(new_flow: NewFlow) -> None:
+async def test_checkpoint_has_javas_bytes(new_flow: NewFlow) -> None:
     flow = new_flow()
     topic = flow.topic("t")
     group = flow.named("g")
     flow.sync(topic, (100, 200))
-    commit(flow.source, group, {(topic, 0): 150}, metadata="told")
+    commit(flow.source, group, {(topic, 0): 150}, metadata="notes")
     began = time.time() * 1000
     async with flow.running() as task:
-        assert await flow.checkpoint(group, 150) == Checkpoint(group, f"{flow.a}.{topic}", 0, 150, 201, TOLD)
+        assert await flow.checkpoint(group, 150) == Checkpoint(group, f"{flow.a}.{topic}", 0, 150, 201, METADATA)
         await until(lambda: task.trouble is None, SOON, "the task runs")
         (record,) = await flow.records(flow.checkpoints_topic)
         key, value, headers, timestamp = record.content
         named, remote = group.encode(), f"{flow.a}.{topic}".encode()
         assert key == struct.pack(f">h{len(named)}sh{len(remote)}si", len(named), named, len(remote), remote, 0)
-        assert value == struct.pack(">hqqh5s", 0, 150, 201, 5, TOLD.encode())
+        assert value == struct.pack(">hqqh6s", 0, 150, 201, 6, METADATA.encode())
         assert headers == ()
         assert began <= timestamp <= time.time() * 1000
-        latency = flow.tally.latency_by_group[group]
+        metrics = flow.checkpoint_metrics
+        await until(lambda: group in metrics.latency_by_group, SOON, "the acknowledged checkpoint is counted")
+        latency = metrics.latency_by_group[group]
         assert latency.count == 1
         assert 0 <= latency.seconds < SOON
 
 
-async def test_the_source_offset_is_stored_as_java_stores_it(new_flow: NewFlow) -> None:
+async def test_source_offset_is_stored_as_in_java(new_flow: NewFlow) -> None:
     flow = new_flow()
     topic, group = flow.topic("t"), flow.named('quo"ted, größe')
     flow.sync(topic, (0, 0))
@@ -64,8 +66,8 @@ async def test_the_source_offset_is_stored_as_java_stores_it(new_flow: NewFlow) 
     assert record.partition == partition
 
 
-async def test_a_restart_goes_on_from_the_checkpoints_there_are(new_flow: NewFlow) -> None:
-    """§4.4: less is known after the restart; what would lead back is not written."""
+async def test_restart_continues_from_existing_checkpoints(new_flow: NewFlow) -> None:
+    """After a restart fewer offset syncs are known; checkpoints with a lower target offset are not written."""
     flow = new_flow()
     topic, group = flow.topic("t"), flow.named("g")
     flow.sync(topic, (100, 100), (200, 200), (300, 300))
@@ -75,21 +77,21 @@ async def test_a_restart_goes_on_from_the_checkpoints_there_are(new_flow: NewFlo
     flow.sync(topic, (175, 175), (275, 275), (375, 375), (475, 475))
     async with flow.running() as task:
 
-        def looked_at() -> bool:
+        def evaluated() -> bool:
             row = shown_partition(task, group, topic)
             return row is not None and row.source_offset == offset
 
         for offset, downstream in ((250, 201), (370, 201), (400, 376)):
             commit(flow.source, group, {(topic, 0): offset})
-            await until(looked_at, SOON, f"offset {offset} is looked at")
+            await until(evaluated, SOON, f"offset {offset} has been evaluated")
             row = shown_partition(task, group, topic)
             assert row is not None
             assert (row.state, row.translated_offset) == (GroupState.TRANSLATED, downstream)
         assert [(one.upstream, one.downstream) for one in await flow.checkpoints(group)] == [(250, 201), (400, 376)]
 
 
-async def test_a_group_that_steps_back_takes_its_checkpoint_along(new_flow: NewFlow) -> None:
-    """testOffsetTranslationBehindReplicationFlow in small."""
+async def test_checkpoint_follows_a_group_that_seeks_back(new_flow: NewFlow) -> None:
+    """A small version of Java's testOffsetTranslationBehindReplicationFlow."""
     flow = new_flow()
     topic, group = flow.topic("t"), flow.named("g")
     async with flow.running():
@@ -101,43 +103,51 @@ async def test_a_group_that_steps_back_takes_its_checkpoint_along(new_flow: NewF
         assert second.downstream < first.downstream == 901
 
 
-async def test_nothing_for_groups_whose_topics_are_not_replicated_yet(new_flow: NewFlow) -> None:
-    """testNoCheckpointsIfNoRecordsAreMirrored; and which partitions of a group are, is told one by one."""
+async def test_no_checkpoints_before_topics_are_replicated(new_flow: NewFlow) -> None:
+    """testNoCheckpointsIfNoRecordsAreMirrored; the status shows which partitions of a group are replicated."""
     flow = new_flow()
     empty, full = flow.topic("empty"), flow.topic("full")
     group = flow.named("g")
     commit(flow.source, group, {(empty, 0): 5})
     async with flow.running() as task:
-        await until(lambda: (s := shown(task, group)) and s.state is GroupState.NOT_REPLICATED, SOON, "it is shown")
+        await until(
+            lambda: (s := shown(task, group)) and s.state is GroupState.NOT_REPLICATED, SOON, "the status is shown"
+        )
         commit(flow.source, group, {(full, 0): 7})
         flow.sync(full, (3, 1))
         assert (await flow.checkpoint(group, 7)).topic == f"{flow.a}.{full}"
-        await until(lambda: (s := shown(task, group)) and s.state is GroupState.PARTLY_TRANSLATED, SOON, "one of two")
+        await until(
+            lambda: (s := shown(task, group)) and s.state is GroupState.PARTLY_TRANSLATED,
+            SOON,
+            "one of two partitions is translated",
+        )
         status = shown(task, group)
         assert status is not None
         assert status.reason == (
-            "offsets of 1 partition are translated; 1 partition: nothing of this partition was replicated yet, as far"
-            " as offset syncs tell"
+            "offsets of 1 partition are translated; 1 partition: no offset sync for this partition yet: nothing was"
+            " replicated, or offset syncs are disabled"
         )
         flow.sync(empty, (5, 0))
         assert (await flow.checkpoint(group, 5)).downstream == 0
         assert {one.topic for one in await flow.checkpoints(group)} == {f"{flow.a}.{empty}", f"{flow.a}.{full}"}
 
 
-async def test_positions_that_are_too_old_say_so(new_flow: NewFlow) -> None:
+async def test_too_old_positions_are_reported(new_flow: NewFlow) -> None:
     flow = new_flow()
     topic, group = flow.topic("t"), flow.named("g")
     flow.sync(topic, (100, 200))
     commit(flow.source, group, {(topic, 0): 99})
     async with flow.running() as task:
-        await until(lambda: (s := shown(task, group)) and s.state is GroupState.TOO_OLD, SOON, "it is too old")
+        await until(
+            lambda: (s := shown(task, group)) and s.state is GroupState.TOO_OLD, SOON, "the position is too old"
+        )
         status = shown(task, group)
         assert status is not None
-        assert "of source offsets before 100 nothing is known any more" in status.reason
+        assert "source offsets before 100 can no longer be translated" in status.reason
         assert await flow.checkpoints(group) == []
 
 
-async def test_groups_with_odd_names_and_of_the_new_protocol(new_flow: NewFlow) -> None:
+async def test_unusual_group_names_and_the_consumer_protocol(new_flow: NewFlow) -> None:
     flow = new_flow(lines="groups = .*\n")
     topic = flow.topic("t")
     flow.sync(topic, (10, 20))
@@ -149,7 +159,7 @@ async def test_groups_with_odd_names_and_of_the_new_protocol(new_flow: NewFlow) 
     assert [(one.group, one.downstream) for one in found] == [(group, 20) for group in odd]
 
 
-async def test_what_the_filters_leave_out_says_by_which_line(new_flow: NewFlow) -> None:
+async def test_filtered_groups_and_topics_name_the_property(new_flow: NewFlow) -> None:
     flow = new_flow()
     flow.lines = f"groups = {flow.a}-g.*, other\ngroups.exclude = .*-exc.*, connect-.*\ntopics.exclude = .*-hidden\n"
     topic, hidden = flow.topic("t"), flow.topic("hidden")
@@ -160,25 +170,27 @@ async def test_what_the_filters_leave_out_says_by_which_line(new_flow: NewFlow) 
     commit(flow.source, names["g"], {(hidden, 0): 1})
     async with flow.running() as task:
         await flow.checkpoint(names["g"], 10)
-        await until(lambda: (row := shown_partition(task, names["g"], topic)) and row.checkpoint, SOON, "it is shown")
+        await until(
+            lambda: (row := shown_partition(task, names["g"], topic)) and row.checkpoint, SOON, "the status is shown"
+        )
         reasons = {stem: (s.state, s.reason) for stem, name in names.items() if (s := shown(task, name)) is not None}
         assert reasons == {
             "g": (GroupState.TRANSLATED, "offsets of 1 partition are translated"),
-            "g-exc": (GroupState.FILTERED, "groups.exclude leaves it out: .*-exc.*"),
-            "not": (GroupState.FILTERED, f"groups does not name it: {flow.a}-g.*, other"),
+            "g-exc": (GroupState.FILTERED, "excluded by groups.exclude: .*-exc.*"),
+            "not": (GroupState.FILTERED, f"not matched by groups: {flow.a}-g.*, other"),
             "g-hidden": (
                 GroupState.FILTERED,
-                "it has committed offsets for no topic that topics and topics.exclude select;"
-                f" of {hidden}: topics.exclude leaves it out: .*-hidden",
+                "it has no committed offsets for a topic that topics and topics.exclude select;"
+                f" {hidden}: excluded by topics.exclude: .*-hidden",
             ),
         }
         row = shown_partition(task, names["g"], hidden)
         assert row is not None
-        assert (row.state, row.reason) == (GroupState.FILTERED, "topics.exclude leaves it out: .*-hidden")
+        assert (row.state, row.reason) == (GroupState.FILTERED, "excluded by topics.exclude: .*-hidden")
 
 
 @pytest.mark.parametrize("mode", ["compatible", "exact"])
-async def test_garbage_is_skipped_counted_and_told_of(
+async def test_invalid_records_are_skipped_counted_and_logged(
     new_flow: NewFlow, mode: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     flow = new_flow(lines=f"mm2.offset.translation = {mode}\n")
@@ -188,7 +200,7 @@ async def test_garbage_is_skipped_counted_and_told_of(
     flow.sync(topic, (100, 200))
     garbage = [
         Outgoing(key=b"garbage", value=b"\xff\xff", partition=0),
-        Outgoing(key=b"\0\x01t\0\0\0\0", value=None, partition=0),  # takes back what never was
+        Outgoing(key=b"\0\x01t\0\0\0\0", value=None, partition=0),  # a tombstone without an earlier record
         Outgoing(key=b"\0\x01g\0\x01t\0\0\0\0", value=struct.pack(">hqh", 7, 1, 0), partition=0),  # version 7
     ]
     for cluster, name in ((flow.source, flow.syncs_topic), (flow.target, flow.checkpoints_topic), (flow.target, exact)):
@@ -198,14 +210,16 @@ async def test_garbage_is_skipped_counted_and_told_of(
     async with flow.running():
         assert (await flow.checkpoint(group, 200)).downstream == 300
         counted = {flow.syncs_topic: 3, flow.checkpoints_topic: 3, **({exact: 3} if mode == "exact" else {})}
-        await until(lambda: flow.tally.skipped_by_topic == counted, SOON, f"all are counted: {counted}")
-    told = [record.getMessage() for record in caplog.records if "skipped a record" in record.getMessage()]
-    assert len(told) == len(counted), "one line a topic and minute"
+        await until(lambda: flow.checkpoint_metrics.skipped_by_topic == counted, SOON, f"all are counted: {counted}")
+    warnings = [record.getMessage() for record in caplog.records if "skipped a record" in record.getMessage()]
+    assert len(warnings) == len(counted), "one line per topic and minute"
 
 
-async def test_a_source_that_is_away_is_waited_for(new_flow: NewFlow) -> None:
+async def test_task_waits_for_unavailable_source(new_flow: NewFlow) -> None:
     flow = new_flow(bootstrap="127.0.0.1:1")
     async with flow.running() as task:
-        await until(lambda: "127.0.0.1:1" in (task.trouble or ""), SOON, "the task says which cluster is away")
+        await until(
+            lambda: "127.0.0.1:1" in (task.trouble or ""), SOON, "the task reports which cluster is unavailable"
+        )
         assert task.status().state == "WAITING"
-        await asyncio.sleep(0)  # the loop turns meanwhile
+        await asyncio.sleep(0)  # lets other tasks run

@@ -1,4 +1,4 @@
-"""One cluster for the tests of the client library: what it says of all topics must not depend on other tests."""
+"""A separate cluster for tests of the client library: results about all topics must not depend on other tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mm2.core.client_settings import SaslMechanism, SecurityProtocol
+from mm2.core.settings.client import SaslMechanism, SecurityProtocol
 from tests.lab.cluster import KafkaCluster
 from tests.lab.listeners import AUTHORIZER, Listener
 
@@ -24,7 +24,7 @@ TOPICS = (
 
 @pytest.fixture(scope="package")
 def kafka() -> Iterator[KafkaCluster]:
-    """Cluster B of a chain C->A->B, as a MirrorMaker leaves it. Its SASL_SSL listener asks for permissions."""
+    """Cluster B of a chain C->A->B, with the topics of a MirrorMaker. Its SASL_SSL listener requires ACLs."""
     login = Listener(protocol=SecurityProtocol.SASL_SSL, mechanisms=(SaslMechanism.PLAIN,))
     users = {"reader": "pw-reader", "lister": "pw-lister"}
     with KafkaCluster("client", listeners=(login,), users=users, properties=AUTHORIZER) as cluster:
@@ -35,5 +35,5 @@ def kafka() -> Iterator[KafkaCluster]:
 
 @pytest.fixture
 def properties(kafka: KafkaCluster) -> dict[str, str]:
-    """How a program reaches it."""
+    """Client properties for the cluster."""
     return {"bootstrap.servers": kafka.bootstrap}

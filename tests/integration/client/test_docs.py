@@ -1,4 +1,4 @@
-"""The examples of docs/client.md, one after another, each with the output that stands below it."""
+"""The examples of docs/reference/client.md, each compared to the output shown below it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.lab.checkpoints import Checkpoint, write_checkpoints
 from tests.lab.cluster import KafkaCluster
 
-PAGE = Path(__file__).parents[3] / "docs" / "client.md"
+PAGE = Path(__file__).parents[3] / "docs/reference/client.md"
 EXAMPLE = re.compile(r"```python\n(?P<code>.*?)```\n(?:```text\n(?P<output>.*?)```\n)?", re.DOTALL)
 ADDRESS = "kafka-b.example.com:9092"
 TOPICS = ("heartbeats", "A.heartbeats", "A.C.heartbeats", "A.orders", "A.C.prices", "A.checkpoints.internal", "local")
@@ -32,7 +32,7 @@ def examples() -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def b() -> Iterator[KafkaCluster]:
-    """The cluster the page speaks of."""
+    """The cluster that the page describes."""
     with KafkaCluster("b") as cluster:
         for topic in TOPICS:
             cluster.create_topic(topic)
@@ -42,16 +42,16 @@ def b() -> Iterator[KafkaCluster]:
 
 @pytest.mark.parametrize("number", range(len(examples())))
 def test_example(number: int, b: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a process's own words: in a directory with a mm2.properties, and nothing but the address replaced."""
+    """Run an example in a directory with an mm2.properties; only the address is replaced."""
     code, expected = examples()[number]
     monkeypatch.chdir(tmp_path)
     Path("mm2.properties").write_text(f"clusters = A, B\nB.bootstrap.servers = {b.bootstrap}\n")
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    output_buffer = io.StringIO()
+    with contextlib.redirect_stdout(output_buffer):
         exec(compile(code.replace(ADDRESS, b.bootstrap), PAGE.name, "exec"), {"__name__": "__main__"})
-    assert said.getvalue() == expected
+    assert output_buffer.getvalue() == expected
 
 
-def test_every_example_of_the_page_is_run() -> None:
+def test_all_examples_of_the_page_run() -> None:
     assert len(examples()) == PAGE.read_text("utf-8").count("```python") >= 6
     assert sum(bool(output) for _, output in examples()) == PAGE.read_text("utf-8").count("```text")

@@ -1,4 +1,4 @@
-"""Where groups go on: checkpoints in Java's bytes to offsets."""
+"""Translated offsets of groups, from checkpoints in Java's format."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.lab.checkpoints import Checkpoint, write_checkpoints
 from tests.lab.cluster import KafkaCluster
 from tests.lab.positions import positions
 
-WAIT = 30.0  # seconds for a small topic of a broker on the same machine
+WAIT = 30.0  # seconds to read a small topic from a broker on the same machine
 GOOD = Checkpoint(group="readers", topic="A.orders", partition=0, upstream=10, downstream=12)
 LATER = Checkpoint(group="readers", topic="A.orders", partition=0, upstream=20, downstream=21, metadata="höher")
 SECOND = Checkpoint(group="readers", topic="A.orders", partition=1, upstream=7, downstream=7)
@@ -30,7 +30,7 @@ ODD = Checkpoint(group="odd, näme.*", topic="A.orders", partition=0, upstream=1
 
 @pytest.fixture
 def remote(kafka: KafkaCluster, unique: Callable[[str], str]) -> str:
-    """An alias whose checkpoints topic exists and is empty."""
+    """A cluster alias with an empty checkpoints topic."""
     alias = unique("R")
     kafka.create_topic(f"{alias}.checkpoints.internal", 2)
     return alias
@@ -40,7 +40,7 @@ def write(kafka: KafkaCluster, remote: str, *records: Checkpoint | tuple[bytes |
     write_checkpoints(kafka, f"{remote}.checkpoints.internal", records)
 
 
-def test_the_last_checkpoint_of_each_partition(kafka: KafkaCluster, properties: dict[str, str], remote: str) -> None:
+def test_last_checkpoint_of_each_partition(kafka: KafkaCluster, properties: dict[str, str], remote: str) -> None:
     write(kafka, remote, GOOD, ODD, SECOND, LATER)
     expected = positions(LATER, SECOND)
     with MirrorClient(properties) as client:
@@ -48,11 +48,11 @@ def test_the_last_checkpoint_of_each_partition(kafka: KafkaCluster, properties: 
         assert client.translate_offsets(remote, "readers", WAIT) == expected
         assert client.remote_consumer_offsets("odd, näme.*", remote, WAIT) == positions(ODD)
         assert client.remote_consumer_offsets("reader", remote, WAIT) == {}
-        write(kafka, remote, GOOD)  # the group stepped back
+        write(kafka, remote, GOOD)  # the group moved back
         assert client.remote_consumer_offsets("readers", remote, WAIT) == positions(GOOD, SECOND)
 
 
-async def test_many_groups_at_once(kafka: KafkaCluster, properties: dict[str, str], remote: str) -> None:
+async def test_groups_matching_a_pattern(kafka: KafkaCluster, properties: dict[str, str], remote: str) -> None:
     other = Checkpoint(group="readers-2", topic="A.C.orders", partition=0, upstream=1, downstream=1)
     write(kafka, remote, GOOD, other, ODD, LATER)
     readers, second, odd = positions(LATER), positions(other), positions(ODD)
@@ -73,12 +73,12 @@ async def test_many_groups_at_once(kafka: KafkaCluster, properties: dict[str, st
     assert await remote_cluster_async.translate_offsets(properties, remote, "readers", WAIT) == readers
 
 
-def test_an_empty_topic_is_no_error(properties: dict[str, str], remote: str) -> None:
+def test_empty_topic_is_not_an_error(properties: dict[str, str], remote: str) -> None:
     assert remote_cluster.translate_offsets(properties, remote, "readers", WAIT) == {}
     assert remote_cluster.translate_offsets(properties, remote, re.compile(".*"), WAIT) == {}
 
 
-def test_garbage_is_skipped_and_told(
+def test_invalid_records_are_skipped_and_logged(
     kafka: KafkaCluster, properties: dict[str, str], remote: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     key, value = GOOD.encoded()
@@ -92,14 +92,14 @@ def test_garbage_is_skipped_and_told(
     assert f"{remote}.checkpoints.internal: skipped 4 records, the first at offset 1: " in caplog.text
 
 
-def test_other_partitions_hold_no_checkpoints(kafka: KafkaCluster, properties: dict[str, str], remote: str) -> None:
+def test_only_partition_0_is_read(kafka: KafkaCluster, properties: dict[str, str], remote: str) -> None:
     write(kafka, remote, GOOD)
     write_checkpoints(kafka, f"{remote}.checkpoints.internal", [LATER, SECOND], partition=1)
     assert remote_cluster.translate_offsets(properties, remote, "readers", WAIT) == positions(GOOD)
 
 
-def test_a_topic_of_several_fetches(kafka: KafkaCluster, properties: dict[str, str], remote: str) -> None:
-    """Half a megabyte in one partition: more than one answer of a broker holds."""
+def test_topic_larger_than_one_fetch(kafka: KafkaCluster, properties: dict[str, str], remote: str) -> None:
+    """Half a megabyte in one partition: more than one fetch response contains."""
     written = [
         Checkpoint(
             group=f"g{number % 50}", topic="A.orders", partition=number // 50, upstream=number, downstream=number
@@ -113,6 +113,8 @@ def test_a_topic_of_several_fetches(kafka: KafkaCluster, properties: dict[str, s
 
 
 @pytest.mark.parametrize("alias", ["nowhere", "no topic can be called so", ""])
-def test_no_checkpoints_of_an_unknown_cluster(properties: dict[str, str], alias: str) -> None:
-    with pytest.raises(NoCheckpoints, match=r"has no topic .*\.checkpoints\.internal: is .* the alias of a cluster"):
+def test_unknown_cluster_raises_no_checkpoints(properties: dict[str, str], alias: str) -> None:
+    with pytest.raises(
+        NoCheckpoints, match=r"has no topic .*\.checkpoints\.internal: check that .* is the alias of a cluster"
+    ):
         remote_cluster.translate_offsets(properties, alias, "readers", WAIT)

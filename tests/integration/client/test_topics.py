@@ -1,4 +1,4 @@
-"""What a client says of a cluster's topics, sync and async, by methods and by functions."""
+"""Queries about a cluster's topics, sync and async, through methods and functions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Properties = dict[str, str]
 
 
 def topics_of(kafka: KafkaCluster) -> set[str]:
-    """As the independent client sees them; those of other tests of this package left out."""
+    """Return the topics listed by the independent client, without those of other tests in this package."""
     return {name for name in kafka.admin.list_topics(timeout=10).topics if name in TOPICS or "nowhere" in name}
 
 
@@ -48,7 +48,7 @@ async def test_async(properties: Properties) -> None:
 
 
 async def test_functions(properties: Properties) -> None:
-    """The sync ones too, though a loop runs here."""
+    """The sync functions work even while an event loop is running."""
     assert remote_cluster.heartbeat_topics(properties) == HEARTBEATS
     assert remote_cluster.checkpoint_topics(properties) >= CHECKPOINTS
     assert remote_cluster.upstream_clusters(properties) == {"A", "C"}
@@ -60,23 +60,23 @@ async def test_functions(properties: Properties) -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), [(MirrorClient, AsyncMirrorClient), (remote_cluster, remote_cluster_async)])
-def test_sync_and_async_are_asked_in_the_same_way(one: Any, other: Any) -> None:
-    def questions(of: Any) -> dict[str, list[tuple[str, object, object]]]:
+def test_sync_and_async_have_the_same_signatures(one: Any, other: Any) -> None:
+    def signatures(of: Any) -> dict[str, list[tuple[str, object, object]]]:
         return {
             name: [(each.name, each.kind, each.default) for each in inspect.signature(member).parameters.values()]
             for name, member in inspect.getmembers(of, inspect.isfunction)
             if not name.startswith("_") and member.__module__.startswith("mm2.client.")
         }
 
-    assert questions(one) == questions(other)
-    assert len(questions(one)) >= 5
+    assert signatures(one) == signatures(other)
+    assert len(signatures(one)) >= 5
 
 
-def test_another_separator(properties: Properties) -> None:
+def test_custom_separator(properties: Properties) -> None:
     assert remote_cluster.upstream_clusters(properties | {"replication.policy.separator": "_"}) == set()
 
 
-def test_many_threads_ask_one_client(properties: Properties) -> None:
+def test_client_is_thread_safe(properties: Properties) -> None:
     answers: list[set[str]] = []
     with MirrorClient(properties) as client:
         threads = [threading.Thread(target=lambda: answers.append(client.heartbeat_topics())) for _ in range(8)]
@@ -87,22 +87,22 @@ def test_many_threads_ask_one_client(properties: Properties) -> None:
     assert answers == [HEARTBEATS] * 8
 
 
-def test_a_closed_client_refuses(properties: Properties) -> None:
+def test_closed_client_raises(properties: Properties) -> None:
     client = MirrorClient(properties)
     client.close()
     with pytest.raises(ClusterClosed):
         client.heartbeat_topics()
 
 
-async def test_a_closed_async_client_refuses(properties: Properties) -> None:
+async def test_closed_async_client_raises(properties: Properties) -> None:
     async with AsyncMirrorClient(properties) as client:
         await client.heartbeat_topics()
     with pytest.raises(ClusterClosed):
         await client.heartbeat_topics()
 
 
-def test_nothing_is_created(kafka: KafkaCluster, properties: Properties) -> None:
-    """Neither a topic, though brokers here create those that are asked for, nor a consumer group."""
+def test_no_topics_or_groups_are_created(kafka: KafkaCluster, properties: Properties) -> None:
+    """Neither topics, although these brokers create requested topics automatically, nor consumer groups."""
     before = topics_of(kafka)
     with MirrorClient(properties) as client:
         client.upstream_clusters()

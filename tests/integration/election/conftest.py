@@ -1,4 +1,4 @@
-"""One of each system for all tests of elections; each test has an election of its own by name."""
+"""One ZooKeeper and one Kafka cluster for all election tests; each test uses its own election by name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def group_cluster() -> Iterator[KafkaCluster]:
 
 @pytest.fixture(params=["kafka", "zookeeper"])
 def store(request: pytest.FixtureRequest) -> Store:
-    """Every test that takes it is a rule that each system keeps: another one is another line here."""
+    """Runs a test with each backend. A new backend is added here."""
     if request.param == "kafka":
         return KafkaStore(request.getfixturevalue("group_cluster"))
     return ZooKeeperStore(request.getfixturevalue("zookeeper"))
@@ -43,7 +43,7 @@ def name(unique: Callable[[str], str]) -> str:
 
 @pytest.fixture
 def join(store: Store, name: str) -> Join:
-    """Makes a member by its node id."""
+    """Create a member by its node ID."""
 
     @asynccontextmanager
     async def joining(node: str, **options: Any) -> AsyncIterator[Watched]:

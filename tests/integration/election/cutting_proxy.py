@@ -1,4 +1,4 @@
-"""A connection that breaks at the worst moment: after a request has been carried out, before its answer arrives."""
+"""A proxy that closes a connection after the server has executed a request, but before the response arrives."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-CARRIED_OUT = 0.3  # seconds for the server to do what it was asked; the answer is thrown away meanwhile
+EXECUTED = 0.3  # seconds for the server to execute the request; its response is discarded
 
 
 class CuttingProxy:
-    """Hands bytes on, until a client's match ``pattern`` for the first time: then that connection is cut."""
+    """Forwards bytes until a client's first match ``pattern``, then closes that connection."""
 
     def __init__(self, server: str, pattern: bytes) -> None:
         self._host, _, port = server.rpartition(":")
@@ -42,7 +42,7 @@ class CuttingProxy:
                     to_server.write(chunk)
                     await to_server.drain()
                     if cut:
-                        await asyncio.sleep(CARRIED_OUT)
+                        await asyncio.sleep(EXECUTED)
                         return
         finally:
             answering.cancel()

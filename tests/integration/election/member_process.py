@@ -1,8 +1,8 @@
-"""``python -m tests.integration.election.member_process KIND WHERE NAME NODE``: a member in a process of its own.
+"""``python -m tests.integration.election.member_process KIND WHERE NAME NODE``: a member in a separate process.
 
-Prints one JSON object a line: ``{"at", "event", …}`` for what it is told, and ``{"at", "leads": generation}`` whenever
-it looks and finds itself leading. ``at`` is the machine's monotonic clock, in seconds, read before looking. SIGUSR1
-makes its event loop hang. It never ends by itself.
+Prints one JSON object per line: ``{"at", "event", …}`` for each event, and ``{"at", "leads": generation}`` each time it
+checks and is the leader. ``at`` is the machine's monotonic clock in seconds, read before the check. SIGUSR1 blocks its
+event loop. It does not exit on its own.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tests.lab.processes import LabProcess
 from tests.lab.waiting import until
 
 ROOT = Path(__file__).parents[3]
-LOOKS = 0.02  # seconds between two looks at whether we lead
+CHECK_EVERY = 0.02  # seconds between two checks whether this member leads
 HANGS = 600.0  # seconds: longer than any test
 
 
 def start(store: Store, name: str, node: str) -> MemberProcess:
-    """A member of election ``name``, running."""
+    """Start a member of election ``name``."""
     command = (sys.executable, "-m", __spec__.name, store.kind, store.where, name, node)
     log = scratch.directory(f"member-{node}") / "member.log"
     return MemberProcess(LabProcess(f"member-{node}", command, log, cwd=ROOT))
@@ -37,7 +37,7 @@ def start(store: Store, name: str, node: str) -> MemberProcess:
 
 @dataclass(frozen=True, slots=True)
 class MemberProcess:
-    """What it has printed so far."""
+    """A running member and what it has printed so far."""
 
     process: LabProcess
 
@@ -51,11 +51,11 @@ class MemberProcess:
         return [line for line in self.lines if "event" in line]
 
     def leads(self, *, after: int = -1) -> list[tuple[float, int]]:
-        """(when, generation) of every look at which it led."""
+        """Return (time, generation) of every check at which it led."""
         return [(line["at"], line["leads"]) for line in self.lines if line.get("leads", -1) > after]
 
     async def until(self, event: str, timeout: float, *, after: float = 0.0) -> dict[str, Any]:
-        """The first such event after a point in time."""
+        """Wait for the first such event after a point in time and return it."""
         seen = await until(
             lambda: [one for one in self.events if one["event"] == event and one["at"] > after],
             timeout,
@@ -67,17 +67,17 @@ class MemberProcess:
 async def _member(kind: str, where: str, name: str, node: str) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, time.sleep, HANGS)
     async with elect(kind, where, name, info(node), names) as election, election, asyncio.TaskGroup() as both:
-        both.create_task(_look(election))
+        both.create_task(_check_leadership(election))
         both.create_task(_record(election))
 
 
-async def _look(election: Election) -> None:
+async def _check_leadership(election: Election) -> None:
     while True:
         now = time.monotonic()
         membership = election.membership
         if isinstance(membership, Joined) and membership.is_leader:
             print(json.dumps({"at": now, "leads": membership.generation}), flush=True)
-        await asyncio.sleep(LOOKS)
+        await asyncio.sleep(CHECK_EVERY)
 
 
 async def _record(election: Election) -> None:

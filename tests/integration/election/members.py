@@ -1,4 +1,4 @@
-"""Members of an election and what happened to them, whatever system holds it."""
+"""Members of an election with any backend, and the events they received."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from mm2.election.protocol import Election, Joined, Json, Lost, MemberInfo, Membership
 from tests.lab.waiting import until
 
-SOON = 30.0  # seconds: a first join makes a broker create its offsets topic, on a machine that is busy
+SOON = 30.0  # seconds: a first join makes a broker create its offsets topic, on a busy machine
 
 
 def info(node: str, *tasks: str) -> MemberInfo:
@@ -17,18 +17,18 @@ def info(node: str, *tasks: str) -> MemberInfo:
 
 
 def names(_generation: int, members: Mapping[str, MemberInfo]) -> dict[str, Json]:
-    """An assignment that shows who was seen: each member gets all node ids and its own."""
+    """Return an assignment that shows the members: each member gets all node IDs and its own."""
     everyone: list[Json] = [*sorted({one.node_id for one in members.values()})]
     return {member: {"all": everyone, "you": one.node_id} for member, one in members.items()}
 
 
 class Watched:
-    """A member and everything that happened to it."""
+    """A member and all events it received."""
 
     def __init__(self, election: Election) -> None:
         self.election = election
         self.history: list[Membership] = []
-        self.ended = asyncio.Event()  # there will be no more events: it was left, or its assignment failed
+        self.ended = asyncio.Event()  # set when no more events follow: the member left, or its assignment failed
 
     @property
     def joined(self) -> Joined | None:
@@ -41,7 +41,7 @@ class Watched:
 
     @property
     def losses(self) -> list[Lost]:
-        """After the first membership; until then they say what it is waiting for."""
+        """Losses after the first membership. Earlier ones only report what the member is waiting for."""
         first = next((at for at, event in enumerate(self.history) if isinstance(event, Joined)), len(self.history))
         return [event for event in self.history[first:] if isinstance(event, Lost)]
 
@@ -70,7 +70,7 @@ class Watched:
 
 @asynccontextmanager
 async def watched(election: Election) -> AsyncIterator[Watched]:
-    """Join, write down what happens, and leave."""
+    """Join, record all events, and leave."""
     async with election:
         one = Watched(election)
         recording = asyncio.create_task(one.record())
@@ -79,16 +79,16 @@ async def watched(election: Election) -> AsyncIterator[Watched]:
 
 
 async def until_together(*members: Watched) -> None:
-    """Until all see one another, in one generation."""
+    """Wait until all members see each other in one generation."""
 
     def together() -> bool:
         nodes = [one.joined.members[one.joined.member_id].node_id for one in members if one.joined]
         generations = {one.joined.generation for one in members if one.joined}
         return len(nodes) == len(members) and len(generations) == 1 and all(one.sees(*nodes) for one in members)
 
-    await until(together, SOON, f"{len(members)} members see one another")
+    await until(together, SOON, f"{len(members)} members see each other")
 
 
 def leader_first(*members: Watched) -> list[Watched]:
-    """The leader, then the others."""
+    """Return the leader, followed by the others."""
     return sorted(members, key=lambda one: not (one.joined and one.joined.is_leader))

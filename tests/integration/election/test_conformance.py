@@ -1,4 +1,4 @@
-"""What every election keeps, on the real thing: the rules of `mm2.election.protocol.Election`."""
+"""Conformance of all election backends, on real servers, to the rules of `mm2.election.protocol.Election`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AsyncExitStack, ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
 
 import pytest
@@ -16,11 +16,12 @@ from tests.integration.election import member_process
 from tests.integration.election.conftest import Join
 from tests.integration.election.member_process import MemberProcess
 from tests.integration.election.members import SOON, Watched, info, leader_first, until_together, watched
-from tests.integration.election.stores import SESSION_MS, Store, elect, freeze, thaw
-from tests.lab.waiting import until
+from tests.integration.election.stores import SESSION_MS, Store, elect
+from tests.lab.freezing import freeze, frozen, thaw
+from tests.lab.waiting import require_within, until
 
 SESSION = SESSION_MS / 1000
-LATE = 3.0  # seconds for a busy machine to notice
+LATE = 3.0  # extra seconds for a busy machine
 
 
 @pytest.fixture
@@ -35,17 +36,8 @@ def start(processes: ExitStack, store: Store, name: str, node: str) -> MemberPro
     return member
 
 
-@contextmanager
-def frozen(store: Store) -> Iterator[None]:
-    freeze(store.process)
-    try:
-        yield
-    finally:
-        thaw(store.process)
-
-
 def one_leader_each(*members: Watched) -> bool:
-    """Whether every generation has one leader, of whom all were told the same."""
+    """Return whether all members received the same leader in every generation."""
     leaders: dict[int, set[str]] = {}
     for one in members:
         for joined in one.memberships:
@@ -53,7 +45,7 @@ def one_leader_each(*members: Watched) -> bool:
     return all(len(ids) == 1 for ids in leaders.values())
 
 
-async def test_the_first_leads_and_everyone_is_told_the_same(join: Join) -> None:
+async def test_first_member_leads_and_all_see_the_same(join: Join) -> None:
     async with join("one") as one:
         first = await one.until_joined()
         assert first.is_leader
@@ -70,11 +62,11 @@ async def test_the_first_leads_and_everyone_is_told_the_same(join: Join) -> None
             assert two.joined.assignment == {"all": ["one", "two"], "you": "two"}
             assert two.joined.members == one.joined.members
 
-        await until(lambda: one.sees("one"), LATE, "two said goodbye, so nobody waits for its session to end")
+        await until(lambda: one.sees("one"), LATE, "two left, so its session expiry is not awaited")
     assert one.losses == []
 
 
-async def test_a_new_leader_when_the_old_one_leaves(join: Join) -> None:
+async def test_new_leader_when_the_leader_leaves(join: Join) -> None:
     async with AsyncExitStack() as first, join("two") as two:
         one = await first.enter_async_context(join("one"))
         await until_together(one, two)
@@ -83,7 +75,7 @@ async def test_a_new_leader_when_the_old_one_leaves(join: Join) -> None:
         assert len((await follower.until_joined(leading=True, within=LATE)).members) == 1
 
 
-async def test_a_generation_is_delivered_once_and_the_same_to_all(join: Join) -> None:
+async def test_each_generation_is_delivered_once_and_identically(join: Join) -> None:
     async with join("one") as one, join("two") as two, join("three") as three:
         await until_together(one, two, three)
         for task in "abcde":
@@ -91,12 +83,12 @@ async def test_a_generation_is_delivered_once_and_the_same_to_all(join: Join) ->
             two.election.update(info("two", task))
         three.election.update(info("three", "z"))
 
-        def all_know() -> bool:
-            told = {"one": ("e",), "two": ("e",), "three": ("z",)}
+        def all_received() -> bool:
+            expected = {"one": ("e",), "two": ("e",), "three": ("z",)}
             last = [member.joined for member in (one, two, three)]
-            return all(each and {m.node_id: m.tasks for m in each.members.values()} == told for each in last)
+            return all(each and {m.node_id: m.tasks for m in each.members.values()} == expected for each in last)
 
-        await until(all_know, SOON, "all know the last of everybody's news")
+        await until(all_received, SOON, "all have the latest member info of all")
         await until_together(one, two, three)
         for member in (one, two, three):
             generations = [joined.generation for joined in member.memberships]
@@ -105,7 +97,7 @@ async def test_a_generation_is_delivered_once_and_the_same_to_all(join: Join) ->
         assert one_leader_each(one, two, three)
 
 
-async def test_news_of_a_follower_begin_a_round_and_repeated_news_do_not(join: Join) -> None:
+async def test_changed_member_info_starts_a_rebalance(join: Join) -> None:
     async with join("one") as one, join("two") as two:
         await until_together(one, two)
         follower = leader_first(one, two)[1]
@@ -115,22 +107,22 @@ async def test_news_of_a_follower_begin_a_round_and_repeated_news_do_not(join: J
 
         follower.election.update(replace(info(node), tasks=("b", "a")))
 
-        def all_know() -> bool:
+        def all_received() -> bool:
             known = [any(m.tasks == ("a", "b") for m in w.joined.members.values()) for w in (one, two) if w.joined]
             return known == [True, True]
 
-        await until(all_know, SOON, "both know the tasks")
+        await until(all_received, SOON, "both have the new tasks")
         after = follower.joined.generation
         assert after > before
 
         follower.election.update(replace(info(node), tasks=("a", "b")))
         follower.election.request_round()
-        await asyncio.sleep(1.0)  # five heartbeats, in which nothing is to happen
+        await asyncio.sleep(1.0)  # five heartbeats, in which nothing must happen
         assert follower.joined.generation == after
 
 
-async def test_quiet_news_wait_for_the_next_round(join: Join) -> None:
-    """What a member has taken in changes with every round: it must not begin one."""
+async def test_quiet_update_waits_for_the_next_rebalance(join: Join) -> None:
+    """A member's applied epoch changes with every rebalance, so it must not start one."""
     async with join("one") as one, join("two") as two:
         await until_together(one, two)
         leader, follower = leader_first(one, two)
@@ -139,18 +131,18 @@ async def test_quiet_news_wait_for_the_next_round(join: Join) -> None:
         node = follower.joined.members[follower.joined.member_id].node_id
 
         follower.election.update(replace(info(node), epoch=before), quiet=True)
-        await asyncio.sleep(1.0)  # five heartbeats, in which nothing is to happen
+        await asyncio.sleep(1.0)  # five heartbeats, in which nothing must happen
         assert follower.joined.generation == before
         leader.election.request_round()
         await follower.until_joined(after=before)
 
-        def all_know() -> bool:
+        def all_received() -> bool:
             return all(w.joined and any(m.epoch == before for m in w.joined.members.values()) for w in (one, two))
 
-        await until(all_know, SOON, "the next round tells both")
+        await until(all_received, SOON, "both receive it with the next rebalance")
 
 
-async def test_the_leader_decides_for_its_generation(store: Store, name: str) -> None:
+async def test_leader_assigns_for_its_generation(store: Store, name: str) -> None:
     def generation_for_all(generation: int, members: Mapping[str, MemberInfo]) -> Mapping[str, Json]:
         return dict.fromkeys(members, generation)
 
@@ -165,14 +157,14 @@ async def test_the_leader_decides_for_its_generation(store: Store, name: str) ->
         assert second.assignment == second.generation
 
 
-async def test_the_leader_can_ask_for_a_round(join: Join) -> None:
+async def test_leader_can_request_a_rebalance(join: Join) -> None:
     async with join("one") as one:
         before = await one.until_joined()
         one.election.request_round()
         await one.until_joined(after=before.generation)
 
 
-async def test_a_leader_that_is_killed_is_replaced_after_its_session(
+async def test_killed_leader_is_replaced_after_session_timeout(
     join: Join, store: Store, name: str, processes: ExitStack
 ) -> None:
     dying = start(processes, store, name, "dead")
@@ -188,7 +180,7 @@ async def test_a_leader_that_is_killed_is_replaced_after_its_session(
     assert two.losses == []
 
 
-async def test_a_member_that_was_paused_beyond_its_session_no_longer_leads(
+async def test_member_suspended_beyond_its_session_no_longer_leads(
     join: Join, store: Store, name: str, processes: ExitStack
 ) -> None:
     zombie = start(processes, store, name, "zombie")
@@ -207,7 +199,7 @@ async def test_a_member_that_was_paused_beyond_its_session_no_longer_leads(
     assert two.losses == []
 
 
-async def test_a_leader_whose_event_loop_hangs_is_replaced(
+async def test_leader_with_blocked_event_loop_is_replaced(
     join: Join, store: Store, name: str, processes: ExitStack
 ) -> None:
     hanging = start(processes, store, name, "hanging")
@@ -218,14 +210,14 @@ async def test_a_leader_whose_event_loop_hangs_is_replaced(
         await two.until_joined(leading=True)
 
 
-async def test_a_store_that_hangs_ends_the_membership_by_our_own_clock(join: Join, store: Store) -> None:
+async def test_membership_expires_locally_while_store_hangs(join: Join, store: Store) -> None:
     async with join("one") as one, join("two") as two:
         await until_together(one, two)
         leader, follower = leader_first(one, two)
         assert leader.joined is not None
         before = leader.joined.generation
-        with frozen(store):
-            await until(lambda: one.losses and two.losses, SESSION + LATE, "both know that their session is over")
+        with frozen(store.process):
+            await until(lambda: one.losses and two.losses, SESSION + LATE, "both detect that their session has expired")
             assert "no contact" in leader.losses[0].reason
             assert isinstance(leader.election.membership, Lost)
         await until_together(one, two)
@@ -234,11 +226,13 @@ async def test_a_store_that_hangs_ends_the_membership_by_our_own_clock(join: Joi
     assert follower.losses
 
 
-async def test_a_store_that_hangs_for_less_than_a_session_changes_nothing(join: Join, store: Store) -> None:
+async def test_short_hang_of_the_store_has_no_effect(join: Join, store: Store) -> None:
     async with join("one") as one, join("two") as two:
         await until_together(one, two)
-        with frozen(store):
-            await asyncio.sleep(SESSION / 4)  # the time of the freeze is the case itself
+        began = time.monotonic()
+        with frozen(store.process):
+            await asyncio.sleep(SESSION / 4)  # the duration of the freeze is what is tested
+        require_within(time.monotonic() - began, SESSION / 2, "the store hangs only for a quarter of a session")
         leader = leader_first(one, two)[0]
         assert leader.joined is not None
         leader.election.request_round()
@@ -247,7 +241,7 @@ async def test_a_store_that_hangs_for_less_than_a_session_changes_nothing(join: 
         assert one.losses == two.losses == []
 
 
-async def test_a_restart_of_the_store_is_survived(join: Join, store: Store) -> None:
+async def test_store_restart(join: Join, store: Store) -> None:
     async with join("one") as one, join("two") as two:
         await until_together(one, two)
         generation = one.joined.generation if one.joined else 0
@@ -259,16 +253,16 @@ async def test_a_restart_of_the_store_is_survived(join: Join, store: Store) -> N
         assert one_leader_each(one, two)
 
 
-async def test_a_store_that_is_not_there_is_waited_for(join: Join, store: Store) -> None:
+async def test_member_waits_for_unavailable_store(join: Join, store: Store) -> None:
     await asyncio.to_thread(store.process.stop)
     try:
         async with join("one") as one:
 
-            def told() -> bool:
-                said = [event.reason for event in one.history if isinstance(event, Lost)]
-                return any("nothing listens" in reason or "refused" in reason for reason in said)
+            def refused() -> bool:
+                reasons = [event.reason for event in one.history if isinstance(event, Lost)]
+                return any("refused" in reason for reason in reasons)
 
-            await until(told, SOON, "it says what is wrong")
+            await until(refused, SOON, "the member reports the error")
             await asyncio.to_thread(store.restart)
             await one.until_joined()
     finally:
@@ -276,17 +270,17 @@ async def test_a_store_that_is_not_there_is_waited_for(join: Join, store: Store)
             await asyncio.to_thread(store.restart)
 
 
-async def test_leaving_a_store_that_hangs_takes_seconds(join: Join, store: Store) -> None:
+async def test_leaving_is_fast_while_store_hangs(join: Join, store: Store) -> None:
     async with AsyncExitStack() as leaving:
         one = await leaving.enter_async_context(join("one"))
         await one.until_joined()
-        with frozen(store):
+        with frozen(store.process):
             began = time.monotonic()
             await one.election.__aexit__(None, None, None)
-            assert time.monotonic() - began < 10.0
+            require_within(time.monotonic() - began, 10.0, "the member leaves")
 
 
-async def test_an_error_of_the_assignment_reaches_the_node(store: Store, name: str) -> None:
+async def test_assignment_error_is_raised_to_the_node(store: Store, name: str) -> None:
     def broken(_generation: int, members: Mapping[str, MemberInfo]) -> Mapping[str, Json]:
         raise ZeroDivisionError(f"{len(members)} members")
 

@@ -1,4 +1,4 @@
-"""What is ZooKeeper's own in an election: version checks, identities, sessions that the servers shorten or end."""
+"""ZooKeeper-specific parts of an election: version checks, identities, and sessions that servers shorten or expire."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError
 
-from mm2.core.zookeeper_settings import AuthScheme, ZooKeeperAuth, ZooKeeperSettings
+from mm2.core.settings.zookeeper import AuthScheme, ZooKeeperAuth, ZooKeeperSettings
 from mm2.election.protocol import Joined, Lost
-from mm2.election.round_messages import Round, encode_round
-from mm2.election.zookeeper import ZooKeeperElection
-from mm2.election.zookeeper_session import SessionOver, ZooKeeperSession
+from mm2.election.zookeeper.rebalance_messages import RebalanceMessage, encode_round
+from mm2.election.zookeeper.zookeeper_election import ZooKeeperElection
+from mm2.election.zookeeper.zookeeper_session import SessionOver, ZooKeeperSession
 from tests.integration.election.cutting_proxy import CuttingProxy
 from tests.integration.election.members import SOON, Watched, info, names, until_together, watched
-from tests.integration.election.stores import HEARTBEAT_MS, SESSION_MS, freeze, thaw
+from tests.integration.election.stores import HEARTBEAT_MS, SESSION_MS
+from tests.lab.freezing import freeze, thaw
 from tests.lab.waiting import until
 from tests.lab.zookeeper import ZooKeeperServer
 
-LATE = 3.0  # seconds for a busy machine to notice
+LATE = 3.0  # extra seconds for a busy machine
 DIGEST = ZooKeeperAuth(scheme=AuthScheme.DIGEST, username="mm2", password="digest-secret")
 SASL = ZooKeeperAuth(scheme=AuthScheme.SASL, username="mm2", password="sasl-secret")
 
@@ -47,15 +48,15 @@ async def member(
 
 
 @asynccontextmanager
-async def session(told: ZooKeeperSettings) -> AsyncIterator[ZooKeeperSession]:
-    async with ZooKeeperSession(told, lambda: None) as one:
+async def session(server_settings: ZooKeeperSettings) -> AsyncIterator[ZooKeeperSession]:
+    async with ZooKeeperSession(server_settings, lambda: None) as one:
         await until(lambda: one.connected, SOON, "a session")
         yield one
 
 
 @pytest.fixture
-def looking(zookeeper: ZooKeeperServer) -> Iterator[KazooClient]:
-    """Another program at the same server."""
+def observer(zookeeper: ZooKeeperServer) -> Iterator[KazooClient]:
+    """An independent client of the same server."""
     client = KazooClient(zookeeper.address)
     client.start()
     yield client
@@ -67,61 +68,57 @@ async def until_lost(one: Watched, words: str) -> Lost:
     def found() -> list[Lost]:
         return [event for event in one.history if isinstance(event, Lost) and words in event.reason]
 
-    return (await until(found, SOON, f"it says: {words}"))[0]
+    return (await until(found, SOON, f"the member reports: {words}"))[0]
 
 
-async def test_the_generation_is_the_version_of_the_round(
-    zookeeper: ZooKeeperServer, name: str, looking: KazooClient
+async def test_generation_is_the_znode_version_of_the_round(
+    zookeeper: ZooKeeperServer, name: str, observer: KazooClient
 ) -> None:
     async with member(zookeeper, name, "one") as one, member(zookeeper, name, "two") as two:
         await until_together(one, two)
         assert one.joined is not None
         path = settings(zookeeper, name).path
-        _, stat = looking.get(f"{path}/round")
+        _, stat = observer.get(f"{path}/round")
         assert stat.version == one.joined.generation
-        assert sorted(looking.get_children(f"{path}/members")) == sorted(one.joined.members)
-    assert looking.get_children(f"{path}/members") == []
+        assert sorted(observer.get_children(f"{path}/members")) == sorted(one.joined.members)
+    await until(lambda: observer.get_children(f"{path}/members") == [], LATE, "both leave before their sessions expire")
 
 
-async def test_a_round_is_written_only_on_what_was_read_and_by_who_is_a_member(
-    zookeeper: ZooKeeperServer, name: str
-) -> None:
-    stale = encode_round(Round(leader_id="zombie-0", members={}, answers={"zombie-0": "everything"}))
-    told = settings(zookeeper, name)
-    async with member(zookeeper, name, "one") as one, session(told) as zombie:
+async def test_round_write_requires_the_read_version_and_membership(zookeeper: ZooKeeperServer, name: str) -> None:
+    stale = encode_round(RebalanceMessage(leader_id="zombie-0", members={}, answers={"zombie-0": "everything"}))
+    server_settings = settings(zookeeper, name)
+    async with member(zookeeper, name, "one") as one, session(server_settings) as zombie:
         read = (await one.until_joined()).generation
-        own = await zombie.ask("create", f"{told.path}/other-", b"", ephemeral=True, sequence=True)
+        own = await zombie.ask("create", f"{server_settings.path}/other-", b"", ephemeral=True, sequence=True)
         one.election.request_round()
         current = (await one.until_joined(after=read)).generation
 
         with pytest.raises(BadVersionError):
-            await zombie.write_if(own, f"{told.path}/round", stale, read)
+            await zombie.write_if(own, f"{server_settings.path}/round", stale, read)
         await zombie.ask("delete", own)
         with pytest.raises(NoNodeError):
-            await zombie.write_if(own, f"{told.path}/round", stale, current)
+            await zombie.write_if(own, f"{server_settings.path}/round", stale, current)
 
-        raw, stat = await zombie.ask("get", f"{told.path}/round")
+        raw, stat = await zombie.ask("get", f"{server_settings.path}/round")
         assert stat.version == current
         assert raw != stale
     assert one.losses == []
 
 
-async def test_a_session_that_the_servers_end_is_followed_by_a_new_one(
-    zookeeper: ZooKeeperServer, name: str, looking: KazooClient
-) -> None:
+async def test_expired_session_is_replaced(zookeeper: ZooKeeperServer, name: str, observer: KazooClient) -> None:
     async with member(zookeeper, name, "one") as one:
         before = await one.until_joined()
-        _, stat = looking.get(f"{settings(zookeeper, name).path}/members/{before.member_id}")
+        _, stat = observer.get(f"{settings(zookeeper, name).path}/members/{before.member_id}")
         await asyncio.to_thread(end_session, zookeeper, one)
         after = await one.until_joined(after=before.generation)
         assert after.member_id != before.member_id
-        assert "the servers have not heard of us" in one.losses[0].reason
-        _, new = looking.get(f"{settings(zookeeper, name).path}/members/{after.member_id}")
+        assert "the session expired" in one.losses[0].reason
+        _, new = observer.get(f"{settings(zookeeper, name).path}/members/{after.member_id}")
         assert new.ephemeralOwner != stat.ephemeralOwner
 
 
 def end_session(server: ZooKeeperServer, one: Watched) -> None:
-    """Take the session over with its password, as kazoo's own tests do, and close it: to its owner it has expired."""
+    """Expire a session: take it over with its password, as kazoo's tests do, and close it."""
     assert isinstance(one.election, ZooKeeperElection)
     assert one.election._session is not None
     thief = KazooClient(server.address, client_id=one.election._session._client.client_id)
@@ -130,27 +127,25 @@ def end_session(server: ZooKeeperServer, one: Watched) -> None:
     thief.close()
 
 
-async def test_a_member_znode_that_somebody_removes_is_made_again(
-    zookeeper: ZooKeeperServer, name: str, looking: KazooClient
-) -> None:
+async def test_deleted_member_znode_is_recreated(zookeeper: ZooKeeperServer, name: str, observer: KazooClient) -> None:
     async with member(zookeeper, name, "one") as one, member(zookeeper, name, "two") as two:
         await until_together(one, two)
         assert one.joined is not None
         before = one.joined
-        looking.delete(f"{settings(zookeeper, name).path}/members/{before.member_id}")
+        observer.delete(f"{settings(zookeeper, name).path}/members/{before.member_id}")
         await one.until_joined(after=before.generation)
         await until_together(one, two)
-        assert "our member znode was removed" in one.losses[0].reason
+        assert "this node's member znode was removed" in one.losses[0].reason
     assert two.losses == []
 
 
-async def test_a_member_of_another_version_takes_part_and_gets_nothing(
-    zookeeper: ZooKeeperServer, name: str, looking: KazooClient
+async def test_member_with_unknown_format_gets_no_assignment(
+    zookeeper: ZooKeeperServer, name: str, observer: KazooClient
 ) -> None:
     async with member(zookeeper, name, "one") as one:
         before = await one.until_joined()
         path = f"{settings(zookeeper, name).path}/members/later-"
-        looking.create(path, b"\xff of a later version", ephemeral=True, sequence=True)
+        observer.create(path, b"\xff of a later version", ephemeral=True, sequence=True)
         after = await one.until_joined(after=before.generation)
         assert after.is_leader
         assert list(after.members) == [before.member_id]
@@ -158,34 +153,37 @@ async def test_a_member_of_another_version_takes_part_and_gets_nothing(
 
 @pytest.mark.parametrize(
     ("lost", "generation"),
-    [(rb"/members/[0-9a-f]{12}-\x00", 1), (rb'"answers"', 2)],
+    [(rb"/members/[0-9a-f]{12}-\x00", 1), (rb'"answer":', 2)],
     ids=["of entering", "of a round"],
 )
-async def test_an_answer_that_is_lost_makes_no_second_member(
-    zookeeper: ZooKeeperServer, name: str, looking: KazooClient, lost: bytes, generation: int
+async def test_lost_response_creates_no_second_member(
+    zookeeper: ZooKeeperServer, name: str, observer: KazooClient, lost: bytes, generation: int
 ) -> None:
-    told = settings(zookeeper, name)
+    server_settings = settings(zookeeper, name)
     async with CuttingProxy(zookeeper.address, lost).running() as proxy:
-        election = ZooKeeperElection(replace(told, servers=(proxy.address,)), info("one"), names)
+        election = ZooKeeperElection(replace(server_settings, servers=(proxy.address,)), info("one"), names)
         async with watched(election) as one:
             joined = await one.until_joined()
             assert proxy.cuts == 1
-            assert looking.get_children(f"{told.path}/members") == [joined.member_id]
-            assert joined.generation == generation  # what was written without our knowing is followed by another
-        assert looking.get_children(f"{told.path}/members") == []
+            assert observer.get_children(f"{server_settings.path}/members") == [joined.member_id]
+            assert joined.generation == generation  # an unnoticed write is followed by another round
+        members = f"{server_settings.path}/members"
+        await until(lambda: observer.get_children(members) == [], LATE, "it leaves before its session expires")
 
 
-async def test_a_leader_of_another_version_is_told(zookeeper: ZooKeeperServer, name: str, looking: KazooClient) -> None:
+async def test_leader_with_unknown_format_is_reported(
+    zookeeper: ZooKeeperServer, name: str, observer: KazooClient
+) -> None:
     path = settings(zookeeper, name).path
-    looking.create(f"{path}/members/later-", b"of a later version", ephemeral=True, sequence=True, makepath=True)
-    looking.create(f"{path}/round", b"of a later version")
+    observer.create(f"{path}/members/later-", b"of a later version", ephemeral=True, sequence=True, makepath=True)
+    observer.create(f"{path}/round", b"of a later version")
     async with member(zookeeper, name, "one") as one:
-        await until_lost(one, "does it run another version?")
-        looking.set(f"{path}/round", b"")
-        await until_lost(one, "waiting for the leader to begin a round")
+        await until_lost(one, "unknown format (different version?)")
+        observer.set(f"{path}/round", b"")
+        await until_lost(one, "waiting for the leader to start a rebalance")
 
 
-async def test_a_shorter_session_than_asked_for_is_kept_to(name: str) -> None:
+async def test_shorter_session_timeout_of_the_server_applies(name: str) -> None:
     with ZooKeeperServer(properties={"maxSessionTimeout": "2000"}) as server:
         async with session(settings(server, name)) as one:
             await one.ask("exists", "/")
@@ -194,47 +192,47 @@ async def test_a_shorter_session_than_asked_for_is_kept_to(name: str) -> None:
             await watched_one.until_joined()
             freeze(server.process)
             try:
-                await until(lambda: watched_one.losses, 2.0 + 1.0, "lost by the servers' timeout")
+                await until(lambda: watched_one.losses, 2.0 + 1.0, "the membership expires after the servers' timeout")
             finally:
                 thaw(server.process)
-            await until(lambda: watched_one.joined, SOON, "a member again")
+            await until(lambda: watched_one.joined, SOON, "the node is a member again")
 
 
-async def test_a_name_that_nobody_knows_is_told(name: str) -> None:
+async def test_unresolvable_host_is_reported(name: str) -> None:
     nowhere = ZooKeeperSettings(servers=("no-such-host.invalid:2181",), path=f"/{name}", heartbeat_interval_ms=100)
     async with watched(ZooKeeperElection(nowhere, info("one"), names)) as one:
         await until_lost(one, "Cannot resolve no-such-host.invalid")
 
 
-async def test_znodes_belong_to_the_digest_user_that_made_them(
-    zookeeper: ZooKeeperServer, name: str, looking: KazooClient
+async def test_znodes_belong_to_the_digest_user_that_created_them(
+    zookeeper: ZooKeeperServer, name: str, observer: KazooClient
 ) -> None:
     other = ZooKeeperAuth(scheme=AuthScheme.DIGEST, username="mm2", password="a guess")
     async with member(zookeeper, name, "one", DIGEST) as one, member(zookeeper, name, "two", DIGEST) as two:
         await until_together(one, two)
         with pytest.raises(NoAuthError):
-            looking.get(f"{settings(zookeeper, name).path}/round")
+            observer.get(f"{settings(zookeeper, name).path}/round")
         async with member(zookeeper, name, "three", other) as three:
-            await until_lost(three, "its znodes belong to another user")
+            await until_lost(three, "the znodes belong to another user")
         async with member(zookeeper, name, "four") as four:
-            await until_lost(four, "its znodes belong to another user")
+            await until_lost(four, "the znodes belong to another user")
     assert one.losses == two.losses == []
 
 
-async def test_sasl_users_are_let_in_and_nobody_else(name: str) -> None:
+async def test_only_sasl_users_are_admitted(name: str) -> None:
     wrong = ZooKeeperAuth(scheme=AuthScheme.SASL, username="mm2", password="a guess")
     with ZooKeeperServer(users={"mm2": "sasl-secret"}) as server:
         async with member(server, name, "one", SASL) as one, member(server, name, "two", SASL) as two:
             await until_together(one, two)
             async with member(server, name, "three", wrong) as three:
-                await until_lost(three, "the servers refuse our user and password")
+                await until_lost(three, "the servers rejected the user or password")
             async with member(server, name, "four") as four:
-                await until_lost(four, "the servers demand that we authenticate")
+                await until_lost(four, "the servers require SASL authentication")
         assert one.losses == two.losses == []
 
 
 @pytest.mark.parametrize("auth", [DIGEST, SASL])
-async def test_no_password_is_logged(name: str, auth: ZooKeeperAuth, caplog: pytest.LogCaptureFixture) -> None:
+async def test_passwords_are_not_logged(name: str, auth: ZooKeeperAuth, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with ZooKeeperServer(users={"mm2": "sasl-secret"} if auth is SASL else None) as server:
         async with member(server, name, "one", auth) as one:
@@ -244,8 +242,23 @@ async def test_no_password_is_logged(name: str, auth: ZooKeeperAuth, caplog: pyt
     assert auth.password not in repr(auth)
 
 
-async def test_nothing_is_asked_of_a_session_that_is_over(zookeeper: ZooKeeperServer, name: str) -> None:
+async def test_expired_session_sends_no_requests(zookeeper: ZooKeeperServer, name: str) -> None:
     async with session(settings(zookeeper, name)) as one:
         await one.ask("exists", "/")
     with pytest.raises(SessionOver):
         await one.ask("exists", "/")
+
+
+async def test_expelled_node_is_replaced_before_its_session_ends(zookeeper: ZooKeeperServer, name: str) -> None:
+    """The leader is expelled; it is alive, so it joins again."""
+    async with member(zookeeper, name, "one") as one, member(zookeeper, name, "two") as two:
+        await until_together(one, two)
+        assert one.joined is not None
+        leader, follower = (one, two) if one.joined.is_leader else (two, one)
+        before = await leader.until_joined(leading=True)
+        assert isinstance(follower.election, ZooKeeperElection)
+        follower.election.expel({str(before.leader_node), "unknown"})
+        await follower.until_joined(after=before.generation, leading=True)
+        await until_together(one, two)
+        assert "member znode was removed" in leader.losses[0].reason
+        assert follower.losses == []

@@ -1,4 +1,4 @@
-"""A slot at work between two real clusters, in this process: what a lane in a Spark worker runs."""
+"""Runs a source task between two real clusters in this process, as a lane in a Spark worker does."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from flows.budget import ByteBudget
-from flows.slot import SlotRunner
-from mm2.core.client_settings import ClientSettings, FetchSettings, ProduceSettings
-from mm2.core.lease import (
+from flows.lane.byte_budget import ByteBudget
+from flows.lane.lease_deadline import LeaseDeadline
+from flows.source_task.source_task import SourceTask
+from mm2.core.lanes.accumulated_progress import AccumulatedProgress
+from mm2.core.lanes.lease import (
     ExactOffsetsLease,
     OffsetsLease,
     OffsetSyncsLease,
     PartitionLease,
     PartitionProgress,
-    SlotLease,
-    SlotProgress,
+    SourceTaskLease,
+    SourceTaskProgress,
 )
-from mm2.core.names import Flow, TopicPartition
-from mm2.core.slot_words import SlotWord
+from mm2.core.naming.names import Flow, TopicPartition
+from mm2.core.settings.client import ClientSettings, FetchSettings, ProduceSettings
+from mm2.kafka.clock import session_clock
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
 from tests.lab.verify import Verdict, wait_until_copied
@@ -31,7 +33,14 @@ DRAINED = 20.0
 BUFFER = 16 * 1024 * 1024
 OFFSETS_PARTITIONS = 3
 FLUSH_MS = 300
-QUICK_MS = 300  # backoff at most, so that tests of faults wait less
+QUICK_MS = 300  # maximum backoff, so that fault tests wait less
+
+
+def unlimited() -> LeaseDeadline:
+    """The deadline of a lease that never ends."""
+    deadline = LeaseDeadline()
+    deadline.renew(session_clock(), float("inf"))
+    return deadline
 
 
 def client(cluster: KafkaCluster, alias: str) -> ClientSettings:
@@ -44,35 +53,35 @@ def client(cluster: KafkaCluster, alias: str) -> ClientSettings:
 
 
 @dataclass
-class Slot:
-    """One slot's lease and runner, and what tests ask of them."""
+class RunningSourceTask:
+    """The lease and runner of a source task, with queries for tests."""
 
     source: KafkaCluster
     target: KafkaCluster
-    lease: SlotLease
+    lease: SourceTaskLease
     budget: ByteBudget
-    runner: SlotRunner
+    runner: SourceTask
     remote: dict[str, str] = field(default_factory=dict)
-    word: SlotWord | None = None
+    accumulated: AccumulatedProgress | None = None
 
-    def told(self) -> SlotProgress:
-        """What the node knows of the slot: all reports so far, put together."""
+    def reported(self) -> SourceTaskProgress:
+        """Return the progress of the source task, merged from all reports so far."""
         news = self.runner.news()
-        if self.word is None:
-            self.word = SlotWord(news)
-        self.word.take(news)
-        return self.word.progress
+        if self.accumulated is None:
+            self.accumulated = AccumulatedProgress(news)
+        self.accumulated.take(news)
+        return self.accumulated.progress
 
     def partition(self, topic: str, partition: int = 0) -> PartitionProgress:
-        return next(one for one in self.told().partitions if (one.topic, one.partition) == (topic, partition))
+        return next(one for one in self.reported().partitions if (one.topic, one.partition) == (topic, partition))
 
     @property
     def batches(self) -> dict[str, int]:
-        """Batches by reason; those passed through under ''."""
+        """Number of batches by the reason for rebuilding them; '' for those passed through."""
         return {count.reason: count.batches for count in self.runner.progress().batches}
 
     async def copied(self, topic: str, *, isolation: str = "read_committed", repeats_allowed: bool = False) -> Verdict:
-        """Wait until the remote topic is the source topic, and judge it."""
+        """Wait until the remote topic equals the source topic, and return the verdict."""
         return await asyncio.to_thread(
             wait_until_copied,
             (self.source.bootstrap, topic),
@@ -83,24 +92,26 @@ class Slot:
         )
 
     async def caught_up(self, topic: str) -> None:
-        """Wait until nothing lags."""
+        """Wait until no partition has lag."""
 
         def none_lags() -> bool:
-            ours = [one for one in self.told().partitions if one.topic == topic]
+            ours = [one for one in self.reported().partitions if one.topic == topic]
             return bool(ours) and all(one.position == one.end_offset >= 0 and not one.lag_seconds for one in ours)
 
         await until(none_lags, COPIED, f"{topic} has no lag")
 
     async def drained(self) -> dict[TopicPartition, int | None]:
-        """Drain, and what is stored then."""
+        """Drain the source task and return its stored offsets."""
         self.runner.drain()
-        await until(lambda: self.told().drained, DRAINED, "the slot is drained")
-        assert by_place(self.told()) == by_place(self.runner.progress()), "the node knows all there is to know"
-        return {place: one.stored for place, one in by_place(self.told()).items()}
+        await until(lambda: self.reported().drained, DRAINED, "the source task is drained")
+        assert by_place(self.reported()) == by_place(self.runner.progress()), (
+            "the merged reports equal the source task's progress"
+        )
+        return {place: one.stored for place, one in by_place(self.reported()).items()}
 
 
-def by_place(slot: SlotProgress) -> dict[TopicPartition, PartitionProgress]:
-    return {TopicPartition(one.topic, one.partition): one for one in slot.partitions}
+def by_place(source_task: SourceTaskProgress) -> dict[TopicPartition, PartitionProgress]:
+    return {TopicPartition(one.topic, one.partition): one for one in source_task.partitions}
 
 
 def lease_of(
@@ -112,11 +123,11 @@ def lease_of(
     produce: ProduceSettings | None = None,
     flush_interval_ms: int = FLUSH_MS,
     lag_max: int = 100,
-) -> SlotLease:
+) -> SourceTaskLease:
     a, b = client(source, "A"), client(target, "B")
-    return SlotLease(
+    return SourceTaskLease(
         flow=Flow("A", "B"),
-        slot=0,
+        source_task=0,
         epoch=1,
         source=a,
         fetch=fetch or FetchSettings(),
@@ -142,16 +153,21 @@ async def copying(
     remote_config: Mapping[str, str] | None = None,
     starts: Mapping[TopicPartition, int | None] | None = None,
     create: bool = True,
+    source_client: ClientSettings | None = None,
     fetch: FetchSettings | None = None,
     produce: ProduceSettings | None = None,
     buffer_bytes: int = BUFFER,
     flush_interval_ms: int = FLUSH_MS,
-    again: Slot | None = None,
+    predecessor: RunningSourceTask | None = None,
     exact_offsets: str | None = None,
     segments: Mapping[TopicPartition, str] | None = None,
-) -> AsyncIterator[Slot]:
-    """A slot that copies ``topics`` (name to partitions) from ``starts``; ``again``: as the successor of that one, with
-    the newest ``segments`` of the ``exact_offsets`` topic."""
+    deadline: LeaseDeadline | None = None,
+) -> AsyncIterator[RunningSourceTask]:
+    """Run a source task that copies ``topics`` (name to number of partitions) from offsets ``starts``.
+
+    ``predecessor``: run as successor of that source task, with its newest ``segments`` of the exact offsets topic.
+    ``deadline``: of its lease, by default never.
+    """
     remote = {topic: f"A.{topic}" for topic in topics}
     starts = starts or {}
     partitions = tuple(
@@ -166,10 +182,12 @@ async def copying(
         for number in range(count)
     )
     lease = lease_of(source, target, partitions, fetch=fetch, produce=produce, flush_interval_ms=flush_interval_ms)
+    if source_client is not None:
+        lease = replace(lease, source=source_client)
     if exact_offsets is not None:
-        lease = replace(lease, exact_offsets=ExactOffsetsLease(client=lease.target, topic=exact_offsets, slots=32))
-    if again is not None:
-        lease = replace(lease, offsets=again.lease.offsets, offset_syncs=again.lease.offset_syncs)
+        lease = replace(lease, exact_offsets=ExactOffsetsLease(client=lease.target, topic=exact_offsets, segments=32))
+    if predecessor is not None:
+        lease = replace(lease, offsets=predecessor.lease.offsets, offset_syncs=predecessor.lease.offset_syncs)
     elif create:
         compacted = {"cleanup.policy": "compact"}
         assert lease.offset_syncs is not None
@@ -182,10 +200,10 @@ async def copying(
                 target.create_topic, remote[topic], partitions=count, config=dict(remote_config or {})
             )
     budget = ByteBudget(buffer_bytes)
-    runner = SlotRunner(lease, budget)
-    await runner.start()
+    runner = SourceTask(lease, budget, deadline or unlimited())
+    runner.start()
     try:
-        yield Slot(source, target, lease, budget, runner, remote)
+        yield RunningSourceTask(source, target, lease, budget, runner, remote)
     finally:
         await runner.close()
-    assert budget.used == 0, "every byte was given back"
+    assert budget.used == 0, "the whole budget was released"

@@ -1,4 +1,4 @@
-"""Other brokers: an older release, followers close by, topics written in a format from before Kafka 0.11."""
+"""Other brokers: an older release, fetching from followers, and message formats from before Kafka 0.11."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from mm2.core.client_settings import FetchSettings
-from mm2.core.lease import TaskState
+from mm2.core.lanes.lease import TaskState
+from mm2.core.settings.client import FetchSettings
 from tests.integration.flows.lane import COPIED, copying
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import StartCluster
@@ -37,11 +37,11 @@ async def test_kafka_3_9(
     source.create_topic(topic, partitions=2)
     write(source.bootstrap, topic, every_shape(rng, 2_000, partitions=2, value_bytes=500), codec="zstd")
     write(source.bootstrap, topic, every_shape(rng, 300, partitions=2), records_per_batch=1)
-    async with copying(source, target, {topic: 2}) as slot:
-        assert (await slot.copied(topic)).exact
+    async with copying(source, target, {topic: 2}) as source_task:
+        assert (await source_task.copied(topic)).exact
 
 
-async def test_a_follower_in_our_rack_is_read(
+async def test_follower_in_the_same_rack_is_read(
     start_cluster: StartCluster, cluster_b: KafkaCluster, unique: Unique
 ) -> None:
     selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -55,25 +55,29 @@ async def test_a_follower_in_our_rack_is_read(
     topic = unique("rack")
     source.create_topic(topic, partitions=6)
     write(source.bootstrap, topic, plain(6_000, partitions=6))
-    async with copying(source, cluster_b, {topic: 6}, fetch=FetchSettings(client_rack="rack-2")) as slot:
-        assert (await slot.copied(topic)).exact
-        pipeline = slot.runner._pipeline
+    async with copying(source, cluster_b, {topic: 6}, fetch=FetchSettings(client_rack="rack-2")) as source_task:
+        assert (await source_task.copied(topic)).exact
+        pipeline = source_task.runner._pipeline
         assert pipeline is not None
-        homes = pipeline.fetching._homes
-        await until(lambda: {home.node_id for home in homes.values()} == {2}, COPIED, "all are fetched in rack 2")
+        assigned = pipeline._fetcher._assigned
+        await until(
+            lambda: {broker.node_id for broker in assigned.values()} == {2},
+            COPIED,
+            "all partitions are fetched in rack 2",
+        )
         write(source.bootstrap, topic, plain(6_000, partitions=6, first=6_000))
-        assert (await slot.copied(topic)).exact
+        assert (await source_task.copied(topic)).exact
         await asyncio.to_thread(source.broker(2).stop)
         write(source.bootstrap, topic, plain(600, partitions=6, first=12_000))
-        assert (await slot.copied(topic)).exact
+        assert (await source_task.copied(topic)).exact
 
 
-async def test_records_from_before_kafka_0_11_are_refused_with_a_sentence(
+async def test_message_formats_before_kafka_0_11_are_rejected(
     start_cluster: StartCluster, cluster_b: KafkaCluster, unique: Unique
 ) -> None:
     source = await asyncio.to_thread(start_cluster, "ancient")
     topic, present = unique("ancient"), unique("present")
-    source.create_topic(topic)
+    source.create_topic(topic, config={"retention.ms": "-1"})  # its records are old
     source.create_topic(present)
     write(source.bootstrap, present, plain(10))
     await asyncio.to_thread(source.broker(1).stop)
@@ -83,15 +87,17 @@ async def test_records_from_before_kafka_0_11_are_refused_with_a_sentence(
     log_of(source, topic).write_bytes(bytes(builder.build()))
     await asyncio.to_thread(source.broker(1).start)
     await asyncio.to_thread(source.broker(1).wait_ready)
-    async with copying(source, cluster_b, {topic: 1, present: 1}) as slot:
-        assert (await slot.copied(present)).exact
-        await until(lambda: slot.partition(topic).state is TaskState.FAILED, COPIED, "the old topic is FAILED")
-        words = slot.partition(topic).error
+    async with copying(source, cluster_b, {topic: 1, present: 1}) as source_task:
+        assert (await source_task.copied(present)).exact
+        await until(lambda: source_task.partition(topic).state is TaskState.FAILED, COPIED, "the old topic is FAILED")
+        words = source_task.partition(topic).error
         assert words is not None
-        assert words.startswith(f"fetch {topic}-0: offset 0 is stored in message format v1, from before Kafka 0.11")
+        assert words.startswith(
+            f"cannot fetch {topic}-0: offset 0 is stored in message format v1, from before Kafka 0.11"
+        )
 
 
 def log_of(cluster: KafkaCluster, topic: str) -> Path:
-    """The first segment of partition 0, as the broker keeps it."""
+    """Return the broker's first segment file of partition 0."""
     (segment,) = cluster.broker(1).directory.glob(f"**/{topic}-0/00000000000000000000.log")
     return segment

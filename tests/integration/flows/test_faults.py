@@ -1,23 +1,24 @@
-"""Brokers stop, die, move leaders and throttle while a slot copies under load: nothing lost, nothing repeated."""
+"""Brokers stop, crash, move leaders and throttle under load: a source task loses and repeats no records."""
 
 from __future__ import annotations
 
 import asyncio
-import random
-import signal
-import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
-from mm2.core.client_settings import FetchSettings
-from mm2.core.lease import TaskState
-from tests.integration.flows.lane import COPIED, copying
+from mm2.core.lanes.lease import TaskState
+from mm2.core.settings.client import FetchSettings, SecurityProtocol
+from tests.integration.flows.lane import COPIED, client, copying
+from tests.lab.cable import Cable
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import StartCluster
-from tests.lab.jars import class_path
-from tests.lab.jvm import java
+from tests.lab.freezing import frozen
+from tests.lab.listeners import Listener
+from tests.lab.load import mixed_batches_load
+from tests.lab.quotas import set_quota
 from tests.lab.records import Outgoing, Writer, plain, write
 from tests.lab.waiting import until
 
@@ -26,103 +27,85 @@ Unique = Callable[[str], str]
 
 @asynccontextmanager
 async def writing(cluster: KafkaCluster, topic: str, partitions: int, *, codec: str = "lz4") -> AsyncIterator[None]:
-    """Numbered records in batches of mixed size, from the beginning of the block to its end."""
-    stop = asyncio.Event()
-
-    def write_some(writer: Writer, first: int, count: int) -> None:
-        for number in range(first, first + count):
-            writer.send(topic, Outgoing(key=b"%d" % number, value=b"v" * 200, partition=number % partitions))
-        writer.flush()
-
-    async def keep_writing() -> None:
-        writer = Writer(cluster.bootstrap, codec=codec)
-        rng = random.Random(1)
-        number = 0
-        while not stop.is_set():
-            count = rng.choice([1, 20, 2_000])
-            await asyncio.to_thread(write_some, writer, number, count)
-            number += count
-            await asyncio.sleep(0.01)
-
-    task = asyncio.create_task(keep_writing())
+    """Write records in batches of mixed size during the block."""
+    load = mixed_batches_load(cluster, topic, partitions=partitions, codec=codec)
+    load.start()
     try:
         yield
     finally:
-        stop.set()
-        await task
+        await asyncio.to_thread(load.stop)
 
 
 @pytest.mark.parametrize("fault", ["restart", "kill"])
-async def test_the_target_broker_goes_and_comes_back(
+async def test_target_broker_restarts(
     cluster_a: KafkaCluster, start_cluster: StartCluster, unique: Unique, fault: str
 ) -> None:
     target = await asyncio.to_thread(start_cluster, "target")
     topic = unique("target-gone")
     cluster_a.create_topic(topic, partitions=3)
-    async with copying(cluster_a, target, {topic: 3}) as slot:
+    async with copying(cluster_a, target, {topic: 3}) as source_task:
         async with writing(cluster_a, topic, 3):
             for _ in range(2):
                 await asyncio.sleep(1)
                 if fault == "kill":
                     await asyncio.to_thread(target.broker(1).kill)
-                    await until(lambda: bool(slot.partition(topic).error), COPIED, "the trouble is told")
-                    assert slot.partition(topic).state is not TaskState.FAILED
+                    await until(lambda: bool(source_task.partition(topic).error), COPIED, "the error is reported")
+                    assert source_task.partition(topic).state is not TaskState.FAILED
                 await asyncio.to_thread(target.broker(1).restart)
-        assert (await slot.copied(topic)).exact
-        await until(lambda: slot.partition(topic).error is None, COPIED, "the trouble is over")
+        assert (await source_task.copied(topic)).exact
+        await until(lambda: source_task.partition(topic).error is None, COPIED, "the error is resolved")
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-async def test_a_broker_that_is_silent_is_told_of_and_waited_for(
+async def test_unresponsive_broker_is_reported_and_retried(
     cluster_a: KafkaCluster, start_cluster: StartCluster, unique: Unique, side: str
 ) -> None:
-    """Its connections stay, and nobody answers: nothing shows it but the clock (`flows.patience.SILENT_S`)."""
+    """Its connections stay open without a response, so only a timeout detects it
+    (`flows.partition.timeouts.UNANSWERED_REPORT_S`)."""
     other = await asyncio.to_thread(start_cluster, side)
     source, target = (other, cluster_a) if side == "source" else (cluster_a, other)
     topic = unique("silent")
     source.create_topic(topic)
-    async with copying(source, target, {topic: 1}) as slot:
+    async with copying(source, target, {topic: 1}) as source_task:
         write(source.bootstrap, topic, plain(100))
-        assert (await slot.copied(topic)).exact
+        assert (await source_task.copied(topic)).exact
         broker = other.broker(1).process
-        broker.signal(signal.SIGSTOP)
-        try:
+        with frozen(broker):
             if side == "target":
                 write(source.bootstrap, topic, plain(100, first=100))
             alias = "A" if side == "source" else "B"
 
-            def told() -> bool:
-                one = slot.partition(topic)
-                return one.state is TaskState.WAITING and f"bootstrap.servers of {alias}" in (one.error or "")
+            def reported() -> bool:
+                one = source_task.partition(topic)
+                return one.state is TaskState.WAITING and f"{alias}.bootstrap.servers" in (one.error or "")
 
-            await until(told, COPIED, "the partition waits, and says for which cluster and where to look")
-        finally:
-            broker.signal(signal.SIGCONT)
+            await until(reported, COPIED, "the partition waits and names the cluster and the property")
 
-        def over() -> bool:
-            one = slot.partition(topic)
+        def resolved() -> bool:
+            one = source_task.partition(topic)
             return one.state is TaskState.RUNNING and one.error is None and one.position == one.end_offset
 
-        await until(over, COPIED, "the partition runs again, and the trouble is over")
+        await until(resolved, COPIED, "the partition runs again and the error is resolved")
 
 
 @pytest.mark.parametrize("fault", ["restart", "kill"])
-async def test_the_source_broker_goes_and_comes_back(
+async def test_source_broker_restarts(
     start_cluster: StartCluster, cluster_b: KafkaCluster, unique: Unique, fault: str
 ) -> None:
     source = await asyncio.to_thread(start_cluster, "source")
     topic = unique("source-gone")
     source.create_topic(topic, partitions=3)
-    async with copying(source, cluster_b, {topic: 3}) as slot:
+    async with copying(source, cluster_b, {topic: 3}) as source_task:
         async with writing(source, topic, 3):
             for _ in range(2):
                 await asyncio.sleep(1)
                 if fault == "kill":
                     await asyncio.to_thread(source.broker(1).kill)
                 await asyncio.to_thread(source.broker(1).restart)
-        assert (await slot.copied(topic)).exact
+        assert (await source_task.copied(topic)).exact
 
 
+@pytest.mark.long  # tests/faults/test_leaders.py tests the same with a node
 @pytest.mark.timeout(300)
 async def test_leaders_move_on_both_sides(start_cluster: StartCluster, unique: Unique) -> None:
     source, target = await asyncio.gather(
@@ -130,7 +113,7 @@ async def test_leaders_move_on_both_sides(start_cluster: StartCluster, unique: U
     )
     topic = unique("leaders")
     source.create_topic(topic, partitions=6, config={"min.insync.replicas": "1"})
-    async with copying(source, target, {topic: 6}) as slot:
+    async with copying(source, target, {topic: 6}) as source_task:
         async with writing(source, topic, 6):
             for number in (1, 2, 3):
                 for cluster in (target, source):
@@ -140,14 +123,16 @@ async def test_leaders_move_on_both_sides(start_cluster: StartCluster, unique: U
                     await asyncio.to_thread(broker.start)
                     await asyncio.to_thread(broker.wait_ready)
                     await asyncio.sleep(1)
-        assert (await slot.copied(topic)).exact
+        assert (await source_task.copied(topic)).exact
 
 
-async def test_a_stuck_partition_does_not_hold_up_the_others(
+async def test_stuck_partition_does_not_block_others(
     cluster_a: KafkaCluster, start_cluster: StartCluster, unique: Unique
 ) -> None:
-    """Its remote topic wants three replicas in sync and has two, and the broker takes its time to say so. Its backlog
-    is ten times what the lane may hold, and one batch of each partition is half of that."""
+    """Its remote topic requires three in-sync replicas and has two, which the broker reports only after a while.
+
+    Its backlog is ten times the lane's buffer; one batch of each partition is half of it.
+    """
     target = await asyncio.to_thread(start_cluster, "target", brokers=3)
     stuck, flowing = unique("stuck"), unique("flowing")
     for topic in (stuck, flowing):
@@ -163,43 +148,53 @@ async def test_a_stuck_partition_does_not_hold_up_the_others(
     settings = FetchSettings(max_partition_bytes=1024 * 1024)
     async with copying(
         cluster_a, target, {stuck: 2, flowing: 2}, create=False, buffer_bytes=buffer, fetch=settings
-    ) as slot:
+    ) as source_task:
         most = 0
         async with writing(cluster_a, flowing, 2):
             for _ in range(50):
                 await asyncio.sleep(0.1)
-                most = max(most, slot.budget.used)
-        assert (await slot.copied(flowing)).exact
-        words = slot.partition(stuck).error
-        assert words is not None
-        assert "NOT_ENOUGH_REPLICAS" in words
-        assert slot.partition(stuck).position == 0
-        assert most <= buffer + 1024 * 1024, "one batch may come on top"
+                most = max(most, source_task.budget.used)
+        assert (await source_task.copied(flowing)).exact
+        await until(
+            lambda: "NOT_ENOUGH_REPLICAS" in (source_task.partition(stuck).error or ""),
+            COPIED,
+            "the missing replica is reported, once its session has expired",
+        )
+        assert source_task.partition(stuck).position == 0
+        assert most <= buffer + 1024 * 1024, "one batch can exceed the buffer"
         await asyncio.to_thread(target.broker(3).restart)
-        assert (await slot.copied(stuck)).exact
+        assert (await source_task.copied(stuck)).exact
 
 
 async def test_throttled_by_the_target(cluster_a: KafkaCluster, start_cluster: StartCluster, unique: Unique) -> None:
     properties = {"quota.window.num": "2", "quota.window.size.seconds": "1"}
     target = await asyncio.to_thread(start_cluster, "target", properties=properties)
-    await asyncio.to_thread(limit_rate, target, "producer_byte_rate=300000")
     topic = unique("throttled")
     cluster_a.create_topic(topic)
     writer = Writer(cluster_a.bootstrap)
-    for number in range(4_500):  # several requests: how long the broker mutes one depends on its samples
+    for number in range(4_500):  # several requests, as the time for which the broker mutes one depends on its samples
         writer.send(topic, Outgoing(value=b"%d" % number + bytes(1_000)))
     writer.flush()
-    async with copying(cluster_a, target, {topic: 1}) as slot:
-        began = asyncio.get_running_loop().time()
-        assert (await slot.copied(topic)).exact
-        assert asyncio.get_running_loop().time() - began > 2, "4.5 MB at 0.3 MB/s"
-        assert slot.partition(topic).error is None
+    with set_quota(target, "producer_byte_rate", 300_000):
+        async with copying(cluster_a, target, {topic: 1}) as source_task:
+            began = asyncio.get_running_loop().time()
+            assert (await source_task.copied(topic)).exact
+            assert asyncio.get_running_loop().time() - began > 2, "4.5 MB at 0.3 MB/s"
+            assert source_task.partition(topic).error is None
 
 
-def limit_rate(cluster: KafkaCluster, quota: str) -> None:
-    """Set a quota for every client id. (The independent client cannot.)"""
-    tool = [java(), "-cp", class_path(cluster.version), "kafka.admin.ConfigCommand"]
-    order = ["--alter", "--add-config", quota, "--entity-type", "clients", "--entity-default"]
-    subprocess.run(
-        [*tool, "--bootstrap-server", cluster.bootstrap, *order], check=True, capture_output=True, timeout=60
-    )
+async def test_a_slow_link_gets_smaller_responses(
+    start_cluster: StartCluster, cluster_b: KafkaCluster, unique: Unique
+) -> None:
+    """All that one request would fetch takes longer than the request timeout."""
+    topic, slow = unique("slow"), "SLOW"
+    with Cable("slow", bytes_per_s=1_000_000) as cable:
+        behind = Listener(protocol=SecurityProtocol.PLAINTEXT, name=slow, advertised=cable.address)
+        source = await asyncio.to_thread(start_cluster, "source", listeners=(behind,))
+        cable.plug(source.bootstrap_of(slow))
+        source.create_topic(topic, partitions=2)
+        write(source.bootstrap, topic, plain(2_000, partitions=2, value_bytes=1_000))
+        far = replace(client(source, "A"), bootstrap_servers=(cable.address,), request_timeout_ms=1_000)
+        fetch = FetchSettings(max_wait_ms=100)
+        async with copying(source, cluster_b, {topic: 2}, source_client=far, fetch=fetch) as source_task:
+            assert (await source_task.copied(topic)).exact

@@ -1,4 +1,7 @@
-"""What a slot stores and tells: source offsets and offset syncs in Java's bytes, losses; partitions come and go."""
+"""What a source task stores and reports: source offsets and offset syncs in Java's format, and lost records.
+
+Partitions are assigned and revoked meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,14 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import TopicPartition as ClientPartition
 
-from mm2.core.client_settings import FetchSettings, OffsetReset
-from mm2.core.connect_offsets import SourceKey, decode_key, decode_offset, encode_key
-from mm2.core.formats import OffsetSync
-from mm2.core.lease import TaskState
-from mm2.core.murmur2 import partition_of
-from mm2.core.names import TopicPartition
-from tests.integration.flows.lane import COPIED, OFFSETS_PARTITIONS, Slot, copying
+from mm2.core.lanes.lease import TaskState
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.connect_offsets import SourceKey, decode_key, decode_offset, encode_key
+from mm2.core.settings.client import FetchSettings, OffsetReset
+from mm2.core.wire.formats import OffsetSync
+from mm2.core.wire.murmur2 import partition_of
+from tests.integration.flows.lane import COPIED, OFFSETS_PARTITIONS, RunningSourceTask, copying
+from tests.lab import verify
 from tests.lab.cluster import KafkaCluster
 from tests.lab.history import count, read_topic
 from tests.lab.records import plain, write
@@ -24,10 +28,10 @@ from tests.lab.waiting import until
 Unique = Callable[[str], str]
 
 
-def stored_offsets(slot: Slot) -> dict[TopicPartition, int | None]:
-    """The last offset done of each source partition, as the offsets topic has it."""
+def stored_offsets(source_task: RunningSourceTask) -> dict[TopicPartition, int | None]:
+    """Return the stored offset of each source partition in the offsets topic."""
     stored: dict[TopicPartition, int | None] = {}
-    for partition, records in read_topic(slot.target.bootstrap, slot.lease.offsets.topic).items():
+    for partition, records in read_topic(source_task.target.bootstrap, source_task.lease.offsets.topic).items():
         for record in records:
             key, value, _, _ = record.content
             assert key is not None
@@ -39,13 +43,13 @@ def stored_offsets(slot: Slot) -> dict[TopicPartition, int | None]:
     return stored
 
 
-def syncs(slot: Slot) -> list[OffsetSync]:
-    assert slot.lease.offset_syncs is not None
-    read = read_topic(slot.source.bootstrap, slot.lease.offset_syncs.topic)
+def syncs(source_task: RunningSourceTask) -> list[OffsetSync]:
+    assert source_task.lease.offset_syncs is not None
+    read = read_topic(source_task.source.bootstrap, source_task.lease.offset_syncs.topic)
     return [OffsetSync.decode(record.content[0], record.content[1]) for record in read[0]]
 
 
-async def test_offsets_and_syncs_and_a_restart_that_repeats_nothing(
+async def test_offsets_syncs_and_restart_without_repeats(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique
 ) -> None:
     topic = unique("resume")
@@ -62,143 +66,152 @@ async def test_offsets_and_syncs_and_a_restart_that_repeats_nothing(
         assert all(one.state is TaskState.STOPPED for one in first.runner.progress().partitions)
     assert stored_offsets(first) == dict.fromkeys(both, 999)
     last = {sync.topic_partition: (sync.upstream_offset, sync.downstream_offset) for sync in syncs(first)}
-    assert last == dict.fromkeys(both, (999, 999)), "the drain's commit sends what was held back"
+    assert last == dict.fromkeys(both, (999, 999)), "the commit of the drain sends the pending syncs"
     write(cluster_a.bootstrap, topic, plain(500, partitions=2, first=2_000))
-    async with copying(cluster_a, cluster_b, {topic: 2}, starts=stored, again=first) as second:
+    async with copying(cluster_a, cluster_b, {topic: 2}, starts=stored, predecessor=first) as second:
         assert (await second.copied(topic)).exact
-        await second.caught_up(topic)  # the target has a record before the lane knows
+        await second.caught_up(topic)  # the target has a record before the lane has its acknowledgement
         assert second.partition(topic).records_total == 250
 
 
-async def test_a_slot_that_dies_loses_nothing(cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique) -> None:
+async def test_killed_source_task_loses_nothing(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique
+) -> None:
     topic = unique("dies")
     cluster_a.create_topic(topic)
     write(cluster_a.bootstrap, topic, plain(30_000), records_per_batch=50)
     async with copying(cluster_a, cluster_b, {topic: 1}) as first:
-        await until(lambda: first.partition(topic).records_total > 0, COPIED, "something is copied")
+        await until(lambda: first.partition(topic).records_total > 0, COPIED, "some records are copied")
     stored = stored_offsets(first).get(TopicPartition(topic, 0))
     start = {TopicPartition(topic, 0): 0 if stored is None else stored + 1}
-    async with copying(cluster_a, cluster_b, {topic: 1}, starts=start, again=first) as second:
+    async with copying(cluster_a, cluster_b, {topic: 1}, starts=start, predecessor=first) as second:
         assert (await second.copied(topic, repeats_allowed=True)).complete
 
 
-async def test_records_that_retention_took_are_reported_as_lost(
+async def test_records_deleted_by_retention_are_reported_as_lost(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique
 ) -> None:
     topic = unique("loss")
     cluster_a.create_topic(topic)
     write(cluster_a.bootstrap, topic, plain(1_000), records_per_batch=100)
     cluster_a.admin.delete_records([ClientPartition(topic, 0, 700)])[ClientPartition(topic, 0)].result(30)
-    async with copying(cluster_a, cluster_b, {topic: 1}, starts={TopicPartition(topic, 0): 200}) as slot:
-        assert (await slot.copied(topic)).exact
-        await slot.caught_up(topic)
-        (loss,) = slot.runner.progress().losses
+    async with copying(cluster_a, cluster_b, {topic: 1}, starts={TopicPartition(topic, 0): 200}) as source_task:
+        assert (await source_task.copied(topic)).exact
+        await source_task.caught_up(topic)
+        (loss,) = source_task.runner.progress().losses
         assert (loss.topic, loss.partition, loss.first, loss.until) == (topic, 0, 200, 700)
-        assert "retention" in loss.reason
+        assert "was deleted on the source before it was copied" in loss.reason
 
 
-async def test_a_topic_made_anew_is_copied_from_its_beginning(
+async def test_recreated_topic_is_copied_from_its_beginning(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique
 ) -> None:
-    topic = unique("anew")
+    topic = unique("recreated")
     cluster_a.create_topic(topic)
     write(cluster_a.bootstrap, topic, plain(1_000))
-    async with copying(cluster_a, cluster_b, {topic: 1}) as slot:
-        assert (await slot.copied(topic)).exact
+    async with copying(cluster_a, cluster_b, {topic: 1}) as source_task:
+        assert (await source_task.copied(topic)).exact
+        verify.forget()  # from here on the remote topic has records that the source does not have
         await asyncio.to_thread(lambda: cluster_a.admin.delete_topics([topic])[topic].result(30))
-        await until(lambda: slot.partition(topic).error is not None, COPIED, "the missing topic is told")
+        await until(lambda: source_task.partition(topic).error is not None, COPIED, "the missing topic is reported")
         await asyncio.to_thread(cluster_a.create_topic, topic)
         write(cluster_a.bootstrap, topic, plain(10, first=5_000))
-        await until(lambda: slot.partition(topic).records_total == 1_010, COPIED, "the new records are copied")
-        await slot.caught_up(topic)
-        (loss,) = slot.runner.progress().losses
+        await until(lambda: source_task.partition(topic).records_total == 1_010, COPIED, "the new records are copied")
+        await source_task.caught_up(topic)
+        (loss,) = source_task.runner.progress().losses
         assert loss.first == 1_000
-        assert "made anew" in loss.reason
+        assert "recreated" in loss.reason
         assert count(read_topic(cluster_b.bootstrap, f"A.{topic}")) == 1_010
 
 
 @pytest.mark.parametrize(("policy", "copied"), [(OffsetReset.EARLIEST, 120), (OffsetReset.LATEST, 20)])
-async def test_where_a_partition_without_offset_begins(
+async def test_auto_offset_reset_of_a_partition_without_offset(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique, policy: OffsetReset, copied: int
 ) -> None:
     topic = unique("begin")
     cluster_a.create_topic(topic)
     write(cluster_a.bootstrap, topic, plain(100))
-    async with copying(cluster_a, cluster_b, {topic: 1}, fetch=FetchSettings(auto_offset_reset=policy)) as slot:
-        await until(lambda: slot.partition(topic).end_offset == 100, COPIED, "it has begun")
+    async with copying(cluster_a, cluster_b, {topic: 1}, fetch=FetchSettings(auto_offset_reset=policy)) as source_task:
+        await until(lambda: source_task.partition(topic).end_offset == 100, COPIED, "the partition has started")
         write(cluster_a.bootstrap, topic, plain(20))
-        await until(lambda: slot.partition(topic).records_total == copied, COPIED, "it has copied")
-        assert slot.runner.progress().losses == ()
+        await until(lambda: source_task.partition(topic).records_total == copied, COPIED, "the records are copied")
+        assert source_task.runner.progress().losses == ()
 
 
-async def test_no_offset_and_no_policy_fails_the_partition(
+async def test_no_offset_and_reset_none_fails_the_partition(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique
 ) -> None:
     topic = unique("none")
     cluster_a.create_topic(topic)
     settings = FetchSettings(auto_offset_reset=OffsetReset.NONE)
-    async with copying(cluster_a, cluster_b, {topic: 1}, fetch=settings) as slot:
-        await until(lambda: slot.partition(topic).state is TaskState.FAILED, COPIED, "it is FAILED")
-        words = "no offset is stored and auto.offset.reset is none"
-        assert slot.partition(topic).error == f"fetch {topic}-0: {words}"
+    async with copying(cluster_a, cluster_b, {topic: 1}, fetch=settings) as source_task:
+        await until(lambda: source_task.partition(topic).state is TaskState.FAILED, COPIED, "the partition is FAILED")
+        reason = "no offset is stored and auto.offset.reset is none"
+        assert source_task.partition(topic).error == f"cannot fetch {topic}-0: {reason}"
 
 
-async def test_partitions_leave_and_come_while_others_are_copied(
+async def test_partitions_are_revoked_and_assigned_while_others_continue(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique
 ) -> None:
     topic = unique("moving")
     cluster_a.create_topic(topic, partitions=3)
     write(cluster_a.bootstrap, topic, plain(3_000, partitions=3))
-    async with copying(cluster_a, cluster_b, {topic: 3}) as slot:
-        await slot.caught_up(topic)
-        every = slot.lease.partitions
-        await slot.runner.apply(replace(slot.lease, partitions=every[:2]))
-        await until(lambda: slot.partition(topic, 2).state is TaskState.STOPPED, COPIED, "partition 2 is given up")
-        assert slot.partition(topic, 2).stored == 1_000
+    async with copying(cluster_a, cluster_b, {topic: 3}) as source_task:
+        await source_task.caught_up(topic)
+        every = source_task.lease.partitions
+        source_task.runner.apply(replace(source_task.lease, partitions=every[:2]))
+        await until(
+            lambda: source_task.partition(topic, 2).state is TaskState.STOPPED, COPIED, "partition 2 is revoked"
+        )
+        assert source_task.partition(topic, 2).stored == 1_000
         write(cluster_a.bootstrap, topic, plain(3_000, partitions=3, first=3_000))
-        await until(lambda: slot.partition(topic, 1).position == 2_000, COPIED, "the others go on")
-        assert slot.partition(topic, 2).position == 1_000
+        await until(lambda: source_task.partition(topic, 1).position == 2_000, COPIED, "the others continue")
+        assert source_task.partition(topic, 2).position == 1_000
         back = replace(every[2], start_offset=1_000)
-        await slot.runner.apply(replace(slot.lease, partitions=(every[0], back)))
-        await until(lambda: slot.partition(topic, 2).position == 2_000, COPIED, "partition 2 is back")
-        await until(lambda: slot.partition(topic, 1).state is TaskState.STOPPED, COPIED, "partition 1 is given up")
-        assert (await slot.copied(topic)).exact
-        await slot.drained()
+        source_task.runner.apply(replace(source_task.lease, partitions=(every[0], back)))
+        await until(lambda: source_task.partition(topic, 2).position == 2_000, COPIED, "partition 2 continues")
+        await until(
+            lambda: source_task.partition(topic, 1).state is TaskState.STOPPED, COPIED, "partition 1 is revoked"
+        )
+        assert (await source_task.copied(topic)).exact
+        await source_task.drained()
 
 
-async def test_idle_partitions_that_all_leave_and_come_back_run_again(
+async def test_idle_partitions_run_again_after_revocation(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique
 ) -> None:
-    """As when an idle flow is paused and resumed: nothing is fetched in between, and nothing is new afterwards."""
+    """As when an idle flow is paused and resumed: nothing is fetched in between, and there are no new records."""
     topic = unique("paused")
     cluster_a.create_topic(topic, partitions=2)
     write(cluster_a.bootstrap, topic, plain(20, partitions=2))
-    async with copying(cluster_a, cluster_b, {topic: 2}) as slot:
-        await slot.caught_up(topic)
-        await slot.runner.apply(replace(slot.lease, partitions=()))
-        await until(lambda: all_are(slot, TaskState.STOPPED), COPIED, "both are given up")
-        back = tuple(replace(one, start_offset=10) for one in slot.lease.partitions)
-        await slot.runner.apply(replace(slot.lease, partitions=back))
-        await until(lambda: all_are(slot, TaskState.RUNNING), COPIED, "both run, though nothing is written")
-        await slot.caught_up(topic)
+    async with copying(cluster_a, cluster_b, {topic: 2}) as source_task:
+        await source_task.caught_up(topic)
+        source_task.runner.apply(replace(source_task.lease, partitions=()))
+        await until(lambda: all_are(source_task, TaskState.STOPPED), COPIED, "both are revoked")
+        back = tuple(replace(one, start_offset=10) for one in source_task.lease.partitions)
+        source_task.runner.apply(replace(source_task.lease, partitions=back))
+        await until(lambda: all_are(source_task, TaskState.RUNNING), COPIED, "both run, although nothing is written")
+        await source_task.caught_up(topic)
 
 
-def all_are(slot: Slot, state: TaskState) -> bool:
-    return {one.state for one in slot.told().partitions} == {state}
+def all_are(source_task: RunningSourceTask, state: TaskState) -> bool:
+    return {one.state for one in source_task.reported().partitions} == {state}
 
 
-async def test_what_the_node_knows_is_not_told_again(
-    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique
-) -> None:
+async def test_only_changes_are_reported(cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique) -> None:
     topic = unique("idle")
     cluster_a.create_topic(topic, partitions=3)
     write(cluster_a.bootstrap, topic, plain(30, partitions=3))
-    async with copying(cluster_a, cluster_b, {topic: 3}) as slot:
-        await slot.caught_up(topic)
-        await until(lambda: all(one.stored == 10 for one in slot.told().partitions), COPIED, "all is stored")
-        assert slot.runner.news().partitions == ()
+    async with copying(cluster_a, cluster_b, {topic: 3}) as source_task:
+        await source_task.caught_up(topic)
+        await until(
+            lambda: all(one.stored == 10 for one in source_task.reported().partitions), COPIED, "all offsets are stored"
+        )
+        assert source_task.runner.news().partitions == ()
         write(cluster_a.bootstrap, topic, (replace(record, partition=1) for record in plain(5)))
-        await until(lambda: slot.partition(topic, 1).stored == 15, COPIED, "its records are stored")
-        assert slot.runner.news().partitions == ()
-        word = slot.told()
-        assert (word.partitions, word.whole) == (slot.runner.progress().partitions, True)
+        await until(
+            lambda: source_task.partition(topic, 1).stored == 15, COPIED, "the offsets of its records are stored"
+        )
+        assert source_task.runner.news().partitions == ()
+        merged = source_task.reported()
+        assert (merged.partitions, merged.whole) == (source_task.runner.progress().partitions, True)

@@ -1,4 +1,4 @@
-"""Two clusters with an authorizer, and a node that may do little on the target, by an admin of its user's own."""
+"""Two clusters with an authorizer, and a node with few permissions on the target and a custom admin class."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from mm2.core.client_settings import SaslMechanism, SecurityProtocol
+from mm2.core.settings.client import SaslMechanism, SecurityProtocol
 from tests.integration.guarded.permissions import PASSWORD, REMOTE, USER, add, allowed, binding, wait_for_reason
 from tests.integration.guarded.recording_admin import CLASS, RECORD_KEY, Recorded
 from tests.lab import scratch
@@ -28,20 +28,20 @@ def target() -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="package")
 def source() -> Iterator[KafkaCluster]:
-    """The node comes as a super user."""
+    """The source cluster; the node is a super user there."""
     with KafkaCluster("guarded-source", properties=AUTHORIZER) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="package")
 def recorded() -> Recorded:
-    """What the node's admin was asked to do."""
+    """The calls of the node's admin."""
     return Recorded(scratch.directory("recording-admin") / "calls.jsonl")
 
 
 @pytest.fixture(scope="package")
 def node(source: KafkaCluster, target: KafkaCluster, recorded: Recorded) -> Iterator[Node]:
-    """Started without any permission; they come one by one, and what is missing is said each time."""
+    """A node started without permissions. They are granted one by one; each time the missing one is reported."""
     login = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{USER}" password="{PASSWORD}";'
     properties = one_flow(source, target, topics="orders-.*") | {
         "B.bootstrap.servers": target.bootstrap_of(LISTENER.label),
@@ -58,7 +58,7 @@ def node(source: KafkaCluster, target: KafkaCluster, recorded: Recorded) -> Iter
         wait_for_reason(node, "mm2-offsets.A.internal", "TOPIC_AUTHORIZATION_FAILED")
         internal = [allowed(AclOperation.ALL, "mm2-", prefix=True), allowed(AclOperation.ALL, "heartbeats")]
         add(target, *internal, allowed(AclOperation.ALL, "A.checkpoints.internal"))
-        wait_for_reason(node, "A-mm2", "grant our principal Read on that group")
+        wait_for_reason(node, "A-mm2", "grant the node's principal READ on the group")
         add(target, binding(AclOperation.READ, "A-mm2", kind=ResourceType.GROUP))
         add(target, *(allowed(operation, "A.", prefix=True) for operation in REMOTE))
         node.wait_running()

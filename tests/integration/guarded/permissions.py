@@ -1,6 +1,8 @@
-"""ACLs of the node's principal on the guarded target, and what the node says of those that are missing."""
+"""ACLs of the node's principal on the guarded target, and the node's reports about missing ones."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from confluent_kafka.admin import (
     AclBinding,
@@ -47,55 +49,72 @@ MAY_ALTER_CLUSTER = binding(AclOperation.ALTER, "kafka-cluster", kind=ResourceTy
 
 
 def allowed(operation: AclOperation, name: str, *, prefix: bool = False) -> AclBinding:
-    """Our principal may do it to a topic, or to all topics with that prefix."""
+    """Return an ACL that allows the node's principal the operation on a topic, or on all topics with that prefix."""
     return binding(operation, name, prefix=prefix)
 
 
 def denied(operation: AclOperation, name: str) -> AclBinding:
-    """Our principal may not, whatever else it may."""
+    """Return an ACL that denies the node's principal the operation, regardless of other ACLs."""
     return binding(operation, name, deny=True)
 
 
 def add(cluster: KafkaCluster, *bindings: AclBinding) -> None:
+    """Create ACLs and wait until the broker applies them, which is after the controller's response."""
     for future in cluster.admin.create_acls(list(bindings)).values():
         future.result(30)
+    wait_until(lambda: all(_applies(cluster, one) for one in bindings), SEEN, "the broker applies the new ACLs")
 
 
-def take_back(cluster: KafkaCluster, *bindings: AclBinding) -> None:
-    described = [
-        AclBindingFilter(
-            one.restype,
-            one.name,
-            one.resource_pattern_type,
-            one.principal,
-            one.host,
-            one.operation,
-            one.permission_type,
-        )
-        for one in bindings
-    ]
-    for future in cluster.admin.delete_acls(described).values():
+def remove(cluster: KafkaCluster, *bindings: AclBinding) -> None:
+    """Delete ACLs and wait until the broker does not apply them any more."""
+    for future in cluster.admin.delete_acls([_only(one) for one in bindings]).values():
         future.result(30)
+    wait_until(lambda: not any(_applies(cluster, one) for one in bindings), SEEN, "the broker has removed the ACLs")
+
+
+def _applies(cluster: KafkaCluster, one: AclBinding) -> bool:
+    return bool(cluster.admin.describe_acls(_only(one)).result(30))
+
+
+def _only(one: AclBinding) -> AclBindingFilter:
+    return AclBindingFilter(
+        one.restype,
+        one.name,
+        one.resource_pattern_type,
+        one.principal,
+        one.host,
+        one.operation,
+        one.permission_type,
+    )
 
 
 def wait_for_reason(node: Node, *words: str) -> str:
-    """Until a reason of the flow has all these words; the reason."""
+    """Wait until a reason of the flow contains all ``words``, and return it."""
 
     def seen() -> str:
         reasons = node.flow("A->B").get("reasons", [])
         return next((reason for reason in reasons if all(word in reason for word in words)), "")
 
-    return wait_until(seen, SEEN, f"/flows says {' … '.join(words)}")
+    return wait_until(seen, SEEN, f"/flows contains {' … '.join(words)}")
 
 
 def wait_for_topic(node: Node, topic: str, state: str) -> str:
-    """Until the topic is in this state; its error."""
-    wait_until(lambda: node.topic("A->B", topic).get("state") == state, SEEN, f"{topic} is {state}")
-    return str(node.topic("A->B", topic)["error"])
+    """Wait until the topic is in this state, and return its error."""
+    return str(wait_for_status(node, topic, state)["error"])
+
+
+def wait_for_status(node: Node, topic: str, state: str) -> dict[str, Any]:
+    """Wait until the topic is in this state, and return it as /flows showed it then."""
+
+    def seen() -> dict[str, Any]:
+        shown = node.topic("A->B", topic)
+        return shown if shown.get("state") == state else {}
+
+    return wait_until(seen, SEEN, f"{topic} is {state}")
 
 
 def copy(source: KafkaCluster, target: KafkaCluster, topic: str) -> str:
-    """Make a topic, fill it and see it copied."""
+    """Create and fill a topic, and wait until it is copied."""
     source.create_topic(topic, 2)
     write(source.bootstrap, topic, plain(100, partitions=2))
     wait_until_copied((source.bootstrap, topic), (target.bootstrap, f"A.{topic}"), COPIED)

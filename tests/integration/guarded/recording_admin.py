@@ -1,4 +1,4 @@
-"""An admin as a user may write one (forwarding.admin.class): it notes down what it is asked, and does it."""
+"""A custom admin (forwarding.admin.class) that records its calls before it executes them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mm2.core.acls import Acl
-from mm2.core.topic_configs import DeleteConfig, SetConfig
-from mm2.kafka.admin import ClusterAdmin, Refusals
+from mm2.core.topics.acls import Acl
+from mm2.core.topics.topic_configs import DeleteConfig, SetConfig
+from mm2.kafka.admin.cluster_admin import ClusterAdmin, Refusals
+from mm2.kafka.admin.topics import NewTopic
 from mm2.kafka.errors import BrokerError
 from mm2.kafka.retrying import API_TIMEOUT_MS
-from mm2.kafka.topics import NewTopic
 
 CLASS = f"{__name__}:RecordingAdmin"
 RECORD_KEY = "recording.admin.file"
@@ -20,12 +20,12 @@ RECORD_KEY = "recording.admin.file"
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The notes, one JSON object a line."""
+    """The recorded calls, one JSON object per line."""
 
     file: Path
 
     def calls(self, cluster: str, method: str) -> list[str]:
-        """What was asked by this method on a cluster, in the order of asking."""
+        """Return the recorded calls of this method on a cluster, in order."""
         lines = self.file.read_text().splitlines() if self.file.exists() else []
         asked = [json.loads(line) for line in lines]
         return [one for call in asked if (call["cluster"], call["method"]) == (cluster, method) for one in call["what"]]
@@ -36,26 +36,26 @@ class RecordingAdmin(ClusterAdmin):
         self.file = Path(properties[RECORD_KEY])
 
     async def create_topics(self, topics: Sequence[NewTopic], *, timeout_ms: int = API_TIMEOUT_MS) -> Refusals:
-        self._note("create_topics", (topic.name for topic in topics))
+        self._record("create_topics", (topic.name for topic in topics))
         return await super().create_topics(topics, timeout_ms=timeout_ms)
 
     async def create_partitions(self, totals: Mapping[str, int], *, timeout_ms: int = API_TIMEOUT_MS) -> Refusals:
-        self._note("create_partitions", (f"{name} {total}" for name, total in totals.items()))
+        self._record("create_partitions", (f"{name} {total}" for name, total in totals.items()))
         return await super().create_partitions(totals, timeout_ms=timeout_ms)
 
     async def alter_topic_configs(
         self, changes: Mapping[str, Sequence[SetConfig | DeleteConfig]], *, timeout_ms: int = API_TIMEOUT_MS
     ) -> Refusals:
-        self._note("alter_topic_configs", (f"{name} {change}" for name, some in changes.items() for change in some))
+        self._record("alter_topic_configs", (f"{name} {change}" for name, some in changes.items() for change in some))
         return await super().alter_topic_configs(changes, timeout_ms=timeout_ms)
 
     async def create_acls(
         self, acls: Sequence[Acl], *, timeout_ms: int = API_TIMEOUT_MS
     ) -> dict[Acl, BrokerError | None]:
-        self._note("create_acls", map(str, acls))
+        self._record("create_acls", map(str, acls))
         return await super().create_acls(acls, timeout_ms=timeout_ms)
 
-    def _note(self, method: str, what: Iterable[str]) -> None:
+    def _record(self, method: str, what: Iterable[str]) -> None:
         call = {"cluster": self.cluster.settings.alias, "method": method, "what": list(what)}
         with self.file.open("a") as file:
             file.write(json.dumps(call) + "\n")

@@ -1,4 +1,4 @@
-"""An admin of the user's own makes and changes everything (KIP-787).
+"""A custom admin class creates and changes all topics, configs and ACLs (KIP-787).
 
 The cases are those of Java's MirrorConnectorsWithCustomForwardingAdminIntegrationTest.
 """
@@ -10,21 +10,21 @@ from confluent_kafka.admin import AclOperation, NewPartitions
 from tests.integration.guarded.permissions import MAY_ALTER_CLUSTER, add, allowed, binding, copy
 from tests.integration.guarded.recording_admin import Recorded
 from tests.integration.shared_node import SEEN
-from tests.integration.test_flow_topic_configs import alter
 from tests.lab.cluster import KafkaCluster
 from tests.lab.node import Node
+from tests.lab.topic_configs import alter
 from tests.lab.waiting import wait_until
 
 
 def test_replication_is_creating_topics_using_provided_forwarding_admin(
     node: Node, source: KafkaCluster, target: KafkaCluster, recorded: Recorded
 ) -> None:
-    """Internal topics too: on the target all of them, more than in Java, and the offset syncs' on the source."""
+    """Includes all internal topics on the target, more than in Java, and the offset syncs topic on the source."""
     topic = copy(source, target, "orders-by-admin")
-    made = set(recorded.calls("B", "create_topics"))
-    assert {f"A.{topic}", "heartbeats", "mm2-offsets.A.internal", "mm2-configs.A.internal"} <= made
     present = {name for name in target.admin.list_topics(timeout=10).topics if not name.startswith("__")}
-    assert present <= made, "nothing was made past it"
+    made = set(recorded.calls("B", "create_topics"))  # read afterwards: calls are recorded before they are executed
+    assert {f"A.{topic}", "heartbeats", "mm2-offsets.A.internal", "mm2-configs.A.internal"} <= made
+    assert present <= made, "no topic was created without it"
     assert recorded.calls("A", "create_topics")[0] == "mm2-offset-syncs.B.internal"
 
 
@@ -51,7 +51,7 @@ def test_sync_topic_config_use_provided_forwarding_admin(
     wait_until(
         lambda: f"A.{topic} retention.ms = 123456, was 604800000" in recorded.calls("B", "alter_topic_configs"),
         SEEN,
-        "the admin is asked to change the configuration",
+        "the admin is called to change the configuration",
     )
 
 
@@ -64,5 +64,5 @@ def test_sync_topic_acls_use_provided_forwarding_admin(
     wait_until(
         lambda: f"ALLOW User:dummy READ TOPIC A.{topic}" in recorded.calls("B", "create_acls"),
         SEEN,
-        "the admin is asked to create the ACL",
+        "the admin is called to create the ACL",
     )

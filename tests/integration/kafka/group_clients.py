@@ -1,4 +1,4 @@
-"""Clients for tests of consumer groups: ours, which counts its requests, and the independent one."""
+"""Clients for tests of consumer groups: mm2's with counted requests, and an independent one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
+from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient
 
-from mm2.core.checkpoints import CommittedOffset
-from mm2.kafka.cluster import Cluster
+from mm2.core.offsets.checkpoints import CommittedOffset
+from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError
 from tests.integration.kafka.clients import settings
 from tests.lab.broker import Broker
@@ -23,13 +23,13 @@ from tests.lab.waiting import until, wait_until
 
 Condition = Callable[[], bool | Awaitable[bool]]
 
-SOON = 30.0  # seconds: a rebalance on a machine that is busy
+SOON = 30.0  # seconds: a rebalance on a busy machine
 
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, LIST_GROUPS, CONSUMER_GROUP_DESCRIBE = 8, 9, 10, 16, 69
 
 
 class CountedCluster(Cluster):
-    """Counts requests by API key and broker. With ``oldest`` it speaks no newer versions than those."""
+    """A client that counts requests by API key and broker. ``oldest``: maximum API versions that it uses."""
 
     def __init__(self, kafka: KafkaCluster, oldest: Mapping[int, int] | None = None) -> None:
         super().__init__(settings(kafka))
@@ -64,15 +64,15 @@ class _Older:
 
 
 def made(kafka: KafkaCluster, topic: str, partitions: int = 1) -> str:
-    """Create a topic and wait until every broker has heard of it."""
+    """Create a topic and wait until every broker has its metadata."""
     kafka.create_topic(topic, partitions)
     for broker in kafka.brokers:
-        wait_until(partial(knows, broker, topic), SOON, f"{broker.name} knows {topic}")
+        wait_until(partial(has_metadata, broker, topic), SOON, f"{broker.name} has the metadata of {topic}")
     return topic
 
 
-def knows(broker: Broker, topic: str) -> bool:
-    """A fresh client asks the only broker it has heard of."""
+def has_metadata(broker: Broker, topic: str) -> bool:
+    """Return whether ``broker`` has the metadata of ``topic``, using a new client connected only to it."""
     admin = AdminClient({"bootstrap.servers": broker.address(), "log_level": 0})
     return admin.list_topics(topic, timeout=ADMIN_TIMEOUT).topics[topic].error is None
 
@@ -82,7 +82,7 @@ def at(offset: int, metadata: str = "") -> CommittedOffset:
 
 
 def commit(kafka: KafkaCluster, groups: Collection[str], topic: str, offset: int) -> None:
-    """Commit for partition 0 with the independent client, which gives up while coordinators are still starting."""
+    """Commit for partition 0 with the independent client, retrying while coordinators are still loading."""
     left = set(groups)
 
     def all_done() -> bool:
@@ -97,7 +97,7 @@ def commit(kafka: KafkaCluster, groups: Collection[str], topic: str, offset: int
 
 
 def seen(kafka: KafkaCluster, group: str, topic: str, partition: int = 0) -> tuple[int, str | None]:
-    """Offset and metadata as the independent client reads them."""
+    """Return offset and metadata of a group as read by the independent client."""
     asked = ConsumerGroupTopicPartitions(group, [Position(topic, partition)])
     (future,) = kafka.admin.list_consumer_group_offsets([asked]).values()
     (position,) = future.result(ADMIN_TIMEOUT).topic_partitions
@@ -106,7 +106,7 @@ def seen(kafka: KafkaCluster, group: str, topic: str, partition: int = 0) -> tup
 
 @asynccontextmanager
 async def member(kafka: KafkaCluster, group: str, topic: str, protocol: str) -> AsyncIterator[Consumer]:
-    """A consumer that was given the topic's partitions; leaves the group at the end."""
+    """Run a consumer that has the topic's partitions assigned in a stable group; it leaves the group at the end."""
     own: dict[str, Any] = {"bootstrap.servers": kafka.bootstrap, "group.id": group, "group.protocol": protocol}
     consumer = Consumer({**own, "enable.auto.commit": False})
     try:
@@ -114,13 +114,19 @@ async def member(kafka: KafkaCluster, group: str, topic: str, protocol: str) -> 
 
         async def assigned() -> bool:
             await asyncio.to_thread(consumer.poll, 0.1)
-            return bool(consumer.assignment())
+            return bool(consumer.assignment()) and await asyncio.to_thread(_is_stable, kafka, group)
 
         condition: Condition = assigned
-        await until(condition, SOON, f"{group} was given {topic}")
+        await until(condition, SOON, f"{group} has {topic} assigned")
         yield consumer
     finally:
         await asyncio.to_thread(consumer.close)
+
+
+def _is_stable(kafka: KafkaCluster, group: str) -> bool:
+    """With the protocol of KIP-848 a group is reconciling until its member has acknowledged the assignment."""
+    (future,) = kafka.admin.describe_consumer_groups([group]).values()
+    return bool(future.result(ADMIN_TIMEOUT).state is ConsumerGroupState.STABLE)
 
 
 def code(error: object) -> int:

@@ -1,4 +1,4 @@
-"""Reading and creating ACLs, judged by an independent client."""
+"""Reading and creating ACLs, checked by an independent client."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from mm2.core import acls
-from mm2.core.acls import Acl, Operation, PatternType, Permission
-from mm2.core.client_settings import SaslMechanism, SaslSettings, SecurityProtocol
-from mm2.kafka.acls import create_acls, describe_topic_acls
-from mm2.kafka.error_codes import ErrorCode
+from mm2.core.settings.client import SaslMechanism, SaslSettings, SecurityProtocol
+from mm2.core.topics import acls
+from mm2.core.topics.acls import Acl, Operation, PatternType, Permission
+from mm2.kafka.admin.acls import create_acls, describe_topic_acls
 from mm2.kafka.errors import BrokerError
+from mm2.kafka.protocol.error_codes import ErrorCode
 from tests.integration.kafka.clients import connected
 from tests.lab.cluster import KafkaCluster
 from tests.lab.listeners import AUTHORIZER, Listener
 from tests.lab.waiting import until, wait_until
 
-SOON = 30.0  # seconds for an ACL to be in force on a machine that is busy
+SOON = 30.0  # seconds until an ACL is in effect on a busy machine
 LISTENER = Listener(protocol=SecurityProtocol.SASL_PLAINTEXT, mechanisms=(SaslMechanism.PLAIN,))
 NOBODY = {
     "security_protocol": SecurityProtocol.SASL_PLAINTEXT,
     "sasl": SaslSettings(mechanism=SaslMechanism.PLAIN, username="nobody", password="secret"),
 }
 HOST = "10.1.1.1"
-OF_HOST = AclBindingFilter(  # the stubs know of no None, which stands for any
+OF_HOST = AclBindingFilter(  # the stubs do not allow None, which means any
     ResourceType.ANY,
     None,  # type: ignore[arg-type]
     ResourcePatternType.ANY,
@@ -49,7 +49,7 @@ def guarded() -> Iterator[KafkaCluster]:
         yield cluster
 
 
-async def test_every_kind_of_topic_acl_is_read(guarded: KafkaCluster) -> None:
+async def test_all_kinds_of_topic_acls_are_read(guarded: KafkaCluster) -> None:
     theirs = [
         AclBinding(kind, name, pattern, principal, host, AclOperation[operation], AclPermissionType[permission])
         for kind, name, pattern, principal, host, operation, permission in [
@@ -85,11 +85,11 @@ async def test_every_kind_of_topic_acl_is_read(guarded: KafkaCluster) -> None:
             return set(await describe_topic_acls(cluster)) >= wanted
 
         condition: Callable[[], bool | Awaitable[bool]] = seen
-        await until(condition, SOON, "the ACLs are in force")
+        await until(condition, SOON, "the ACLs are in effect")
         assert {one.resource_type for one in await describe_topic_acls(cluster)} == {acls.ResourceType.TOPIC}
 
 
-async def test_many_are_created_in_one_request(guarded: KafkaCluster, requests: list[str]) -> None:
+async def test_many_acls_are_created_in_one_request(guarded: KafkaCluster, requests: list[str]) -> None:
     ours = [
         Acl(name="created", principal=f"User:reader-{n}", host=HOST, operation=Operation.READ) for n in range(50)
     ] + [Acl(name="created", principal="User:x", host=HOST, operation=Operation.ALL, permission=Permission.DENY)]
@@ -97,7 +97,7 @@ async def test_many_are_created_in_one_request(guarded: KafkaCluster, requests: 
         await cluster.any_node()
         requests.clear()
         assert await create_acls(cluster, ours) == dict.fromkeys(ours)
-        assert await create_acls(cluster, ours) == dict.fromkeys(ours), "one that is there is no trouble"
+        assert await create_acls(cluster, ours) == dict.fromkeys(ours), "creating an existing ACL is not an error"
         assert len(requests) == 2
 
     def present() -> set[tuple[str, ...]]:
@@ -107,10 +107,10 @@ async def test_many_are_created_in_one_request(guarded: KafkaCluster, requests: 
         }
 
     created = {("TOPIC", one.name, one.principal, one.operation.name, one.permission.name) for one in ours}
-    wait_until(lambda: present() == created, SOON, "all 51 ACLs are there")
+    wait_until(lambda: present() == created, SOON, "all 51 ACLs exist")
 
 
-async def test_no_authorizer_has_a_code_of_its_own(cluster_a: KafkaCluster) -> None:
+async def test_cluster_without_authorizer_has_its_own_error_code(cluster_a: KafkaCluster) -> None:
     acl = Acl(name="orders", principal="User:alice", operation=Operation.READ)
     async with connected(cluster_a) as cluster:
         with pytest.raises(BrokerError) as caught:
@@ -119,10 +119,10 @@ async def test_no_authorizer_has_a_code_of_its_own(cluster_a: KafkaCluster) -> N
         refusal = (await create_acls(cluster, [acl]))[acl]
         assert refusal is not None
         assert refusal.code == ErrorCode.SECURITY_DISABLED
-        assert str(refusal).startswith("create ACL ALLOW User:alice READ TOPIC orders: ")
+        assert str(refusal).startswith("cannot create ACL ALLOW User:alice READ TOPIC orders: ")
 
 
-async def test_who_may_not_is_told_so(guarded: KafkaCluster) -> None:
+async def test_missing_permission_is_reported(guarded: KafkaCluster) -> None:
     acl = Acl(name="orders", principal="User:alice", operation=Operation.READ)
     async with connected(guarded, "SASL_PLAINTEXT", **NOBODY) as cluster:
         with pytest.raises(BrokerError) as caught:

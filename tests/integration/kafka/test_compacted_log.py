@@ -1,4 +1,4 @@
-"""Reading compacted topics to their end, again and again, through compaction, transactions and broker trouble."""
+"""Reading compacted topics to their end repeatedly, during compaction, transactions and broker failures."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import TypeVar
 import pytest
 from confluent_kafka import TopicPartition as PartitionOfClient
 
-from mm2.core.client_settings import IsolationLevel
-from mm2.core.names import TopicPartition
-from mm2.kafka.compacted_log import CompactedLog
+from mm2.core.naming.names import TopicPartition
+from mm2.core.settings.client import IsolationLevel
+from mm2.kafka.client.offsets import OffsetSpec, list_offsets
 from mm2.kafka.errors import BrokerError, ClusterError
-from mm2.kafka.offsets import OffsetSpec, list_offsets
-from mm2.kafka.stored_records import StoredRecord
-from tests.integration.kafka.clients import connected, freeze, led, thaw
+from mm2.kafka.logs.compacted_log import CompactedLog
+from mm2.kafka.logs.stored_records import StoredRecord
+from tests.integration.kafka.clients import connected, led
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import StartCluster
+from tests.lab.freezing import freeze, thaw
 from tests.lab.history import read_topic
 from tests.lab.jars import VERSIONS
 from tests.lab.records import Outgoing, write, write_transactions
@@ -25,7 +26,7 @@ from tests.lab.waiting import until
 
 T = TypeVar("T")
 
-SOON = 60.0  # seconds: the cleaner works every now and then, on a machine that is busy
+SOON = 60.0  # seconds: the log cleaner runs periodically, on a busy machine
 COMPACTED = {"cleanup.policy": "compact"}
 CLEANED_OFTEN = COMPACTED | {
     "segment.ms": "100",
@@ -40,7 +41,7 @@ async def all_of(found: AsyncIterator[T]) -> list[T]:
 
 
 def as_read_by_another(kafka: KafkaCluster, topic: str, isolation: IsolationLevel) -> list[tuple[int, int, bytes]]:
-    """(partition, offset, value) as the independent client sees them."""
+    """Return (partition, offset, value) of all records as read by the independent client."""
     partitions = read_topic(kafka.bootstrap, topic, isolation=str(isolation))
     return sorted((one.partition, one.offset, one.content[1] or b"") for rows in partitions.values() for one in rows)
 
@@ -50,7 +51,7 @@ def ours(records: list[StoredRecord]) -> list[tuple[int, int, bytes]]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_everything_is_read_once_and_then_only_what_is_new(start_cluster: StartCluster, version: str) -> None:
+async def test_all_records_are_read_once_then_only_new_ones(start_cluster: StartCluster, version: str) -> None:
     kafka = start_cluster(version=version)
     name = kafka.create_topic("log", 25, config=COMPACTED)
     async with connected(kafka) as cluster:
@@ -73,8 +74,8 @@ async def test_everything_is_read_once_and_then_only_what_is_new(start_cluster: 
         assert (tombstone.partition, tombstone.offset, tombstone.key, tombstone.value) == (1, 120, b"1", None)
 
 
-async def test_only_the_end_of_each_partition(cluster_a: KafkaCluster, unique: Callable[[str], str]) -> None:
-    """Heartbeats are asked for so: what was written a week ago says nothing about now."""
+async def test_reading_only_the_end_of_each_partition(cluster_a: KafkaCluster, unique: Callable[[str], str]) -> None:
+    """Used for heartbeats, since old ones are irrelevant."""
     name = cluster_a.create_topic(unique("log"), 3, config=COMPACTED)
     for partition, count in enumerate((10, 3, 0)):
         records = [Outgoing(key=b"%d" % n, value=b"%d" % n, partition=partition) for n in range(count)]
@@ -87,10 +88,10 @@ async def test_only_the_end_of_each_partition(cluster_a: KafkaCluster, unique: C
         ]
         assert ours(await all_of(log.read_to_end())) == wanted
         write(cluster_a.bootstrap, name, [Outgoing(key=b"%d" % n, value=b"new", partition=2) for n in range(9)])
-        assert len(await all_of(log.read_to_end())) == 9  # from where it was, not from the end again
+        assert len(await all_of(log.read_to_end())) == 9  # from the last position, not from the end again
 
 
-async def test_large_records_and_many_bytes(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
+async def test_large_records(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
     name = cluster_b.create_topic(unique("log"), 3, config=COMPACTED)
     big = [Outgoing(key=b"%d" % n, value=bytes(900_000), partition=n % 3) for n in range(12)]
     write(cluster_b.bootstrap, name, big)
@@ -99,7 +100,7 @@ async def test_large_records_and_many_bytes(cluster_b: KafkaCluster, unique: Cal
     assert len(found) == 12
 
 
-async def test_holes_left_by_compaction_are_passed(start_cluster: StartCluster) -> None:
+async def test_offset_gaps_from_compaction_are_skipped(start_cluster: StartCluster) -> None:
     kafka = start_cluster(properties={"log.cleaner.backoff.ms": "100"})
     name = kafka.create_topic("log", 1, config=CLEANED_OFTEN)
 
@@ -133,7 +134,7 @@ async def test_transactions(cluster_b: KafkaCluster, unique: Callable[[str], str
             assert await all_of(log.read_to_end()) == []
 
 
-async def test_following_sees_what_comes(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
+async def test_following_reads_new_records(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
     name = cluster_b.create_topic(unique("log"), 3, config=COMPACTED)
     async with connected(cluster_b) as cluster:
         await led(cluster, *(TopicPartition(name, number) for number in range(3)))
@@ -145,7 +146,7 @@ async def test_following_sees_what_comes(cluster_b: KafkaCluster, unique: Callab
         await following.aclose()  # type: ignore[attr-defined]
 
 
-async def test_following_through_a_restart(start_cluster: StartCluster) -> None:
+async def test_following_continues_after_broker_restart(start_cluster: StartCluster) -> None:
     kafka = start_cluster()
     name = kafka.create_topic("log", 1, config=COMPACTED)
     async with connected(kafka) as cluster:
@@ -154,7 +155,7 @@ async def test_following_through_a_restart(start_cluster: StartCluster) -> None:
         following = log.follow()
         next_one = asyncio.ensure_future(anext(following))
         kafka.broker(1).kill()
-        await until(lambda: log.trouble is not None, SOON, "it says what is wrong")
+        await until(lambda: log.trouble is not None, SOON, "the error is reported")
         kafka.broker(1).start()
         kafka.broker(1).wait_ready()
         write(kafka.bootstrap, name, [Outgoing(key=b"k", value=b"after")])
@@ -164,9 +165,7 @@ async def test_following_through_a_restart(start_cluster: StartCluster) -> None:
         await following.aclose()  # type: ignore[attr-defined]
 
 
-async def test_deleted_records_are_gone_and_reading_goes_on(
-    cluster_b: KafkaCluster, unique: Callable[[str], str]
-) -> None:
+async def test_reading_continues_after_deleted_records(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
     name = cluster_b.create_topic(unique("log"), 1, config={"cleanup.policy": "compact,delete"})
     write(cluster_b.bootstrap, name, [Outgoing(key=b"k", value=b"%d" % n) for n in range(10)])
     async with connected(cluster_b) as cluster:
@@ -178,19 +177,20 @@ async def test_deleted_records_are_gone_and_reading_goes_on(
         assert [one.value for one in await all_of(log.read_to_end())] == [b"%d" % n for n in range(15, 20)]
 
 
-async def test_a_topic_that_is_not_there_is_told(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
+async def test_missing_topic_is_reported(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
     name = unique("log")
     async with connected(cluster_b) as cluster:
-        with pytest.raises(BrokerError, match=f"read topic {name}: UNKNOWN_TOPIC_OR_PARTITION"):
-            await all_of(CompactedLog(cluster, name).read_to_end(timeout_ms=500))
+        await cluster.metadata([])  # connected, so that the deadline is only for the answers
+        with pytest.raises(BrokerError, match=f"cannot read topic {name}: UNKNOWN_TOPIC_OR_PARTITION"):
+            await all_of(CompactedLog(cluster, name).read_to_end(timeout_ms=1_000))
 
 
-async def test_reading_gives_up_at_its_deadline(start_cluster: StartCluster) -> None:
+async def test_reading_raises_at_its_deadline(start_cluster: StartCluster) -> None:
     kafka = start_cluster()
     name = kafka.create_topic("log", 1, config=COMPACTED)
     async with connected(kafka, request_timeout_ms=500) as cluster:
         await led(cluster, TopicPartition(name, 0))
-        freeze(kafka.broker(1))
+        freeze(kafka.broker(1).process)
         with pytest.raises(ClusterError):
             await all_of(CompactedLog(cluster, name).read_to_end(timeout_ms=1_000))
-        thaw(kafka.broker(1))
+        thaw(kafka.broker(1).process)

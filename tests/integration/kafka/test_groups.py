@@ -1,8 +1,8 @@
-"""Consumer groups of real brokers: which there are, what they committed, and commits on their behalf."""
+"""Consumer groups on real brokers: listing, committed offsets, and commits on their behalf."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -11,11 +11,12 @@ from aiokafka.protocol.group import JoinGroupRequest
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
-from mm2.core.client_settings import SaslMechanism, SaslSettings, SecurityProtocol
-from mm2.core.names import TopicPartition
-from mm2.kafka.error_codes import ErrorCode
-from mm2.kafka.groups import GroupActive, commit_offsets, committed_offsets, group_states, list_groups
-from mm2.kafka.raw_request import RawRequest, put_compact_string, put_compact_strings
+from mm2.core.naming.names import TopicPartition
+from mm2.core.settings.client import SaslMechanism, SaslSettings, SecurityProtocol
+from mm2.kafka.groups.groups import GroupActive, commit_offsets, committed_offsets, group_states, list_groups
+from mm2.kafka.protocol.api_request import ApiRequest
+from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.kafka.protocol.schema import INT32, STRING
 from tests.integration.kafka.clients import connected
 from tests.integration.kafka.group_clients import (
     LIST_GROUPS,
@@ -38,7 +39,7 @@ ODD_NAMES = ("a,b", " ", "  two  words ", "größe-日本-😀", "a->b", "\t", "
 SHARE_GROUP_HEARTBEAT = 76
 
 
-async def test_odd_names_go_there_and_back(cluster_a: KafkaCluster, unique: Callable[[str], str]) -> None:
+async def test_unusual_group_names(cluster_a: KafkaCluster, unique: Callable[[str], str]) -> None:
     topic = made(cluster_a, unique("odd"), 2)
     names = [unique(name) if len(name) < 200 else name for name in ODD_NAMES]
     one, two = TopicPartition(topic, 0), TopicPartition(topic, 1)
@@ -58,7 +59,7 @@ async def test_odd_names_go_there_and_back(cluster_a: KafkaCluster, unique: Call
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-async def test_a_group_with_members_and_without(
+async def test_group_with_and_without_members(
     cluster_a: KafkaCluster, unique: Callable[[str], str], protocol: str
 ) -> None:
     topic, group = made(cluster_a, unique("t"), 2), unique(protocol)
@@ -79,25 +80,21 @@ async def test_a_group_with_members_and_without(
         assert seen(cluster_a, group, topic) == (9, None)
 
 
-async def test_a_group_being_described_by_name_only(cluster_a: KafkaCluster, unique: Callable[[str], str]) -> None:
-    """What a list leaves out is asked for by name, the new protocol's groups in its own words."""
+async def test_group_described_by_name_only(cluster_a: KafkaCluster, unique: Callable[[str], str]) -> None:
+    """Groups missing in the list are described by name, also those of the consumer protocol."""
     topic, group, absent = made(cluster_a, unique("t")), unique("g"), unique("absent")
 
     class NothingListed(CountedCluster):
         async def send(self, node_id: int, request: Any, **options: Any) -> Any:
             answer = await super().send(node_id, request, **options)
-            return (
-                answer._replace(reader=type(answer.reader)(bytes(7), flexible=True))
-                if request.API_KEY == LIST_GROUPS
-                else answer
-            )
+            return (0, []) if request.API_KEY == LIST_GROUPS else answer
 
     async with NothingListed(cluster_a) as cluster, member(cluster_a, group, topic, "consumer"):
         assert await list_groups(cluster) == []
         assert await group_states(cluster, [group, absent]) == {group: "Stable", absent: None}
 
 
-async def test_an_absent_group(cluster_a: KafkaCluster, unique: Callable[[str], str]) -> None:
+async def test_missing_group(cluster_a: KafkaCluster, unique: Callable[[str], str]) -> None:
     topic, group = made(cluster_a, unique("t")), unique("absent")
     partition = TopicPartition(topic, 0)
     async with connected(cluster_a) as cluster:
@@ -110,40 +107,37 @@ async def test_an_absent_group(cluster_a: KafkaCluster, unique: Callable[[str], 
         assert await group_states(cluster, [group]) == {group: "Empty"}
 
 
-async def test_groups_of_other_kinds_are_no_consumer_groups(
-    cluster_a: KafkaCluster, unique: Callable[[str], str]
-) -> None:
+async def test_other_kinds_of_groups_are_not_listed(cluster_a: KafkaCluster, unique: Callable[[str], str]) -> None:
     topic, share, connect = made(cluster_a, unique("t")), unique("share"), unique("connect")
     async with connected(cluster_a) as cluster:
         for group, request in ((share, _JoinShareGroup(share, topic)), (connect, _join(connect, "connect"))):
-            await group_states(cluster, [group])  # finds the coordinator
+            await group_states(cluster, [group])  # looks up the coordinator
             await cluster.send(cluster.group_coordinators[group], request)
         assert await group_states(cluster, [share, connect]) == {share: "share group", connect: "connect group"}
         assert not {share, connect} & {one.group for one in await list_groups(cluster)}
 
 
-class _JoinShareGroup:
-    """ShareGroupHeartbeat 1 of a new member."""
-
-    API_KEY = SHARE_GROUP_HEARTBEAT
+class _JoinShareGroup(
+    ApiRequest,
+    api_key=SHARE_GROUP_HEARTBEAT,
+    versions=(1,),
+    first_flexible=0,
+    request={"group": STRING, "member": STRING, "epoch": INT32, "rack": STRING, "topics": [STRING]},
+    response={"throttle_ms": INT32},
+):
+    """ShareGroupHeartbeat version 1 of a new member."""
 
     def __init__(self, group: str, topic: str) -> None:
-        body = bytearray()
-        put_compact_string(body, group)
-        put_compact_string(body, str(uuid4()))
-        body += bytes(4) + b"\x00"  # epoch 0: joins; no rack
-        put_compact_strings(body, [topic])
-        self._body = bytes(body) + b"\x00"
-
-    def prepare(self, _: Mapping[int, tuple[int, int]]) -> RawRequest:
-        return RawRequest(self.API_KEY, 1, self._body, lambda data, at, version: data[at:], flexible=True)
+        super().__init__(group, str(uuid4()), 0, None, [topic])
 
 
 def _join(group: str, protocol_type: str) -> JoinGroupRequest:
     return JoinGroupRequest(group, 6_000, 6_000, "", "", protocol_type, [("range", b"")])
 
 
-async def test_refused_partitions_are_told_one_by_one(cluster_a: KafkaCluster, unique: Callable[[str], str]) -> None:
+async def test_rejected_partitions_are_reported_one_by_one(
+    cluster_a: KafkaCluster, unique: Callable[[str], str]
+) -> None:
     topic, group = made(cluster_a, unique("t"), 2), unique("g")
     good, large, missing = (TopicPartition(topic, number) for number in range(3))
     unknown = TopicPartition(unique("no"), 0)
@@ -157,7 +151,7 @@ async def test_refused_partitions_are_told_one_by_one(cluster_a: KafkaCluster, u
         assert await committed_offsets(cluster, [group]) == {group: {good: at(1)}}
 
 
-async def test_a_commit_larger_than_a_batch_may_be(cluster_a: KafkaCluster, unique: Callable[[str], str]) -> None:
+async def test_commit_larger_than_a_batch(cluster_a: KafkaCluster, unique: Callable[[str], str]) -> None:
     topic, group = made(cluster_a, unique("wide"), 300), unique("g")
     offsets = {TopicPartition(topic, number): at(number, "m" * 4_000) for number in range(300)}  # 1.2 MB
     async with CountedCluster(cluster_a) as cluster:
@@ -166,7 +160,7 @@ async def test_a_commit_larger_than_a_batch_may_be(cluster_a: KafkaCluster, uniq
         assert await committed_offsets(cluster, [group]) == {group: offsets}
 
 
-async def test_missing_rights_are_named_group_by_group(unique: Callable[[str], str]) -> None:
+async def test_missing_permissions_are_reported_by_group(unique: Callable[[str], str]) -> None:
     listener = Listener(protocol=SecurityProtocol.SASL_PLAINTEXT, mechanisms=(SaslMechanism.PLAIN,))
     sasl = SaslSettings(mechanism=SaslMechanism.PLAIN, username="alice", password="geheim")
     options = {"security_protocol": SecurityProtocol.SASL_PLAINTEXT, "sasl": sasl}
@@ -187,13 +181,13 @@ async def test_missing_rights_are_named_group_by_group(unique: Callable[[str], s
             states = await group_states(cluster, ["mine", "theirs"])
             assert states["mine"] == "Empty"
             assert code(states["theirs"]) == ErrorCode.GROUP_AUTHORIZATION_FAILED
-            assert "group theirs, which needs the ACL Describe on the group" in str(states["theirs"])
+            assert "group theirs (requires DESCRIBE on the group)" in str(states["theirs"])
             found = await committed_offsets(cluster, ["mine", "theirs"])
-            assert found["mine"] == {}  # nothing of topics that alice may not describe
-            assert "group theirs, which needs the ACL Describe on the group" in str(found["theirs"])
+            assert found["mine"] == {}  # no offsets of topics that alice cannot describe
+            assert "group theirs (requires DESCRIBE on the group)" in str(found["theirs"])
 
             outcome = await commit_offsets(cluster, "mine", {shown: at(7)})
-            assert "for t-0, which needs the ACL Read on the group" in str(outcome[shown])
+            assert "for t-0 (requires READ on the group)" in str(outcome[shown])
             allow(kafka, ResourceType.GROUP, "mine", AclOperation.READ)
             allow(kafka, ResourceType.TOPIC, topic, AclOperation.READ)
 
@@ -204,7 +198,7 @@ async def test_missing_rights_are_named_group_by_group(unique: Callable[[str], s
 
             condition: Condition = committed
             await until(condition, SOON, "alice commits for group mine")
-            assert "for hidden-0, which needs the ACL Read on the topic" in str(outcome[unseen])
+            assert "for hidden-0 (requires READ on the topic)" in str(outcome[unseen])
             assert await committed_offsets(cluster, ["mine"]) == {"mine": {shown: at(7)}}
         assert seen(kafka, "mine", hidden)[0] == 6
 

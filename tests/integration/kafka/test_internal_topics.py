@@ -1,4 +1,4 @@
-"""Internal topics come into being as Java makes them, or are refused."""
+"""Internal topics are created as in Java, or rejected."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
-from mm2.core import internal_topics
-from mm2.core.client_settings import SaslMechanism, SaslSettings, SecurityProtocol
-from mm2.core.internal_topics import InternalTopic
-from mm2.core.names import Flow
-from mm2.kafka.admin import ClusterAdmin
-from mm2.kafka.cluster import Cluster
-from mm2.kafka.error_codes import ErrorCode
+from mm2.core.naming import internal_topics
+from mm2.core.naming.internal_topics import InternalTopic
+from mm2.core.naming.names import Flow
+from mm2.core.settings.client import SaslMechanism, SaslSettings, SecurityProtocol
+from mm2.kafka.admin.cluster_admin import ClusterAdmin
+from mm2.kafka.admin.internal_topics import WrongInternalTopic, ensure_internal_topic
+from mm2.kafka.admin.topic_configs import describe_topic_configs
+from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError
-from mm2.kafka.internal_topics import WrongInternalTopic, ensure_internal_topic
-from mm2.kafka.topic_configs import describe_topic_configs
+from mm2.kafka.protocol.error_codes import ErrorCode
 from tests.integration.kafka.clients import connected
 from tests.lab.cluster import KafkaCluster
 from tests.lab.listeners import AUTHORIZER, Listener
@@ -25,18 +25,18 @@ from tests.lab.waiting import until
 
 Condition = Callable[[], bool | Awaitable[bool]]
 
-SOON = 30.0  # seconds: ACLs on a machine that is busy
+SOON = 30.0  # seconds: ACLs on a busy machine
 OFFSETS = internal_topics.source_offsets(Flow("A", "B"))
 CONFIGS = internal_topics.configs(Flow("A", "B"))
 
 
 @pytest.fixture
 def fresh(unique: Callable[[str], str]) -> Callable[[InternalTopic], InternalTopic]:
-    """The topic under a name of this test alone."""
+    """Returns the topic with a name unique to this test."""
     return lambda topic: replace(topic, name=unique(topic.name))
 
 
-async def test_it_is_created_once_and_found_afterwards(
+async def test_topic_is_created_once_and_reused(
     cluster_b: KafkaCluster, fresh: Callable[[InternalTopic], InternalTopic]
 ) -> None:
     topic = fresh(OFFSETS)
@@ -51,7 +51,7 @@ async def test_it_is_created_once_and_found_afterwards(
         assert found["segment.bytes"].value == "10485760"
 
 
-async def test_a_deleting_topic_is_refused_where_java_looks_and_taken_where_it_does_not(
+async def test_cleanup_policy_delete_is_rejected_where_java_checks_it(
     cluster_b: KafkaCluster, fresh: Callable[[InternalTopic], InternalTopic]
 ) -> None:
     checked = fresh(OFFSETS)
@@ -66,17 +66,17 @@ async def test_a_deleting_topic_is_refused_where_java_looks_and_taken_where_it_d
         assert not caught.value.retriable
 
 
-async def test_the_config_topic_has_one_partition(
+async def test_config_topic_must_have_one_partition(
     cluster_b: KafkaCluster, fresh: Callable[[InternalTopic], InternalTopic]
 ) -> None:
     topic = fresh(CONFIGS)
     cluster_b.create_topic(topic.name, 3, config={"cleanup.policy": "compact"})
     async with connected(cluster_b) as cluster:
-        with pytest.raises(WrongInternalTopic, match="has 3 partitions where exactly 1 is needed"):
+        with pytest.raises(WrongInternalTopic, match="has 3 partitions, but must have exactly 1"):
             await ensure_internal_topic(ClusterAdmin(cluster), topic, replication_factor=1)
 
 
-async def test_too_few_brokers_are_told_with_the_key(
+async def test_too_few_brokers_are_reported_with_the_property(
     cluster_b: KafkaCluster, fresh: Callable[[InternalTopic], InternalTopic]
 ) -> None:
     async with connected(cluster_b) as cluster:
@@ -99,7 +99,7 @@ def allow(kafka: KafkaCluster, topic: str, operation: AclOperation) -> None:
 
 
 async def until_seen(cluster: Cluster, topic: str) -> None:
-    """A rule just created is not yet in force everywhere."""
+    """Wait until a new ACL is in effect and alice can describe ``topic``."""
 
     async def seen() -> bool:
         return (await cluster.metadata([topic])).topics[topic].error != ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -122,11 +122,12 @@ AS_ALICE = {
 }
 
 
-async def test_who_may_not_create_may_still_use_what_is_there(
+async def test_existing_topic_is_used_without_create_permission(
     guarded: KafkaCluster, fresh: Callable[[InternalTopic], InternalTopic]
 ) -> None:
     topic = fresh(OFFSETS)
-    guarded.create_topic(topic.name, 25, config={"cleanup.policy": "delete"})  # may not look, so as Java: trusted
+    # The user is not allowed to read configs, so they are trusted as in Java.
+    guarded.create_topic(topic.name, 25, config={"cleanup.policy": "delete"})
     allow(guarded, topic.name, AclOperation.DESCRIBE)
     async with connected(guarded, "SASL_PLAINTEXT", **AS_ALICE) as cluster:
         await until_seen(cluster, topic.name)
@@ -137,7 +138,7 @@ async def test_who_may_not_create_may_still_use_what_is_there(
             await ensure_internal_topic(ClusterAdmin(cluster), topic, replication_factor=1)
 
 
-async def test_who_may_not_create_is_told_what_to_create(
+async def test_missing_create_permission_is_reported_with_the_topic_to_create(
     guarded: KafkaCluster, fresh: Callable[[InternalTopic], InternalTopic]
 ) -> None:
     topic = fresh(OFFSETS)
@@ -148,7 +149,7 @@ async def test_who_may_not_create_is_told_what_to_create(
             await ensure_internal_topic(ClusterAdmin(cluster), topic, replication_factor=1)
 
 
-async def test_who_may_not_even_see_it_is_told_so(
+async def test_missing_describe_permission_is_reported(
     guarded: KafkaCluster, fresh: Callable[[InternalTopic], InternalTopic]
 ) -> None:
     topic = fresh(OFFSETS)

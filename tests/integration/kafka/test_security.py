@@ -1,4 +1,4 @@
-"""Every way to connect, and what is said when the two sides do not agree, on real listeners."""
+"""All security protocols on real listeners, and the errors if client and listener do not match."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mm2.core.client_settings import SaslMechanism, SaslSettings, SecurityProtocol, TlsSettings
+from mm2.core.settings.client import SaslMechanism, SaslSettings, SecurityProtocol, TlsSettings
 from mm2.kafka.errors import AuthenticationRefused, ClusterError, ConnectionLost, TlsRefused, Unreachable
 from tests.integration.kafka.clients import connected
 from tests.lab.cluster import KafkaCluster
@@ -57,52 +57,64 @@ def mutual(kafka: KafkaCluster) -> TlsSettings:
         ("SASL_SSL", SASL_SSL, alice(SCRAM_256)),
     ],
 )
-async def test_every_listener_lets_us_in(
+async def test_all_listeners_accept_matching_clients(
     kafka: KafkaCluster, listener: str, protocol: SecurityProtocol, sasl: SaslSettings | None
 ) -> None:
     async with connected(kafka, listener, security_protocol=protocol, tls=mutual(kafka), sasl=sasl) as cluster:
-        told = await cluster.metadata([])
-        assert f"{told.brokers[1].host}:{told.brokers[1].port}" == kafka.bootstrap_of(listener)
+        metadata = await cluster.metadata([])
+        assert f"{metadata.brokers[1].host}:{metadata.brokers[1].port}" == kafka.bootstrap_of(listener)
         await cluster.versions(1)  # over a connection to the advertised address
 
 
 @pytest.mark.parametrize(
-    ("listener", "protocol", "kind", "sentence"),
+    ("listener", "protocol", "kind", "message"),
     [
-        ("SSL", PLAINTEXT, TlsRefused, "the port speaks TLS, we do not: check security.protocol of A (PLAINTEXT)"),
-        ("SASL_SSL", SASL_PLAINTEXT, TlsRefused, "the port speaks TLS, we do not: check security.protocol of A"),
-        ("SASL_PLAINTEXT", PLAINTEXT, ConnectionLost, "at once: are TLS or SASL expected on this port?"),
-        ("SASL_SSL", SSL, ConnectionLost, "at once: is SASL or a client certificate expected on this port?"),
-        ("PLAINTEXT", SSL, ConnectionLost, "at once: is it a port without TLS?"),
-        ("SASL_PLAINTEXT", SASL_SSL, ConnectionLost, "at once: is it a port without TLS?"),
-        ("PLAINTEXT", SASL_PLAINTEXT, AuthenticationRefused, "the port does not use SASL: check security.protocol"),
-        ("SSL", SASL_SSL, AuthenticationRefused, "the port does not use SASL: check security.protocol of A"),
+        (
+            "SSL",
+            PLAINTEXT,
+            TlsRefused,
+            "the port requires TLS, which is not enabled here: check A.security.protocol (PLAINTEXT)",
+        ),
+        (
+            "SASL_SSL",
+            SASL_PLAINTEXT,
+            TlsRefused,
+            "the port requires TLS, which is not enabled here: check A.security.protocol",
+        ),
+        ("SASL_PLAINTEXT", PLAINTEXT, ConnectionLost, "immediately: does this port require TLS or SASL?"),
+        ("SASL_SSL", SSL, ConnectionLost, "immediately: does this port require SASL or a client certificate?"),
+        ("PLAINTEXT", SSL, ConnectionLost, "immediately: is this a port without TLS?"),
+        ("SASL_PLAINTEXT", SASL_SSL, ConnectionLost, "immediately: is this a port without TLS?"),
+        ("PLAINTEXT", SASL_PLAINTEXT, AuthenticationRefused, "the port does not use SASL: check A.security.protocol"),
+        ("SSL", SASL_SSL, AuthenticationRefused, "the port does not use SASL: check A.security.protocol"),
     ],
 )
-async def test_the_wrong_protocol_is_guessed(
-    kafka: KafkaCluster, listener: str, protocol: SecurityProtocol, kind: type[ClusterError], sentence: str
+async def test_wrong_security_protocol_is_diagnosed(
+    kafka: KafkaCluster, listener: str, protocol: SecurityProtocol, kind: type[ClusterError], message: str
 ) -> None:
     options = {"security_protocol": protocol, "tls": mutual(kafka), "sasl": alice(PLAIN)}
     async with connected(kafka, listener, **options) as cluster:
         with pytest.raises(kind) as caught:
             await cluster.metadata([])
-    assert sentence in str(caught.value)
+    assert message in str(caught.value)
     assert caught.value.retriable
 
 
-async def test_certificates_are_checked_on_both_sides(kafka: KafkaCluster) -> None:
+async def test_certificates_are_verified_on_both_sides(kafka: KafkaCluster) -> None:
     async with connected(kafka, "MUTUAL", security_protocol=SSL, tls=tls(kafka)) as cluster:
-        with pytest.raises(TlsRefused, match=r"refuses our certificate, or asks for one .*check ssl.keystore.\* of A"):
+        with pytest.raises(
+            TlsRefused, match=r"rejected the client certificate, or requires one .*check A.ssl.keystore.\*"
+        ):
             await cluster.metadata([])
     stranger = KafkaCluster("other").authority
     for untrusting in (TlsSettings(), TlsSettings(ca_pem=stranger.ca_pem)):
         async with connected(kafka, "SSL", security_protocol=SSL, tls=untrusting) as cluster:
-            with pytest.raises(TlsRefused, match=r"is not trusted: .*check ssl.truststore.\* of A"):
+            with pytest.raises(TlsRefused, match=r"is not trusted: .*check A.ssl.truststore.\*"):
                 await cluster.metadata([])
 
 
-async def test_the_host_name_is_checked_unless_switched_off(kafka: KafkaCluster) -> None:
-    """The certificates are for 127.0.0.1 and localhost; a forwarder lends the broker another address."""
+async def test_host_name_is_verified_unless_disabled(kafka: KafkaCluster) -> None:
+    """The certificates are for 127.0.0.1 and localhost; a forwarder gives the broker another address."""
     host, port = kafka.bootstrap_of("SSL").split(":")
 
     async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -126,31 +138,31 @@ async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
             writer.write(data)
             await writer.drain()
     except ConnectionError:
-        return  # one side hung up: that ends the forwarding
+        return  # one side closed the connection, which ends the forwarding
     finally:
         writer.close()
 
 
 @pytest.mark.parametrize("mechanism", [PLAIN, SCRAM_512])
-async def test_a_wrong_password_is_told_without_repeating_it(kafka: KafkaCluster, mechanism: SaslMechanism) -> None:
+async def test_wrong_password_is_reported_without_revealing_it(kafka: KafkaCluster, mechanism: SaslMechanism) -> None:
     wrong = alice(mechanism, password="falsch")
     options = {"security_protocol": SASL_PLAINTEXT, "sasl": wrong}
     async with connected(kafka, "SASL_PLAINTEXT", **options) as cluster:
         with pytest.raises(AuthenticationRefused) as caught:
             await cluster.metadata([])
-    assert f"SASL {mechanism}: user alice refused: " in str(caught.value)
-    assert str(caught.value).endswith("check sasl.jaas.config of A")
+    assert f"SASL {mechanism}: authentication of user alice failed: " in str(caught.value)
+    assert str(caught.value).endswith("check A.sasl.jaas.config")
     assert "falsch" not in str(caught.value)
 
 
-async def test_a_mechanism_the_broker_does_not_have(kafka: KafkaCluster) -> None:
+async def test_sasl_mechanism_not_enabled_on_the_broker(kafka: KafkaCluster) -> None:
     options = {"security_protocol": SASL_PLAINTEXT, "sasl": alice(SCRAM_256)}
     async with connected(kafka, "SASL_PLAINTEXT", **options) as cluster:
-        with pytest.raises(AuthenticationRefused, match=r"SCRAM-SHA-256 is not enabled on the broker: check sasl"):
+        with pytest.raises(AuthenticationRefused, match=r"SCRAM-SHA-256 is not enabled on the broker: check A.sasl"):
             await cluster.metadata([])
 
 
-async def test_ports_that_are_not_kafkas(kafka: KafkaCluster) -> None:
+async def test_ports_of_other_servers(kafka: KafkaCluster) -> None:
     async def web(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(10)
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -159,11 +171,13 @@ async def test_ports_that_are_not_kafkas(kafka: KafkaCluster) -> None:
     async with await asyncio.start_server(web, "127.0.0.1", 0) as server:
         address = (f"127.0.0.1:{server.sockets[0].getsockname()[1]}",)
         async with connected(kafka, bootstrap_servers=address) as cluster:
-            with pytest.raises(Unreachable, match=r"an HTTP server answers there: check bootstrap.servers of A"):
+            with pytest.raises(Unreachable, match=r"an HTTP server answered: check A.bootstrap.servers"):
                 await cluster.metadata([])
 
 
-async def test_trouble_makes_no_noise_in_the_log(kafka: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
+async def test_connection_errors_are_not_logged_as_warnings(
+    kafka: KafkaCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     options = {"security_protocol": SASL_PLAINTEXT, "sasl": alice(PLAIN, password="falsch")}
     for listener in ("SASL_PLAINTEXT", "SASL_SSL", "PLAINTEXT"):
         async with connected(kafka, listener, **options) as cluster:

@@ -1,4 +1,4 @@
-"""Records written in transactions under an id: all or nothing, and nothing any more by a writer that was replaced."""
+"""Records written in transactions with a transactional ID: atomic writes, and fencing of replaced writers."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from functools import partial
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from mm2.core.client_settings import IsolationLevel
-from mm2.kafka.compacted_log import CompactedLog
-from mm2.kafka.control_producer import ControlProducer
-from mm2.kafka.error_codes import ErrorCode
+from mm2.core.settings.client import IsolationLevel
 from mm2.kafka.errors import BrokerError, ClusterError
-from mm2.kafka.transactional_writer import Fenced, TransactionalWriter
-from tests.integration.kafka.clients import connected, freeze, thaw
+from mm2.kafka.logs.compacted_log import CompactedLog
+from mm2.kafka.logs.control_producer import ControlProducer
+from mm2.kafka.logs.transactional_writer import Fenced, TransactionalWriter
+from mm2.kafka.protocol.error_codes import ErrorCode
+from tests.integration.kafka.clients import connected
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import StartCluster
+from tests.lab.freezing import freeze, thaw
 from tests.lab.history import read_topic
 from tests.lab.jars import VERSIONS
 from tests.lab.waiting import until
 
-SOON = 60.0  # seconds: broker restarts on a machine that is busy
+SOON = 60.0  # seconds: broker restarts on a busy machine
 ID = "connect-cluster-A-mm2"
 Pair = tuple[bytes, bytes | None]
 
 
 def stored(kafka: KafkaCluster, topic: str, isolation: str = "read_committed") -> list[Pair]:
-    """Keys and values of a topic with one partition, as the independent client reads them."""
+    """Return keys and values of a single-partition topic as read by the independent client."""
     (records,) = read_topic(kafka.bootstrap, topic, isolation=isolation).values()
     return [(one.content[0] or b"", one.content[1]) for one in records]
 
@@ -38,14 +39,14 @@ def pairs(name: str, count: int, size: int = 10) -> list[Pair]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_what_is_written_is_read_and_a_newer_writer_fences(start_cluster: StartCluster, version: str) -> None:
+async def test_newer_writer_fences_the_older(start_cluster: StartCluster, version: str) -> None:
     kafka = start_cluster(version=version)
     topic = kafka.create_topic("log", config={"cleanup.policy": "compact"})
     async with connected(kafka) as cluster, connected(kafka) as other:
         old, new = TransactionalWriter(cluster, ID), TransactionalWriter(other, ID)
         await old.begin()
         assert await old.write(topic, 0, [(b"a", b"1"), (b"b", None)]) == 1
-        assert await old.write(topic, 0, [(b"c", b"3")]) == 3, "the commit's marker takes an offset"
+        assert await old.write(topic, 0, [(b"c", b"3")]) == 3, "the commit marker has an offset"
         assert await old.write(topic, 0, []) == -1
         assert stored(kafka, topic) == [(b"a", b"1"), (b"b", None), (b"c", b"3")]
         await new.begin()
@@ -62,8 +63,8 @@ async def test_what_is_written_is_read_and_a_newer_writer_fences(start_cluster: 
     assert stored(kafka, topic)[5:] == [(b"e", b"6")]
 
 
-async def test_another_program_fences_and_is_fenced(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
-    """One that writes as Java's leader does."""
+async def test_fencing_with_another_program(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
+    """The other producer writes as Java's leader does."""
     topic, own = cluster_b.create_topic(unique("log")), unique("id")
     theirs = Producer({"bootstrap.servers": cluster_b.bootstrap, "transactional.id": own, "log_level": 0})
     async with connected(cluster_b) as cluster:
@@ -76,7 +77,7 @@ async def test_another_program_fences_and_is_fenced(cluster_b: KafkaCluster, uni
         theirs.begin_transaction()
         theirs.produce(topic, b"theirs", b"k")
         await asyncio.to_thread(theirs.flush, SOON)
-        assert len(stored(cluster_b, topic, "read_uncommitted")) == 2, "their transaction is open"
+        assert len(stored(cluster_b, topic, "read_uncommitted")) == 2, "the other producer's transaction is open"
         await writer.begin()
         with pytest.raises(KafkaException):
             await asyncio.to_thread(theirs.commit_transaction, SOON)
@@ -84,8 +85,8 @@ async def test_another_program_fences_and_is_fenced(cluster_b: KafkaCluster, uni
     assert stored(cluster_b, topic) == [(b"k", b"ours"), (b"k", b"ours again")]
 
 
-async def test_a_writer_that_is_replaced_while_it_writes(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
-    """All of a write, or nothing, and nothing behind the successor's first record."""
+async def test_writer_replaced_while_writing(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
+    """Each write is stored completely or not at all, and never after the successor's first record."""
     topic, own = cluster_b.create_topic(unique("log")), unique("id")
     async with connected(cluster_b) as cluster, connected(cluster_b) as other:
         old, new = TransactionalWriter(cluster, own), TransactionalWriter(other, own)
@@ -99,7 +100,7 @@ async def test_a_writer_that_is_replaced_while_it_writes(cluster_b: KafkaCluster
                 done += 1
 
         writing = asyncio.create_task(write_on())
-        await until(lambda: done >= 2, SOON, "the old one writes")
+        await until(lambda: done >= 2, SOON, "the old writer writes")
         await new.begin()
         await new.write(topic, 0, [(b"new", b"")])
         with pytest.raises(Fenced):
@@ -111,7 +112,7 @@ async def test_a_writer_that_is_replaced_while_it_writes(cluster_b: KafkaCluster
     )
 
 
-async def test_a_restart_in_between_loses_and_repeats_nothing(start_cluster: StartCluster) -> None:
+async def test_broker_restart_loses_and_repeats_nothing(start_cluster: StartCluster) -> None:
     kafka = start_cluster()
     topic = kafka.create_topic("log")
     async with connected(kafka) as cluster:
@@ -129,7 +130,7 @@ async def test_a_restart_in_between_loses_and_repeats_nothing(start_cluster: Sta
     ]
 
 
-async def test_killed_while_writing_each_write_is_stored_once_or_failed(start_cluster: StartCluster) -> None:
+async def test_broker_killed_while_writing_stores_each_write_at_most_once(start_cluster: StartCluster) -> None:
     kafka = start_cluster()
     topic = kafka.create_topic("log")
     written: list[int] = []
@@ -167,12 +168,12 @@ async def test_killed_while_writing_each_write_is_stored_once_or_failed(start_cl
     found = [key for key, _ in stored(kafka, topic)]
     whole = [int(key.split(b"-")[0]) for key in found[::3]]
     assert found == [b"%d-%d" % (number, part) for number in whole for part in range(3)], "whole writes, in order"
-    assert whole == sorted(set(whole)), "each once"
+    assert whole == sorted(set(whole)), "each write is stored once"
     assert set(written) <= set(whole) <= set(written) | set(failed)
 
 
-async def test_a_write_that_fails_leaves_no_transaction_open(start_cluster: StartCluster) -> None:
-    """A broker that hangs for longer than a write tries; the next write settles what became of the one before."""
+async def test_failed_write_leaves_no_open_transaction(start_cluster: StartCluster) -> None:
+    """The broker hangs for longer than a write is retried; the next write resolves the previous transaction."""
     kafka = start_cluster()
     topic = kafka.create_topic("log")
     async with connected(kafka, request_timeout_ms=1_000) as cluster:
@@ -180,8 +181,8 @@ async def test_a_write_that_fails_leaves_no_transaction_open(start_cluster: Star
         await writer.begin()
         await writer.write(topic, 0, pairs("first", 1))
         impatient = TransactionalWriter(cluster, "impatient", timeout_ms=2_000)
-        await impatient.begin()
-        freeze(kafka.broker(1))
+        await impatient.begin(timeout_ms=30_000)
+        freeze(kafka.broker(1).process)
         try:
             with pytest.raises(ClusterError) as caught:
                 await impatient.write(topic, 0, pairs("lost", 1))
@@ -190,7 +191,7 @@ async def test_a_write_that_fails_leaves_no_transaction_open(start_cluster: Star
             await asyncio.sleep(0)
             cancelled.cancel()
         finally:
-            thaw(kafka.broker(1))
+            thaw(kafka.broker(1).process)
         with pytest.raises(asyncio.CancelledError):
             await cancelled
         last = await writer.write(topic, 0, pairs("last", 1))
@@ -199,7 +200,7 @@ async def test_a_write_that_fails_leaves_no_transaction_open(start_cluster: Star
         assert last > 0
 
 
-async def test_much_at_once(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
+async def test_large_write(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
     topic, own = cluster_b.create_topic(unique("log")), unique("id")
     wanted = pairs("many", 2_000, size=1_000)
     async with connected(cluster_b) as cluster:
@@ -210,7 +211,7 @@ async def test_much_at_once(cluster_b: KafkaCluster, unique: Callable[[str], str
     assert stored(cluster_b, topic) == [*wanted, (b"next", b"")]
 
 
-async def test_readers_of_what_is_committed_see_all_or_nothing_and_at_once(
+async def test_read_committed_readers_see_whole_writes_immediately(
     cluster_b: KafkaCluster, unique: Callable[[str], str]
 ) -> None:
     topic, own = cluster_b.create_topic(unique("log")), unique("id")
@@ -220,25 +221,31 @@ async def test_readers_of_what_is_committed_see_all_or_nothing_and_at_once(
         writer = TransactionalWriter(cluster, own)
         await writer.begin()
 
-        async def look() -> None:
+        async def read_end() -> None:
             while written < 20:
                 log = CompactedLog(reading, topic, isolation=IsolationLevel.READ_COMMITTED)
                 least = written * at_once
                 seen.append(len([record async for record in log.read_to_end()]))
-                assert seen[-1] >= least, "what a finished write wrote is before the end"
+                assert seen[-1] >= least, "records of a finished write are before the end offset"
 
-        looking = asyncio.create_task(look())
+        looking = asyncio.create_task(read_end())
+
+        def read_all_or_ended(records: int) -> bool:
+            return looking.done() or records in seen
+
         while written < 20:
-            await writer.write(topic, 0, pairs(str(written), at_once, size=200_000))  # two a batch
+            await writer.write(topic, 0, pairs(str(written), at_once, size=200_000))  # two records per batch
             written += 1
+            if written in (5, 10, 15):  # some reads happen between writes, however slow they are
+                await until(partial(read_all_or_ended, written * at_once), SOON, "everything is read")
         await looking
     assert {count % at_once for count in seen} == {0}
-    assert len(set(seen)) > 2, "it looked in between"
+    assert {5 * at_once, 10 * at_once, 15 * at_once} <= set(seen)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_what_the_broker_refuses_is_aborted(start_cluster: StartCluster, version: str) -> None:
-    """At once: read_committed readers wait for transactions that are open."""
+async def test_rejected_write_is_aborted(start_cluster: StartCluster, version: str) -> None:
+    """Aborted immediately, since read_committed readers wait for open transactions."""
     kafka = start_cluster(version=version)
     topic = kafka.create_topic("log")
     async with connected(kafka) as cluster, ControlProducer(cluster) as others:
@@ -255,16 +262,16 @@ async def test_what_the_broker_refuses_is_aborted(start_cluster: StartCluster, v
     assert stored(kafka, topic)[1:] == [(b"small", b"2"), (b"small", b"3")]
 
 
-async def test_an_id_that_the_broker_forgot(start_cluster: StartCluster) -> None:
-    """A leader with nothing to write for a week goes on, unless another has taken the id meanwhile."""
+async def test_expired_transactional_id(start_cluster: StartCluster) -> None:
+    """A leader that wrote nothing for a week continues, unless another one has acquired the ID meanwhile."""
     quick = {
-        "transactional.id.expiration.ms": "500",
+        "transactional.id.expiration.ms": "2000",
         "transaction.remove.expired.transaction.cleanup.interval.ms": "100",
     }
     kafka = start_cluster(properties=quick)
     topic = kafka.create_topic("log")
 
-    def forgotten() -> bool:
+    def expired() -> bool:
         states = [one for records in read_topic(kafka.bootstrap, "__transaction_state").values() for one in records]
         return bool(states) and states[-1].content[1] is None
 
@@ -272,9 +279,9 @@ async def test_an_id_that_the_broker_forgot(start_cluster: StartCluster) -> None
         old, new = TransactionalWriter(cluster, ID), TransactionalWriter(other, ID)
         await old.begin()
         await old.write(topic, 0, [(b"k", b"1")])
-        await until(lambda: asyncio.to_thread(forgotten), SOON, "the id is forgotten")
+        await until(lambda: asyncio.to_thread(expired), SOON, "the ID has expired")
         await old.write(topic, 0, [(b"k", b"2")])
-        await until(lambda: asyncio.to_thread(forgotten), SOON, "the id is forgotten again")
+        await until(lambda: asyncio.to_thread(expired), SOON, "the ID has expired again")
         await new.begin()
         await new.write(topic, 0, [(b"k", b"3")])
         with pytest.raises(Fenced):
@@ -282,7 +289,7 @@ async def test_an_id_that_the_broker_forgot(start_cluster: StartCluster) -> None
     assert [value for _, value in stored(kafka, topic)] == [b"1", b"2", b"3"]
 
 
-async def test_leader_and_coordinator_that_die_are_followed(start_cluster: StartCluster) -> None:
+async def test_leader_and_coordinator_failure(start_cluster: StartCluster) -> None:
     kafka = start_cluster(brokers=3)
     topic = kafka.create_topic("log", copies=3, config={"min.insync.replicas": "2"})
     async with connected(kafka) as cluster:
@@ -292,7 +299,7 @@ async def test_leader_and_coordinator_that_die_are_followed(start_cluster: Start
             last = await writer.write(topic, 0, [(b"k", b"%d" % number)])
             log = CompactedLog(cluster, topic, isolation=IsolationLevel.READ_COMMITTED)
             found = [record.offset async for record in log.read_to_end()]
-            assert found[-1] == last, "the marker, too, has come from the coordinator to leader and followers"
+            assert found[-1] == last, "the marker is replicated to leader and followers too"
         for number in (1, 2, 3):
             await writer.write(topic, 0, [(b"%d" % number, b"up")])
             kafka.broker(number).kill()
@@ -302,7 +309,7 @@ async def test_leader_and_coordinator_that_die_are_followed(start_cluster: Start
     assert stored(kafka, topic)[40:] == [(b"%d" % number, state) for number in (1, 2, 3) for state in (b"up", b"down")]
 
 
-async def test_writes_side_by_side_take_turns(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
+async def test_concurrent_writes_are_serialized(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
     topic, own = cluster_b.create_topic(unique("log"), 2), unique("id")
     async with connected(cluster_b) as cluster:
         writer = TransactionalWriter(cluster, own)
@@ -311,7 +318,7 @@ async def test_writes_side_by_side_take_turns(cluster_b: KafkaCluster, unique: C
     assert offsets == [n // 2 * 3 + 1 for n in range(8)]
 
 
-async def test_who_never_began_may_not_write(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
+async def test_write_before_begin_raises_fenced(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
     async with connected(cluster_b) as cluster:
-        with pytest.raises(Fenced, match="not ours"):
+        with pytest.raises(Fenced, match="not held by this producer"):
             await TransactionalWriter(cluster, unique("id")).write("log", 0, [(b"k", b"v")])

@@ -1,27 +1,32 @@
-"""The leader's records: in transactions where the cluster lets us, plainly and with a warning where it does not."""
+"""Records of the leader: written in transactions, or without them and with a warning where that is not possible."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from mm2.core.client_settings import SaslMechanism, SaslSettings, SecurityProtocol
-from mm2.kafka.error_codes import ErrorCode
+from mm2.core.settings.client import SaslMechanism, SaslSettings, SecurityProtocol
 from mm2.kafka.errors import BrokerError
-from mm2.kafka.transactional_writer import Fenced
-from mm2.node.config_writer import ConfigWriter
-from tests.integration.guarded.permissions import PASSWORD, USER, add, allowed, binding, denied, take_back
+from mm2.kafka.logs.transactional_writer import Fenced
+from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.node.leader.config_writer import ConfigWriter
+from mm2.node.store.config_store import ConfigStore
+from tests.integration.guarded.permissions import PASSWORD, USER, add, allowed, binding, denied, remove
 from tests.integration.kafka.clients import connected
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import StartCluster
 from tests.lab.history import read_topic
 from tests.lab.listeners import AUTHORIZER, Listener
+from tests.lab.sent_requests import sent_by_connection
 from tests.lab.waiting import until
+from tests.unit.config import files
 
-SOON = 60.0  # seconds for a broker to hear of a permission
+SOON = 60.0  # seconds until a permission is in effect on a broker
 TOPIC = "mm2-configs.A.internal"
 ID = "connect-cluster-A-mm2"
 LISTENER = Listener(protocol=SecurityProtocol.SASL_PLAINTEXT, mechanisms=(SaslMechanism.PLAIN,))
@@ -33,12 +38,12 @@ MAY_WRITE_ID = binding(AclOperation.WRITE, ID, kind=ResourceType.TRANSACTIONAL_I
 
 
 def offsets(kafka: KafkaCluster, topic: str = TOPIC) -> list[tuple[bytes | None, int]]:
-    """Keys, and offsets, which show the markers of transactions between them."""
+    """Return keys and offsets of all records; gaps between offsets are transaction markers."""
     (records,) = read_topic(kafka.bootstrap, topic).values()
     return [(one.content[0], one.offset) for one in records]
 
 
-async def test_a_leader_that_was_replaced_is_refused(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
+async def test_replaced_leader_is_fenced(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
     topic, own = cluster_b.create_topic(unique("configs")), unique("id")
     async with connected(cluster_b) as cluster:
         old, new = ConfigWriter(cluster, topic, own), ConfigWriter(cluster, topic, own)
@@ -53,7 +58,31 @@ async def test_a_leader_that_was_replaced_is_refused(cluster_b: KafkaCluster, un
     assert [key for key, _ in offsets(cluster_b, topic)] == [b"a", b"b", b"c"]
 
 
-async def test_what_is_too_large_is_said_in_words(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
+async def test_writes_do_not_wait_for_the_long_polls_of_the_reader(
+    cluster_b: KafkaCluster, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    """In one session of a flow, both use the same client."""
+    topic = cluster_b.create_topic(unique("configs"))
+    settings = files.flow(tmp_path, f"B.config.storage.topic = {topic}\n")
+    with sent_by_connection() as sent:
+        async with connected(cluster_b) as cluster:
+            store = ConfigStore(settings, cluster, on_change=lambda: None, on_command=lambda _: None)
+            await store.read_to_end()
+            writer = ConfigWriter(cluster, store.topic, unique("id"))
+            await writer.begin()
+            following = asyncio.create_task(store.follow())
+            try:
+                await writer.put([(b"a", b"1")])
+                await store.catch_up()
+            finally:
+                following.cancel()
+                await asyncio.wait([following])
+    kinds = [kinds for kinds in sent.values() if kinds & {"FetchRequest", "ProduceRequest", "EndTxn"}]
+    assert len(kinds) > 1
+    assert not [one for one in kinds if "FetchRequest" in one and len(one) > 1], "a reader's connection only reads"
+
+
+async def test_too_large_record_is_reported(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
     topic = cluster_b.create_topic(unique("configs"))
     async with connected(cluster_b) as cluster:
         writer = ConfigWriter(cluster, topic, unique("id"))
@@ -65,7 +94,7 @@ async def test_what_is_too_large_is_said_in_words(cluster_b: KafkaCluster, uniqu
     assert [key for key, _ in offsets(cluster_b, topic)] == [b"small"]
 
 
-async def test_without_permission_it_writes_plainly_and_says_what_to_grant(
+async def test_without_permission_it_writes_without_transactions_and_warns(
     start_cluster: StartCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka = start_cluster(listeners=(LISTENER,), users={USER: PASSWORD}, properties=AUTHORIZER)
@@ -76,10 +105,10 @@ async def test_without_permission_it_writes_plainly_and_says_what_to_grant(
         await writer.begin()
         for key in (b"a", b"b"):
             await writer.put([(key, b"plain")])
-        assert offsets(kafka) == [(b"a", 0), (b"b", 1)], "no markers in between"
+        assert offsets(kafka) == [(b"a", 0), (b"b", 1)], "there are no transaction markers between them"
         assert writer.warning is not None
         assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in writer.warning
-        assert f"grant our principal Write and Describe on transactional id {ID}" in writer.warning
+        assert f"grant the node's principal Write and Describe on transactional id {ID}" in writer.warning
         with pytest.raises(BrokerError, match="large, has 2000005 bytes"):
             await writer.put([(b"large", bytes(2_000_000))])
 
@@ -87,7 +116,7 @@ async def test_without_permission_it_writes_plainly_and_says_what_to_grant(
             await writer.put([(key, b"")])
             return writer.warning is not None
 
-        async def refused_after_put(key: bytes) -> bool:
+        async def rejected_after_put(key: bytes) -> bool:
             try:
                 await writer.put([(key, b"")])
             except BrokerError as error:
@@ -101,20 +130,22 @@ async def test_without_permission_it_writes_plainly_and_says_what_to_grant(
         await until(partial(not_warned_after_put, b"c"), SOON, "the permission is noticed")
         before = offsets(kafka)[-1][1]
         await writer.put([(b"d", b"transactional")])
-        assert offsets(kafka)[-1] == (b"d", before + 2), "a marker in between"
+        assert offsets(kafka)[-1] == (b"d", before + 2), "there is a transaction marker before the record"
 
-        take_back(kafka, MAY_WRITE_ID)
-        await until(partial(warned_after_put, b"e"), SOON, "it goes on without the permission")
+        remove(kafka, MAY_WRITE_ID)
+        await until(partial(warned_after_put, b"e"), SOON, "it continues without the permission")
         assert offsets(kafka)[-1][0] == b"e"
 
         add(kafka, denied(AclOperation.WRITE, TOPIC))
-        await until(partial(refused_after_put, b"f"), SOON, "what has no remedy here is the caller's to hear")
-    warnings = [one for one in caplog.records if one.levelname == "WARNING" and one.name == "mm2.node.config_writer"]
-    assert len(warnings) == 2, "one each time it lost the permission"
+        await until(partial(rejected_after_put, b"f"), SOON, "errors without a fallback are raised to the caller")
+    warnings = [
+        one for one in caplog.records if one.levelname == "WARNING" and one.name == "mm2.node.leader.config_writer"
+    ]
+    assert len(warnings) == 2, "one warning each time the permission was missing"
 
 
-async def test_a_cluster_without_a_transaction_coordinator(start_cluster: StartCluster) -> None:
-    """A single broker with Kafka's default of three copies: consumers and producers work, transactions do not."""
+async def test_cluster_without_transaction_coordinator(start_cluster: StartCluster) -> None:
+    """With a single broker and Kafka's default replication factor of 3, clients work but transactions do not."""
     kafka = start_cluster(properties={"transaction.state.log.replication.factor": "3"})
     kafka.create_topic(TOPIC)
     async with connected(kafka) as cluster:
@@ -126,7 +157,7 @@ async def test_a_cluster_without_a_transaction_coordinator(start_cluster: StartC
     assert offsets(kafka) == [(b"a", 0)]
 
 
-async def test_a_cluster_that_is_away_is_no_reason_to_write_plainly(start_cluster: StartCluster) -> None:
+async def test_broker_restart_does_not_disable_transactions(start_cluster: StartCluster) -> None:
     kafka = start_cluster()
     kafka.create_topic(TOPIC)
     async with connected(kafka) as cluster:

@@ -1,12 +1,12 @@
-"""What a round of discovery asks for (what it costs is in tests/bench), and what it says of topics it cannot make."""
+"""Requests of a discovery round (tests/bench measures its cost), and errors of topics that it cannot create."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from mm2.kafka.topics import NewTopic, create_topics
-from mm2.node.remote_topics import ALL_TOPICS_FROM
+from mm2.kafka.admin.topics import NewTopic, create_topics
+from mm2.node.leader.remote_topics import ALL_TOPICS_FROM
 from tests.integration.kafka.clients import connected
 from tests.lab.fixtures import StartCluster
 from tests.lab.leader import leading
@@ -14,11 +14,11 @@ from tests.lab.settings import one_flow
 from tests.lab.waiting import until
 
 MANY = 2 * ALL_TOPICS_FROM
-THERE = 60.0  # seconds for a broker to know a thousand topics just created
+METADATA_WITHIN = 60.0  # seconds until a broker has the metadata of a thousand new topics
 
 
 async def test_many_topics_cost_few_requests(start_cluster: StartCluster, requests: list[str]) -> None:
-    """On clusters of its own, which others would find slow with so many topics."""
+    """Uses separate clusters, since so many topics would slow down other tests."""
     a, b = start_cluster("many-a"), start_cluster("many-b")
     async with connected(a, request_timeout_ms=60_000) as source:
         new = [NewTopic(name=f"orders-{number}", partitions=1, replication_factor=1) for number in range(MANY)]
@@ -28,7 +28,7 @@ async def test_many_topics_cost_few_requests(start_cluster: StartCluster, reques
             return len((await source.metadata(None)).topics) == MANY
 
         condition: Callable[[], bool | Awaitable[bool]] = known
-        await until(condition, THERE, f"the source knows its {MANY} topics")
+        await until(condition, METADATA_WITHIN, f"the source has metadata of its {MANY} topics")
 
     async with leading(one_flow(a, b, topics=".*"), at_work=False) as leader:
         requests.clear()
@@ -42,11 +42,13 @@ async def test_many_topics_cost_few_requests(start_cluster: StartCluster, reques
         requests.clear()
         again = await leader.discovery.look()
         assert again == discovery
-        assert requests == ["MetadataRequest", "MetadataRequest"], "one to each cluster, none about configurations"
+        assert requests == ["MetadataRequest", "MetadataRequest"], (
+            "one request to each cluster, none for configurations"
+        )
 
 
-async def test_two_aliases_of_one_cluster_copy_nothing_onto_itself(start_cluster: StartCluster) -> None:
-    """On a cluster of its own, where the only heartbeats are this test's."""
+async def test_two_aliases_of_one_cluster_do_not_copy_topics_onto_themselves(start_cluster: StartCluster) -> None:
+    """Uses a separate cluster without heartbeats of other tests."""
     one = start_cluster("one")
     for name in ("orders", "heartbeats"):
         one.create_topic(name)
@@ -54,14 +56,18 @@ async def test_two_aliases_of_one_cluster_copy_nothing_onto_itself(start_cluster
     async with leading(one_flow(one, one, topics="orders") | identity, at_work=False) as leader:
         for _ in range(2):
             found = {topic.topic: topic for topic in (await leader.discovery.look()).topics}
-            assert found.keys() == {"heartbeats", "orders"}, "and no A.heartbeats, which are its own copies"
+            assert found.keys() == {"heartbeats", "orders"}, (
+                "A.heartbeats is not replicated, as it is a remote topic of this flow"
+            )
             assert found["heartbeats"].error is None
-            assert "A and B are one cluster" in (found["orders"].error or "")
+            assert "A and B are the same cluster" in (found["orders"].error or "")
         latest = await leader.discovery.wait()
         assert {partition.topic for partition in latest.partitions} == {"heartbeats"}
         assert latest.remote_topics == {"heartbeats": "A.heartbeats"}
 
-    async with leading(one_flow(one, one, topics=".*"), at_work=False) as leader:  # names tell copies from originals
+    async with leading(
+        one_flow(one, one, topics=".*"), at_work=False
+    ) as leader:  # here remote topics are recognised by name
         for _ in range(2):
             discovery = await leader.discovery.look()
             assert discovery.remote_topics == {"heartbeats": "A.heartbeats", "orders": "A.orders"}

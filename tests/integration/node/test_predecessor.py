@@ -1,4 +1,4 @@
-"""What is said of the configuration that Java left in mm2-configs when a flow is taken over (docs/migrating.md)."""
+"""Comparison with the configuration that Java stored in mm2-configs, at a migration (docs/how-to/migrating.md)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import javaproperties
 import pytest
 from confluent_kafka import Producer
 
-from mm2.config.flow_clients import ClientRole
+from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.load import load
 from mm2.config.settings import FlowSettings
-from mm2.kafka.cluster import Cluster
-from mm2.node.predecessor import tell_differences
+from mm2.kafka.client.cluster import Cluster
+from mm2.node.leader.java_config_check import log_differences
 from tests.lab.cluster import KafkaCluster
+from tests.lab.guide import MIGRATING, promised_lines
 from tests.lab.settings import one_flow
-from tests.parity.guide import MIGRATING, promised_lines
 
 STORED_MS = 1_700_000_000_000
 SOURCE = b"connector-MirrorSourceConnector"
@@ -28,7 +28,7 @@ SOURCE = b"connector-MirrorSourceConnector"
 def flow(
     tmp_path: Path, cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Callable[[str], str]
 ) -> FlowSettings:
-    """Flow A->B for ``orders``, with a configs topic of its own."""
+    """Flow A->B for ``orders``, with a separate configs topic."""
     properties = one_flow(cluster_a, cluster_b, topics="orders") | {"B.config.storage.topic": unique("configs")}
     file = tmp_path / "mm2.properties"
     file.write_text(javaproperties.dumps(properties, timestamp=False))
@@ -38,17 +38,17 @@ def flow(
     return settings.flows[0]
 
 
-async def told(
+async def logged(
     flow: FlowSettings, cluster: KafkaCluster, caplog: pytest.LogCaptureFixture, *records: tuple[bytes, bytes | None]
 ) -> list[str]:
-    """What the log says when ``records`` are in the topic."""
+    """Return the log messages if ``records`` are in the configs topic."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     for key, value in records:
         producer.produce(flow.storage.configs.name, value, key, partition=0, timestamp=STORED_MS)
     assert producer.flush(30) == 0
-    with caplog.at_level(logging.INFO, logger="mm2.node.predecessor"):
+    with caplog.at_level(logging.INFO, logger="mm2.node.leader.java_config_check"):
         async with Cluster(flow.clients.of(ClientRole.SHARED_ADMIN)) as target:
-            await tell_differences(flow, target)
+            await log_differences(flow, target)
     return caplog.messages
 
 
@@ -56,34 +56,34 @@ def stored(**properties: str) -> bytes:
     return json.dumps({"properties": {"enabled": "true"} | properties}).encode()
 
 
-async def test_another_file_than_javas_is_told(
+async def test_different_configuration_is_logged(
     flow: FlowSettings, cluster_b: KafkaCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     old, new = stored(topics="payments"), stored(topics="payments, orders")
-    (said,) = await told(
+    (line,) = await logged(
         flow, cluster_b, caplog, (SOURCE, old), (SOURCE, new), (b"commit-MirrorSourceConnector", b"{}")
     )
     (promised,) = (line for line in promised_lines(MIGRATING) if "differs" in line)
-    assert said.startswith(promised)
-    assert "2023-11-14 22:13 UTC" in said
-    assert said.endswith("topics = orders (was payments, orders)")
+    assert line.startswith(promised)
+    assert "2023-11-14 22:13 UTC" in line
+    assert line.endswith("topics = orders (was payments, orders)")
 
 
-async def test_the_same_file_is_no_news(
+async def test_same_configuration_is_not_logged(
     flow: FlowSettings, cluster_b: KafkaCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert await told(flow, cluster_b, caplog, (SOURCE, stored(topics="orders"))) == []
+    assert await logged(flow, cluster_b, caplog, (SOURCE, stored(topics="orders"))) == []
 
 
-async def test_a_connector_that_was_deleted_is_no_news(
+async def test_deleted_connector_is_not_logged(
     flow: FlowSettings, cluster_b: KafkaCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert await told(flow, cluster_b, caplog, (SOURCE, stored(topics="payments")), (SOURCE, None)) == []
+    assert await logged(flow, cluster_b, caplog, (SOURCE, stored(topics="payments")), (SOURCE, None)) == []
 
 
 @pytest.mark.parametrize("value", [b"\xff", b"[]", b'{"properties": 7}', b"{}"])
-async def test_garbage_is_passed_over(
+async def test_invalid_record_is_logged_and_ignored(
     flow: FlowSettings, cluster_b: KafkaCluster, caplog: pytest.LogCaptureFixture, value: bytes
 ) -> None:
-    (said,) = await told(flow, cluster_b, caplog, (SOURCE, value))
-    assert said.endswith("is not a configuration that Java wrote")
+    (line,) = await logged(flow, cluster_b, caplog, (SOURCE, value))
+    assert line.endswith("not a configuration written by Java")

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from mm2.core.client_settings import SaslMechanism, SecurityProtocol
-from tests.integration.security import plainly, sasl_tls, two_clusters
+from mm2.core.settings.client import SaslMechanism, SecurityProtocol
+from tests.integration.security import address_only, sasl_tls, two_clusters
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
@@ -21,23 +21,23 @@ from tests.lab.spark_cluster import SparkCluster, address_of_this_machine
 from tests.lab.verify import wait_until_copied
 from tests.lab.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(300)  # one test starts a broker, a Spark cluster, and a node that waits for it
+pytestmark = pytest.mark.timeout(300)  # the test starts a broker, a Spark cluster, and a node that waits for it
 
 SCRAM_512 = SaslMechanism.SCRAM_SHA_512
 PASSWORD = "sesame for the lanes"
 SPARK_SECRET = "sesame-for-the-cluster"
 RECORDS = 500
-SOON = 60.0  # seconds until the node has asked for the master and says so
+SOON = 60.0  # seconds until the node reports that the master is unreachable
 COPIED = 60.0
-RUNS = 120.0  # seconds: the engine waits up to 30 before it asks again for a master that was away
+RUNS = 120.0  # seconds: the engine waits up to 30 s before it retries an unreachable master
 
 
 @pytest.fixture
 def host() -> str:
-    """An address for which the node has to offer more than its loopback socket."""
+    """A non-loopback address of this machine."""
     found = address_of_this_machine()
     if found is None:
-        pytest.skip("this machine has no address but loopback")
+        pytest.skip("this machine has no address except loopback")
     return found
 
 
@@ -55,16 +55,14 @@ def target() -> Iterator[KafkaCluster]:
         yield cluster
 
 
-def test_secrets_reach_lanes_on_the_cluster_and_nobody_else(
-    cluster_a: KafkaCluster, target: KafkaCluster, host: str, port: int
-) -> None:
-    """The master comes up after the node, which says so and waits."""
+def test_only_lanes_receive_secrets(cluster_a: KafkaCluster, target: KafkaCluster, host: str, port: int) -> None:
+    """The master starts after the node, which reports that and waits."""
     pems = Authority().write_server_pems(scratch.directory("leases"), host)
     topic = cluster_a.create_topic(unique_name("orders"), 2)
     write(cluster_a.bootstrap, topic, plain(RECORDS, partitions=2), codec="lz4")
     cluster = SparkCluster(workers=1, host=host, secret=SPARK_SECRET)
     properties = two_clusters(
-        plainly(cluster_a, INTERNAL),
+        address_only(cluster_a, INTERNAL),
         sasl_tls(target, SCRAM_512, user="mirror", password=PASSWORD),
         topics=topic,
         **{
@@ -79,22 +77,22 @@ def test_secrets_reach_lanes_on_the_cluster_and_nobody_else(
     )
     with Node(properties, name="node-of-cluster", trusted=pems.truststore) as node, contextlib.closing(cluster):
         wait_until(
-            lambda: any(f"{cluster.url} cannot be reached" in one for one in node.health().get("reasons", ())),
+            lambda: any(f"cannot reach Spark master {cluster.url}" in one for one in node.health().get("reasons", ())),
             SOON,
-            "/health says that the Spark master is away",
+            "/health reports that the Spark master is unreachable",
         )
         cluster.start()
         node.wait_running(RUNS)
         wait_until_copied((cluster_a.bootstrap, topic), (target.bootstrap, f"A.{topic}"), COPIED)
-        told = [line for one in cluster.executors() for line in _told(one)]
-        assert told, "executors run, and are looked at"
-        said = [log.read_text(errors="replace") for log in cluster.logs()]
-        assert not [line for line in (*told, *said, node.process.output()) if PASSWORD in line]
+        visible = [line for one in cluster.executors() for line in _visible(one)]
+        assert visible, "executors run and were inspected"
+        logged = [log.read_text(errors="replace") for log in cluster.logs()]
+        assert not [line for line in (*visible, *logged, node.process.output()) if PASSWORD in line]
         assert node.stop() == 0
 
 
-def _told(process: psutil.Process) -> list[str]:
-    """What other users of a machine may read of a process, and its environment."""
+def _visible(process: psutil.Process) -> list[str]:
+    """Return what other users of the machine can read of a process, and its environment."""
     try:
         return [*process.cmdline(), *process.environ().values()]
     except psutil.NoSuchProcess:

@@ -1,4 +1,4 @@
-"""Executors that have nothing but Python and Spark: what lanes need is shipped to them in an archive."""
+"""Executors with only Python and Spark: the packages that lanes need are shipped in an archive."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ pytestmark = pytest.mark.timeout(300)  # packages are installed, packed, served 
 
 PACKED = 180.0  # seconds: ten with a warm cache of packages
 COPIED = 60.0
-RUNS = 120.0  # seconds: the archive comes on top of what Spark takes to start
+RUNS = 120.0  # seconds: the archive adds to Spark's start time
 RECORDS = 500
 
 
-def test_lanes_run_by_a_packed_environment(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
-    """As docs/spark-clusters.md says. The master is on loopback here: no listeners are asked for."""
+@pytest.mark.long
+def test_lanes_run_in_a_packed_environment(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
+    """Follows docs/how-to/spark-clusters.md. The master is on loopback here, so no listeners are required."""
     archive = scratch.directory("packed") / "mm2-lanes.tar.gz"
     subprocess.run(["sh", "deploy/spark/pack.sh", str(archive)], cwd=ROOT, check=True, timeout=PACKED)
     a, b = unique_name("A"), unique_name("B")

@@ -1,5 +1,7 @@
-"""A source partition, a target partition by the rules of an idempotent broker (KIP-98), and the way between them, which
-loses and delays. Written from the protocol, without the program's own batch code."""
+"""Model of a source partition, a target partition with an idempotent broker (KIP-98), and an unreliable connection.
+
+Written from the protocol, without the program's own batch code.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +11,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from flows.batch.choice import BatchRules, Reason
-from flows.batch.outgoing import Outgoing, ProducerId
-from flows.copy import PartitionCopy
-from flows.line import Place
-from flows.outcomes import DUPLICATE, refused, unanswered
-from flows.report import progress_of
-from flows.surroundings import Seen
-from mm2.core.exact_offset_journal import ExactOffsetJournal
-from mm2.core.exact_offset_records import TopicIds
-from mm2.core.lease import PartitionLease
-from mm2.core.names import TopicPartition
+from flows.batch.target_batch import ProducerId, TargetBatch
+from flows.partition.in_flight import InFlightBatch
+from flows.partition.replicator import PartitionReplicator
+from flows.partition.state import OffsetRange
+from flows.target.produce_errors import DUPLICATE, from_exception, from_response
+from mm2.core.lanes.lease import PartitionLease
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
+from mm2.core.offsets.exact_offset_records import TopicIds
 from mm2.kafka.backoff import Backoff
-from mm2.kafka.error_codes import ErrorCode
 from mm2.kafka.errors import ConnectionLost, Unreachable
-from mm2.kafka.raw_fetch import FetchedPartition
+from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.kafka.protocol.fetch_request import FetchedPartition
 from tests.lab.batches import HEADER, Batch, Record, read
 
-REMEMBERED = 5  # batches a broker knows of a producer
+REMEMBERED = 5  # batches that a broker remembers per producer
 
 
 @dataclass
 class Source:
-    """The source's log of one partition."""
+    """The log of one source partition."""
 
     log: Sequence[Batch]
     markers: dict[int, bytes] = field(default_factory=dict)
@@ -64,23 +65,24 @@ class Source:
 
 @dataclass
 class Target:
-    """The target's log of one partition and what its broker remembers of producers.
+    """The log of one target partition and the producer state of its broker.
 
-    A ``forgetful`` one is of the time before KIP-360: it forgets, and tells a producer it does not know so.
+    A ``forgetful`` broker behaves as before KIP-360: it drops producer state and returns UNKNOWN_PRODUCER_ID.
     """
 
     rng: random.Random
     max_bytes: int
     faulty: bool = True
     forgetful: bool = False
-    refuses_all: int = 0  # an error code, for as long as an outage lasts
+    unsupported: int | None = None  # a codec
+    rejects_all: int = 0  # the error code returned during an outage
     records: list[Record] = field(default_factory=list)
     producers: dict[int, deque[tuple[int, int, int]]] = field(default_factory=dict)  # first, last sequence, base offset
 
     def produce(self, raw: bytes) -> tuple[int, int]:
-        """(error code, base offset)."""
-        if self.refuses_all:
-            return self.refuses_all, -1
+        """Append a batch and return (error code, base offset)."""
+        if self.rejects_all:
+            return self.rejects_all, -1
         if self.faulty:
             fault = self.rng.random()
             if fault < 0.1:
@@ -98,6 +100,8 @@ class Target:
         fields = HEADER.unpack_from(raw)
         producer, sequence, count = fields[9], fields[11], fields[12]
         assert (fields[0], fields[6] + 1) == (0, count)
+        if fields[5] & 0x07 == self.unsupported:
+            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, -1
         if len(raw) > self.max_bytes:
             return ErrorCode.MESSAGE_TOO_LARGE, -1
         if producer >= 0:
@@ -118,7 +122,10 @@ class Target:
 
 
 class World:
-    """Plays one partition's slot. Requests reach the target in the order they were sent, answers come in order."""
+    """The source task of one partition.
+
+    Requests reach the target in the order in which they were sent, and responses arrive in order.
+    """
 
     def __init__(
         self,
@@ -129,7 +136,7 @@ class World:
         start: int | None = 0,
         rules: BatchRules | None = None,
         idempotent: bool = True,
-        max_held: int = 20_000,
+        max_held_bytes: int = 20_000,
         fetch_bytes: int = 4_000,
     ) -> None:
         self.source, self.target, self.rng = source, target, rng
@@ -139,18 +146,19 @@ class World:
         self.idempotent = idempotent
         self.next_producer = 1
         self.acknowledged_runs: list[tuple[int, int, int]] = []
+        self.drained_partitions = 0
         self.journal = ExactOffsetJournal(TopicPartition("t", 0), topic_ids=TopicIds())
         self.alarms: list[float] = []
         self.fetches: deque[int] = deque()
-        self.requests: deque[tuple[Place, bytes]] = deque()
-        self.answers: deque[tuple[Place, tuple[int, int] | None]] = deque()
+        self.requests: deque[tuple[InFlightBatch, bytes]] = deque()
+        self.answers: deque[tuple[InFlightBatch, tuple[int, int] | None]] = deque()
         backoff = Backoff(100, 1000, generator=random.Random(1))
-        self.copy = PartitionCopy(
+        self.replicator = PartitionReplicator(
             PartitionLease(topic="t", partition=0, remote_topic="A.t", start_offset=start),
             self,
             rules=rules or BatchRules(),
             max_in_flight=5,
-            max_held=max_held,
+            max_held_bytes=max_held_bytes,
             check_crcs=True,
             source_backoff=backoff,
             target_backoff=Backoff(100, 1000, generator=random.Random(1)),
@@ -158,27 +166,36 @@ class World:
             now=0.0,
         )
 
-    # -- Surroundings
+    # -- PartitionListener
 
     def release(self, count: int) -> None:
         self.held -= count
         assert self.held >= 0
 
-    def fetch_changed(self, copy: PartitionCopy) -> None: ...
+    def fetch_changed(self, replicator: PartitionReplicator) -> None: ...
 
-    def send_changed(self, copy: PartitionCopy) -> None: ...
+    def send_changed(self, replicator: PartitionReplicator) -> None: ...
 
-    def wake_later(self, copy: PartitionCopy, delay: float) -> None:
+    def drained(self, replicator: PartitionReplicator) -> None:
+        assert replicator.is_idle
+        self.drained_partitions += 1
+
+    def remote_end_moved_back(self, replicator: PartitionReplicator) -> None:
+        assert self.target.forgetful, "only a batch that was appended twice can be acknowledged at its older offset"
+
+    def wake_later(self, replicator: PartitionReplicator, delay: float) -> None:
         self.alarms.append(self.now + delay)
 
-    def passed(self, copy: PartitionCopy, seen: Seen) -> None:
-        self.journal.passed(seen.since, seen.until)
+    def skipped(self, replicator: PartitionReplicator, checked: OffsetRange) -> None:
+        self.journal.passed(checked.start, checked.end)
 
-    def acknowledged(self, copy: PartitionCopy, batch: Outgoing, base_offset: int, seen: Seen) -> None:
+    def acknowledged(
+        self, replicator: PartitionReplicator, batch: TargetBatch, base_offset: int, checked: OffsetRange
+    ) -> None:
         if base_offset < 0:
-            self.journal.acked_somewhere(until=seen.until)
+            self.journal.acked_somewhere(until=checked.end)
         else:
-            self.journal.acked(batch.runs, base_offset, since=seen.since, until=seen.until)
+            self.journal.acked(batch.runs, base_offset, since=checked.start, until=checked.end)
             for first, count in batch.runs:
                 self.acknowledged_runs.append((first, base_offset, count))
                 base_offset += count
@@ -186,15 +203,15 @@ class World:
     # -- steps
 
     def step(self) -> None:
-        """Something happens, at random among what can."""
+        """Perform one random step among those that are possible."""
         can = [self._pass_time]
-        if self.copy.inlet.wanted is not None and not self.fetches:
+        if self.replicator.fetch_offset is not None and not self.fetches:
             can.append(self._fetch)
         if self.fetches:
             can.append(self._fetched)
-        if self.copy.outlet.line.producer is None:
+        if self.replicator.needs_producer_id:
             can.append(self._adopt)
-        if self.copy.sendable(self.now):
+        if self.replicator.can_send(self.now):
             can += [self._send] * 3
         if self.requests:
             can += [self._process] * 2
@@ -205,99 +222,99 @@ class World:
         if self.target.faulty and self.rng.random() < 0.02:
             can = [self._outage_begins_or_ends]
         if self.rng.random() < 0.01:
-            can = [self.copy.shed]
+            can = [self.replicator.release_memory]
         self.rng.choice(can)()
         self.check()
 
     def _outage_begins_or_ends(self) -> None:
-        if self.target.refuses_all:
-            self.target.refuses_all = 0
+        if self.target.rejects_all:
+            self.target.rejects_all = 0
         else:
-            self.target.refuses_all = self.rng.choice([ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.INVALID_TIMESTAMP])
+            self.target.rejects_all = self.rng.choice([ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.INVALID_TIMESTAMP])
 
     def check(self) -> None:
-        copy = self.copy
-        assert copy.held == self.held
-        assert copy.outlet.line.in_flight == len(self.requests) + len(self.answers)
-        assert copy.outlet.line.in_flight <= 5
+        replicator = self.replicator
+        assert replicator.held_bytes == self.held
+        assert replicator.batches_in_flight == len(self.requests) + len(self.answers)
+        assert replicator.batches_in_flight <= 5
 
     def _fetch(self) -> None:
-        offset = self.copy.inlet.wanted
+        offset = self.replicator.fetch_offset
         assert offset is not None
         self.fetches.append(offset)
 
     def _fetched(self) -> None:
         offset = self.fetches.popleft()
         answer = self.source.fetch(offset, self.rng.randint(1, self.fetch_bytes))
-        self.held += self.copy.arrived(offset, answer, self.source.end, self.now, self.now)
+        self.held += self.replicator.fetched(offset, answer, self.source.end, self.now, self.now)
 
     def _adopt(self) -> None:
-        if self.copy.outlet.line.in_flight:
+        if self.replicator.batches_in_flight:
             return
         producer = ProducerId(self.next_producer, 0) if self.idempotent else ProducerId(-1, -1)
         self.next_producer += 1
-        self.copy.adopt(producer)
+        self.replicator.set_producer_id(producer)
 
     def _send(self) -> None:
-        place = self.copy.take(self.now)
-        if place is not None:
-            self.requests.append((place, b"".join(place.batch.wire())))
+        entry = self.replicator.next_batch(self.now)
+        if entry is not None:
+            self.requests.append((entry, b"".join(entry.batch.wire())))
 
     def _process(self) -> None:
-        place, raw = self.requests.popleft()
-        self.answers.append((place, self.target.produce(raw)))
+        entry, raw = self.requests.popleft()
+        self.answers.append((entry, self.target.produce(raw)))
 
     def _answer(self) -> None:
-        place, result = self.answers.popleft()
+        entry, result = self.answers.popleft()
         if result is None:
-            self.copy.refused(place, unanswered(ConnectionLost("the connection broke")), self.now)
+            self.replicator.produce_failed(entry, from_exception(ConnectionLost("the connection was lost")), self.now)
         elif result[0] == 0:
-            self.copy.acked(place, result[1], self.now, self.now)
+            self.replicator.acknowledged(entry, result[1], self.now, self.now)
         elif result[0] == DUPLICATE:
-            self.copy.acked(place, -1, self.now, self.now)
+            self.replicator.acknowledged(entry, -1, self.now, self.now)
         else:
-            self.copy.refused(place, refused(result[0], None, ()), self.now)
+            self.replicator.produce_failed(entry, from_response(result[0]), self.now)
 
     def _break(self) -> None:
-        """The connection breaks: some requests were carried out, some not, and no answer comes any more."""
+        """Close the connection: a random number of requests were executed, and no response arrives."""
         carried_out = self.rng.randint(0, len(self.requests))
-        for index, (place, raw) in enumerate(self.requests):
+        for index, (entry, raw) in enumerate(self.requests):
             if index < carried_out:
                 self.target.produce(raw)
-            self.answers.append((place, None))
+            self.answers.append((entry, None))
         self.requests.clear()
-        self.answers = deque((place, None) for place, _ in self.answers)
-        if self.rng.random() < 0.5 and not self.copy.outlet.line.in_flight:
-            self.copy.unroutable(unanswered(Unreachable("nobody there")), self.now)
+        self.answers = deque((entry, None) for entry, _ in self.answers)
+        if self.rng.random() < 0.5 and not self.replicator.batches_in_flight:
+            self.replicator.leader_unavailable(from_exception(Unreachable("no listener")), self.now)
 
     def _pass_time(self) -> None:
-        self.now += self.rng.choice([0.001, 0.01, 0.1, 0.5, 3.0 if self.target.refuses_all else 0.1])
-        self._ring()
+        self.now += self.rng.choice([0.001, 0.01, 0.1, 0.5, 3.0 if self.target.rejects_all else 0.1])
+        self._fire_alarm()
 
-    def _ring(self) -> None:
+    def _fire_alarm(self) -> None:
         due = [alarm for alarm in self.alarms if alarm <= self.now]
         self.alarms = [alarm for alarm in self.alarms if alarm > self.now]
         for _ in due:
-            self.copy.wake(self.now)
+            self.replicator.wake(self.now)
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
             self.step()
 
     def finish(self) -> None:
-        """The faults are over: run until everything is copied."""
+        """Stop all faults and run until everything is copied."""
         self.target.faulty = False
-        self.target.refuses_all = 0
+        self.target.rejects_all = 0
         for _ in range(20_000):
-            if self.copy.headway.position >= self.source.end and self.copy.idle:
+            if self.replicator.position >= self.source.end and self.replicator.is_idle:
                 return
             self.step()
-            if self.alarms and not self.copy.sendable(self.now):
+            if self.alarms and not self.replicator.can_send(self.now):
                 self.now = max(self.now, min(self.alarms))
-                self._ring()
-        raise AssertionError(f"not copied: {progress_of(self.copy, self.now, self.now)}")
+                self._fire_alarm()
+        raise AssertionError(f"not copied: {self.replicator.progress(self.now, self.now)}")
 
 
 def contents(records: Sequence[Record]) -> list[tuple[object, ...]]:
-    """What must be the same on both sides: all but the offset."""
+    """Return what must be equal on both sides: everything but the offset."""
     return [record[1:] for record in records]

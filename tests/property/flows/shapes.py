@@ -1,4 +1,4 @@
-"""Records and batches of every shape a source can hold, from a seed."""
+"""Records and batches of every shape that a source can contain, generated from a seed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _headers(rng: random.Random) -> Headers:
 
 
 def any_batch(rng: random.Random, at: int, *, max_records: int) -> Batch:
-    """One batch with records from offset ``at`` on: any codec, holes or none, append time or not."""
+    """Return one batch with records from offset ``at``: any codec, with or without gaps, with either timestamp type."""
     compacted = rng.random() < 0.3
     offset = at
     records: list[Record] = []
@@ -43,7 +43,7 @@ def any_batch(rng: random.Random, at: int, *, max_records: int) -> Batch:
 
 
 def any_log(rng: random.Random, *, max_batches: int, max_records: int) -> list[Batch]:
-    """Batches one after the other, with a gap here and there where whole batches were compacted away."""
+    """Return consecutive batches, with occasional gaps where whole batches were compacted away."""
     at = rng.randint(0, 1_000)
     log: list[Batch] = []
     for _ in range(rng.randint(1, max_batches)):

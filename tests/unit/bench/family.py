@@ -1,4 +1,7 @@
-"""A process that starts children and burns CPU time as it is told, a word a line; run by test_process_tree.py."""
+"""A process that starts children and burns CPU time as commanded on stdin, one command per line.
+
+Run by test_process_tree.py.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ import subprocess
 import sys
 import time
 
-BURNED = 0.3  # CPU-seconds of each burner in its whole life, by its own clock: however busy the machine is
-STAYS = 60.0  # seconds: longer than any test, which kills it
+BURNED = 0.3  # CPU-seconds of each burner by its own clock, independent of the load of the machine
+SLEEP_S = 60.0  # longer than any test; the test kills the process
 
 
 def burn() -> None:
@@ -19,7 +22,7 @@ def start(role: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-IS", __file__, role], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
 
 
-def obey() -> None:
+def run_commands() -> None:
     parent: subprocess.Popen[bytes] | None = None
     for line in sys.stdin:
         match line.strip():
@@ -39,14 +42,14 @@ def main() -> None:
     match sys.argv[1:]:
         case ["burner"]:
             burn()
-        case ["stayer"]:
+        case ["sleeper"]:
             burn()
-            time.sleep(STAYS)
+            time.sleep(SLEEP_S)
         case ["parent"]:
-            start("stayer")
+            start("sleeper")
             sys.stdin.read()
         case _:
-            obey()
+            run_commands()
 
 
 if __name__ == "__main__":

@@ -1,9 +1,6 @@
-"""Figures made of two looks."""
+"""Figures computed from two samples."""
 
 from __future__ import annotations
-
-import math
-from dataclasses import replace
 
 import pytest
 
@@ -24,7 +21,7 @@ COPY = Copy(
 )
 
 
-def test_rates_are_about_what_arrived_between_the_two_looks() -> None:
+def test_rates_between_two_samples() -> None:
     assert COPY.records_per_second == 100_000
     assert COPY.cpu_per_value_gb == pytest.approx(5.0)  # 4 CPU-s for four fifths of a GB
     assert COPY.cpu_per_batch_gb == pytest.approx(10.0)
@@ -32,21 +29,9 @@ def test_rates_are_about_what_arrived_between_the_two_looks() -> None:
     assert COPY.others_cores == pytest.approx(0.1)
 
 
-def test_a_run_that_was_over_at_the_first_look_has_no_rates() -> None:
-    over = replace(COPY, first=LAST)
-    assert math.isnan(over.records_per_second)
-    assert math.isnan(over.cpu_per_value_gb)
-
-
 @pytest.mark.parametrize(
     ("share", "value"),
     [(0.0, 1.0), (0.01, 1.0), (0.5, 50.0), (0.501, 51.0), (0.99, 99.0), (0.991, 100.0), (1.0, 100.0)],
 )
-def test_a_percentile_is_a_value_that_was_measured(share: float, value: float) -> None:
+def test_percentiles_are_measured_values(share: float, value: float) -> None:
     assert percentile([float(number) for number in range(1, 101)], share) == value
-
-
-def test_a_percentile_of_one_and_of_none() -> None:
-    assert percentile([7.0], 0.5) == 7.0
-    with pytest.raises(ValueError, match="of nothing"):
-        percentile([], 0.5)

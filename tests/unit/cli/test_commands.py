@@ -1,22 +1,25 @@
 from __future__ import annotations
 
-import subprocess
-import sys
+import inspect
+import pkgutil
+import shlex
 from pathlib import Path
 
 import pytest
 
-from mm2.cli.commands import COMMANDS, execute, java_app, mm2_app
+from mm2.cli.command_parser import parse
+from mm2.cli.command_table import COMMANDS, JAVA_COMMAND, JAVA_NAME
+from mm2.cli.commands import execute, java_app, mm2_app
+from mm2.cli.parameters import CliCommand, Parameter
 
 
-def bound(words: list[str]) -> dict[str, object]:
-    """What the function behind ``mm2 …`` would be called with."""
-    _, arguments, _ = mm2_app().parse_args(words, exit_on_error=False, print_error=False)
-    return dict(arguments.arguments)
+def bound(args: list[str]) -> tuple[list[object], dict[str, object]]:
+    """Return the arguments with which the function of ``mm2 …`` would be called."""
+    return parse(COMMANDS[args[0]], args[1:])
 
 
 @pytest.mark.parametrize(
-    ("words", "clusters"),
+    ("args", "clusters"),
     [
         (["run", "mm2.properties"], None),
         (["run", "mm2.properties", "--clusters", "A"], ("A",)),
@@ -24,59 +27,79 @@ def bound(words: list[str]) -> dict[str, object]:
         (["run", "mm2.properties", "--clusters", "A", "--clusters", "B"], ("A", "B")),
     ],
 )
-def test_clusters_takes_words_until_the_next_option(words: list[str], clusters: tuple[str, ...] | None) -> None:
-    arguments = bound(words)
-    assert arguments["file"] == Path("mm2.properties")
-    assert arguments.get("clusters") == clusters
+def test_clusters_takes_all_values_up_to_the_next_option(args: list[str], clusters: tuple[str, ...] | None) -> None:
+    assert bound(args) == ([Path("mm2.properties")], {} if clusters is None else {"clusters": clusters})
 
 
 @pytest.mark.parametrize(
-    "words",
+    "args",
     [
         ["-daemon", "f", "--clusters", "A", "B"],
         ["--daemon", "f", "--clusters", "A", "B"],
         ["f", "--clusters", "A", "B", "-daemon"],
     ],
 )
-def test_javas_form(words: list[str]) -> None:
-    _, arguments, _ = java_app().parse_args(words, exit_on_error=False, print_error=False)
-    assert dict(arguments.arguments) == {"file": Path("f"), "daemon": True, "clusters": ("A", "B")}
+def test_java_command_line(args: list[str]) -> None:
+    assert parse(JAVA_COMMAND, args) == ([Path("f")], {"daemon": True, "clusters": ("A", "B")})
 
 
-MISTAKES = {
+USAGE_ERRORS = {
     "unknown command": (["rnu"], "mm2: there is no command 'rnu'. Did you mean run?"),
     "no file": (["run"], "mm2 run: FILE is missing. Usage: mm2 run FILE [--clusters A B ...]"),
     "file after clusters": (
         ["run", "--clusters", "A", "f"],
         "mm2 run: FILE is missing: --clusters takes every word after",
     ),
-    "two files": (["check", "f", "g"], "mm2 check: 'g' is one word too many. Usage: mm2 check FILE"),
+    "unknown option of mm2": (["--vresion"], "mm2: unknown option --vresion. Usage: mm2 COMMAND"),
+    "two files": (["check", "f", "g"], "mm2 check: unexpected argument 'g'. Usage: mm2 check FILE"),
     "empty clusters": (["run", "f", "--clusters"], "mm2 run: --clusters needs at least one cluster alias."),
-    "unknown option": (["status", "f", "--jsn"], "mm2 status: Unknown option: --jsn. Did you mean --json?"),
-    "both forms": (["status", "f", "--json", "--watch"], "mm2 status: --watch and --json do not go together"),
-    "no such file": (["lag", "no-such-file"], "mm2 lag: no-such-file: does not exist."),
-    "both forms of lag": (["lag", "f", "--json", "--watch"], "mm2 lag: --watch and --json do not go together"),
+    "unknown option": (["status", "f", "--jsn"], "mm2 status: unknown option --jsn. Did you mean --json?"),
+    "unknown option before FILE": (["run", "--clsters", "A"], "mm2 run: unknown option --clsters. Did you mean --clu"),
+    "option with a value that takes none": (["lag", "f", "--json=x"], "mm2 lag: --json takes no value."),
+    "option without its value": (["explain", "f", "--flow"], "mm2 explain: --flow needs a value."),
+    "option after two dashes": (["check", "f", "--", "--clusters"], "mm2 check: unexpected argument '--clusters'."),
+    "option given twice": (["explain", "f", "--flow", "A->B", "--flow=B->A"], "mm2 explain: --flow is given more than"),
+    "no flow": (["pause", "f"], "mm2 pause: --flow is missing. Usage: mm2 pause FILE|URL --flow 'A->B' [--"),
+    "no task": (["restart", "f", "--flow", "A->B"], "mm2 restart: TASK is missing."),
+    "both forms": (["status", "f", "--json", "--watch"], "mm2 status: --watch and --json cannot be combined"),
+    "no such file": (["lag", "no-such-file"], "mm2 lag: no-such-file: error: does not exist"),
+    "both forms of lag": (["lag", "f", "--json", "--watch"], "mm2 lag: --watch and --json cannot be combined"),
     "file after groups": (["offsets", "--group", "a", "f"], "mm2 offsets: FILE is missing: --group takes every word"),
     "empty groups": (["offsets", "f", "--group"], "mm2 offsets: --group needs at least one group."),
-    "no file for offsets": (["offsets", "no-such-file"], "mm2 offsets: no-such-file: does not exist."),
-    "no file for heartbeats": (["heartbeats", "no-such-file"], "mm2 heartbeats: no-such-file: does not exist."),
-    "a node for offsets": (["offsets", "http://127.0.0.1:1"], "mm2 offsets: the clusters are asked, not a node: give"),
-    "a node for heartbeats": (["heartbeats", "https://a:1"], "mm2 heartbeats: the clusters are asked, not a node"),
-    "no file for topics": (["topics", "no-such-file"], "mm2 topics: no-such-file: does not exist."),
+    "no file for offsets": (["offsets", "no-such-file"], "mm2 offsets: no-such-file: error: does not exist"),
+    "no file for heartbeats": (["heartbeats", "no-such-file"], "mm2 heartbeats: no-such-file: error: does not exist"),
+    "a node for offsets": (
+        ["offsets", "http://127.0.0.1:1"],
+        "mm2 offsets: this command reads from the clusters, not from",
+    ),
+    "a node for heartbeats": (
+        ["heartbeats", "https://a:1"],
+        "mm2 heartbeats: this command reads from the clusters, not",
+    ),
+    "no file for topics": (["topics", "no-such-file"], "mm2 topics: no-such-file: error: does not exist"),
     "rules of a node": (["topics", "http://127.0.0.1:1", "--all"], "mm2 topics: --all needs FILE"),
 }
 
 
-@pytest.mark.parametrize(("words", "sentence"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_one_line_and_exit_2(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert execute(mm2_app(), words) == 2
+@pytest.mark.parametrize(("args", "message"), USAGE_ERRORS.values(), ids=USAGE_ERRORS)
+def test_usage_errors_are_one_line_and_exit_2(
+    args: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert execute(mm2_app(), args) == 2
     output = capsys.readouterr()
     assert output.out == ""
-    assert output.err.startswith(sentence)
+    assert output.err.startswith(message)
     assert output.err.count("\n") == 1
 
 
-def test_a_daemon_is_not_started_on_a_bad_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_java_command_line_without_abbreviations(capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(java_app(), ["-d", "f"]) == 2
+    assert capsys.readouterr().err.startswith(
+        "connect-mirror-maker: unknown option -d. Usage: connect-mirror-maker [-d"
+    )
+
+
+def test_daemon_is_not_started_with_an_invalid_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "mm2.properties"
     assert execute(java_app(), ["-daemon", str(file)]) == 2
     assert "does not exist" in capsys.readouterr().err
@@ -84,48 +107,43 @@ def test_a_daemon_is_not_started_on_a_bad_file(capsys: pytest.CaptureFixture[str
     assert execute(java_app(), ["-daemon", str(file)]) == 2
     output = capsys.readouterr()
     assert output.out == ""
-    assert f"{file}:1 clusters = A, B  A has no bootstrap.servers" in output.err
+    assert f"{file}:1: error: clusters = A, B: cluster A has no bootstrap.servers" in output.err
 
 
-def test_no_words_at_all_give_the_help_and_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_arguments_print_the_help_and_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(mm2_app(), []) == 2
     overview = capsys.readouterr().out
     for name in COMMANDS:
-        assert f"  {name}: " in overview
+        assert f"  {name} " in overview
 
 
 @pytest.mark.parametrize(
-    "words",
+    "args",
     [
         ["offsets", "f", "--group", "a", "b, c", "größe"],
         ["offsets", "f", "--group", "a", "--group=b, c", "--group", "größe"],
     ],
 )
-def test_group_takes_names_as_they_are(words: list[str]) -> None:
-    assert bound(words)["group"] == ("a", "b, c", "größe")
-    assert bound(["offsets", "f", "--group=-x"])["group"] == ("-x",)
+def test_group_takes_names_unchanged(args: list[str]) -> None:
+    assert bound(args)[1]["group"] == ("a", "b, c", "größe")
+    assert bound(["offsets", "f", "--group=-x"])[1]["group"] == ("-x",)
+    assert bound(["offsets", "f", "--group", "-5", "- x"])[1]["group"] == ("-5", "- x")
 
 
-def test_ctrl_c_ends_a_command_that_looks_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("mm2.cli.check.check_file", interrupted)
-    with pytest.raises(SystemExit) as ended:
-        execute(mm2_app(), ["check", "f"])
-    assert ended.value.code == 130
+def test_arguments_after_two_dashes_are_not_options() -> None:
+    assert bound(["status", "--json", "--", "-f"]) == (["-f"], {"json": True})
 
 
-def test_ctrl_c_while_a_command_is_loaded_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("where", ["mm2.cli.file.check.check_file", "mm2.cli.commands.pkgutil.resolve_name"])
+def test_ctrl_c_is_exit_130_without_a_traceback(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> object:
         raise KeyboardInterrupt
 
-    app = mm2_app()
-    monkeypatch.setattr(type(app), "__call__", interrupted)
-    assert execute(app, ["check", "f"]) == 130
+    monkeypatch.setattr(where, interrupted)
+    assert execute(mm2_app(), ["check", "f"]) == 130
 
 
-def test_a_class_of_the_users_own_that_gives_no_answer_is_a_sentence(
+def test_failing_user_class_is_one_error_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "moody_topics.py").write_text(
@@ -147,27 +165,58 @@ def test_a_class_of_the_users_own_that_gives_no_answer_is_a_sentence(
     assert output.err.count("\n") == 1
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert execute(mm2_app(), ["version"]) == 0
+@pytest.mark.parametrize("args", [["version"], ["--version"]], ids=str)
+def test_version(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(mm2_app(), args) == 0
     assert capsys.readouterr().out.startswith("mm2 0.")
 
 
-HEAVY = ("pyspark", "fastapi", "uvicorn", "aiokafka", "pandas")
+@pytest.mark.parametrize("args", [["--help"], ["-h"], ["check", "--help"], ["check", "-h"], ["check", "f", "--help"]])
+def test_help_is_exit_0(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(mm2_app(), args) == 0
+    assert capsys.readouterr().out.startswith("Usage: mm2 ")
 
 
-@pytest.mark.parametrize("words", [["--help"], ["version"], ["check", "no-such-file"]], ids=lambda words: words[0])
-def test_small_commands_do_not_load_what_a_node_needs(words: list[str]) -> None:
-    program = (
-        "import sys; from mm2.cli.commands import execute, mm2_app; execute(mm2_app(), sys.argv[1:]);"
-        f"print('loaded:', *(name for name in {HEAVY} if name in sys.modules))"
+EVERY_COMMAND = {**{f"mm2 {name}": command for name, command in COMMANDS.items()}, JAVA_NAME: JAVA_COMMAND}
+
+
+@pytest.mark.parametrize(("name", "command"), EVERY_COMMAND.items(), ids=EVERY_COMMAND)
+def test_the_example_of_each_help_is_a_valid_command_line(name: str, command: CliCommand) -> None:
+    assert command.example.startswith(name)
+    arguments, _ = parse(command, shlex.split(command.example.removeprefix(name)))
+    assert len(arguments) == sum(not parameter.is_option for parameter in command.parameters)
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND.values(), ids=EVERY_COMMAND)
+def test_every_command_function_accepts_the_declared_parameters(command: CliCommand) -> None:
+    function = pkgutil.resolve_name(command.function)
+    arguments = ["" for parameter in command.parameters if not parameter.is_option]
+    options = {parameter.function_parameter: "" for parameter in command.parameters if parameter.is_option}
+    required = {parameter.function_parameter for parameter in command.parameters if parameter.required}
+    inspect.signature(function).bind(*arguments, **options)
+    inspect.signature(function).bind(*arguments, **{name: "" for name in options if name in required})
+
+
+def test_command_is_a_module_and_a_table_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "greet.py").write_text(
+        "def greet(name, *, loud=False):\n    print('hello', name, loud)\n    return 3\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=60, check=False
+    monkeypatch.syspath_prepend(tmp_path)
+    entry = CliCommand(
+        function="greet:greet",
+        help="Greet a person.\n\nOnly once.",
+        example="mm2 greet Ada",
+        parameters=(
+            Parameter(names=("NAME",), help="The person.", required=True),
+            Parameter(names=("--loud",), help="Shout."),
+        ),
     )
-    assert done.stdout.endswith("loaded:\n")
-
-
-def test_every_command_of_the_table_can_be_imported() -> None:
-    app = mm2_app()
-    for name in COMMANDS:
-        assert app[name].default_command is not None
+    monkeypatch.setitem(COMMANDS, "greet", entry)
+    assert execute(mm2_app(), ["greet", "Ada", "--loud"]) == 3
+    assert capsys.readouterr().out == "hello Ada True\n"
+    assert execute(mm2_app(), ["greet"]) == 2
+    assert capsys.readouterr().err == "mm2 greet: NAME is missing. Usage: mm2 greet NAME [--loud]\n"
+    assert execute(mm2_app(), ["--help"]) == 0
+    assert "Greet a person." in capsys.readouterr().out

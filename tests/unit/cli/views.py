@@ -1,4 +1,4 @@
-"""What a view prints."""
+"""The printed output of views."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import io
 
 from rich.console import Console, RenderableType
 
-from mm2.node.published import NodeStatus
-from mm2.rest.shapes import FlowShape
+from mm2.node.status.status_model import FlowStatus, NodeStatus
 
 
 def lines(view: RenderableType) -> list[str]:
@@ -16,5 +15,5 @@ def lines(view: RenderableType) -> list[str]:
     return [line.rstrip() for line in stream.getvalue().splitlines()]
 
 
-def shapes(status: NodeStatus) -> list[FlowShape]:
-    return [FlowShape.of(flow) for flow in status.flows]
+def shapes(status: NodeStatus) -> list[FlowStatus]:
+    return list(status.flows)

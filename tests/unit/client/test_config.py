@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mm2.client import ConfigInvalid, DefaultReplicationPolicy, IdentityReplicationPolicy, MirrorClientConfig
-from mm2.core.client_settings import SaslMechanism, SecurityProtocol
+from mm2.core.settings.client import SaslMechanism, SecurityProtocol
 from tests.unit.core.test_policies import SuffixPolicy
 
 JAVA = "org.apache.kafka.connect.mirror"
@@ -24,7 +24,7 @@ def problems(properties: dict[str, str]) -> tuple[str, ...]:
     return caught.value.problems
 
 
-def test_servers_are_enough() -> None:
+def test_bootstrap_servers_are_sufficient() -> None:
     config = read(SERVERS)
     assert config.client.bootstrap_servers == ("b1:9092", "b2:9092")
     assert config.client.security_protocol is SecurityProtocol.PLAINTEXT
@@ -33,13 +33,13 @@ def test_servers_are_enough() -> None:
     assert config.policy == DefaultReplicationPolicy()
 
 
-def test_a_config_is_taken_as_it_is_and_properties_are_read() -> None:
+def test_config_objects_and_properties() -> None:
     config = read(SERVERS)
     assert MirrorClientConfig.of(config) is config
     assert MirrorClientConfig.of(SERVERS) == config
 
 
-def test_security_is_read_as_in_a_file() -> None:
+def test_security_properties() -> None:
     client = read(SERVERS | SASL).client
     assert client.security_protocol is SecurityProtocol.SASL_SSL
     assert client.sasl is not None
@@ -47,7 +47,7 @@ def test_security_is_read_as_in_a_file() -> None:
     assert client.tls.check_hostname
 
 
-def test_each_client_may_have_properties_of_its_own() -> None:
+def test_properties_of_one_client() -> None:
     config = read(
         SERVERS
         | SASL
@@ -68,19 +68,19 @@ def test_each_client_may_have_properties_of_its_own() -> None:
     assert config.consumer.bootstrap_servers == ("b3:9092",)
 
 
-def test_servers_may_stand_behind_both_prefixes() -> None:
+def test_bootstrap_servers_with_client_prefixes() -> None:
     config = read({"admin.bootstrap.servers": "b:1", "consumer.bootstrap.servers": "b:1"})
     assert config.client.bootstrap_servers == ("b:1",)
     assert config.consumer is None
 
 
-def test_client_id_and_timeouts_count() -> None:
+def test_client_id_and_timeouts() -> None:
     client = read(SERVERS | {"client.id": "failover", "request.timeout.ms": "5000"}).client
     assert client.client_id == "failover|mm2-client"
     assert client.request_timeout_ms == 5_000
 
 
-def test_the_policy_by_name() -> None:
+def test_policy_by_name() -> None:
     separated = {"replication.policy.separator": "_", "replication.policy.internal.topic.separator.enabled": "false"}
     assert read(SERVERS | separated).policy == DefaultReplicationPolicy(separator="_", internal_separator_enabled=False)
     identity = {"replication.policy.class": f"{JAVA}.IdentityReplicationPolicy"}
@@ -90,7 +90,7 @@ def test_the_policy_by_name() -> None:
     )
 
 
-def test_the_policy_as_an_object() -> None:
+def test_policy_as_an_object() -> None:
     policy = SuffixPolicy()
     config = MirrorClientConfig.from_properties(
         SERVERS | {"replication.policy.class": "com.example.Own"}, policy=policy
@@ -98,14 +98,14 @@ def test_the_policy_as_an_object() -> None:
     assert config.policy is policy
 
 
-def test_the_policy_as_a_class_of_ones_own() -> None:
+def test_policy_as_a_user_class() -> None:
     policy = read(SERVERS | {"replication.policy.class": "tests.unit.core.test_policies:SuffixPolicy"}).policy
     assert policy.topic_source("orders@A") == "A"
     assert policy.checkpoints_topic("A") == "A.checkpoints.internal"
 
 
-def test_every_problem_is_told_at_once_and_secrets_are_not() -> None:
-    told = problems(
+def test_all_problems_are_reported_without_secrets() -> None:
+    found = problems(
         {
             "bootstrap.servers": "nonsense",
             "security.protocol": "SASL_PLAINTEXT",
@@ -114,30 +114,33 @@ def test_every_problem_is_told_at_once_and_secrets_are_not() -> None:
             "replication.policy.internal.topic.separator.enabled": "maybe",
         }
     )
-    assert len(told) == 3
-    assert any(one.startswith("properties: bootstrap.servers = nonsense  must be host:port") for one in told)
-    assert any("sasl.jaas.config = [hidden]" in one for one in told)
-    assert any("separator.enabled = maybe" in one for one in told)
-    assert "geheim" not in " ".join(told)
+    assert len(found) == 3
+    assert any(
+        one.startswith("properties: error: bootstrap.servers = nonsense: must be a comma-separated host:port list")
+        for one in found
+    )
+    assert any("sasl.jaas.config = [hidden]" in one for one in found)
+    assert any("separator.enabled = maybe" in one for one in found)
+    assert "geheim" not in " ".join(found)
 
 
 @pytest.mark.parametrize(
-    ("properties", "sentence"),
+    ("properties", "message"),
     [
-        ({}, "properties: bootstrap.servers  is missing, so nothing can connect"),
-        ({"bootstrap.servers": ""}, "must be host:port"),
+        ({}, "properties: error: bootstrap.servers: missing, so no client can connect"),
+        ({"bootstrap.servers": ""}, "must be a comma-separated host:port list"),
         (SERVERS | {"security.protocol": "TLS"}, "security.protocol = TLS"),
         (SERVERS | {"consumer.security.protocol": "TLS"}, "consumer.security.protocol = TLS"),
         (SERVERS | {"request.timeout.ms": "soon"}, "request.timeout.ms = soon"),
         (SERVERS | {"replication.policy.class": "com.example.Unknown"}, "replication.policy.class"),
     ],
 )
-def test_what_cannot_be_is_refused(properties: dict[str, str], sentence: str) -> None:
-    (told,) = problems(properties)
-    assert sentence in told
+def test_invalid_properties_are_rejected(properties: dict[str, str], message: str) -> None:
+    (found,) = problems(properties)
+    assert message in found
 
 
-def test_an_unknown_key_does_no_harm() -> None:
+def test_unknown_properties_are_ignored() -> None:
     assert read(SERVERS | {"clusters": "A, B", "A->B.enabled": "true", "tasks.max": "many"}) == read(SERVERS)
 
 
@@ -167,8 +170,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_a_cluster_of_a_file(file: Path) -> None:
-    """The secret of A is not on this machine, and B does not need it."""
+def test_cluster_of_a_file(file: Path) -> None:
+    """The secret of A is not available on this machine, and B does not need it."""
     config = MirrorClientConfig.from_file(file, "B")
     assert config.client.alias == "B"
     assert config.client.bootstrap_servers == ("b:9092",)
@@ -181,35 +184,39 @@ def test_a_cluster_of_a_file(file: Path) -> None:
     assert config.policy == DefaultReplicationPolicy(separator="_")
 
 
-def test_what_a_file_says_of_the_cluster_wins_over_what_stands_alone(tmp_path: Path) -> None:
+def test_cluster_properties_override_unprefixed_properties(tmp_path: Path) -> None:
     path = tmp_path / "mm2.properties"
     path.write_text("clusters=A,B\nB.bootstrap.servers=b:1\nbootstrap.servers=x:1\nB.request.timeout.ms=7\n")
     client = MirrorClientConfig.from_file(str(path), "B").client
     assert (client.bootstrap_servers, client.request_timeout_ms) == (("b:1",), 7)
 
 
-def test_problems_of_a_file_have_their_lines(file: Path) -> None:
+def test_problems_of_a_file_have_line_numbers(file: Path) -> None:
     with pytest.raises(ConfigInvalid) as caught:
         MirrorClientConfig.from_file(file, "A")
-    (told,) = caught.value.problems
-    assert told.startswith(f"{file}:8 A.sasl.jaas.config = ")
-    assert "refers to a value that cannot be had" in told
+    (found,) = caught.value.problems
+    assert found.startswith(f"{file}:8: error: A.sasl.jaas.config = ")
+    assert "cannot be resolved: /nowhere/a.properties cannot be read" in found
 
 
 @pytest.mark.parametrize(
-    ("content", "alias", "sentence"),
+    ("content", "alias", "message"),
     [
         (None, "B", "does not exist"),
-        ("clusters = A, B", "C", "1 clusters = A, B  has no cluster C: there are A, B."),
-        ("A.bootstrap.servers = a:9092", "A", "has no cluster A: there are none."),
-        ("clusters = A, B", "B", "B.bootstrap.servers  is missing"),
+        (
+            "clusters = A, B",
+            "C",
+            "1: error: clusters = A, B: does not contain cluster C (fix: use one of its clusters: A, B)",
+        ),
+        ("A.bootstrap.servers = a:9092", "A", "does not contain cluster A"),
+        ("clusters = A, B", "B", "B.bootstrap.servers: missing"),
     ],
 )
-def test_files_that_say_too_little(tmp_path: Path, content: str | None, alias: str, sentence: str) -> None:
+def test_incomplete_files_are_rejected(tmp_path: Path, content: str | None, alias: str, message: str) -> None:
     path = tmp_path / "mm2.properties"
     if content is not None:
         path.write_text(content)
     with pytest.raises(ConfigInvalid) as caught:
         MirrorClientConfig.from_file(path, alias)
-    (told,) = caught.value.problems
-    assert sentence in told
+    (found,) = caught.value.problems
+    assert message in found

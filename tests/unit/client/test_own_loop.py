@@ -13,7 +13,7 @@ from mm2.kafka.errors import ClusterClosed
 from tests.lab.waiting import wait_until
 
 NAME = "the loop of this test"
-SOON = 5.0  # seconds for a thread to do what it was told
+SOON = 5.0  # seconds for a thread to finish its work
 
 
 def threads() -> list[threading.Thread]:
@@ -21,10 +21,10 @@ def threads() -> list[threading.Thread]:
 
 
 @asynccontextmanager
-async def resource(said: list[str]) -> AsyncIterator[None]:
-    said.append(f"opened on {threading.current_thread().name}")
+async def resource(events: list[str]) -> AsyncIterator[None]:
+    events.append(f"opened on {threading.current_thread().name}")
     yield
-    said.append(f"closed on {threading.current_thread().name}")
+    events.append(f"closed on {threading.current_thread().name}")
 
 
 @contextmanager
@@ -41,60 +41,60 @@ async def double(number: int) -> int:
     return 2 * number
 
 
-def test_the_resource_lives_on_the_loops_thread_until_close() -> None:
-    said: list[str] = []
-    loop = OwnLoop(resource(said), NAME)
-    assert said == [f"opened on {NAME}"]
+def test_resource_lives_on_the_loops_thread_until_close() -> None:
+    events: list[str] = []
+    loop = OwnLoop(resource(events), NAME)
+    assert events == [f"opened on {NAME}"]
     assert loop.ask(double(21)) == 42
     loop.close()
-    assert said[1:] == [f"closed on {NAME}"]
+    assert events[1:] == [f"closed on {NAME}"]
     assert not threads()
-    loop.close()  # again is no mistake
-    assert len(said) == 2
+    loop.close()  # can be called twice
+    assert len(events) == 2
 
 
-def test_a_what_opening_raises_comes_out_and_no_thread_is_left() -> None:
+def test_a_errors_while_opening_are_raised_and_no_thread_remains() -> None:
     @asynccontextmanager
-    async def refusing() -> AsyncIterator[None]:
+    async def failing() -> AsyncIterator[None]:
         raise ValueError("no such certificate")
         yield
 
     with pytest.raises(ValueError, match="no such certificate"):
-        OwnLoop(refusing(), NAME)
+        OwnLoop(failing(), NAME)
     assert not threads()
 
 
-def test_b_a_question_under_way_at_close_and_one_after_it_are_refused() -> None:
-    begun, refused = threading.Event(), list[ClusterClosed]()
+def test_b_pending_and_later_calls_fail_after_close() -> None:
+    started, rejected = threading.Event(), list[ClusterClosed]()
 
     async def endless() -> None:
-        begun.set()
+        started.set()
         await asyncio.Event().wait()
 
     def ask() -> None:
         with pytest.raises(ClusterClosed) as caught:
             loop.ask(endless())
-        refused.append(caught.value)
+        rejected.append(caught.value)
 
     with opened() as loop:
         asking = threading.Thread(target=ask)
         asking.start()
-        assert begun.wait(SOON)
+        assert started.wait(SOON)
     asking.join(SOON)
-    assert len(refused) == 1
+    assert len(rejected) == 1
     with pytest.raises(ClusterClosed, match="the client is closed"):
         loop.ask(double(1))
 
 
-def test_what_a_question_raises_comes_out() -> None:
-    async def refuse() -> None:
+def test_errors_of_a_call_are_raised() -> None:
+    async def fail() -> None:
         raise LookupError("no such topic")
 
     with opened() as loop, pytest.raises(LookupError, match="no such topic"):
-        loop.ask(refuse())
+        loop.ask(fail())
 
 
-def test_many_threads_ask_at_a_time() -> None:
+def test_calls_from_many_threads() -> None:
     answers: list[int] = []
     with opened() as loop:
         asking = [threading.Thread(target=lambda n=n: answers.append(loop.ask(double(n)))) for n in range(20)]
@@ -105,16 +105,16 @@ def test_many_threads_ask_at_a_time() -> None:
     assert sorted(answers) == [2 * number for number in range(20)]
 
 
-async def test_it_may_be_asked_where_a_loop_runs() -> None:
+async def test_calls_while_another_loop_is_running() -> None:
     with opened() as loop:
         assert loop.ask(double(4)) == 8
 
 
-def test_c_a_loop_that_is_forgotten_ends() -> None:
-    said: list[str] = []
-    loop = OwnLoop(resource(said), NAME)
+def test_c_unreferenced_loop_ends() -> None:
+    events: list[str] = []
+    loop = OwnLoop(resource(events), NAME)
     assert loop.ask(double(1)) == 2
     del loop
     gc.collect()
-    wait_until(lambda: not threads(), SOON, "the thread of a forgotten loop has ended")
-    assert said[1:] == [f"closed on {NAME}"]
+    wait_until(lambda: not threads(), SOON, "the thread of an unreferenced loop has ended")
+    assert events[1:] == [f"closed on {NAME}"]

@@ -6,15 +6,15 @@ import time
 import pytest
 
 from mm2.client.patience import answered
-from mm2.core.client_settings import ClientSettings
+from mm2.core.settings.client import ClientSettings
 from mm2.kafka.errors import AuthenticationRefused, ClusterError, NotSupported, RequestTimedOut, TlsRefused, Unreachable
 
 SETTINGS = ClientSettings(bootstrap_servers=("b:9092",), retry_backoff_ms=1, retry_backoff_max_ms=1)
-NEVER = 600.0  # seconds that no test waits
+NEVER = 600.0  # seconds, longer than any test
 
 
 class Broker:
-    """Raises the errors it is given, one after another, then answers."""
+    """Raises the given errors one after another, then returns a result."""
 
     def __init__(self, *errors: ClusterError) -> None:
         self.left = list(errors)
@@ -27,7 +27,7 @@ class Broker:
         return "topics"
 
 
-async def test_passing_trouble_is_waited_out() -> None:
+async def test_retriable_errors_are_retried() -> None:
     broker = Broker(Unreachable("down"), RequestTimedOut("slow"))
     assert await answered(broker.answer, "list topics", SETTINGS, timeout=NEVER) == "topics"
     assert broker.asked == 3
@@ -36,14 +36,14 @@ async def test_passing_trouble_is_waited_out() -> None:
 @pytest.mark.parametrize(
     "error", [AuthenticationRefused("wrong password"), TlsRefused("not trusted"), NotSupported("too old")]
 )
-async def test_what_waiting_does_not_heal_is_raised_at_once(error: ClusterError) -> None:
+async def test_other_errors_are_raised_immediately(error: ClusterError) -> None:
     broker = Broker(error)
     with pytest.raises(type(error)):
         await answered(broker.answer, "list topics", SETTINGS, timeout=NEVER)
     assert broker.asked == 1
 
 
-async def test_when_the_time_is_up_the_last_trouble_is_raised() -> None:
+async def test_last_error_is_raised_at_the_deadline() -> None:
     async def down() -> str:
         raise Unreachable("nothing listens there")
 
@@ -51,8 +51,8 @@ async def test_when_the_time_is_up_the_last_trouble_is_raised() -> None:
         await answered(down, "list topics", SETTINGS, timeout=0.05)
 
 
-async def test_an_attempt_that_hangs_is_ended_when_the_time_is_up() -> None:
-    begun = time.monotonic()
-    with pytest.raises(RequestTimedOut, match=r"list topics: no answer within 0\.05 s"):
+async def test_hanging_attempt_is_cancelled_at_the_deadline() -> None:
+    started = time.monotonic()
+    with pytest.raises(RequestTimedOut, match=r"list topics: no response within 0\.05 s"):
         await answered(asyncio.Event().wait, "list topics", SETTINGS, timeout=0.05)
-    assert time.monotonic() - begun < 5  # not request.timeout.ms
+    assert time.monotonic() - started < 5  # not request.timeout.ms

@@ -1,4 +1,4 @@
-"""The cases of Java's MirrorClientTest and ReplicationPolicyTest (mm2-compat §8.5), and a few that those leave out."""
+"""The cases of Java's MirrorClientTest and ReplicationPolicyTest, and some additional ones."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_replication_hops(alias: str, expected: int | None) -> None:
     assert names(*topics, "source3.heartbeats").replication_hops(alias) == expected
 
 
-def test_hops_are_those_of_the_shortest_way_and_of_heartbeats_only() -> None:
+def test_hops_follow_the_shortest_path_of_heartbeats() -> None:
     found = names("A.B.C.heartbeats", "B.C.heartbeats", "C.orders")
     assert found.replication_hops("C") == 2
 
@@ -90,14 +90,14 @@ def test_remote_topics_under_another_separator() -> None:
     assert found.remote_topics(None) == remote
 
 
-def test_under_identity_every_topic_is_remote_and_heartbeats_are_special() -> None:
+def test_identity_policy_treats_every_topic_as_remote() -> None:
     policy = IdentityReplicationPolicy(source_alias="source")
     found = names("topic1", "topic2", "topic3", "heartbeats", "backup.heartbeats", policy=policy)
     assert found.remote_topics(None) == {"topic1", "topic2", "topic3", "backup.heartbeats"}
     assert found.remote_topics("source") == {"topic1", "topic2", "topic3"}
 
 
-def test_under_identity_without_an_alias_only_heartbeats_tell() -> None:
+def test_identity_policy_without_an_alias_uses_heartbeats_only() -> None:
     policy = IdentityReplicationPolicy(source_alias=None)
     found = names("topic1", "heartbeats", "backup.heartbeats", policy=policy)
     assert found.remote_topics(None) == {"backup.heartbeats"}
@@ -125,7 +125,7 @@ def test_the_separator_of_internal_topics(enabled: str, checkpoints: str, syncs:
 
 
 class Cyclic(DefaultReplicationPolicy):
-    """Under it two clusters copy a topic to and fro for ever, and its name does not show it."""
+    """A policy under which two clusters copy a topic back and forth, and its name does not show it."""
 
     def topic_source(self, topic: str) -> str | None:
         return {"a": "A", "b": "B"}.get(topic)
@@ -134,11 +134,11 @@ class Cyclic(DefaultReplicationPolicy):
         return {"a": "b", "b": "a"}.get(topic)
 
 
-def test_a_policy_that_goes_in_circles_comes_to_an_end() -> None:
+def test_cyclic_policy_terminates() -> None:
     assert list(sources(Cyclic(), "a")) == ["A", "B"]
     assert hops(Cyclic(), ["a"], "B") == 2
     assert hops(Cyclic(), ["a"], "C") is None
 
 
-def test_an_alias_that_comes_back_ends_the_way_as_in_java() -> None:
+def test_repeated_alias_ends_the_path_as_in_java() -> None:
     assert list(sources(DEFAULT, "A.B.A.C.heartbeats")) == ["A", "B"]

@@ -1,11 +1,11 @@
-"""Small files for tests: the lines that a test is about, on top of two clusters and a flow."""
+"""Small configuration files for tests: the given lines after those of two clusters and a flow."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from mm2.config.load import load
-from mm2.config.settings import FlowSettings, Loaded, NodeSettings
+from mm2.config.load import Loaded, load
+from mm2.config.settings import FlowSettings, NodeSettings
 
 CLUSTERS = "clusters = A, B\nA.bootstrap.servers = a:9092\nB.bootstrap.servers = b:9092\nA->B.enabled = true\n"
 

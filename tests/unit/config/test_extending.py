@@ -1,4 +1,4 @@
-"""docs/extending.md as a reader would try it: its blocks are files, and the classes do what the page says."""
+"""The examples of docs/how-to/extending.md work as described."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import pytest
 
 from mm2.config.load import load
 from mm2.config.settings import FlowSettings
-from mm2.core.client_settings import ClientSettings
-from mm2.kafka.admin import Refusals
-from mm2.kafka.cluster import Cluster
-from mm2.kafka.topics import NewTopic
+from mm2.core.settings.client import ClientSettings
+from mm2.kafka.admin.cluster_admin import Refusals
+from mm2.kafka.admin.topics import NewTopic
+from mm2.kafka.client.cluster import Cluster
 from tests.lab.docs import write_blocks
 
-PAGE = Path(__file__).parents[3] / "docs/extending.md"
+PAGE = Path(__file__).parents[3] / "docs/how-to/extending.md"
 MODULES = ("acme_naming", "acme_filters", "acme_admin")
 
 
 @pytest.fixture
 def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FlowSettings]:
-    """The flow A->B of the page's file."""
+    """Return the flow A->B of the page's configuration file."""
     files = write_blocks(PAGE, tmp_path)
     assert set(files) == {"mm2.properties", *(f"{module}.py" for module in MODULES)}
     (tmp_path / "topics.txt").write_text("orders\nusers\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    for module in MODULES:  # another test of this process may have had modules of these names
+    for module in MODULES:  # another test of this process can have imported modules of these names
         monkeypatch.delitem(sys.modules, module, raising=False)
     loaded = load(Path("mm2.properties"))
     assert loaded.problems == ()
@@ -65,7 +65,7 @@ async def test_the_admin(described: FlowSettings, monkeypatch: pytest.MonkeyPatc
         asked.extend(topics)
         return {topic.name: None for topic in topics if timeout_ms}
 
-    monkeypatch.setattr("mm2.kafka.topics.create_topics", create_topics)
+    monkeypatch.setattr("mm2.kafka.admin.topics.create_topics", create_topics)
     cluster = Cluster(ClientSettings(alias="B", bootstrap_servers=("localhost:1",), client_id="test"))
     admin = described.admin_class(cluster)
     new = NewTopic(name="A.orders", partitions=1, replication_factor=1, configs={"cleanup.policy": "delete"})

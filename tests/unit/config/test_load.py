@@ -4,9 +4,9 @@ import pickle
 from pathlib import Path
 
 from mm2.config.load import load
-from mm2.core.names import Flow
+from mm2.core.coordination.session_keys import KeyRules
+from mm2.core.naming.names import Flow
 from mm2.core.policies import DefaultReplicationPolicy, IdentityReplicationPolicy
-from mm2.core.session_keys import KeyRules
 from tests.unit.config.files import flow, loaded, settings
 
 
@@ -51,7 +51,7 @@ def test_storage_topics_and_their_settings(tmp_path: Path) -> None:
     )
 
 
-def test_filters_choose_as_written(tmp_path: Path) -> None:
+def test_filters_of_the_file(tmp_path: Path) -> None:
     chosen = flow(
         tmp_path, "topics = orders\\\\..*, Fx\nA->B.topics.exclude = .*-old\ngroups =\nconfig.properties.exclude =\n"
     )
@@ -62,15 +62,15 @@ def test_filters_choose_as_written(tmp_path: Path) -> None:
     assert not flow(tmp_path).config_property_filter("min.insync.replicas")
 
 
-def test_old_names_of_filters_work_where_the_new_one_is_missing(tmp_path: Path) -> None:
+def test_old_filter_names_apply_if_the_new_name_is_not_set(tmp_path: Path) -> None:
     result = loaded(tmp_path, "topics.blacklist = a\nA->B.groups.blacklist = g\ngroups.exclude = h\n")
     assert result.settings is not None
     chosen = result.settings.flows[0]
     assert (chosen.source.topics_exclude, chosen.checkpoint.groups_exclude) == (("a",), ("h",))
-    assert [problem.line for problem in result.problems if "old name" in problem.text] == [5, 6]
+    assert [problem.line for problem in result.problems if "old name" in str(problem)] == [5, 6]
 
 
-def test_the_policy_of_the_file(tmp_path: Path) -> None:
+def test_policy_of_the_file(tmp_path: Path) -> None:
     lines = "replication.policy.separator = _\nreplication.policy.internal.topic.separator.enabled = false\n"
     assert flow(tmp_path, lines).policy == DefaultReplicationPolicy(separator="_", internal_separator_enabled=False)
     name = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
@@ -78,7 +78,7 @@ def test_the_policy_of_the_file(tmp_path: Path) -> None:
     assert identity == IdentityReplicationPolicy(source_alias="A")
 
 
-def test_java_s_own_classes_may_be_named(tmp_path: Path) -> None:
+def test_java_class_names_are_accepted(tmp_path: Path) -> None:
     mirror = "org.apache.kafka.connect.mirror"
     result = loaded(
         tmp_path,
@@ -87,7 +87,7 @@ def test_java_s_own_classes_may_be_named(tmp_path: Path) -> None:
     assert result.problems == ()
 
 
-def test_named_clusters_choose_flows_by_their_target(tmp_path: Path) -> None:
+def test_selected_clusters_select_flows_by_target(tmp_path: Path) -> None:
     result = loaded(tmp_path, "B->A.enabled = true\n", clusters=("A",))
     assert result.settings is not None
     assert [str(flow.flow) for flow in result.settings.flows] == ["B->A"]
@@ -105,26 +105,26 @@ def test_spark_and_own_keys(tmp_path: Path) -> None:
     assert node.rest.listeners == ("http://127.0.0.1:8083", "http://[::1]:0/")
 
 
-def test_a_flow_of_its_own_has_keys_of_its_own(tmp_path: Path) -> None:
+def test_flow_prefix_overrides_unprefixed_keys(tmp_path: Path) -> None:
     flows = settings(tmp_path, "mm2.offset.translation = compatible\nA->B.mm2.offset.translation = exact\n").flows
     assert [flow.own.offset_translation for flow in flows] == ["exact", "compatible"]
 
 
-def test_the_window_of_exact_translation(tmp_path: Path) -> None:
+def test_window_of_exact_translation(tmp_path: Path) -> None:
     lines = "mm2.offset.translation.window = 32768\nA->B.mm2.offset.translation.window = 32\n"
     assert [flow.own.offset_translation_window for flow in settings(tmp_path, lines).flows] == [32, 32_768]
     assert flow(tmp_path).own.offset_translation_window == 1_024
     for wrong in (0, 31, 33, 65_536):
         (problem,) = loaded(tmp_path, f"mm2.offset.translation.window = {wrong}\n").problems
-        assert "must be a multiple of 32 from 32 to 32768" in problem.text
+        assert "must be a multiple of 32 from 32 to 32768" in str(problem)
 
 
-def test_settings_travel(tmp_path: Path) -> None:
+def test_settings_can_be_pickled(tmp_path: Path) -> None:
     node = settings(tmp_path, "topics = orders.*\n")
     assert pickle.loads(pickle.dumps(node)) == node
 
 
-def test_a_cluster_may_be_called_as_keys_begin(tmp_path: Path) -> None:
+def test_cluster_aliases_can_equal_key_prefixes(tmp_path: Path) -> None:
     path = tmp_path / "mm2.properties"
     path.write_text(
         "clusters = source, topics\nsource.bootstrap.servers = a:1\ntopics.bootstrap.servers = b:1\n"
@@ -136,17 +136,17 @@ def test_a_cluster_may_be_called_as_keys_begin(tmp_path: Path) -> None:
     assert result.settings.flows[0].source.topics_exclude == ("x",)
 
 
-def test_every_problem_is_told_once(tmp_path: Path) -> None:
+def test_every_problem_is_reported_once(tmp_path: Path) -> None:
     result = loaded(tmp_path, "tasks.max = none\nreplication.factor = none\n")
     assert result.settings is None
     assert [problem.line for problem in result.problems] == [5, 6]
 
 
-def test_offset_syncs_may_be_off_where_nothing_is_said_of_them(tmp_path: Path) -> None:
+def test_offset_syncs_can_be_disabled_without_further_settings(tmp_path: Path) -> None:
     assert not flow(tmp_path, "emit.offset-syncs.enabled = false\n").source.emit_offset_syncs_enabled
 
 
-def test_how_nodes_sign_what_they_ask_each_other(tmp_path: Path) -> None:
+def test_signing_of_internal_requests(tmp_path: Path) -> None:
     assert flow(tmp_path).worker.session_keys == KeyRules(algorithm="HmacSHA256", bits=None, ttl_ms=3_600_000)
     lines = "B.inter.worker.key.generation.algorithm = hmacsha512\nB.inter.worker.key.size = 256\n"
     lines += "B.inter.worker.key.ttl.ms = 0\nB.inter.worker.signature.algorithm = HmacSHA3-256\n"

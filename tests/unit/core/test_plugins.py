@@ -31,14 +31,14 @@ def asked(topic: str) -> str:
     return str(caught.value)
 
 
-def test_an_answer_is_handed_on() -> None:
+def test_results_are_returned() -> None:
     plugin = Plugin("topic.filter.class my:Moody", Moody())
     assert plugin.ask_whether("should_replicate_topic", "yes")
     assert not plugin.ask_whether("should_replicate_topic", "no")
     assert plugin.ask("should_replicate_topic", "numbers") == 1
 
 
-def test_what_it_raises_is_told_with_its_line() -> None:
+def test_exceptions_are_reported_with_their_line() -> None:
     line = Moody.should_replicate_topic.__code__.co_firstlineno + 5
     assert asked("raises") == (
         "topic.filter.class my:Moody: should_replicate_topic('raises') raised ValueError: not today"
@@ -48,14 +48,14 @@ def test_what_it_raises_is_told_with_its_line() -> None:
     assert f"raised KeyError (test_plugins.py:{line + 2})" in asked("is silent")
 
 
-def test_only_true_and_false_are_answers() -> None:
+def test_only_booleans_are_accepted() -> None:
     assert asked("numbers") == (
-        "topic.filter.class my:Moody: should_replicate_topic('numbers') answered 1, not True or False"
+        "topic.filter.class my:Moody: should_replicate_topic('numbers') returned 1, not True or False"
     )
-    assert f"answered '{'x' * (LONGEST_TEXT - 1)}…, not True or False" in asked("talks")
+    assert f"returned '{'x' * (LONGEST_TEXT - 1)}…, not True or False" in asked("talks")
 
 
-def test_an_error_of_ours_has_no_line_of_the_user() -> None:
+def test_own_errors_have_no_line_of_the_user_class() -> None:
     assert described(ValueError("plain")) == "ValueError: plain"
     with pytest.raises(PluginError, match=r"raised AttributeError: .* 'missing'$"):
         Plugin("x", object()).ask("missing")

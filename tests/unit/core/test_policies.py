@@ -10,7 +10,7 @@ IDENTITY = IdentityReplicationPolicy(source_alias="A")
 
 
 class SuffixPolicy(ReplicationPolicy):
-    """A user's own: orders@A. Its three answers are all it must give."""
+    """A user's policy: orders@A. Only three methods are required."""
 
     def format_remote_topic(self, alias: str, topic: str) -> str:
         return f"{topic}@{alias}"
@@ -35,13 +35,15 @@ class SuffixPolicy(ReplicationPolicy):
         ("a..b", "a", ".b", "b"),
     ],
 )
-def test_origin_by_the_default_policy(topic: str, source: str | None, upstream: str | None, original: str) -> None:
+def test_source_of_topics_under_the_default_policy(
+    topic: str, source: str | None, upstream: str | None, original: str
+) -> None:
     assert DEFAULT.topic_source(topic) == source
     assert DEFAULT.upstream_topic(topic) == upstream
     assert DEFAULT.original_topic(topic) == original
 
 
-def test_identity_keeps_names_but_of_heartbeats() -> None:
+def test_identity_policy_keeps_names_except_heartbeats() -> None:
     assert IDENTITY.format_remote_topic("A", "topic1") == "topic1"
     assert IDENTITY.topic_source("topic1") == "A"
     assert IDENTITY.format_remote_topic("A", "heartbeats") == "A.heartbeats"
@@ -60,7 +62,7 @@ def test_identity_keeps_names_but_of_heartbeats() -> None:
         ("mm2-offsets_A_internal", False),
     ],
 )
-def test_internal_topics_by_the_rule_of_4_0(topic: str, internal: bool) -> None:
+def test_internal_topics_as_in_4_0(topic: str, internal: bool) -> None:
     assert DEFAULT.is_internal_topic(topic) is internal
 
 
@@ -76,23 +78,23 @@ def test_worker_topics_are_protected_under_every_separator(policy: ReplicationPo
         ("us-west", ".", False),
         ("us.west", ".", True),
         ("us.west", "_", False),
-        ("us_", "__", True),  # us___orders splits after us
+        ("us_", "__", True),  # us___orders is split after us
         ("us__", "__", True),
         ("_us", "__", False),
     ],
 )
-def test_aliases_that_remote_names_cannot_be_read_back_from(alias: str, separator: str, broken: bool) -> None:
+def test_ambiguous_aliases(alias: str, separator: str, broken: bool) -> None:
     policy = DefaultReplicationPolicy(separator=separator)
     assert policy.alias_breaks_names(alias) is broken
     assert policy.alias_breaks_heartbeats(alias) is broken
 
 
-def test_under_identity_such_an_alias_breaks_heartbeats_only() -> None:
+def test_ambiguous_aliases_affect_only_heartbeats_under_the_identity_policy() -> None:
     assert not IDENTITY.alias_breaks_names("us.west")
     assert IDENTITY.alias_breaks_heartbeats("us.west")
 
 
-def test_a_policy_of_ones_own_inherits_the_rest() -> None:
+def test_user_policy_inherits_other_methods() -> None:
     policy = SuffixPolicy()
     assert policy.original_topic("orders@A@B") == "orders"
     assert policy.is_heartbeats_topic("heartbeats@A@B")
@@ -104,7 +106,7 @@ def test_a_policy_of_ones_own_inherits_the_rest() -> None:
     assert not policy.alias_breaks_names("us.west")
 
 
-def test_a_policy_that_goes_in_circles_comes_to_an_end() -> None:
+def test_cyclic_policy_terminates() -> None:
     class Circular(SuffixPolicy):
         def upstream_topic(self, topic: str) -> str | None:
             return {"a": "b", "b": "c", "c": "a"}[topic]

@@ -1,14 +1,13 @@
-"""The demo's table: totals of the newest look, rates between two."""
+"""The demo's table: totals of the latest status, and rates between two."""
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import pytest
 
-from tests.demo.events import STREAMS, Stream
-from tests.demo.picture import Look, TopicTotals, own_id, picture, together
+from tests.demo.picture import Look, TopicTotals, picture, together
+from tests.demo.screen import lag_text
 
 EARLIER = Look(
     at=10.0,
@@ -22,7 +21,7 @@ EARLIER = Look(
 NOW = Look(
     at=12.0,
     state="RUNNING",
-    reasons=("a sentence",),
+    reasons=("a reason",),
     topics={
         "orders": TopicTotals(
             state="RUNNING", records=300, bytes=5_000_000, lag=7, latency_seconds=1.5, latency_batches=20
@@ -35,7 +34,7 @@ NOW = Look(
 )
 
 
-def test_rates_are_between_the_looks_and_totals_are_the_newest() -> None:
+def test_rates_between_two_statuses_and_latest_totals() -> None:
     shown = picture(EARLIER, NOW, {"orders": 310, "clicks": 5})
 
     orders, clicks = shown.rows
@@ -45,43 +44,44 @@ def test_rates_are_between_the_looks_and_totals_are_the_newest() -> None:
     assert (clicks.written, clicks.replicated, clicks.state, clicks.latency_ms) == (5, 0, "WAITING", None)
     assert (shown.total.written, shown.total.replicated) == (315, 300)
     assert shown.total.latency_ms == pytest.approx(50.0)
-    assert (shown.heartbeats, shown.pass_through, shown.reasons) == (11, 0.75, ("a sentence",))
+    assert (shown.heartbeats, shown.pass_through, shown.reasons) == (11, 0.75, ("a reason",))
+    assert [lag_text(row) for row in (orders, clicks, shown.total)] == ["7", "unknown", "at least 7"]
 
 
-def test_the_first_look_has_no_rates_and_no_share() -> None:
-    shown = picture(EARLIER, EARLIER, {"orders": 100})
-
-    assert shown.total.megabytes_per_second == 0
-    assert shown.total.latency_ms is None
-    assert shown.pass_through is None
-
-
-@pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.topic)
-def test_events_are_repeatable_and_never_larger_than_a_page(stream: Stream) -> None:
-    first = [stream.event(random.Random(number), number) for number in range(200)]
-
-    assert first == [stream.event(random.Random(number), number) for number in range(200)]
-    assert all(len(record.value or b"") < 4096 for record in first)
-
-
-def test_several_nodes_are_one_and_what_an_ended_one_copied_counts() -> None:
-    leader = replace(NOW, leads=True, tasks=("slot 0",))
+def test_nodes_are_combined_including_a_stopped_one() -> None:
+    leader = replace(NOW, leads=True, tasks=("source task 0",))
     follower = replace(EARLIER, at=12.0, state="WAITING")
     ended = replace(NOW, heartbeats=5)
 
     one = together([follower, leader], [ended], 12.0)
 
     assert one is not None
-    assert (one.state, one.reasons, one.heartbeats) == ("RUNNING", ("a sentence",), 25)
+    assert (one.state, one.reasons, one.heartbeats) == ("RUNNING", ("a reason",), 25)
     orders = one.topics["orders"]
     assert (orders.state, orders.records, orders.lag) == ("RUNNING", 700, 7)
 
 
-def test_no_node_is_no_look() -> None:
-    assert together([], [NOW], 12.0) is None
+def test_lag_is_unknown_and_counters_are_kept_after_a_node_crashes() -> None:
+    """The remaining node does not list the topic of the crashed node at first, then lists it without progress."""
+    dead = replace(NOW, leads=True)
+    left = replace(
+        EARLIER, at=12.0, topics={"clicks": TopicTotals(state="RUNNING", records=50, bytes=10, lag=0)}, state="RUNNING"
+    )
+    before = together([dead, left], [], 12.0)
+    waiting = {**left.topics, "orders": TopicTotals(unknown=3)}
+    written = {"orders": 900, "clicks": 50}
+    assert before is not None
+    for topics in (left.topics, waiting):
+        now = together([replace(left, at=14.0, topics=topics)], [dead], 14.0)
+        assert now is not None
+        shown = picture(before, now, written)
+        orders, clicks = shown.rows
+        assert (orders.replicated, orders.megabytes_per_second, lag_text(orders)) == (300, 0.0, "unknown")
+        assert (lag_text(clicks), lag_text(shown.total)) == ("0", "unknown")
+        assert shown.total.replicated == 350
 
 
-def test_a_node_finds_itself_by_its_address() -> None:
-    flow = {"members": [{"node": "one", "url": "http://a:1"}, {"node": "two", "url": "http://a:2"}]}
-    assert own_id(flow, "http://a:2") == "two"
-    assert own_id(flow, "http://a:3") == ""
+def test_partial_lag_is_a_lower_bound() -> None:
+    topics = {"orders": TopicTotals(lag=1_200, unknown=1)}
+    (row,) = picture(EARLIER, replace(NOW, topics=topics), {"orders": 5}).rows
+    assert lag_text(row) == "at least 1,200"

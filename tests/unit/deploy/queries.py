@@ -1,4 +1,4 @@
-"""PromQL: which series a query asks for, and what the node really exposes."""
+"""PromQL queries, and the series that a node really exposes."""
 
 from __future__ import annotations
 
@@ -10,34 +10,35 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from promql_parser import AggregateExpr, BinaryExpr, Expr, MatchOp, VectorSelector, parse, walk
 
-from mm2.node.published import CoverageStatus, Latency, NodeStatus
-from mm2.rest.metrics import NodeCollector
-from tests.contract.samples import LOSS, flow, heartbeat_flow, node, task
+from mm2.node.status.status_model import AssignmentAuditStatus, Latency, NodeStatus
+from mm2.rest.public.metrics_collector import NodeCollector
+from tests.contract.samples import LOSS, LOST, flow, heartbeat_flow, node, task
 
-OF_THE_SCRAPE = {"job", "instance"}
+SCRAPE_LABELS = {"job", "instance"}
 """Labels that Prometheus adds to every series."""
 
-OF_PROMETHEUS = {"up": OF_THE_SCRAPE}
-"""Series that Prometheus makes itself, one a target."""
+PROMETHEUS_SERIES = {"up": SCRAPE_LABELS}
+"""Series that Prometheus itself creates, one per target."""
 
 Exposed = Mapping[str, Mapping[str, set[str]]]
-"""Metric, label, the values seen."""
+"""Values by metric and label."""
 
 
 def everything() -> NodeStatus:
-    """A node of which every metric has a series."""
+    """Return a node status with which every metric has a series."""
     replicating = flow(
         losses=(LOSS,),
+        lost=LOST,
         checkpoint_latency={"g1": Latency(count=4, seconds=0.5)},
         skipped={"mm2-offset-syncs.B.internal": 2},
         tasks=(task(), task(kind="checkpoint"), task(kind="heartbeat")),
-        coverage={"tasks": CoverageStatus(covered=3), "partitions": CoverageStatus(covered=1)},
+        assignment_audit={"tasks": AssignmentAuditStatus(assigned=3), "partitions": AssignmentAuditStatus(assigned=1)},
     )
     return node(replicating, heartbeat_flow())
 
 
 def exposed() -> Exposed:
-    """What /metrics has to offer."""
+    """Return the values of all labels of all metrics of /metrics."""
     registry = CollectorRegistry()
     registry.register(NodeCollector(everything))
     found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -51,15 +52,18 @@ def exposed() -> Exposed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A query: the selectors in it as (metric, ((label, whether it is a pattern, value), …)), and every label that it
-    groups or joins by."""
+    """A parsed query.
+
+    ``selectors``: (metric, ((label, whether it is a pattern, value), …)); ``labels``: every label by which it groups or
+    joins.
+    """
 
     selectors: tuple[tuple[str, tuple[tuple[str, bool, str], ...]], ...]
     labels: frozenset[str]
 
 
 def asked(query: str) -> Asked:
-    """Take a query apart. Raises ValueError where it is no PromQL."""
+    """Parse a query. Raise ValueError if it is not valid PromQL."""
     selectors: list[tuple[str, tuple[tuple[str, bool, str], ...]]] = []
     labels: set[str] = set()
 
@@ -79,20 +83,20 @@ def asked(query: str) -> Asked:
 
 
 def objections(query: str, known: Exposed) -> Iterator[str]:
-    """What a query asks for that no node exposes, in sentences."""
+    """Return a message for everything in a query that no node exposes."""
     parts = asked(query)
-    available = set(OF_THE_SCRAPE)
+    available = set(SCRAPE_LABELS)
     for metric, matchers in parts.selectors:
-        if metric not in known and metric not in OF_PROMETHEUS:
+        if metric not in known and metric not in PROMETHEUS_SERIES:
             yield f"there is no metric {metric}"
             continue
         available |= set(known.get(metric, {}))
         for label, is_pattern, value in matchers:
-            if label in OF_THE_SCRAPE:
+            if label in SCRAPE_LABELS:
                 continue
             if label not in known[metric]:
                 yield f"{metric} has no label {label}"
-            elif label in ("state", "kind", "enabled", "path"):  # those whose values are ours, not the user's
+            elif label in ("state", "kind", "enabled", "path"):  # labels whose values we define, not the user
                 wanted = value.split("|") if is_pattern else [value]
                 yield from (f"{metric} is never {label}={one}" for one in wanted if one not in known[metric][label])
     yield from (f"nothing in it has a label {label}" for label in sorted(parts.labels - available))

@@ -1,4 +1,4 @@
-"""What deploy/ ships, read as the programs that use it read it."""
+"""The files of deploy/, parsed as by the programs that use them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MONITORING = DEPLOY / "monitoring"
 
 
 def read_yaml(path: Path) -> Any:
-    """The only document of a YAML file."""
+    """Return the only document of a YAML file."""
     return yaml.safe_load(path.read_text("utf-8"))
 
 
 def seconds(text: str) -> float:
-    """A time as systemd and Compose write it, of one unit: 30s, 2m."""
+    """Return a duration in the notation of systemd and Compose, of one unit: 30s, 2m."""
     return float(text[:-1]) * {"s": 1, "m": 60, "h": 3600}[text[-1]]

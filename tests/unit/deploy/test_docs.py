@@ -1,4 +1,4 @@
-"""docs/deploying.md names what ships, and its list of alerts is theirs."""
+"""docs/how-to/deploying.md links all shipped files and lists all alerts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 
 from tests.unit.deploy.shipped import COMPOSE, CONTAINER, DEPLOY, KUBERNETES, MONITORING, SYSTEMD, read_yaml
 
-PAGE = DEPLOY.parent / "docs" / "deploying.md"
+PAGE = DEPLOY.parent / "docs/how-to/deploying.md"
 TEXT = PAGE.read_text("utf-8")
 
 
-def test_every_file_that_ships_is_linked() -> None:
+def test_every_shipped_file_is_linked() -> None:
     linked = {(PAGE.parent / link).resolve() for link in re.findall(r"\]\((\.\./[^)#]+)\)", TEXT)}
     assert [link for link in linked if not link.exists()] == []
     shipped = {
@@ -23,7 +23,7 @@ def test_every_file_that_ships_is_linked() -> None:
     assert shipped - listed <= linked
 
 
-def test_the_list_of_alerts_is_the_rules() -> None:
+def test_listed_alerts_equal_the_rules() -> None:
     written = {
         name: severity
         for names, severity in re.findall(r"^\| (`MM2.*?`) \| (\w+) \|", TEXT, re.MULTILINE)

@@ -1,9 +1,8 @@
-"""The Kubernetes manifests: they refer to each other, stop as a node stops, and kustomize renders them."""
+"""The Kubernetes manifests: references, shutdown, and rendering with kustomize."""
 
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from typing import Any
 
@@ -11,7 +10,8 @@ import javaproperties
 import pytest
 import yaml
 
-from mm2.node.engine_process import END_WITHIN_S
+from mm2.node.engine.engine_process import END_WITHIN_S
+from tests.lab.tools import command
 from tests.unit.deploy.shipped import CONTAINER, KUBERNETES, read_yaml
 
 KUSTOMIZATION = read_yaml(KUBERNETES / "kustomization.yaml")
@@ -29,18 +29,21 @@ POD = manifest("StatefulSet")["spec"]["template"]["spec"]
 (NODE,) = POD["containers"]
 
 
-def test_everything_that_is_meant_to_be_applied_is_listed() -> None:
+def test_every_manifest_is_listed() -> None:
     here = {path.name for path in KUBERNETES.glob("*.yaml")} - {"kustomization.yaml", "secret.example.yaml"}
     assert set(KUSTOMIZATION["resources"]) == here
 
 
-def test_a_pod_has_the_time_to_drain() -> None:
+def test_termination_grace_period_covers_the_drain() -> None:
     drain_s = int(PROPERTIES["task.shutdown.graceful.timeout.ms"]) / 1000
     assert POD["terminationGracePeriodSeconds"] >= drain_s + 2 * END_WITHIN_S
 
 
-def test_a_node_lives_while_it_serves_and_is_ready_while_it_runs_its_share() -> None:
-    """/health is 503 on all nodes while a cluster is away, and a restart would not help (docs/deploying.md)."""
+def test_liveness_and_readiness_probes() -> None:
+    """/health is 503 on all nodes while a cluster is unavailable; a restart would not help.
+
+    See docs/how-to/deploying.md.
+    """
     for probe in ("startupProbe", "livenessProbe"):
         assert NODE[probe]["httpGet"] == {"path": "/health/live", "port": "rest"}
     assert NODE["readinessProbe"]["httpGet"] == {"path": "/health", "port": "rest"}
@@ -48,14 +51,14 @@ def test_a_node_lives_while_it_serves_and_is_ready_while_it_runs_its_share() -> 
     assert manifest("Service")["spec"]["publishNotReadyAddresses"] is True
 
 
-def test_the_port_is_the_one_that_the_node_listens_on() -> None:
+def test_container_port_is_the_listener_port() -> None:
     (port,) = NODE["ports"]
     assert PROPERTIES["listeners"].endswith(f":{port['containerPort']}")
     assert manifest("Service")["spec"]["ports"][0]["targetPort"] == port["name"]
     assert manifest("NetworkPolicy")["spec"]["ingress"][0]["ports"] == [{"port": port["name"]}]
 
 
-def test_the_pod_runs_as_the_user_of_the_image_without_rights() -> None:
+def test_pod_runs_as_the_unprivileged_user_of_the_image() -> None:
     found = re.search(r"^USER (\d+):(\d+)$", (CONTAINER / "Containerfile").read_text("utf-8"), re.MULTILINE)
     assert found is not None
     context = POD["securityContext"]
@@ -69,7 +72,7 @@ def test_the_pod_runs_as_the_user_of_the_image_without_rights() -> None:
     assert "/tmp" in {mount["mountPath"] for mount in NODE["volumeMounts"]}
 
 
-def test_every_secret_that_the_file_refers_to_is_mounted() -> None:
+def test_every_referenced_secret_is_mounted() -> None:
     mounted = {mount["name"]: mount["mountPath"] for mount in NODE["volumeMounts"]}
     (volume,) = [one for one in POD["volumes"] if "secret" in one]
     secret = read_yaml(KUBERNETES / "secret.example.yaml")
@@ -81,29 +84,27 @@ def test_every_secret_that_the_file_refers_to_is_mounted() -> None:
     assert set(re.findall(r"\$\{env:([^}]+)\}", text)) <= {variable["name"] for variable in NODE["env"]}
 
 
-def test_selectors_choose_the_pods() -> None:
+def test_selectors_match_the_pods() -> None:
     assert manifest("PodDisruptionBudget")["spec"]["selector"]["matchLabels"] == PAIRS
     assert manifest("NetworkPolicy")["spec"]["podSelector"]["matchLabels"] == PAIRS
     (spread,) = POD["topologySpreadConstraints"]
     assert spread["labelSelector"]["matchLabels"] == PAIRS
 
 
-def test_a_disruption_takes_one_node_and_an_ill_one_may_always_go() -> None:
+def test_disruption_budget() -> None:
     assert manifest("PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
     assert manifest("PodDisruptionBudget")["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
     assert manifest("StatefulSet")["spec"]["replicas"] > 1
 
 
-def test_kustomize_renders_it() -> None:
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("kubectl is not installed")
-    said = subprocess.run(
-        [kubectl, "kustomize", str(KUBERNETES)], capture_output=True, text=True, check=False, timeout=60
+@pytest.mark.needs("kustomize")
+def test_kustomize_output() -> None:
+    completed = subprocess.run(
+        [command("kustomize"), "build", str(KUBERNETES)], capture_output=True, text=True, check=False, timeout=60
     )
-    assert said.returncode == 0, said.stderr
-    made = {one["kind"]: one for one in yaml.safe_load_all(said.stdout)}
-    assert set(made) == {
+    assert completed.returncode == 0, completed.stderr
+    rendered = {one["kind"]: one for one in yaml.safe_load_all(completed.stdout)}
+    assert set(rendered) == {
         "ConfigMap",
         "NetworkPolicy",
         "PodDisruptionBudget",
@@ -112,9 +113,11 @@ def test_kustomize_renders_it() -> None:
         "StatefulSet",
     }
     text = (KUBERNETES / "mm2.properties").read_text("utf-8")
-    assert made["ConfigMap"]["data"] == {"mm2.properties": text}
-    spec = made["StatefulSet"]["spec"]
-    assert spec["selector"]["matchLabels"] == made["Service"]["spec"]["selector"] == PAIRS
+    assert rendered["ConfigMap"]["data"] == {"mm2.properties": text}
+    spec = rendered["StatefulSet"]["spec"]
+    assert spec["selector"]["matchLabels"] == rendered["Service"]["spec"]["selector"] == PAIRS
     assert spec["template"]["metadata"]["labels"] == PAIRS
     (config,) = [one for one in spec["template"]["spec"]["volumes"] if "configMap" in one]
-    assert config["configMap"]["name"] == made["ConfigMap"]["metadata"]["name"] != "mm2"  # another file, another name
+    assert (
+        config["configMap"]["name"] == rendered["ConfigMap"]["metadata"]["name"] != "mm2"
+    )  # a changed file changes the name

@@ -1,4 +1,4 @@
-"""Alerts, dashboard and scrape configuration: every query asks for what a node exposes."""
+"""Alerts, dashboard and scrape configuration: every query uses metrics that a node exposes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from tests.lab.tools import command
 from tests.unit.deploy.queries import asked, exposed, objections
 from tests.unit.deploy.shipped import COMPOSE, KUBERNETES, MONITORING, read_yaml
 
@@ -32,7 +35,7 @@ def dashboard() -> dict[str, Any]:
 
 
 def dashboard_queries() -> Iterator[tuple[str, str]]:
-    """Each query with its panel's title, Grafana's own variables replaced by what they become."""
+    """Return each query with its panel's title, with Grafana's own variables replaced by values."""
     shown = dashboard()
     found = [(panel["title"], target["expr"]) for panel in shown["panels"] for target in panel.get("targets", ())]
     found += [(note["name"], note["expr"]) for note in shown["annotations"]["list"]]
@@ -49,17 +52,17 @@ def dashboard_queries() -> Iterator[tuple[str, str]]:
         ("mm2_heartbeats_total unless on (flow) up", "nothing in it has a label flow"),
     ],
 )
-def test_a_wrong_query_is_noticed(query: str, objection: str) -> None:
+def test_invalid_queries_are_detected(query: str, objection: str) -> None:
     assert list(objections(query, exposed())) == [objection]
 
 
 @pytest.mark.parametrize("name", ALERTS)
-def test_an_alert_asks_for_what_nodes_expose(name: str) -> None:
+def test_alerts_use_exposed_metrics(name: str) -> None:
     assert list(objections(ALERTS[name]["expr"], exposed())) == []
 
 
 @pytest.mark.parametrize("name", ALERTS)
-def test_an_alert_says_what_is_wrong_and_what_to_do(name: str) -> None:
+def test_alerts_have_a_summary_and_a_description(name: str) -> None:
     rule = ALERTS[name]
     assert rule["labels"]["severity"] in ("critical", "warning")
     summary, description = rule["annotations"]["summary"], rule["annotations"]["description"]
@@ -68,7 +71,15 @@ def test_an_alert_says_what_is_wrong_and_what_to_do(name: str) -> None:
     assert set(PLACEHOLDER.findall(summary + description)) <= kept
 
 
-def test_what_has_to_be_watched_has_an_alert() -> None:
+@pytest.mark.parametrize("name", ALERTS)
+def test_alerts_link_to_an_existing_runbook(name: str) -> None:
+    page, _, anchor = ALERTS[name]["annotations"]["runbook"].partition("#")
+    text = (MONITORING.parents[1] / page).read_text("utf-8")
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    assert anchor in {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_critical_metrics_have_an_alert() -> None:
     watched = {metric for rule in ALERTS.values() for metric, _ in asked(rule["expr"]).selectors}
     assert watched >= {
         "up",
@@ -76,7 +87,9 @@ def test_what_has_to_be_watched_has_an_alert() -> None:
         "mm2_flow_partitions",
         "mm2_flow_topics",
         "mm2_task_state",
-        "mm2_flow_coverage",
+        "mm2_flow_assignment",
+        "mm2_flow_nodes",
+        "mm2_node_is_leader",
         "mm2_source_lag_seconds",
         "mm2_source_lost_records_total",
         "mm2_heartbeats_total",
@@ -85,17 +98,17 @@ def test_what_has_to_be_watched_has_an_alert() -> None:
 
 
 @pytest.mark.parametrize("query", [pytest.param(query, id=title) for title, query in dashboard_queries()])
-def test_a_panel_asks_for_what_nodes_expose(query: str) -> None:
+def test_panels_use_exposed_metrics(query: str) -> None:
     assert list(objections(query, exposed())) == []
 
 
-def test_the_dashboard_shows_every_metric_of_a_node() -> None:
+def test_dashboard_shows_every_metric() -> None:
     shown = {metric for _, query in dashboard_queries() for metric, _ in asked(query).selectors}
     not_for_people = {"mm2_node_info", "mm2_flow_topics"}  # its partitions are shown, and failed topics are an alert
     assert set(exposed()) - shown == not_for_people
 
 
-def test_the_dashboard_hangs_together() -> None:
+def test_dashboard_layout_and_variables() -> None:
     shown = dashboard()
     variables = {one["name"] for one in shown["templating"]["list"]}
     assert set(re.findall(r"\$\{?(\w+)", json.dumps(shown))) - {"__rate_interval", "__all"} <= variables
@@ -116,7 +129,7 @@ def test_the_dashboard_hangs_together() -> None:
 
 
 @pytest.mark.parametrize("name", ["prometheus.yml", "prometheus-kubernetes.yml"])
-def test_prometheus_scrapes_under_the_name_that_queries_use(name: str) -> None:
+def test_scrape_job_name_equals_that_of_the_queries(name: str) -> None:
     config = read_yaml(MONITORING / name)
     (job,) = config["scrape_configs"]
     queries = [*(query for _, query in dashboard_queries()), *(rule["expr"] for rule in ALERTS.values())]
@@ -125,7 +138,7 @@ def test_prometheus_scrapes_under_the_name_that_queries_use(name: str) -> None:
     assert [(MONITORING / file).name for file in config["rule_files"]] == ["alerts.yml"]
 
 
-def test_prometheus_finds_the_pods() -> None:
+def test_prometheus_discovers_the_pods() -> None:
     (job,) = read_yaml(MONITORING / "prometheus-kubernetes.yml")["scrape_configs"]
     kept = {
         tuple(rule["source_labels"]): rule["regex"] for rule in job["relabel_configs"] if rule.get("action") == "keep"
@@ -136,7 +149,7 @@ def test_prometheus_finds_the_pods() -> None:
     assert kept["__meta_kubernetes_pod_container_port_name",] in {port["name"] for port in container["ports"]}
 
 
-def test_grafana_gets_the_data_source_and_the_dashboard() -> None:
+def test_grafana_provisioning() -> None:
     (source,) = read_yaml(COMPOSE / "grafana" / "datasources.yml")["datasources"]
     assert source["url"] == "http://prometheus:9090"
     assert source["jsonData"]["timeInterval"] == read_yaml(MONITORING / "prometheus.yml")["global"]["scrape_interval"]
@@ -145,34 +158,29 @@ def test_grafana_gets_the_data_source_and_the_dashboard() -> None:
     assert f"../monitoring/dashboard.json:{provider['options']['path']}/mm2.json:ro" in mounts
 
 
-@pytest.fixture
-def promtool() -> str:
-    found = shutil.which("promtool")
-    if found is None:
-        pytest.skip("promtool is not installed; it comes with Prometheus")
-    return found
+@pytest.mark.needs("promtool")
+def test_promtool_accepts_the_configuration() -> None:
+    run_promtool("check", "config", str(MONITORING / "prometheus.yml"))
 
 
-def test_promtool_takes_the_configuration(promtool: str) -> None:
-    run_promtool(promtool, "check", "config", str(MONITORING / "prometheus.yml"))
+@pytest.mark.needs("promtool")
+def test_alert_rules_with_promtool() -> None:
+    run_promtool("test", "rules", str(HERE / "alerts_test.yml"))
 
 
-def test_the_alerts_fire_when_they_should_and_not_otherwise(promtool: str) -> None:
-    run_promtool(promtool, "test", "rules", str(HERE / "alerts_test.yml"))
+@pytest.mark.needs("promtool")
+def test_promtool_accepts_the_configuration_for_kubernetes(tmp_path: Path) -> None:
+    """Without service discovery: Debian's promtool is built without support for Kubernetes."""
+    config = read_yaml(MONITORING / "prometheus-kubernetes.yml")
+    for job in config["scrape_configs"]:
+        (discovery,) = job.pop("kubernetes_sd_configs")
+        assert discovery["role"] == "pod"
+    shutil.copy(MONITORING / "alerts.yml", tmp_path)
+    copied = tmp_path / "prometheus.yml"
+    copied.write_text(yaml.safe_dump(config))
+    run_promtool("check", "config", str(copied))
 
 
-def test_promtool_takes_the_configuration_for_kubernetes(promtool: str) -> None:
-    said = subprocess.run(
-        [promtool, "check", "config", str(MONITORING / "prometheus-kubernetes.yml")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if "field kubernetes_sd_configs not found" in said.stdout + said.stderr:
-        pytest.skip("this promtool was built without service discovery for Kubernetes, as Debian's is")
-    assert said.returncode == 0, said.stdout + said.stderr
-
-
-def run_promtool(promtool: str, *arguments: str) -> None:
-    said = subprocess.run([promtool, *arguments], capture_output=True, text=True, check=False)
-    assert said.returncode == 0, said.stdout + said.stderr
+def run_promtool(*arguments: str) -> None:
+    completed = subprocess.run([command("promtool"), *arguments], capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stdout + completed.stderr

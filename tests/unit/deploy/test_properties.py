@@ -1,4 +1,4 @@
-"""Every file of properties that ships passes ``mm2 check``, without a warning."""
+"""Every shipped properties file passes ``mm2 check`` without a warning."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mm2.cli.check import check_file
+from mm2.cli.file.check import check_file
 from tests.unit.deploy.shipped import COMPOSE, DEPLOY, KUBERNETES, read_yaml
 
 SECRETS = "/etc/mm2-secrets"
@@ -16,13 +16,13 @@ SHIPPED = sorted([*DEPLOY.rglob("*.properties"), DEPLOY.parent / "mm2.properties
 
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda file: str(file.relative_to(DEPLOY.parent)))
 def test_a_shipped_file_has_no_problem(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = StringIO()
-    assert check_file(as_in_its_place(file, tmp_path, monkeypatch), (), told) == 0
-    assert told.getvalue().startswith("ok: ")
+    output = StringIO()
+    assert check_file(deployed(file, tmp_path, monkeypatch), (), output) == 0
+    assert output.getvalue().startswith("ok: ")
 
 
-def as_in_its_place(file: Path, directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file with the secrets and the environment that Kubernetes gives it; others as they are."""
+def deployed(file: Path, directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the file with the secrets and environment that Kubernetes provides; other files are returned unchanged."""
     if file.parent != KUBERNETES:
         return file
     secret = read_yaml(KUBERNETES / "secret.example.yaml")
@@ -39,7 +39,7 @@ def as_in_its_place(file: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
     return copy
 
 
-def test_the_files_of_containers_bound_their_lanes() -> None:
-    """Without the line a node takes the machine's cores for its own."""
+def test_container_files_limit_their_lanes() -> None:
+    """Without mm2.lanes, a node would use all cores of the machine."""
     for file in (COMPOSE / "mm2.properties", KUBERNETES / "mm2.properties"):
         assert "\nmm2.lanes = " in file.read_text("utf-8")

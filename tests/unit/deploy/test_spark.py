@@ -1,4 +1,4 @@
-"""The environment that is shipped to executors has all that lanes import."""
+"""The environment shipped to executors contains everything that lanes import."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import sys
 
 from tests.lab.commands import ROOT
 
-WHERE_LANES_COME_FROM = ("flows", "mm2/core", "mm2/kafka")
+LANE_MODULES = ("flows", "mm2/core", "mm2/kafka")
 OWN = {"flows", "mm2"}
-SPARKS = {"pyspark"}  # executors have their Spark's
+PROVIDED_BY_SPARK = {"pyspark"}  # on executors
 
 
 def imported() -> set[str]:
-    """Top names of what is imported from outside, without the standard library."""
+    """Return the top-level names of external imports, without the standard library."""
     found: set[str] = set()
-    for place in WHERE_LANES_COME_FROM:
+    for place in LANE_MODULES:
         for file in (ROOT / place).rglob("*.py"):
             for node in ast.walk(ast.parse(file.read_text())):
                 if isinstance(node, ast.Import):
                     found |= {alias.name.partition(".")[0] for alias in node.names}
                 elif isinstance(node, ast.ImportFrom) and node.module:
                     found.add(node.module.partition(".")[0])
-    return found - sys.stdlib_module_names - OWN - SPARKS
+    return found - sys.stdlib_module_names - OWN - PROVIDED_BY_SPARK
 
 
-def test_what_is_packed_is_what_lanes_import() -> None:
+def test_packed_packages_equal_the_imports_of_lanes() -> None:
     script = (ROOT / "deploy" / "spark" / "pack.sh").read_text()
     packages = re.search("^packages='(.*)'$", script, re.MULTILINE)
     assert packages is not None

@@ -1,8 +1,7 @@
-"""The systemd unit: stops as a node stops, and forbids nothing that Spark needs."""
+"""The systemd unit: shutdown, and restrictions that do not affect Spark."""
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -10,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mm2.config.worker import WorkerSettings
-from mm2.node.engine_process import END_WITHIN_S
-from mm2.program import MISTAKE
+from mm2.config.keys.worker_keys import WorkerSettings
+from mm2.node.engine.engine_process import END_WITHIN_S
+from mm2.program.node_program import MISTAKE
+from tests.lab.tools import command
 from tests.unit.deploy.shipped import CONTAINER, SYSTEMD, seconds
 
 UNIT = SYSTEMD / "mm2.service"
@@ -20,7 +20,7 @@ DRAIN_S = WorkerSettings.model_fields["task_shutdown_graceful_timeout_ms"].defau
 
 
 def settings(path: Path) -> dict[str, list[str]]:
-    """The settings of a unit file by name, each with all its values: a name may stand more than once."""
+    """Return the settings of a unit file by name, each with all its values: a name can occur more than once."""
     found: dict[str, list[str]] = defaultdict(list)
     for line in path.read_text("utf-8").splitlines():
         if line and line[0] not in "#;[":
@@ -29,20 +29,20 @@ def settings(path: Path) -> dict[str, list[str]]:
     return found
 
 
-def test_it_leaves_a_node_the_time_to_drain() -> None:
+def test_stop_timeout_covers_the_drain() -> None:
     unit = settings(UNIT)
     assert unit["KillMode"] == ["mixed"]
     assert unit["KillSignal"] == ["SIGTERM"]
     assert seconds(unit["TimeoutStopSec"][0]) >= DRAIN_S + 2 * END_WITHIN_S
 
 
-def test_a_mistake_in_the_file_is_not_tried_again() -> None:
+def test_configuration_errors_are_not_retried() -> None:
     unit = settings(UNIT)
     assert unit["Restart"] == ["on-failure"]
     assert unit["RestartPreventExitStatus"] == [str(MISTAKE)]
 
 
-def test_it_takes_privileges_but_nothing_that_spark_needs() -> None:
+def test_restrictions_do_not_affect_spark() -> None:
     unit = settings(UNIT)
     for name in ("NoNewPrivileges", "PrivateTmp", "ProtectHome", "RestrictNamespaces", "LockPersonality"):
         assert unit[name] == ["yes"]
@@ -55,17 +55,19 @@ def test_it_takes_privileges_but_nothing_that_spark_needs() -> None:
     assert {"AF_INET", "AF_INET6", "AF_UNIX", "AF_NETLINK"} == set(unit["RestrictAddressFamilies"][0].split())
 
 
-def test_the_environment_file_is_one_that_systemd_reads() -> None:
+def test_environment_file_syntax() -> None:
     assert settings(UNIT)["EnvironmentFile"] == ["-/etc/mm2/mm2.env"]
     lines = [line for line in (SYSTEMD / "mm2.env").read_text("utf-8").splitlines() if line]
     assigned = [line.removeprefix("#") for line in lines if not line.startswith(("# ", "#  "))]
     assert [line.partition("=")[0] for line in assigned] == ["JAVA_HOME", "A_PASSWORD", "LANG"]
 
 
-def test_the_user_is_the_one_that_is_made() -> None:
-    (made,) = [line for line in (SYSTEMD / "mm2.sysusers").read_text("utf-8").splitlines() if not line.startswith("#")]
+def test_user_is_created() -> None:
+    (created,) = [
+        line for line in (SYSTEMD / "mm2.sysusers").read_text("utf-8").splitlines() if not line.startswith("#")
+    ]
     unit = settings(UNIT)
-    assert unit["User"] == unit["Group"] == [made.split()[1]]
+    assert unit["User"] == unit["Group"] == [created.split()[1]]
 
 
 def test_unit_and_container_run_the_same_command() -> None:
@@ -74,14 +76,11 @@ def test_unit_and_container_run_the_same_command() -> None:
     assert 'CMD ["run", "/etc/mm2/mm2.properties"]' in containerfile
 
 
-def test_systemd_finds_nothing_wrong_with_it(tmp_path: Path) -> None:
-    analyze = shutil.which("systemd-analyze")
-    if analyze is None:
-        pytest.skip("systemd-analyze is not installed")
-    here = tmp_path / UNIT.name  # a node that is installed: it looks whether the command is there
+@pytest.mark.needs("systemd-analyze")
+def test_systemd_analyze_verify(tmp_path: Path) -> None:
+    here = tmp_path / UNIT.name  # of an installed node: systemd checks that the command exists
     here.write_text(UNIT.read_text("utf-8").replace("/opt/mm2/bin/mm2", str(Path(sys.executable).with_name("mm2"))))
-    said = subprocess.run(
-        [analyze, "verify", "--man=no", str(here)], capture_output=True, text=True, check=False, timeout=60
-    )
-    complaints = [line for line in (said.stdout + said.stderr).splitlines() if UNIT.name in line]
+    verify = [command("systemd-analyze"), "verify", "--man=no", str(here)]
+    completed = subprocess.run(verify, capture_output=True, text=True, check=False, timeout=60)
+    complaints = [line for line in (completed.stdout + completed.stderr).splitlines() if UNIT.name in line]
     assert complaints == []

@@ -23,7 +23,7 @@ def batch(
     transactional: bool | None = None,
     attributes: int = 0,
 ) -> bytes:
-    """One RecordBatch v2. With a ``producer`` it is transactional unless told otherwise."""
+    """One RecordBatch v2. With a ``producer`` it is transactional by default."""
     in_transaction = producer >= 0 if transactional is None else transactional
     builder = DefaultRecordBatchBuilder(2, codec, int(in_transaction), producer, 0, 0, 1 << 20)
     for index, value in enumerate(values):

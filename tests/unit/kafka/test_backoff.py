@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 from mm2.kafka.backoff import Backoff
 
@@ -14,7 +15,7 @@ def test_doubles_up_to_the_maximum_within_the_jitter(rng: random.Random) -> None
     assert backoff.failures == 6
 
 
-def test_begins_anew_after_a_success(rng: random.Random) -> None:
+def test_resets_after_a_success(rng: random.Random) -> None:
     backoff = Backoff(100, 1_000, generator=rng)
     backoff.next()
     backoff.next()
@@ -36,3 +37,13 @@ def test_never_overflows(rng: random.Random) -> None:
 
 def test_waits_of_zero_are_allowed(rng: random.Random) -> None:
     assert Backoff(0, 0, generator=rng).next() == 0
+
+
+def test_thousands_of_them_take_little_memory() -> None:
+    tracemalloc.start()
+    try:
+        kept = [Backoff(100, 1_000) for _ in range(1_000)]
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used < len(kept) * 300

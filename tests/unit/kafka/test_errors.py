@@ -1,4 +1,4 @@
-"""What errors say of themselves."""
+"""Texts and classification of cluster errors."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import pickle
 
 import pytest
 
-from mm2.core.names import TopicPartition
-from mm2.kafka.error_codes import ErrorCode
+from mm2.core.naming.names import TopicPartition
 from mm2.kafka.errors import (
     AuthenticationRefused,
     BrokerError,
@@ -22,12 +21,13 @@ from mm2.kafka.errors import (
     Unreachable,
     check,
 )
+from mm2.kafka.protocol.error_codes import ErrorCode
 
 
-def test_a_broker_error_reads_as_a_sentence_with_the_brokers_words_and_kafkas_name() -> None:
+def test_a_broker_error_contains_the_brokers_message_and_kafkas_name() -> None:
     error = BrokerError(37, "add partitions to topic a", "The topic a has 5 partitions.")
-    assert str(error) == "add partitions to topic a: The topic a has 5 partitions. (INVALID_PARTITIONS)"
-    assert str(BrokerError(3, "read a-0")) == "read a-0: UNKNOWN_TOPIC_OR_PARTITION"
+    assert str(error) == "cannot add partitions to topic a: The topic a has 5 partitions. (INVALID_PARTITIONS)"
+    assert str(BrokerError(3, "read a-0")) == "cannot read a-0: UNKNOWN_TOPIC_OR_PARTITION"
 
 
 @pytest.mark.parametrize(
@@ -42,21 +42,21 @@ def test_a_broker_error_reads_as_a_sentence_with_the_brokers_words_and_kafkas_na
         (ErrorCode.UNKNOWN_SERVER_ERROR, False, False),
     ],
 )
-def test_codes_are_retried_as_java_retries_them(code: ErrorCode, retriable: bool, stale: bool) -> None:
+def test_codes_are_retriable_as_in_java(code: ErrorCode, retriable: bool, stale: bool) -> None:
     error = BrokerError(code, "do")
     assert (error.retriable, error.stale_metadata) == (retriable, stale)
 
 
-def test_a_code_of_a_later_kafka_is_an_error_that_stays() -> None:
+def test_a_code_of_a_later_kafka_is_not_retriable() -> None:
     error = BrokerError(9_999, "do", "something new")
-    assert str(error) == "do: something new (error 9999)"
+    assert str(error) == "cannot do: something new (error 9999)"
     assert not error.retriable
     assert not error.stale_metadata
 
 
-def test_no_leader_says_for_which_partition() -> None:
+def test_no_leader_names_the_partition() -> None:
     error = NoLeader(TopicPartition("a", 1), ErrorCode.LEADER_NOT_AVAILABLE)
-    assert str(error) == "find the leader of a-1: LEADER_NOT_AVAILABLE"
+    assert str(error) == "cannot find the leader of a-1: LEADER_NOT_AVAILABLE"
     assert error.retriable
 
 
@@ -66,7 +66,7 @@ def test_check_passes_zero_only() -> None:
         check(42, "do", "words")
 
 
-def test_whatever_may_heal_by_itself_is_retriable() -> None:
+def test_errors_that_can_pass_without_operator_action_are_retriable() -> None:
     assert all(one.retriable for one in (Unreachable, ConnectionLost, TlsRefused, AuthenticationRefused))
     assert RequestTimedOut.retriable
     assert not any(one.retriable for one in (NotSupported, SecuritySettingsInvalid, ClusterClosed))
@@ -77,7 +77,7 @@ def test_whatever_may_heal_by_itself_is_retriable() -> None:
     [
         BrokerError(37, "do", "words"),
         NoLeader(TopicPartition("a", 1), ErrorCode.LEADER_NOT_AVAILABLE),
-        Unreachable("cluster A: kafka:9092: nothing listens there"),
+        Unreachable("cluster A: kafka:9092: connection refused"),
     ],
 )
 def test_errors_survive_copying_and_pickling(error: Exception) -> None:

@@ -1,10 +1,10 @@
-"""Trying again until a deadline."""
+"""Retries until a deadline."""
 
 from __future__ import annotations
 
 import pytest
 
-from mm2.core.client_settings import ClientSettings
+from mm2.core.settings.client import ClientSettings
 from mm2.kafka.errors import NotSupported, Unreachable
 from mm2.kafka.retrying import retried
 
@@ -12,7 +12,7 @@ SETTINGS = ClientSettings(bootstrap_servers=(), retry_backoff_ms=1, retry_backof
 
 
 class Flaky:
-    """Fails so many times."""
+    """Fails the given number of times."""
 
     def __init__(self, failures: int, error: type[Exception] = Unreachable) -> None:
         self.calls = 0
@@ -26,13 +26,13 @@ class Flaky:
         return "done"
 
 
-async def test_the_first_success_counts() -> None:
+async def test_the_first_success_is_returned() -> None:
     flaky = Flaky(3)
     assert await retried(flaky, SETTINGS, timeout_ms=10_000) == "done"
     assert flaky.calls == 4
 
 
-async def test_what_does_not_heal_is_raised_at_once() -> None:
+async def test_an_error_that_is_not_retriable_is_raised_immediately() -> None:
     flaky = Flaky(3, NotSupported)
     with pytest.raises(NotSupported, match="failure 1"):
         await retried(flaky, SETTINGS, timeout_ms=10_000)

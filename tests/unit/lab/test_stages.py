@@ -1,7 +1,8 @@
-"""The table of what goes together in a parallel run, against the files that there are, and how it is handed out."""
+"""The stages of a parallel run and their order, checked against the existing files."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,52 +11,53 @@ from typing import Any, cast
 import pytest
 
 from tests.lab.commands import ROOT
-from tests.lab.stages import STAGES, StageScheduling, stage
+from tests.lab.stages import DURATIONS, HEAVY, STAGES, StageScheduling, seconds_by_stage, stage
 
 CONFTESTS = sorted((ROOT / "tests").rglob("conftest.py"))
 PACKAGE_FIXTURE = re.compile(r'^@pytest\.fixture\(scope="package"\)\ndef (\w+)\(', re.MULTILINE)
 
 
-@pytest.mark.parametrize("pattern", [pattern for row in STAGES for pattern in row])
-def test_every_pattern_names_a_file(pattern: str) -> None:
+@pytest.mark.parametrize("pattern", [pattern for names in STAGES for pattern in names])
+def test_every_pattern_matches_a_file(pattern: str) -> None:
     assert [*ROOT.glob(pattern)]
 
 
+def test_every_stored_duration_belongs_to_a_file() -> None:
+    assert [file for file in json.loads(DURATIONS.read_text()) if not (ROOT / file).is_file()] == []
+
+
 @pytest.mark.parametrize("conftest", CONFTESTS, ids=lambda path: path.parent.name)
-def test_files_that_share_what_a_directory_makes_are_one_stage(conftest: Path) -> None:
-    """A file that takes such a fixture by its name is in the row of the others."""
+def test_files_that_share_a_package_fixture_are_one_stage(conftest: Path) -> None:
     names = PACKAGE_FIXTURE.findall(conftest.read_text())
     taken = re.compile(rf"[(, ](?:{'|'.join(names)}): \w")
     users = [file for file in conftest.parent.rglob("test_*.py") if names and taken.search(file.read_text())]
-    rows = {stage(file.relative_to(ROOT).as_posix()) for file in users}
-    assert None not in rows
-    assert len(rows) <= 1, f"{names}: rows {rows}"
+    assert len({stage(file.relative_to(ROOT).as_posix()) for file in users}) <= 1
 
 
-def test_the_shared_node_and_the_story_are_among_them() -> None:
-    """So that the test before this one is not one of nothing."""
+def test_known_shared_fixtures_are_found() -> None:
+    """Otherwise the previous test could have no cases."""
     found = {name for conftest in CONFTESTS for name in PACKAGE_FIXTURE.findall(conftest.read_text())}
-    assert found >= {"shared", "story"}
+    assert found >= {"shared", "scenario"}
 
 
 class Worker:
-    """One of xdist's: what it was told to run."""
+    """A worker of xdist and the tests that it received."""
 
     def __init__(self, name: str) -> None:
         self.gateway = SimpleNamespace(id=name)
         self.shutting_down = False
-        self.told: list[int] = []
+        self.given: list[int] = []
 
     def send_runtest_some(self, tests: list[int]) -> None:
-        self.told += tests
+        self.given += tests
 
     def shutdown(self) -> None:
         self.shutting_down = True
 
 
-def test_a_heavy_stage_has_a_light_neighbour_and_stays_whole() -> None:
-    files = [next(ROOT.glob(pattern)).relative_to(ROOT).as_posix() for row in STAGES for pattern in row]
-    tests = [f"{file}::test_{number}" for file in ("tests/a.py", *files, "tests/b.py") for number in range(3)]
+def test_longest_stages_come_first_and_heavy_stages_have_light_neighbours() -> None:
+    files = [*json.loads(DURATIONS.read_text()), "tests/integration/test_new.py"]
+    tests = [f"{file}::test_{number}" for file in sorted(files) for number in range(3)]
     config = SimpleNamespace(getvalue=lambda _: ["popen", "popen"], option=SimpleNamespace(loadscopereorder=True))
     heavy, light = Worker("gw0"), Worker("gw1")
     workers = [cast("Any", heavy), cast("Any", light)]
@@ -66,16 +68,15 @@ def test_a_heavy_stage_has_a_light_neighbour_and_stays_whole() -> None:
         scheduling.add_node_collection(worker, tests)
     scheduling.schedule()
     done = {worker.gateway.id: 0 for worker in workers}
-    while any(len(worker.told) > done[worker.gateway.id] for worker in workers):
+    while any(len(worker.given) > done[worker.gateway.id] for worker in workers):
         for worker in workers:
-            if len(worker.told) > done[worker.gateway.id]:
-                scheduling.mark_test_complete(worker, worker.told[done[worker.gateway.id]])
+            if len(worker.given) > done[worker.gateway.id]:
+                scheduling.mark_test_complete(worker, worker.given[done[worker.gateway.id]])
                 done[worker.gateway.id] += 1
 
-    played = [[tests[number].partition("::")[0] for number in worker.told] for worker in workers]
-    assert sorted(heavy.told + light.told) == list(range(len(tests)))
-    assert stage(played[0][0]) == 0
-    assert list(dict.fromkeys(played[1]))[:2] == ["tests/a.py", "tests/b.py"]
-    rows = [{stage(file) for file in one} - {None} for one in played]
-    assert not rows[0] & rows[1], "no stage is played in two places"
-    assert max(cast("set[int]", rows[0])) < min(cast("set[int]", rows[1]))
+    played = [list(dict.fromkeys(stage(tests[n].partition("::")[0]) for n in worker.given)) for worker in workers]
+    assert sorted(heavy.given + light.given) == list(range(len(tests)))
+    assert not set(played[0]) & set(played[1]), "every stage runs on one worker"
+    by_length = sorted(seconds_by_stage(), key=lambda name: seconds_by_stage()[name], reverse=True)
+    assert played[0][0] == next(name for name in by_length if name.startswith(HEAVY))
+    assert played[1][0] == next(name for name in by_length if not name.startswith(HEAVY))

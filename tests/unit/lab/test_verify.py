@@ -1,4 +1,4 @@
-"""The judge is judged: each kind of damage done to a copy is found and named, and only that kind."""
+"""Tests of the copy check: each kind of damage is found and named, and no other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lab.history import Record
-from tests.lab.verify import Verdict, compare
+from tests.lab.verify import Verdict, compare, is_behind
 
 Copy = list[Record]
 
@@ -33,6 +33,11 @@ def swap(copy: Copy) -> Copy:
     return [copy[1], copy[0], *copy[2:]]
 
 
+def write_behind(copy: Copy) -> Copy:
+    """A former owner repeats two records after those of its successor."""
+    return copy + copy[2:4]
+
+
 def change(copy: Copy) -> Copy:
     key, _, headers, timestamp = copy[3].content
     return [*copy[:3], Record(0, 3, (key, b"other", headers, timestamp)), *copy[4:]]
@@ -42,23 +47,45 @@ def invent(copy: Copy) -> Copy:
     return [*copy, record(99)]
 
 
+KINDS = ("lost", "duplicated", "reordered", "changed", "foreign", "stale")
+
+
 @pytest.mark.parametrize(
-    ("damage", "kind", "how_many"),
+    ("damage", "found"),
     [
-        (lose, "lost", 1),
-        (repeat, "duplicated", 2),
-        (swap, "reordered", 2),
-        (change, "changed", 1),
-        (invent, "foreign", 1),
+        (lose, {"lost": 1}),
+        (repeat, {"duplicated": 2}),
+        (swap, {"reordered": 2}),
+        (change, {"changed": 1}),
+        (invent, {"foreign": 1}),
+        (write_behind, {"duplicated": 2, "stale": 2}),
     ],
 )
-def test_each_damage_has_its_name(damage: Callable[[Copy], Copy], kind: str, how_many: int) -> None:
+def test_each_kind_of_damage_is_named(damage: Callable[[Copy], Copy], found: dict[str, int]) -> None:
     verdict = compare({0: SOURCE}, {0: damage(list(SOURCE))})
 
-    found = {name: len(getattr(verdict, name)) for name in ("lost", "duplicated", "reordered", "changed", "foreign")}
-    assert {name: number for name, number in found.items() if number} == {kind: how_many}
+    numbers = {name: len(getattr(verdict, name)) for name in KINDS}
+    assert {name: number for name, number in numbers.items() if number} == found
     assert not verdict.exact
-    assert kind in str(verdict)
+    assert verdict.complete is (found.keys() == {"duplicated"})
+    assert all(kind in str(verdict) for kind in found)
+
+
+@given(st.permutations("abcde"), st.lists(st.sampled_from("abcde")))
+def test_last_copies_must_be_in_source_order(first: list[str], later: list[str]) -> None:
+    copied = [*first, *later]
+    last = {letter: len(copied) - copied[::-1].index(letter) for letter in "abcde"}
+    wanted = {old for old in "abcde" for new in "abcde" if old < new and last[old] > last[new]}
+
+    stale = compare({0: letters(list("abcde"))}, {0: letters(copied)}).stale
+    assert {one.content[1] for one in stale} == ({letter.encode() for letter in wanted} if later else set())
+
+
+@given(st.lists(st.sampled_from("abc")), st.integers(0, 9), st.integers(0, 9))
+def test_owner_that_resumes_earlier_leaves_no_stale_copy(source: list[str], stopped: int, resumed: int) -> None:
+    copied = source[:stopped] + source[min(resumed, stopped) :]
+
+    assert not compare({0: letters(source)}, {0: letters(copied)}).stale
 
 
 def test_equal_records_are_counted_not_merged() -> None:
@@ -69,7 +96,7 @@ def test_equal_records_are_counted_not_merged() -> None:
     assert len(compare({0: twins}, {0: [*twins, twins[0]]}).duplicated) == 1
 
 
-def test_a_record_in_another_partition_is_lost_here_and_foreign_there() -> None:
+def test_record_in_another_partition_is_lost_here_and_foreign_there() -> None:
     verdict = compare({0: SOURCE, 1: []}, {0: SOURCE[:-1], 1: SOURCE[-1:]})
 
     assert (len(verdict.lost), len(verdict.foreign)) == (1, 1)
@@ -82,8 +109,14 @@ def test_repetitions_are_complete_but_not_exact() -> None:
     assert not verdict.exact
 
 
+@pytest.mark.parametrize(("copied", "behind"), [(SOURCE[:4], True), (SOURCE[:2] + SOURCE[3:], False), ([], True)])
+def test_only_a_missing_end_can_still_arrive(copied: Copy, behind: bool) -> None:
+    """A record missing before one that is present was lost: records of a partition arrive in order."""
+    assert is_behind({0: SOURCE}, compare({0: SOURCE}, {0: copied})) == behind
+
+
 @given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abcx")))
-def test_numbers_add_up_whatever_is_compared(source: list[str], remote: list[str]) -> None:
+def test_counts_add_up_for_any_comparison(source: list[str], remote: list[str]) -> None:
     verdict = compare({0: letters(source)}, {0: letters(remote)})
 
     assert verdict.exact == (source == remote)

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from flows.batch.header import CorruptBatchError, OldFormatError, batches
+from flows.batch.header import HEADER_BYTES, CorruptBatchError, OldFormatError, batches
 from tests.lab.batches import Batch, Record
 
 # Written by hand from the grammar: one record, key "k", value "v", no headers, offset 5, timestamp 1000.
@@ -51,33 +52,43 @@ def test_a_batch_cut_off_at_the_end_is_left_out() -> None:
     assert list(batches(b"", check_crcs=True)) == []
 
 
-def test_a_changed_byte_is_noticed_after_the_batches_before_it() -> None:
+def test_a_changed_byte_is_detected_after_the_batches_before_it() -> None:
     damaged = bytearray(blob(1, 2))
     damaged[-3] ^= 0x01
     found = batches(bytes(damaged), check_crcs=True)
     assert next(found)[0].base_offset == 1
-    with pytest.raises(CorruptBatchError, match="batch at offset 2: its CRC does not fit its 58 bytes"):
+    with pytest.raises(CorruptBatchError, match=r"batch at offset 2: CRC mismatch \(58 bytes\)"):
         next(found)
     assert len(list(batches(bytes(damaged), check_crcs=False))) == 2
 
 
-def test_a_length_that_cannot_be() -> None:
+def test_an_invalid_length() -> None:
     damaged = bytearray(blob(7))
     damaged[8:12] = (3).to_bytes(4, "big")
-    with pytest.raises(CorruptBatchError, match="batch at offset 7: a length of 3 bytes cannot be"):
+    with pytest.raises(CorruptBatchError, match="batch at offset 7: invalid length 3"):
         list(batches(bytes(damaged), check_crcs=True))
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_formats_before_kafka_0_11_are_refused(magic: int) -> None:
+def test_formats_before_kafka_0_11_are_rejected(magic: int) -> None:
     old = bytearray(blob(7))
     old[16] = magic
     with pytest.raises(OldFormatError, match=f"offset 7 is stored in message format v{magic}, from before Kafka 0.11"):
         list(batches(bytes(old), check_crcs=True))
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+def test_one_old_message_is_shorter_than_a_batch_header(magic: int) -> None:
+    builder = LegacyRecordBatchBuilder(magic, 0, 1 << 20)
+    builder.append(0, timestamp=1_000, key=None, value=b"v")
+    message = bytes(builder.build())
+    assert len(message) < HEADER_BYTES
+    with pytest.raises(OldFormatError, match=f"offset 0 is stored in message format v{magic}.* rewrite the topic"):
+        list(batches(message, check_crcs=True))
+
+
 def test_formats_of_the_future() -> None:
     new = bytearray(blob(7))
     new[16] = 3
-    with pytest.raises(CorruptBatchError, match="batch at offset 7: magic 3 is no format known"):
+    with pytest.raises(CorruptBatchError, match="batch at offset 7: unknown magic 3"):
         list(batches(bytes(new), check_crcs=True))

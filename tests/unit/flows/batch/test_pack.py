@@ -4,12 +4,12 @@ from collections import Counter, deque
 
 import pytest
 
-from flows.batch.choice import BatchRules, Reason, for_long_link, rules_from
-from flows.batch.codecs import Codec
-from flows.batch.header import HEADER_BYTES, CorruptBatchError, batches
-from flows.batch.outgoing import SourceBatch
-from flows.batch.pack import Packed, pack
-from mm2.core.client_settings import ProduceSettings
+from flows.batch.choice import MAX_UNCOMPRESSED, BatchRules, Reason, for_long_link, rules_from
+from flows.batch.header import HEADER_BYTES, BatchTooLargeError, CorruptBatchError, batches
+from flows.batch.pack import Packed, pack, repack, split
+from flows.batch.target_batch import SourceBatch
+from mm2.core.settings.client import FetchSettings, ProduceSettings
+from mm2.kafka.decompression import Codec
 from tests.lab.batches import LOG_APPEND_TIME, Batch, Record
 
 RULES = BatchRules(tiny_bytes=200, tiny_records=3, merged_bytes=1_000)
@@ -40,7 +40,7 @@ def test_one_batch_passes_through_untouched() -> None:
     result, counts, left = packed(batch_at(5, codec=Codec.GZIP, count=20, value_bytes=50))
     (batch,) = result.batches
     assert isinstance(batch.records, memoryview)
-    assert (batch.runs, batch.until) == (((5, 20),), 25)
+    assert (batch.runs, batch.next_offset) == (((5, 20),), 25)
     assert (counts, left) == ({Reason.PASS_THROUGH: 1}, 0)
 
 
@@ -49,7 +49,7 @@ def test_a_tiny_batch_alone_passes_through_because_waiting_would_delay_it() -> N
     assert counts == {Reason.PASS_THROUGH: 1}
 
 
-def test_tiny_batches_are_merged_up_to_the_room_there_is() -> None:
+def test_tiny_batches_are_merged_up_to_the_limit() -> None:
     log = [batch_at(number) for number in range(40)]
     size = len(log[0].encode())
     result, counts, left = packed(*log)
@@ -57,7 +57,7 @@ def test_tiny_batches_are_merged_up_to_the_room_there_is() -> None:
     merged = 1_000 // size
     assert (batch.count, left) == (merged, 40 - merged)
     assert counts == {Reason.TINY: merged}
-    assert batch.held == merged * size
+    assert batch.held_bytes == merged * size
 
 
 @pytest.mark.parametrize("large", [batch_at(1, value_bytes=300), batch_at(1, count=4, value_bytes=1)])
@@ -93,7 +93,7 @@ def test_reasons(batch: Batch, reason: Reason) -> None:
     assert counts == {reason: 1}
 
 
-def test_another_codec_is_asked_for() -> None:
+def test_another_codec_is_required() -> None:
     rules = BatchRules(codec=Codec.GZIP)
     result, counts, _ = packed(batch_at(0, count=20), rules=rules)
     assert counts == {Reason.CODEC: 1}
@@ -102,10 +102,10 @@ def test_another_codec_is_asked_for() -> None:
     assert counts == {Reason.PASS_THROUGH: 1}
 
 
-def test_a_batch_whose_records_all_lie_before_the_start_gives_nothing() -> None:
+def test_a_batch_entirely_before_the_start_is_omitted() -> None:
     batch = Batch(records=[Record(3, 0, b"", b"")], next_offset=9)
     result, _, left = packed(batch, wanted=5)
-    assert (result.batches, [source.until for source in result.taken], left) == ([], [9], 0)
+    assert (result.batches, [source.next_offset for source in result.taken], left) == ([], [9], 0)
 
 
 def test_damaged_records_leave_the_queue_as_it_was() -> None:
@@ -119,14 +119,105 @@ def test_damaged_records_leave_the_queue_as_it_was() -> None:
 
 
 def test_rules_of_settings() -> None:
-    assert rules_from(ProduceSettings()).codec is None
-    recoding = rules_from(ProduceSettings(compression_type="zstd", compression_level=7))
+    assert rules_from(ProduceSettings(), FetchSettings()).codec is None
+    recoding = rules_from(ProduceSettings(compression_type="zstd", compression_level=7), FetchSettings())
     assert (recoding.codec, recoding.level) == (Codec.ZSTD, 7)
-    assert rules_from(ProduceSettings(batch_size=500_000)).merged_bytes == 500_000
-    assert rules_from(ProduceSettings(batch_size=500_000, max_request_size=300_000)).merged_bytes == 300_000
+    assert rules_from(ProduceSettings(batch_size=500_000), FetchSettings()).merged_bytes == 500_000
+    small = rules_from(ProduceSettings(batch_size=500_000, max_request_size=300_000), FetchSettings())
+    assert (small.merged_bytes, small.max_uncompressed) == (300_000, MAX_UNCOMPRESSED)
+    large = rules_from(ProduceSettings(max_request_size=20_000_000), FetchSettings(max_partition_bytes=30_000_000))
+    assert large.max_uncompressed == 30_000_000
 
 
 def test_over_a_long_link_more_is_merged() -> None:
     log = [batch_at(number * 100, count=100, value_bytes=500) for number in range(8)]
     assert packed(*log, rules=BatchRules())[2] == 7
     assert packed(*log, rules=for_long_link(BatchRules()))[2] == 0
+
+
+BOMB_BYTES = 40_000_000
+
+
+def bomb_at(offset: int, *, value_bytes: int = BOMB_BYTES, **changes: object) -> Batch:
+    """Return a batch whose value of zeros compresses to almost nothing."""
+    record = Record(offset, 1_000, b"k", bytes(value_bytes))
+    return Batch(records=[record], codec=Codec.ZSTD, **changes)  # type: ignore[arg-type]
+
+
+def test_bombs_are_passed_through_instead_of_merged() -> None:
+    queue = queue_of(bomb_at(0), bomb_at(1), batch_at(2), batch_at(3), bomb_at(4), batch_at(5))
+    assert queue[0].header.size < 2_000
+    counts: Counter[Reason] = Counter()
+    runs: list[tuple[int, int]] = []
+    while queue:
+        (batch,) = pack(queue, 0, BatchRules(), None, counts).batches
+        assert batch.size < 10_000
+        runs += batch.runs
+    assert runs == [(0, 1), (1, 1), (2, 2), (4, 1), (5, 1)]
+    assert counts == {Reason.PASS_THROUGH: 4, Reason.TINY: 2}
+
+
+@pytest.mark.parametrize("codec", [None, Codec.LZ4, Codec.ZSTD])
+def test_a_bomb_is_not_recoded(codec: Codec | None) -> None:
+    result, counts, _ = packed(bomb_at(0), rules=BatchRules(codec=codec))
+    (batch,) = result.batches
+    assert (batch.codec, isinstance(batch.records, memoryview)) == (Codec.ZSTD, True)
+    assert counts == {Reason.PASS_THROUGH: 1}
+
+
+def test_a_bomb_is_not_split_unless_the_target_rejects_it() -> None:
+    records = [Record(number, 1_000, b"k", bytes(BOMB_BYTES // 2)) for number in range(2)]
+    bomb = Batch(records=records, codec=Codec.ZSTD)
+    result, counts, _ = packed(bomb, rules=BatchRules(), limit=500)
+    assert ([batch.count for batch in result.batches], counts) == ([2], {Reason.PASS_THROUGH: 1})
+    with pytest.raises(BatchTooLargeError, match="batch at offset 0 is too large to rebuild"):
+        split(result.batches[0], 500, BatchRules())
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        bomb_at(7, attributes=LOG_APPEND_TIME, max_timestamp=5),
+        bomb_at(7, base_offset=6),
+        bomb_at(7, next_offset=9),
+    ],
+    ids=["log-append-time", "before-start", "holes"],
+)
+def test_a_bomb_that_must_be_rebuilt_is_an_error(bomb: Batch) -> None:
+    queue = queue_of(bomb, batch_at(9))
+    too_large = (
+        rf"batch at offset {queue[0].header.base_offset} is too large to rebuild: \d+ bytes \(zstd\) decompress to"
+    )
+    with pytest.raises(BatchTooLargeError, match=too_large):
+        pack(queue, 7, BatchRules(), None, Counter())
+    with pytest.raises(BatchTooLargeError, match=too_large):
+        repack(queue, 7, 9, BatchRules(), Counter())
+    assert len(queue) == 2
+
+
+def test_a_bomb_that_was_passed_through_is_packed_again_as_before() -> None:
+    for rules in (BatchRules(), BatchRules(codec=Codec.LZ4)):
+        queue = queue_of(bomb_at(0), batch_at(1))
+        counts: Counter[Reason] = Counter()
+        (batch,) = repack(queue, 0, 1, rules, counts).batches
+        assert (batch.runs, batch.codec, counts) == (((0, 1),), Codec.ZSTD, {Reason.PASS_THROUGH: 1})
+
+
+def test_a_batch_stored_in_more_than_the_limit_may_be_rebuilt() -> None:
+    rules = BatchRules(max_uncompressed=1_000)
+    result, counts, _ = packed(batch_at(0, value_bytes=5_000, next_offset=5), rules=rules)
+    assert (len(result.batches), counts) == (1, {Reason.HOLES: 1})
+
+
+def test_the_bytes_that_a_rebuilt_batch_gained() -> None:
+    source = batch_at(0, count=1, value_bytes=50_000, codec=Codec.ZSTD)
+    result, _, _ = packed(source, rules=BatchRules(codec=Codec.NONE))
+    assert result.grown == result.batches[0].size - len(source.encode()) > 49_000
+    assert packed(source)[0].grown == 0
+
+
+def test_a_rebuilt_batch_can_be_split_though_its_records_gained_bytes() -> None:
+    rules = BatchRules(max_uncompressed=1)
+    source = batch_at(0, count=200, attributes=LOG_APPEND_TIME, max_timestamp=5)
+    (rebuilt,) = packed(source, rules=rules)[0].batches
+    assert sum(part.count for part in split(rebuilt, 500, rules)) == 200

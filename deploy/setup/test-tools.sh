@@ -1,0 +1,36 @@
+#!/bin/sh
+# Installs the tools that some tests need besides Python, make and Java: promtool and kustomize into the cache,
+# systemd-analyze with apt. For .ci/run; without the tools those tests are skipped. Requires a Debian-like system and Go
+# 1.24 or newer.
+set -eu
+
+bin=${XDG_CACHE_HOME:-$HOME/.cache}/mm2/tools/bin
+KUSTOMIZE=v5.7.1
+
+mkdir -p "$bin"
+here=$(mktemp -d)
+trap 'rm -rf "$here"' EXIT
+
+# Three attempts, because registries fail sometimes.
+retry() { "$@" || { sleep 5 && "$@"; } || { sleep 20 && "$@"; }; }
+
+# Extracts only the program from its package: installing the package would start a server.
+from_package() { # PACKAGE PROGRAM
+    (cd "$here" && apt-get download -qq -o APT::Sandbox::User=root "$1" && dpkg-deb -x "$1"_*.deb "$1" && cp "$1/usr/bin/$2" "$bin/$2")
+}
+
+refreshed=
+refresh() { [ -n "$refreshed" ] || { retry apt-get update -qq && refreshed=yes; }; }
+
+if [ ! -x "$bin/promtool" ]; then
+    echo "test tools: promtool, from Debian's package prometheus"
+    refresh && retry from_package prometheus promtool
+fi
+if [ ! -x "$bin/kustomize" ]; then # Debian's kubectl is too old for the field labels
+    echo "test tools: kustomize $KUSTOMIZE, with go install"
+    GOBIN=$bin retry go install "sigs.k8s.io/kustomize/kustomize/v5@$KUSTOMIZE"
+fi
+if ! command -v systemd-analyze >/dev/null; then
+    echo "test tools: systemd-analyze"
+    refresh && DEBIAN_FRONTEND=noninteractive retry apt-get install -y -qq --no-install-recommends systemd >/dev/null
+fi

@@ -1,0 +1,1 @@
+"""Commits of acknowledged batches: source offsets, offset syncs and exact offsets."""

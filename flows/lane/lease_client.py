@@ -1,0 +1,149 @@
+"""The lane's side of its lease: requests it from the node and reports progress until it is revoked."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import ssl
+from collections import defaultdict
+from types import TracebackType
+
+import httpx
+from pydantic import TypeAdapter
+
+from flows.lane.lease_deadline import LeaseDeadline
+from mm2.core.lanes.lease import (
+    LaneOrders,
+    LaneProgress,
+    LeaseGrant,
+    LeasePlace,
+    LeaseRenewal,
+    LeaseRequest,
+    TaskState,
+)
+from mm2.core.naming.names import Flow
+from mm2.core.settings.client import TlsSettings
+from mm2.kafka.clock import session_clock
+from mm2.kafka.connection.security import ssl_context
+
+_GRANT = TypeAdapter(LeaseGrant)
+_PROGRESS = TypeAdapter(LaneProgress)
+_RENEWAL = TypeAdapter(LeaseRenewal)
+_REQUEST = TypeAdapter(LeaseRequest)
+
+REPORT_EVERY_S = 1.0
+"""The node answers a report after this long unless it has new orders: dashboards and `mm2 lag` refresh once a
+second."""
+
+DRAINING_REPORT_EVERY_S = 0.1
+"""Used while a source task drains, because the leader waits for the report that it has drained."""
+
+CALL_TIMEOUT_S = 2.0
+"""Timeout of a call beyond the long poll: two calls fit into what is usually left of a lease (see `FlowLease`), so that
+one lost answer does not end it."""
+
+FIRST_GRANT_WITHIN_S = 15.0
+"""How long to ask for the first lease, while nothing can be copied yet."""
+
+_RETRY_S = 0.2
+
+
+class LeaseLostError(Exception):
+    """The lane must stop immediately: the node revoked the lease, or did not answer for the lease time."""
+
+
+class LeaseClient:
+    """One lane's calls to its node.
+
+    (A) No call is made after LeaseLostError was raised.
+    (B) `orders` only ever moves to a newer version.
+    (C) A lease counts from the moment at which the request for it was sent.
+
+    ``deadlines``: until when the source tasks of each flow may send anything.
+    """
+
+    def __init__(self, place: LeasePlace, *, lane: int, token: str, attempt: int) -> None:
+        self._lane = lane
+        self._request = LeaseRequest(token=token, attempt=attempt, pid=os.getpid())
+        self._url = place.url
+        self._client = httpx.AsyncClient(base_url=place.url, trust_env=False, verify=_trust(place))
+        self._deadline = LeaseDeadline()
+        self._deadline.renew(session_clock(), FIRST_GRANT_WITHIN_S)
+        self.deadlines: defaultdict[Flow, LeaseDeadline] = defaultdict(LeaseDeadline)
+        self.orders = LaneOrders(version=-1)
+
+    async def __aenter__(self) -> LeaseClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.aclose()
+
+    async def acquire(self) -> LaneOrders:
+        """Ask for the lease and return the first orders. Raises LeaseLostError when a newer attempt has it."""
+        sent, response = await self._call("PUT", "lease", _REQUEST.dump_json(self._request))
+        grant = _GRANT.validate_json(response.content)
+        self._client.headers["Authorization"] = f"Bearer {grant.session}"
+        self._renew(sent, grant.renewal)
+        return self.orders
+
+    async def report(self, progress: LaneProgress) -> LaneOrders:
+        """Send progress and return the newest orders, immediately if they are new.
+
+        Otherwise returns after REPORT_EVERY_S, or DRAINING_REPORT_EVERY_S while a source task drains. Raises
+        LeaseLostError if the lease is lost.
+        """
+        draining = any(source_task.state is TaskState.DRAINING for source_task in progress.source_tasks)
+        wait = DRAINING_REPORT_EVERY_S if draining else REPORT_EVERY_S
+        sent, response = await self._call("POST", "progress", _PROGRESS.dump_json(progress), wait)
+        self._renew(sent, _RENEWAL.validate_json(response.content))
+        return self.orders
+
+    def _renew(self, sent: float, renewal: LeaseRenewal) -> None:
+        self._deadline.renew(sent, renewal.seconds)
+        for flow_lease in renewal.flows:
+            self.deadlines[flow_lease.flow].renew(sent, min(flow_lease.seconds, renewal.seconds))
+        if renewal.orders is not None and renewal.orders.version > self.orders.version:
+            self.orders = renewal.orders
+
+    async def _call(self, method: str, what: str, body: bytes, wait: float = 0.0) -> tuple[float, httpx.Response]:
+        """Call the node, with retries until it answers or the lease has ended. Returns when the request was sent."""
+        began = session_clock()
+        while True:
+            sent = session_clock()
+            try:
+                response = await self._client.request(
+                    method,
+                    f"/internal/lanes/{self._lane}/{what}",
+                    content=body,
+                    params={"wait": wait},
+                    headers={"Content-Type": "application/json"},
+                    timeout=max(_RETRY_S, min(CALL_TIMEOUT_S + wait, self._deadline.remaining)),
+                )
+            except httpx.TransportError as error:
+                reason = f"{type(error).__name__} {error}".strip()
+            else:
+                if response.is_success:
+                    return sent, response
+                if response.status_code in (httpx.codes.GONE, httpx.codes.FORBIDDEN, httpx.codes.NOT_FOUND):
+                    raise LeaseLostError(f"lane {self._lane}: lease revoked by the node: {response.text}")
+                if response.is_client_error:  # it would be rejected again
+                    raise LeaseLostError(
+                        f"lane {self._lane}: the node at {self._url} rejected a request: {response.text}"
+                    )
+                reason = f"HTTP {response.status_code}"
+            if not self._deadline.valid:
+                raise LeaseLostError(
+                    f"lane {self._lane}: no answer from the node at {self._url} for {session_clock() - began:.0f} s"
+                    f" ({reason})"
+                )
+            await asyncio.sleep(_RETRY_S * random.uniform(0.5, 1.5))  # noqa: S311 jitter, not a secret
+
+
+def _trust(place: LeasePlace) -> ssl.SSLContext | bool:
+    """Trust only the certificates in ``place``, not those of the executor's machine."""
+    if place.ca_pem is None:
+        return True
+    return ssl_context(TlsSettings(ca_pem=place.ca_pem, check_hostname=place.check_hostname))

@@ -1,0 +1,1 @@
+"""The replication of one partition: a state machine without I/O or clock."""

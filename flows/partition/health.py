@@ -1,0 +1,102 @@
+"""Metrics and health of one partition, as reported to the node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flows.batch.target_batch import SourceBatch, TargetBatch
+
+
+@dataclass(slots=True)
+class PartitionMetrics:
+    """Totals since the lane started.
+
+    Ages and latencies are seconds, one observation per batch: from its largest timestamp to its arrival here, and to
+    the target's acknowledgement.
+    """
+
+    records: int = 0
+    stored_bytes: int = 0
+    latency_sum: float = 0.0
+    latency_count: int = 0
+    age_sum: float = 0.0
+    age_count: int = 0
+
+    def fetched(self, batches: Iterable[SourceBatch]) -> None:
+        """Count batches fetched from the source."""
+        for batch in batches:
+            timestamp = batch.header.max_timestamp
+            if timestamp >= 0:
+                self.age_sum += max(0.0, batch.arrived - timestamp / 1000)
+                self.age_count += 1
+
+    def copied(self, batch: TargetBatch, wall: float) -> None:
+        """Count a batch acknowledged by the target at ``wall`` epoch seconds."""
+        self.records += batch.count
+        self.stored_bytes += batch.source_bytes
+        if batch.max_timestamp >= 0:
+            self.latency_sum += max(0.0, wall - batch.max_timestamp / 1000)
+            self.latency_count += 1
+
+
+class PartitionHealth:
+    """Why a partition makes no progress, at the source or at the target.
+
+    A failure stays until the failed action succeeds, so that the state does not flicker during retries. A delay is only
+    a message until it is ``prolonged``; then the partition ``is_waiting`` for its source or target.
+    """
+
+    def __init__(self) -> None:
+        self._source_message: str | None = None
+        self._target_message: str | None = None
+        self._fetch_failed = False
+        self._failed_offset: int | None = None
+        self.is_waiting_for_source = False
+        self.is_waiting_for_target = False
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.is_waiting_for_source or self.is_waiting_for_target
+
+    @property
+    def is_failed(self) -> bool:
+        return self._fetch_failed or self._failed_offset is not None
+
+    @property
+    def message(self) -> str | None:
+        """The message to report, of a failure rather than of a delay."""
+        if self._fetch_failed:
+            return self._source_message
+        if self._failed_offset is not None:
+            return self._target_message
+        return self._target_message or self._source_message
+
+    def fetch_delayed(self, message: str, *, prolonged: bool = False) -> None:
+        """A fetch failed temporarily."""
+        if not self._fetch_failed:
+            self._source_message = message
+            self.is_waiting_for_source = self.is_waiting_for_source or prolonged
+
+    def produce_delayed(self, message: str, *, prolonged: bool = False) -> None:
+        """A produce request failed temporarily, or is overdue."""
+        if self._failed_offset is None:
+            self._target_message = message
+            self.is_waiting_for_target = self.is_waiting_for_target or prolonged
+
+    def fetch_failed(self, message: str) -> None:
+        """Set the state to failed until a fetch succeeds."""
+        self._fetch_failed, self._source_message, self.is_waiting_for_source = True, message, False
+
+    def copy_failed(self, offset: int, message: str) -> None:
+        """Set the state to failed until the record at source offset ``offset`` is copied."""
+        self._failed_offset, self._target_message, self.is_waiting_for_target = offset, message, False
+
+    def fetch_succeeded(self) -> None:
+        """A fetch succeeded."""
+        self._fetch_failed, self._source_message, self.is_waiting_for_source = False, None, False
+
+    def copied_to(self, position: int) -> None:
+        """The target has everything before ``position``."""
+        if self._failed_offset is None or position > self._failed_offset:
+            self._failed_offset, self._target_message, self.is_waiting_for_target = None, None, False

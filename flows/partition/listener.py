@@ -1,0 +1,40 @@
+"""Callbacks from a partition to its source task."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+from flows.batch.target_batch import TargetBatch
+from flows.partition.state import OffsetRange, PartitionState
+
+Partition_contra = TypeVar("Partition_contra", bound=PartitionState, contravariant=True)
+
+
+class PartitionListener(Protocol[Partition_contra]):
+    """None of these methods calls back into the partition synchronously."""
+
+    def release(self, count: int, /) -> None:
+        """``count`` bytes are no longer held; negative: more are, since a batch grew when it was rebuilt."""
+
+    def fetch_changed(self, partition: Partition_contra, /) -> None:
+        """The fetch offset has changed, or fetching was paused or resumed."""
+
+    def send_changed(self, partition: Partition_contra, /) -> None:
+        """The partition may have a batch to send."""
+
+    def wake_later(self, partition: Partition_contra, delay: float, /) -> None:
+        """Wake the partition after ``delay`` seconds."""
+
+    def acknowledged(
+        self, partition: Partition_contra, batch: TargetBatch, base_offset: int, checked: OffsetRange, /
+    ) -> None:
+        """The target has this batch and all before it; ``base_offset`` is -1 if the offset is unknown."""
+
+    def skipped(self, partition: Partition_contra, checked: OffsetRange, /) -> None:
+        """The position moved without a copied record."""
+
+    def drained(self, partition: Partition_contra, /) -> None:
+        """The draining partition is idle."""
+
+    def remote_end_moved_back(self, partition: Partition_contra, /) -> None:
+        """The remote topic was truncated or recreated."""

@@ -1,0 +1,96 @@
+"""Packing for one partition: by the flow's rules, and by what its target rejected."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, deque
+from dataclasses import replace
+
+from flows.batch.choice import SUPPORTED_CODEC, BatchRules, Reason, for_long_link
+from flows.batch.header import BatchTooLargeError, CorruptBatchError
+from flows.batch.pack import Packed, pack, repack, split
+from flows.batch.target_batch import SourceBatch, TargetBatch
+from flows.partition.timeouts import REJECTION_MEMORY_S
+
+log = logging.getLogger("mm2.packer")
+
+
+class PackingError(Exception):
+    """The batch at source offset ``offset`` cannot be rebuilt."""
+
+    def __init__(self, offset: int, error: Exception) -> None:
+        if isinstance(error, CorruptBatchError | BatchTooLargeError):
+            super().__init__(str(error))
+        else:
+            log.error("unexpected error while packing the batch at offset %d", offset, exc_info=error)
+            super().__init__(f"unexpected error: {error!r}")
+        self.offset = offset
+
+
+class Packer:
+    """``now`` is monotonic seconds.
+
+    Any error while packing becomes a `PackingError`, so that it ends the partition and not the source task.
+    """
+
+    __slots__ = ("_counts", "_forget_at", "_given_rules", "_long_link_rules", "_rules", "_size_limit")
+
+    def __init__(self, rules: BatchRules, counts: Counter[Reason]) -> None:
+        self._given_rules = rules
+        self._counts = counts
+        self._size_limit: int | None = None
+        self._forget_at: float | None = None
+        self._set_rules(rules)
+
+    def _set_rules(self, rules: BatchRules) -> None:
+        self._rules, self._long_link_rules = rules, for_long_link(rules)
+
+    def pack(
+        self, queue: deque[SourceBatch], wanted: int, boundary: int | None, now: float, *, is_long_link: bool
+    ) -> tuple[Packed, int]:
+        """Pack the next batch from the front of ``queue``, as `flows.batch.pack.pack` does, or up to ``boundary``.
+
+        Returns it and the bytes by which it grew when it was rebuilt; the last of its batches holds them. Raises
+        PackingError and leaves the queue unchanged.
+        """
+        if self._forget_at is not None and now >= self._forget_at:
+            self.forget_rejections()
+        rules = self._long_link_rules if is_long_link else self._rules
+        first = queue[0].header.base_offset
+        try:
+            if boundary is None:
+                packed = pack(queue, wanted, rules, self._size_limit, self._counts)
+            else:
+                packed = repack(queue, wanted, boundary, rules, self._counts)
+        except Exception as error:
+            raise PackingError(first, error) from error
+        grown = max(0, packed.grown)
+        if grown:
+            packed.batches[-1].held_bytes += grown
+        return packed, grown
+
+    def reject_size(self, batch: TargetBatch, now: float) -> None:
+        """The target rejected the batch as too large: batches may have half of its size."""
+        self._size_limit, self._forget_at = batch.size // 2, now + REJECTION_MEMORY_S
+        self._counts[Reason.TOO_LARGE] += 1
+
+    def reject_codec(self, codec: int, now: float) -> bool:
+        """The target does not support the codec; returns whether batches can be packed with another one."""
+        if codec == self._rules.codec or codec in (SUPPORTED_CODEC, *self._rules.unsupported):
+            return False
+        self._set_rules(replace(self._rules, unsupported=self._rules.unsupported | {codec}))
+        self._forget_at = now + REJECTION_MEMORY_S
+        return True
+
+    def forget_rejections(self) -> None:
+        """Send batches of any size and codec again: the target may accept them now."""
+        self._size_limit = self._forget_at = None
+        self._set_rules(self._given_rules)
+
+    def split(self, batch: TargetBatch) -> list[TargetBatch]:
+        """Split a batch that the target rejected as too large. Raises PackingError."""
+        assert self._size_limit is not None
+        try:
+            return split(batch, self._size_limit, self._rules)
+        except Exception as error:
+            raise PackingError(batch.first_offset, error) from error

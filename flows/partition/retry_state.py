@@ -1,0 +1,77 @@
+"""Retry state of one target partition."""
+
+from __future__ import annotations
+
+from flows.partition.timeouts import (
+    CORRUPT_ATTEMPTS,
+    MISSING_TOPIC_TIMEOUT_S,
+    STUCK_AFTER_S,
+    STUCK_RETRY_S,
+    TIMER_TOLERANCE_S,
+    UNANSWERED_REPORT_S,
+)
+from flows.target.produce_errors import ProduceError
+from mm2.kafka.backoff import Backoff
+from mm2.kafka.protocol.error_codes import ErrorCode
+
+
+class RetryState:
+    """Consecutive produce failures of one partition; reset by the first success."""
+
+    __slots__ = ("_backoff", "_corrupt", "_failing_for", "_failing_since", "_not_before")
+
+    def __init__(self, backoff: Backoff) -> None:
+        self._backoff = backoff
+        self._not_before = 0.0
+        self.reset()
+
+    def reset(self) -> None:
+        """Reset after the target accepted a batch."""
+        self._backoff.reset()
+        self._failing_since: float | None = None
+        self._failing_for = 0.0
+        self._corrupt = 0
+
+    @property
+    def is_retrying(self) -> bool:
+        """Whether the last attempt failed."""
+        return self._failing_since is not None
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether attempts have failed for so long that the partition releases its bytes to others."""
+        return self._failing_for > STUCK_AFTER_S
+
+    @property
+    def is_prolonged(self) -> bool:
+        """Whether attempts have failed for so long that this is reported."""
+        return self._failing_for >= UNANSWERED_REPORT_S
+
+    def may_send(self, now: float) -> bool:
+        """Return whether the backoff after the last failure is over."""
+        return now >= self._not_before - TIMER_TOLERANCE_S
+
+    def record_failure(self, now: float) -> None:
+        """Count one more failure."""
+        if self._failing_since is None:
+            self._failing_since = now
+        self._failing_for = now - self._failing_since
+
+    def back_off(self, now: float) -> float:
+        """Start a backoff and return its seconds; nothing may be sent before it is over."""
+        delay = self._backoff.next()
+        self._not_before = now + delay
+        return delay
+
+    def fetch_delay(self, delay: float) -> float:
+        """Return the seconds until a stuck partition fetches again; at least ``delay``."""
+        return max(delay, min(self._failing_for / 4, STUCK_RETRY_S))
+
+    def is_exhausted(self, error: ProduceError, now: float) -> bool:
+        """Return whether a retriable error has persisted beyond its limit, so that the partition should fail."""
+        if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return self._failing_since is not None and now - self._failing_since > MISSING_TOPIC_TIMEOUT_S
+        if error.code == ErrorCode.CORRUPT_MESSAGE:
+            self._corrupt += 1
+            return self._corrupt >= CORRUPT_ATTEMPTS
+        return False

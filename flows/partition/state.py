@@ -1,0 +1,173 @@
+"""Replication state of one partition, for its reports and offset commits."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from flows.batch.target_batch import TargetBatch
+from flows.partition.health import PartitionHealth, PartitionMetrics
+from mm2.core.lanes.lease import Loss, PartitionLease, PartitionProgress, TaskState
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.exact_offset_records import TopicIds
+
+BEFORE_FIRST_OFFSET = -1
+
+
+class OffsetRange(NamedTuple):
+    """Source offsets from ``start`` up to, not including, ``end``, all of them checked.
+
+    Checked offsets that are in no copied batch have no record.
+    """
+
+    start: int
+    end: int
+
+
+class PartitionState:
+    """Position, losses, health and metrics of one partition.
+
+    Offsets are the source's; ``now`` is monotonic seconds, ``wall`` epoch seconds.
+
+    (A) ``position`` is the first offset not known to be copied (-1: unknown); ``stored`` is where a restart would
+        resume. It is never after the position.
+    (B) Every move of the position returns the offsets that were checked on the way. These exclude offsets skipped by
+        auto.offset.reset, since it is unknown whether they have records.
+    (C) For a recreated topic, the offset before the first one is stored first; until then the partition
+        ``needs_initial_commit``.
+    """
+
+    def __init__(self, lease: PartitionLease, metrics: PartitionMetrics, now: float) -> None:
+        self.source = TopicPartition(lease.topic, lease.partition)
+        self.target = TopicPartition(lease.remote_topic, lease.partition)
+        self.topic_ids = TopicIds(*lease.topic_ids)
+        self.needs_initial_commit = lease.topic_recreated
+        self.position = -1 if lease.start_offset is None else lease.start_offset
+        self.end_offset = -1
+        self.losses: list[Loss] = []
+        self.is_draining = False
+        self._stored = None if lease.topic_recreated else lease.start_offset
+        self._last_copied: int | None = None
+        self._skipped = OffsetRange(0, 0)
+        self._caught_up_at = now
+        self._health = PartitionHealth()
+        self._metrics = metrics
+
+    # -- health
+
+    def source_unavailable(self, message: str, *, prolonged: bool = False) -> None:
+        """The source broker does not answer, or rejects requests; the caller decides when to retry."""
+        self._health.fetch_delayed(message, prolonged=prolonged)
+
+    def source_available(self) -> None:
+        """The source broker answers again, though possibly without data of this partition."""
+        if self._health.is_waiting_for_source:
+            self._health.fetch_succeeded()
+
+    def target_unavailable(self, message: str, *, prolonged: bool = False) -> None:
+        """The target has not answered yet; the response is still awaited."""
+        self._health.produce_delayed(message, prolonged=prolonged)
+
+    # -- offset commits
+
+    @property
+    def offset_to_commit(self) -> int | None:
+        """The last copied offset; None: nothing is copied yet."""
+        return BEFORE_FIRST_OFFSET if self.needs_initial_commit else self._last_copied
+
+    def committed(self, offset: int) -> None:
+        """``offset``, a former value of `offset_to_commit`, is stored."""
+        self._stored = offset + 1
+        self.needs_initial_commit = False
+
+    def lease_to_resume(self) -> PartitionLease:
+        """Return a lease that resumes from the stored offset."""
+        return PartitionLease(
+            topic=self.source.topic,
+            partition=self.source.partition,
+            remote_topic=self.target.topic,
+            start_offset=0 if self.needs_initial_commit else self._stored,
+            topic_ids=self.topic_ids,
+            topic_recreated=self.needs_initial_commit,
+        )
+
+    # -- reports
+
+    def progress(self, now: float, wall: float, *, stopped: bool = False) -> PartitionProgress:
+        """Return the progress to report; ``stopped``: the partition has left the source task."""
+        metrics = self._metrics
+        return PartitionProgress(
+            topic=self.source.topic,
+            partition=self.source.partition,
+            remote_topic=self.target.topic,
+            state=TaskState.STOPPED if stopped else self._task_state,
+            position=self.position,
+            stored=self._stored,
+            end_offset=self.end_offset,
+            lag_seconds=self._lag_seconds(now, wall),
+            records_total=metrics.records,
+            bytes_total=metrics.stored_bytes,
+            latency_sum=metrics.latency_sum,
+            latency_count=metrics.latency_count,
+            age_sum=metrics.age_sum,
+            age_count=metrics.age_count,
+            error=self._health.message,
+        )
+
+    def progress_key(self) -> tuple[object, ...] | None:
+        """Return a key that changes with `progress`. None: the partition lags, and its lag changes with time."""
+        if self.position < self.end_offset:
+            return None
+        metrics = self._metrics
+        counts = (metrics.records, metrics.latency_count, metrics.age_count)
+        return (self.position, self.end_offset, self._stored, *counts, self._task_state, self._health.message)
+
+    @property
+    def oldest_pending(self) -> int:
+        """Largest timestamp (epoch ms) of the first batch fetched and not copied; -1 if there is none."""
+        raise NotImplementedError
+
+    @property
+    def _task_state(self) -> TaskState:
+        if self._health.is_failed:
+            return TaskState.FAILED
+        if self.is_draining:
+            return TaskState.DRAINING
+        return TaskState.WAITING if self.end_offset < 0 or self._health.is_waiting else TaskState.RUNNING
+
+    def _lag_seconds(self, now: float, wall: float) -> float:
+        """Return 0 if caught up, otherwise the age of the first batch not yet copied, by its timestamp.
+
+        While that is unknown, the time since the partition was last caught up.
+        """
+        if self.position >= self.end_offset:
+            return 0.0
+        oldest = self.oldest_pending
+        return max(0.0, wall - oldest / 1000 if oldest >= 0 else now - self._caught_up_at)
+
+    # -- moves
+
+    def lose(self, first: int, until: int, reason: str) -> None:
+        """Record that offsets from ``first`` up to, not including, ``until`` can no longer be copied."""
+        loss = Loss(topic=self.source.topic, partition=self.source.partition, first=first, until=until, reason=reason)
+        self.losses.append(loss)
+
+    def _skip(self, checked: int, offset: int) -> None:
+        """The position will move to ``offset``; offsets before ``checked`` have no records, the rest is unknown."""
+        if checked < offset:
+            self._skipped = OffsetRange(checked, offset)
+
+    def _move_to(self, end: int) -> OffsetRange:
+        """Move the position to ``end`` and return the offsets checked on the way."""
+        start, skipped = max(self.position, 0), self._skipped
+        self.position = end
+        return OffsetRange(start, min(end, skipped.start) if start < skipped.end and skipped.start < end else end)
+
+    def _copied(self, batch: TargetBatch) -> OffsetRange:
+        """The target has this batch and all before it."""
+        self._last_copied = batch.last_offset
+        return self._move_to(batch.next_offset)
+
+    def _update_caught_up(self, now: float) -> None:
+        """Record ``now`` as the last time the partition was caught up, if it is."""
+        if self.position >= self.end_offset >= 0:
+            self._caught_up_at = now

@@ -1,0 +1,223 @@
+"""Fetching from one source broker, in a fetch session."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from flows.lane.byte_budget import ByteBudget
+from flows.partition.replicator import PartitionReplicator
+from flows.partition.timeouts import PROBE_BYTES, UNANSWERED_REPORT_S
+from flows.source.response_size import ResponseSize
+from mm2.core.settings.client import FetchSettings, IsolationLevel
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.client.fetch_session import SESSION_ERRORS, FetchSession
+from mm2.kafka.connection.diagnosis import broker, cut_off
+from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError, RequestTimedOut
+from mm2.kafka.protocol.fetch_request import FetchAnswer, FetchFrom
+
+PURPOSE = "fetch"
+
+FULL_PARTITION_WAIT_MS = 10
+"""How long a broker may wait for data while one of its partitions is full: as soon as the target has caught up, that
+partition has to be fetched again, and a request in flight cannot be changed."""
+
+PAUSE_S = 0.002
+"""Pause after a small response that contained everything available. Records that arrive meanwhile share one fetch
+and one produce request, which cost as much for a single record as for a hundred: about a millisecond of CPU, mostly at
+the brokers. Records further apart than this are not delayed: the next request is waiting when they arrive. Fetched
+records are produced before the pause."""
+
+SMALL_RESPONSE_BYTES = 64 * 1024
+"""Above this size the records cost more than the request."""
+
+
+class BrokerFetcher:
+    """Fetches the partitions assigned to one broker, one request at a time, in a fetch session.
+
+    (A) A request is sent only after the budget promised its bytes; what is kept of the response stays counted.
+    (B) Partitions without new data cost nothing: only updated partitions are processed.
+    (C) A partition that returns gets a response even if the broker has no new data since it left.
+    (D) While there is more to fetch, the next request follows immediately.
+    (E) After a timeout less is requested, so that a slow link does not time out for ever.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        cluster: Cluster,
+        settings: FetchSettings,
+        budget: ByteBudget,
+        *,
+        on_error: Callable[[PartitionReplicator, BrokerError], None],
+        on_preferred_replica: Callable[[PartitionReplicator, int], None],
+        on_broker_failed: Callable[[list[PartitionReplicator]], Awaitable[None]],
+    ) -> None:
+        """``on_error``: the broker rejected the fetch of a partition. ``on_preferred_replica``: fetch it from that
+        broker instead (KIP-392). ``on_broker_failed``: the request for these partitions failed."""
+        self.node_id = node_id
+        self._cluster = cluster
+        self._settings = settings
+        self._budget = budget
+        self._on_error = on_error
+        self._on_preferred_replica = on_preferred_replica
+        self._on_broker_failed = on_broker_failed
+        self._session = FetchSession()
+        self._response_size = ResponseSize()
+        self._partitions: dict[tuple[str, int], PartitionReplicator] = {}
+        self._requested: dict[PartitionReplicator, int] = {}  # the offset of each partition
+        self._full: set[PartitionReplicator] = set()
+        self._updated: set[PartitionReplicator] = set()
+        self._changed = asyncio.Event()
+        self._unanswered_since: float | None = None
+
+    def update(self, partition: PartitionReplicator) -> None:
+        """Read the partition's fetch offset again before the next request."""
+        self._partitions[partition.source.topic, partition.source.partition] = partition
+        self._updated.add(partition)
+        self._changed.set()
+
+    def remove(self, partition: PartitionReplicator) -> None:
+        """Stop fetching the partition from this broker."""
+        self._partitions.pop((partition.source.topic, partition.source.partition), None)
+        self._updated.discard(partition)
+        self._full.discard(partition)
+        self._requested.pop(partition, None)
+        self._session.want(partition.source, None)
+
+    async def run(self) -> None:
+        """Fetch until cancelled."""
+        while True:
+            self._changed.clear()
+            self._update_session()
+            if not self._session:
+                await self._changed.wait()
+                continue
+            with self._budget.fetcher():
+                while self._session:
+                    await self._fetch_once()
+                    self._update_session()
+
+    def _update_session(self) -> None:
+        for partition in self._updated:
+            offset = partition.fetch_offset
+            if partition.is_full:
+                self._full.add(partition)
+            else:
+                self._full.discard(partition)
+            if offset is None:
+                self._requested.pop(partition, None)
+                self._session.want(partition.source, None)
+            else:
+                max_bytes = self._settings.max_partition_bytes
+                if partition.is_retrying:
+                    max_bytes = min(max_bytes, PROBE_BYTES)
+                self._requested[partition] = offset
+                if partition.end_offset < 0 and self._session.still_has(partition.source):
+                    self._session.lost()  # a full request is answered in full: (C)
+                self._session.want(partition.source, FetchFrom(offset, max_bytes, topic_id=partition.topic_ids.source))
+        self._updated.clear()
+
+    async def _fetch_once(self) -> None:
+        promised = await self._budget.promise(min(self._settings.max_bytes, self._response_size.limit))
+        kept = 0
+        failure: ClusterError | None = None
+        try:
+            self._update_session()  # again, since the wait may have been long
+            if not self._session:
+                return
+            answer = await self._request(promised)
+            kept = self._handle_answer(answer)
+        except ClusterClosed:
+            raise
+        except ClusterError as error:
+            failure = error
+            if isinstance(error, RequestTimedOut):
+                self._response_size.timed_out(promised)
+        finally:
+            self._budget.release(promised - kept)
+        if failure is not None:
+            self._session.lost()
+            await self._handle_failure(failure)
+            return
+        if answer.error not in SESSION_ERRORS:
+            message = str(BrokerError(answer.error, f"fetch from broker {self.node_id}"))
+            for partition in self._partitions.values():
+                partition.source_unavailable(message)
+            await asyncio.sleep(self._cluster.settings.retry_backoff_max_ms / 1000)
+        if answer.throttle_ms:
+            await asyncio.sleep(answer.throttle_ms / 1000)
+        if 0 < kept <= SMALL_RESPONSE_BYTES and self._has_fetched_all(answer):
+            await asyncio.sleep(PAUSE_S)
+
+    def _has_fetched_all(self, answer: FetchAnswer) -> bool:
+        """Return whether the partitions in the response are fetched to their end."""
+        partitions = (self._partitions.get((fetched.topic, fetched.partition)) for fetched in answer.partitions)
+        return all(partition.has_fetched_all for partition in partitions if partition is not None)
+
+    async def _request(self, promised: int) -> FetchAnswer:
+        wait_ms = self._settings.max_wait_ms
+        if self._full:
+            wait_ms = min(wait_ms, FULL_PARTITION_WAIT_MS)
+        request = self._session.request(self._settings, max_bytes=promised, max_wait_ms=wait_ms)
+        timeout_ms = self._cluster.settings.request_timeout_ms + wait_ms
+        sent_at = time.monotonic()
+        overdue = asyncio.get_running_loop().call_later(wait_ms / 1000 + UNANSWERED_REPORT_S, self._report_unanswered)
+        try:
+            answer: FetchAnswer = await self._cluster.send(
+                self.node_id, request, purpose=PURPOSE, timeout_ms=timeout_ms
+            )
+        finally:
+            overdue.cancel()
+        size = sum(len(fetched.records) for fetched in answer.partitions)
+        self._response_size.received(size, time.monotonic() - sent_at, timeout_ms / 1000)
+        self._session.answered(answer)
+        if self._unanswered_since is not None:
+            self._unanswered_since = None
+            for partition in self._partitions.values():
+                partition.source_available()
+        return answer
+
+    def _report_unanswered(self) -> None:
+        """Report that the broker has not answered; the response is still awaited."""
+        self._unanswered_since = self._unanswered_since or time.monotonic() - UNANSWERED_REPORT_S
+        settings = self._cluster.settings
+        name = broker(self.node_id, settings)
+        message = f"{name} did not answer a fetch request within {UNANSWERED_REPORT_S:.0f} s: {cut_off(settings)}"
+        for partition in self._partitions.values():
+            partition.source_unavailable(message, prolonged=True)
+
+    def _handle_answer(self, answer: FetchAnswer) -> int:
+        """Pass each partition its part of the response; returns how many bytes are kept."""
+        now, wall = time.monotonic(), time.time()
+        committed = self._settings.isolation_level is IsolationLevel.READ_COMMITTED
+        kept = 0
+        for fetched in answer.partitions:
+            partition = self._partitions.get((fetched.topic, fetched.partition))
+            offset = self._requested.get(partition) if partition is not None else None
+            if partition is None or offset is None:
+                continue
+            if fetched.error:
+                self._on_error(partition, BrokerError(fetched.error, f"fetch {partition.source}"))
+                continue
+            end_offset = fetched.last_stable_offset if committed else fetched.high_watermark
+            kept += partition.fetched(offset, fetched, end_offset, now, wall)
+            self._updated.add(partition)
+            if fetched.preferred_replica >= 0 and fetched.preferred_replica != self.node_id:
+                self._on_preferred_replica(partition, fetched.preferred_replica)
+        return kept
+
+    async def _handle_failure(self, error: ClusterError) -> None:
+        partitions = list(self._partitions.values())
+        message = str(error)
+        now = time.monotonic()
+        if not error.retriable:
+            for partition in partitions:
+                partition.fetch_failed(message, now)
+            return
+        self._unanswered_since = self._unanswered_since or now
+        prolonged = now - self._unanswered_since >= UNANSWERED_REPORT_S
+        for partition in partitions:
+            partition.source_unavailable(message, prolonged=prolonged)
+        await self._on_broker_failed(partitions)

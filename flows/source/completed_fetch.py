@@ -1,0 +1,64 @@
+"""Selection of the batches to copy from one partition's part of a fetch response."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from flows.batch.header import CorruptBatchError, OldFormatError, batches
+from flows.batch.target_batch import SourceBatch
+from flows.source.aborted_transactions import AbortedTransactions
+from mm2.kafka.protocol.fetch_request import FetchedPartition
+
+BATCH_OVERHEAD = 700
+"""Bytes of Python objects per fetched batch in addition to its data: header 400, view 200, and the rest. For tiny
+batches that is most of their memory."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CompletedFetch:
+    """The batches to copy. ``next_offset`` is where the next fetch continues; ``error`` is what is wrong there.
+
+    ``skipped_to``: the offset after the batches without records that precede ``batches``; None if there are none.
+    """
+
+    next_offset: int
+    batches: list[SourceBatch] = field(default_factory=list)
+    skipped_to: int | None = None
+    error: CorruptBatchError | OldFormatError | None = None
+
+
+def read_completed_fetch(
+    answer: FetchedPartition, fetch_offset: int, *, check_crcs: bool, arrived: float
+) -> CompletedFetch:
+    """Read the batches from source offset ``fetch_offset`` on, without markers, aborted and empty batches.
+
+    ``held_bytes`` of all batches are assigned to the last: they share one buffer, which is freed with it. Our own
+    objects are counted too.
+    """
+    fetch = CompletedFetch(next_offset=fetch_offset)
+    transactions = AbortedTransactions(answer.aborted)
+    kept = fetch.batches
+    try:
+        for header, data in batches(answer.records, check_crcs=check_crcs):
+            carries_data = transactions.carries_data(header, data)
+            next_offset = header.next_offset
+            if next_offset <= fetch_offset:
+                continue
+            fetch.next_offset = next_offset
+            if carries_data:
+                kept.append(SourceBatch(header, data, next_offset, 0, arrived))
+            elif kept:
+                kept[-1].next_offset = next_offset
+            else:
+                fetch.skipped_to = next_offset
+    except (CorruptBatchError, OldFormatError) as error:
+        fetch.error = error
+    if fetch.error is None and fetch.next_offset == fetch_offset and answer.records:
+        # otherwise it would be fetched again at once, and for ever: a broker sends a complete batch or nothing (KIP-74)
+        size = len(answer.records)
+        fetch.error = CorruptBatchError(
+            f"the broker sent {size} bytes without a complete batch from offset {fetch_offset} on"
+        )
+    if kept:
+        kept[-1].held_bytes = len(answer.records) + BATCH_OVERHEAD * len(kept)
+    return fetch

@@ -1,0 +1,52 @@
+"""The start offset of a partition without a stored offset, or whose offset no longer exists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mm2.core.settings.client import OffsetReset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartOffset:
+    """Continue at ``offset``. The source has nothing before ``earliest``.
+
+    Source offsets ``lost`` (first, until) can no longer be copied, for ``reason``; None: nothing was lost.
+    """
+
+    offset: int
+    earliest: int
+    lost: tuple[int, int] | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoStartOffset:
+    """No offset may be chosen, since auto.offset.reset is none."""
+
+    reason: str
+
+
+def choose_offset(
+    policy: OffsetReset, wanted: int | None, *, earliest: int, latest: int
+) -> StartOffset | NoStartOffset:
+    """Choose the offset to continue from; ``wanted`` None: no offset is stored.
+
+    The source may no longer have ``wanted`` because of its retention, or because the topic was truncated (or recreated,
+    if the broker has no topic ids). The loss reported is from ``wanted`` to where copying continues. If ``wanted`` is
+    beyond the source's end, the extent of the loss is unknown, and the range is empty.
+    """
+    if wanted is None:
+        why = "no offset is stored and"
+    elif earliest <= wanted <= latest:
+        return StartOffset(offset=wanted, earliest=earliest)
+    elif wanted < earliest:
+        why = f"offset {wanted} was deleted on the source before it was copied: the partition now starts at {earliest}"
+    else:
+        why = f"offset {wanted} is beyond the source's end offset {latest}: the topic was truncated or recreated"
+    if policy is OffsetReset.NONE:
+        return NoStartOffset(reason=f"{why}{'' if wanted is None else ';'} auto.offset.reset is none")
+    offset = earliest if policy is OffsetReset.EARLIEST else latest
+    if wanted is None:
+        return StartOffset(offset=offset, earliest=earliest)
+    return StartOffset(offset=offset, earliest=earliest, lost=(wanted, max(wanted, offset)), reason=why)

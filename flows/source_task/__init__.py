@@ -1,0 +1,1 @@
+"""One source task: applies its lease and reports its progress."""

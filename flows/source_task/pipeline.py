@@ -1,0 +1,219 @@
+"""The data path of one source task, connecting partitions, fetching, producing and offset commits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any
+from uuid import UUID
+
+from flows.batch.choice import Reason, rules_from
+from flows.commit.offset_committer import OffsetCommitter
+from flows.lane.byte_budget import ByteBudget
+from flows.partition.health import PartitionMetrics
+from flows.partition.replicator import PartitionReplicator
+from flows.source.fetcher import Fetcher
+from flows.source.topic_id_checker import TopicIdChecker
+from flows.target.producer import Producer
+from flows.target.producer_ids import ProducerIds
+from mm2.core.lanes.lease import BatchCount, PartitionLease, SourceTaskLease
+from mm2.kafka.backoff import Backoff
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.errors import ClusterClosed, ClusterError
+
+log = logging.getLogger("mm2.pipeline")
+
+HELD_SHARE = 8
+"""A partition may hold an eighth of the lane's bytes: enough for five batches of 1 MiB in flight and more waiting;
+a slow partition leaves most of the budget to the others."""
+
+STARVED_AFTER_S = 1.0
+"""If a fetch has waited this long for room, partitions whose batches are not acknowledged release their bytes."""
+
+CHECK_INTERVAL_S = 1.0
+"""Interval of the check for starvation and old metadata."""
+
+
+class Pipeline:
+    """Implements `flows.partition.listener.PartitionListener` and runs the background loops.
+
+    (A) All background work belongs to ``group``: an unexpected error in it ends the source task with that error.
+    """
+
+    def __init__(
+        self,
+        lease: SourceTaskLease,
+        budget: ByteBudget,
+        group: asyncio.TaskGroup,
+        *,
+        source: Cluster,
+        target: Cluster,
+        committer: OffsetCommitter,
+        on_source_recreated: Callable[[PartitionReplicator, UUID], None],
+    ) -> None:
+        """``on_source_recreated`` is called when a partition's source topic was recreated, with the new id."""
+        self._lease = lease
+        self._budget = budget
+        self._group = group
+        self._source = source
+        self._target = target
+        self._committer = committer
+        self._rules = rules_from(lease.produce, lease.fetch)
+        self._counts: Counter[Reason] = Counter()
+        self._partitions: set[PartitionReplicator] = set()
+        self._idle = asyncio.Event()
+        self._closed = False
+        self._topic_ids = TopicIdChecker(
+            lease.flow,
+            source,
+            target,
+            on_ids_changed=committer.topic_ids_changed,
+            on_source_recreated=on_source_recreated,
+        )
+        self._fetcher = Fetcher(source, lease.fetch, budget, self.spawn, self._topic_ids)
+        self._producer_ids = ProducerIds(target, lease.produce, self.spawn)
+        self._producer = Producer(target, lease.produce, budget, self.spawn, self._producer_ids)
+        # PartitionListener, bound to the implementations: a forwarding method would cost a call per batch
+        self.release = budget.release
+        self.fetch_changed = self._fetcher.update
+        self.send_changed = self._producer.update
+        self.acknowledged = committer.acknowledged
+        self.skipped = committer.skipped
+        self.is_replaced = self._topic_ids.is_replaced
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run ``work`` in the background of this source task."""
+        if self._closed:
+            work.close()
+        else:
+            self._group.create_task(work)
+
+    def start(self) -> None:
+        """Start the loops that run for the life of the source task."""
+        self.spawn(self._flush_offsets())
+        self.spawn(self._check())
+
+    def close(self) -> None:
+        """Stop immediately: no more work is started."""
+        self._closed = True
+        for partition in self._partitions:
+            partition.abandon()
+
+    def add(self, lease: PartitionLease, metrics: PartitionMetrics) -> PartitionReplicator:
+        """Start to copy a partition; ``metrics`` continue to count."""
+        source, target = self._source.settings, self._target.settings
+        partition = PartitionReplicator(
+            lease,
+            self,
+            rules=self._rules,
+            max_in_flight=self._lease.produce.max_in_flight,
+            max_held_bytes=max(1, self._budget.limit // HELD_SHARE),
+            check_crcs=self._lease.fetch.check_crcs,
+            source_backoff=Backoff(source.retry_backoff_ms, source.retry_backoff_max_ms),
+            target_backoff=Backoff(target.retry_backoff_ms, target.retry_backoff_max_ms),
+            counts=self._counts,
+            now=time.monotonic(),
+            metrics=metrics,
+        )
+        self._partitions.add(partition)
+        self._committer.add(partition, lease)
+        self._fetcher.update(partition)
+        return partition
+
+    async def drain(self, partitions: set[PartitionReplicator]) -> None:
+        """Stop copying these partitions. On return none of their batches is in flight, and their offsets are stored.
+
+        Takes as long as the target needs for the batches in flight; the caller limits the wait.
+        """
+        for partition in partitions:
+            partition.drain()
+        while True:
+            self._idle.clear()
+            if all(partition.is_idle for partition in partitions):
+                await self._flush()
+                if all(self._committer.is_committed(partition) for partition in partitions):
+                    break
+            else:
+                await self._idle.wait()
+        await self._committer.remove(partitions)
+        for partition in partitions:
+            self._partitions.discard(partition)
+            self._fetcher.remove(partition)
+
+    def refresh_soon(self) -> None:
+        """Refresh topic ids, since a topic may have been recreated."""
+        self.spawn(self._refresh())
+
+    # -- reports
+
+    @property
+    def error(self) -> str | None:
+        """The error that prevents writing source offsets or offset syncs."""
+        return self._committer.error
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        warnings = (self._producer_ids.warning, self._committer.warning, *self._topic_ids.warnings)
+        return tuple(warning for warning in warnings if warning is not None)
+
+    @property
+    def batch_counts(self) -> tuple[BatchCount, ...]:
+        return tuple(
+            BatchCount(path="rebatch" if reason else "pass-through", reason=reason.value, batches=count)
+            for reason, count in self._counts.items()
+        )
+
+    # -- other methods of PartitionListener
+
+    def wake_later(self, partition: PartitionReplicator, delay: float) -> None:
+        self.spawn(self._wake(partition, delay))
+
+    def drained(self, _: PartitionReplicator) -> None:
+        self._idle.set()
+
+    def remote_end_moved_back(self, _: PartitionReplicator) -> None:
+        self.refresh_soon()
+
+    # -- loops
+
+    async def _wake(self, partition: PartitionReplicator, delay: float) -> None:
+        await asyncio.sleep(delay)
+        partition.wake(time.monotonic())
+
+    async def _flush_offsets(self) -> None:
+        interval = self._lease.offsets.flush_interval_ms / 1000
+        while True:
+            await asyncio.sleep(interval)
+            await self._flush()
+            self._committer.release_syncs()
+
+    async def _flush(self) -> None:
+        self._topic_ids.check(list(self._partitions))
+        await self._committer.flush()
+
+    async def _check(self) -> None:
+        refreshed = time.monotonic()
+        max_age = min(self._source.settings.metadata_max_age_ms, self._target.settings.metadata_max_age_ms) / 1000
+        while True:
+            await asyncio.sleep(CHECK_INTERVAL_S)
+            now = time.monotonic()
+            if self._budget.waited(asyncio.get_running_loop().time()) > STARVED_AFTER_S:
+                for partition in list(self._partitions):
+                    if partition.unanswered_for(now) > STARVED_AFTER_S:
+                        partition.release_memory()
+            if now - refreshed > max_age:
+                refreshed = now
+                await self._refresh()
+
+    async def _refresh(self) -> None:
+        try:
+            await self._fetcher.refresh()
+            await self._target.refresh({partition.target.topic for partition in self._partitions})
+            self._topic_ids.check(list(self._partitions))
+        except ClusterClosed:
+            raise
+        except ClusterError as error:
+            log.info("failed to refresh metadata: %s", error)  # a later leader lookup retries and reports the error

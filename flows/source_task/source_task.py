@@ -1,0 +1,317 @@
+"""One source task in a lane: applies its lease to a pipeline, and reports its progress."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import time
+from contextlib import AsyncExitStack
+from uuid import UUID
+
+from flows.commit.exact_offset_writer import ExactOffsetWriter
+from flows.commit.offset_committer import OffsetCommitter
+from flows.commit.offset_sync_writer import OffsetSyncWriter
+from flows.lane.byte_budget import ByteBudget
+from flows.lane.lease_deadline import LeaseDeadline
+from flows.partition.health import PartitionMetrics
+from flows.partition.replicator import PartitionReplicator
+from flows.source_task.pipeline import Pipeline
+from mm2.core.lanes.lease import (
+    Loss,
+    PartitionLease,
+    PartitionProgress,
+    SourceTaskLease,
+    SourceTaskProgress,
+    TaskState,
+)
+from mm2.core.naming.names import TopicPartition
+from mm2.core.settings.client import ClientSettings
+from mm2.core.topics.topic_recreated import source_topic_recreated
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.errors import ClusterError
+from mm2.kafka.logs.control_producer import ControlProducer
+
+log = logging.getLogger("mm2.source_task")
+
+LOSSES_KEPT = 100
+"""Maximum of losses reported: a partition whose retention is faster than its replication loses records repeatedly."""
+
+
+RENEWAL_CHECK_S = 0.1
+"""How often an expired lease is checked for a renewal."""
+
+
+class SourceTask:
+    """Runs one source task from `start` until `close`.
+
+    (A) A revoked partition is STOPPED only when none of its batches is in flight and its offset is stored.
+    (B) A failure ends the replication of the source task, never the lane: its state is FAILED, with the error.
+    (C) Code that adds partitions, or moves them from one of the sets to another, sets ``_regrouped``.
+    (D) Nothing is sent after the deadline, and requests that are not sent completely by then are cut off.
+    """
+
+    def __init__(self, lease: SourceTaskLease, budget: ByteBudget, deadline: LeaseDeadline) -> None:
+        """``deadline``: until when the source task may send anything; it is renewed by the caller."""
+        self._lease = lease
+        self._budget = budget
+        self._deadline = deadline
+        self._clusters: dict[ClientSettings, Cluster] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._assigned: dict[TopicPartition, PartitionLease] = {}
+        self._running: dict[TopicPartition, PartitionReplicator] = {}
+        self._leaving: dict[TopicPartition, PartitionReplicator] = {}
+        self._stopped: dict[TopicPartition, PartitionProgress] = {}
+        self._metrics: dict[TopicPartition, PartitionMetrics] = {}
+        self._to_resume: dict[TopicPartition, PartitionLease] = {}  # for partitions that left: where to resume
+        self._losses: list[Loss] = []
+        self._regrouped = True
+        self._reported: dict[PartitionReplicator, tuple[object, ...] | None] = {}
+        self._pipeline: Pipeline | None = None
+        self._draining = False
+        self._drained = False
+        self._failure: str | None = None
+
+    def start(self) -> None:
+        """Start replication. Returns immediately; errors are reported by `progress`."""
+        self.apply(self._lease)
+        self._task = asyncio.create_task(self._run(), name=f"source task {self._lease.flow} {self._lease.source_task}")
+
+    def apply(self, lease: SourceTaskLease) -> None:
+        """Copy the lease's partitions from now on.
+
+        Other settings keep their values from the start: a source task with new settings is a new source task.
+        """
+        self._regrouped = True
+        self._assigned = {TopicPartition(one.topic, one.partition): one for one in lease.partitions}
+        self._lease = dataclasses.replace(self._lease, partitions=lease.partitions, epoch=lease.epoch)
+        if self._pipeline is not None and any(map(self._is_recreated, self._running)):
+            self._pipeline.refresh_soon()
+        self._changed.set()
+
+    def drain(self) -> None:
+        """Stop fetching, wait for the batches in flight, store offsets and syncs, then report ``drained``.
+
+        Waits as long as the target needs; use `close` to stop immediately.
+        """
+        self._draining = True
+        self._changed.set()
+
+    async def close(self) -> None:
+        """Stop immediately. The next owner copies everything after the stored offsets again."""
+        if not self._drained:
+            self._abort_connections()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            self._task = None
+
+    def progress(self) -> SourceTaskProgress:
+        """Return the progress of all partitions."""
+        now, wall = time.monotonic(), time.time()
+        copied = (partition.progress(now, wall) for partition in self._partitions())
+        return self._progress((*copied, *self._not_running()), whole=True)
+
+    def news(self) -> SourceTaskProgress:
+        """Return the progress of partitions that changed since the last ``news``, which the node must have received."""
+        partitions = self._partitions()
+        keys = {partition: partition.progress_key() for partition in partitions}
+        reported, self._reported = self._reported, keys
+        if self._regrouped:
+            self._regrouped = False
+            return self.progress()
+        now, wall = time.monotonic(), time.time()
+        changed = [
+            partition for partition in partitions if (key := keys[partition]) is None or key != reported[partition]
+        ]
+        return self._progress(tuple(partition.progress(now, wall) for partition in changed), whole=False)
+
+    def _partitions(self) -> list[PartitionReplicator]:
+        return [*self._running.values(), *self._leaving.values()]
+
+    def _progress(self, partitions: tuple[PartitionProgress, ...], *, whole: bool) -> SourceTaskProgress:
+        losses = [loss for partition in self._partitions() for loss in partition.losses]
+        pipeline = self._pipeline
+        return SourceTaskProgress(
+            flow=self._lease.flow,
+            source_task=self._lease.source_task,
+            epoch=self._lease.epoch,
+            state=self._state(),
+            drained=self._drained,
+            error=self._failure or (pipeline.error if pipeline is not None else None),
+            partitions=partitions,
+            whole=whole,
+            batches=pipeline.batch_counts if pipeline is not None else (),
+            losses=tuple(self._losses + losses)[-LOSSES_KEPT:],
+            warnings=pipeline.warnings if pipeline is not None else (),
+        )
+
+    def _not_running(self) -> list[PartitionProgress]:
+        """Return partitions that are not being copied: stopped ones, and those that wait for the pipeline."""
+        waiting = self._assigned.keys() - self._running.keys() - self._leaving.keys() - self._stopped.keys()
+        leases = map(self._assigned.__getitem__, waiting)
+        return [
+            *(
+                PartitionProgress(
+                    topic=lease.topic,
+                    partition=lease.partition,
+                    remote_topic=lease.remote_topic,
+                    state=TaskState.WAITING,
+                    stored=lease.start_offset,
+                )
+                for lease in leases
+            ),
+            *self._stopped.values(),
+        ]
+
+    def _state(self) -> TaskState:
+        if self._failure is not None:
+            return TaskState.FAILED
+        if self._drained:
+            return TaskState.STOPPED
+        if self._draining:
+            return TaskState.DRAINING
+        return TaskState.WAITING if self._pipeline is None else TaskState.RUNNING
+
+    # -- inside
+
+    def _is_recreated(self, partition: TopicPartition) -> bool:
+        """Return whether the lease has another topic id than the partition being copied."""
+        lease = self._assigned.get(partition)
+        return lease is not None and not lease.topic_ids.may_be(self._running[partition].topic_ids)
+
+    async def _run(self) -> None:
+        try:
+            await self._replicate()
+        except Exception as error:  # any error ends only this source task, and is reported
+            self._failure = str(error) if isinstance(error, ClusterError) else f"unexpected error: {error!r}"
+            log.exception("%s: source task %d failed", self._lease.flow, self._lease.source_task)
+
+    async def _replicate(self) -> None:
+        lease = self._lease
+        async with AsyncExitStack() as stack:
+            clusters = self._clusters = {}
+
+            async def cluster(settings: ClientSettings) -> Cluster:
+                if settings not in clusters:
+                    connected = Cluster(settings, may_send=lambda: self._deadline.valid)
+                    clusters[settings] = await stack.enter_async_context(connected)
+                return clusters[settings]
+
+            async def producer(settings: ClientSettings, purpose: str) -> ControlProducer:
+                return await stack.enter_async_context(ControlProducer(await cluster(settings), purpose=purpose))
+
+            source, target = await cluster(lease.source), await cluster(lease.target)
+            offsets, syncs, exact = lease.offsets, lease.offset_syncs, lease.exact_offsets
+            committer = OffsetCommitter(
+                await producer(offsets.client, "offsets"),
+                offsets,
+                source=lease.flow.source,
+                syncs=OffsetSyncWriter(await producer(syncs.client, "syncs"), syncs) if syncs is not None else None,
+                exact=ExactOffsetWriter(await producer(exact.client, "exact offsets"), exact)
+                if exact is not None
+                else None,
+            )
+            async with asyncio.TaskGroup() as group:
+                pipeline = Pipeline(
+                    lease,
+                    self._budget,
+                    group,
+                    source=source,
+                    target=target,
+                    committer=committer,
+                    on_source_recreated=self._source_recreated,
+                )
+                self._pipeline = pipeline
+                try:
+                    pipeline.start()
+                    pipeline.spawn(self._follow_deadline())
+                    await self._follow_lease(pipeline)
+                finally:
+                    pipeline.close()
+
+    async def _follow_deadline(self) -> None:
+        """Cut off requests that are being sent when the deadline passes; they are retried after a renewal."""
+        while True:
+            await asyncio.sleep(max(self._deadline.remaining, 0) or RENEWAL_CHECK_S)
+            if not self._deadline.valid:
+                self._abort_connections()
+
+    def _abort_connections(self) -> None:
+        for cluster in self._clusters.values():
+            cluster.abort_connections()
+
+    async def _follow_lease(self, pipeline: Pipeline) -> None:
+        """Add and remove partitions whenever the lease changes."""
+        while True:
+            self._changed.clear()
+            if self._draining and not self._drained:
+                leaving = self._leave(set(self._running))
+                await pipeline.drain(leaving | set(self._leaving.values()))
+                self._removed(set(self._leaving.values()))
+                self._drained = True
+            elif not self._draining:
+                revoked = self._leave(self._running.keys() - self._assigned.keys())
+                if revoked:
+                    pipeline.spawn(self._remove(pipeline, revoked))
+                for partition in self._assigned.keys() - self._running.keys() - self._leaving.keys():
+                    metrics = self._metrics.setdefault(
+                        partition, PartitionMetrics()
+                    )  # continued since the lane's start
+                    self._running[partition] = pipeline.add(self._newest_lease(partition, pipeline), metrics)
+                    self._stopped.pop(partition, None)
+                    self._regrouped = True
+            await self._changed.wait()
+
+    def _newest_lease(self, partition: TopicPartition, pipeline: Pipeline) -> PartitionLease:
+        """Return the partition's lease, or where this source task itself would resume it, whichever is newer.
+
+        The lease may have been built before the partition stopped here, or before its topic was recreated.
+        """
+        lease = self._assigned[partition]
+        known = self._to_resume.pop(partition, None)
+        if known is None:
+            return lease
+        leased_id, known_id = lease.topic_ids.source, known.topic_ids.source
+        if pipeline.is_replaced(leased_id) or (leased_id is None and known.topic_recreated):
+            return known
+        if leased_id is not None and known_id is not None and leased_id != known_id:
+            return lease
+        return known if (known.start_offset or 0) > (lease.start_offset or 0) else lease
+
+    def _source_recreated(self, partition: PartitionReplicator, source_id: UUID) -> None:
+        """Wait for the batches in flight of the old topic, then copy the new one from its beginning."""
+        source = partition.source
+        if self._pipeline is None or self._running.get(source) is not partition:
+            return
+        end = max(partition.position, partition.end_offset)
+        partition.lose(partition.position, end, source_topic_recreated(source.topic, self._lease.flow.source))
+        self._to_resume[source] = dataclasses.replace(
+            partition.lease_to_resume(),
+            start_offset=0,
+            topic_recreated=True,
+            topic_ids=partition.topic_ids._replace(source=source_id),
+        )
+        self._pipeline.spawn(self._remove(self._pipeline, self._leave({source})))
+
+    def _leave(self, partitions: set[TopicPartition]) -> set[PartitionReplicator]:
+        self._regrouped = True
+        leaving = {partition: self._running.pop(partition) for partition in partitions}
+        self._leaving |= leaving
+        return set(leaving.values())
+
+    async def _remove(self, pipeline: Pipeline, partitions: set[PartitionReplicator]) -> None:
+        await pipeline.drain(partitions)
+        self._removed(partitions)
+        self._changed.set()
+
+    def _removed(self, partitions: set[PartitionReplicator]) -> None:
+        self._regrouped = True
+        now, wall = time.monotonic(), time.time()
+        for partition in partitions:
+            self._leaving.pop(partition.source, None)
+            self._stopped[partition.source] = partition.progress(now, wall, stopped=True)
+            self._to_resume.setdefault(partition.source, partition.lease_to_resume())
+            self._losses += partition.losses
+        del self._losses[:-LOSSES_KEPT]

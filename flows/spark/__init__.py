@@ -1,0 +1,1 @@
+"""The function that Spark runs for a lane."""

@@ -1,0 +1,1 @@
+"""Producing to the target cluster."""

@@ -1,0 +1,123 @@
+"""Classification of produce errors: how to handle a batch that was not acknowledged, and the message for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from flows.batch.target_batch import TargetBatch
+from mm2.core.naming.names import TopicPartition
+from mm2.kafka.errors import ClusterError, ConnectionLost, NotSupported, RequestTimedOut, Unreachable
+from mm2.kafka.protocol.error_codes import ErrorCode
+
+
+class ErrorAction(Enum):
+    """How to handle a batch that was not acknowledged, once it is the partition's first one in flight."""
+
+    RETRY = auto()
+    NEW_PRODUCER_ID = auto()  # the target lost earlier batches of this producer id, or no longer has its state
+    DISABLE_IDEMPOTENCE = auto()  # the target does not allow idempotent writes
+    SPLIT = auto()
+    RECODE = auto()  # the target does not support the batch's codec
+    FAIL = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceError:
+    """Why a batch was not acknowledged.
+
+    ``maybe_appended``: the target may nevertheless have the batch. ``leader_moved``: look up the leader again.
+    ``record_index`` is the rejected record in the batch, if the broker reports one.
+    """
+
+    action: ErrorAction
+    message: str
+    maybe_appended: bool
+    leader_moved: bool = False
+    code: int = ErrorCode.NETWORK_EXCEPTION
+    record_index: int | None = None
+
+
+_ACTIONS = {
+    # reached only by the first batch in flight: the target lost what came before it
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: ErrorAction.NEW_PRODUCER_ID,
+    ErrorCode.UNKNOWN_PRODUCER_ID: ErrorAction.NEW_PRODUCER_ID,
+    ErrorCode.INVALID_PRODUCER_EPOCH: ErrorAction.NEW_PRODUCER_ID,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: ErrorAction.NEW_PRODUCER_ID,
+    ErrorCode.PRODUCER_FENCED: ErrorAction.NEW_PRODUCER_ID,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ErrorAction.DISABLE_IDEMPOTENCE,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorAction.SPLIT,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorAction.SPLIT,
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: ErrorAction.RECODE,
+}
+
+_MAYBE_APPENDED = frozenset(
+    {
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        # the following can also occur while a request waits for its replicas
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    }
+)
+
+DUPLICATE = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+"""The target has the batch from an earlier attempt, but no longer knows its offset."""
+
+
+def from_response(
+    code: int, message: str | None = None, record_errors: Sequence[tuple[int, str | None]] = ()
+) -> ProduceError:
+    """Return the error for an error code of the broker, with its own message if it sent one."""
+    try:
+        known = ErrorCode(code)
+    except ValueError:
+        return ProduceError(action=ErrorAction.FAIL, message=f"error {code}", maybe_appended=True, code=code)
+    record_index, record_message = record_errors[0] if record_errors else (None, None)
+    detail = record_message or message
+    return ProduceError(
+        action=_ACTIONS.get(known, ErrorAction.RETRY if known.retriable else ErrorAction.FAIL),
+        message=f"{detail} ({known.name})" if detail else known.name,
+        maybe_appended=known in _MAYBE_APPENDED,
+        leader_moved=known.stale_metadata,
+        code=code,
+        record_index=record_index,
+    )
+
+
+def from_exception(error: ClusterError) -> ProduceError:
+    """Return the error for a request that could not be sent or was not answered."""
+    return ProduceError(
+        action=ErrorAction.FAIL if isinstance(error, NotSupported) else ErrorAction.RETRY,
+        message=str(error),
+        maybe_appended=isinstance(error, ConnectionLost | RequestTimedOut),
+        leader_moved=isinstance(error, Unreachable | RequestTimedOut),
+    )
+
+
+def describe(source: TopicPartition, target: TopicPartition, batch: TargetBatch | None, error: ProduceError) -> str:
+    """Return the message with topic, partition, offsets and the broker's message; ``batch`` None: none was sent."""
+    if batch is None:
+        where = ""
+    elif error.record_index is not None:
+        where = f" offset {batch.source_offset(error.record_index)}"
+    elif batch.count == 1:
+        where = f" offset {batch.first_offset}"
+    else:
+        where = f" offsets {batch.first_offset}-{batch.last_offset}"
+    return f"cannot copy {source}{where} to {target}: {error.message}{_fix(target, error)}"
+
+
+def _fix(target: TopicPartition, error: ProduceError) -> str:
+    match error.code:
+        case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE:
+            return f"; raise max.message.bytes of {target.topic} on the target"
+        case ErrorCode.UNSUPPORTED_COMPRESSION_TYPE:
+            return "; set compression.type of the flow's producer to a codec that the target supports"
+        case ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            return f"; grant the node's principal WRITE on topic {target.topic} of the target"
+    return ""

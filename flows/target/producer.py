@@ -1,0 +1,266 @@
+"""Producing for one source task: requests to each target broker with one batch per partition."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from flows.lane.byte_budget import ByteBudget
+from flows.partition.in_flight import InFlightBatch
+from flows.partition.replicator import PartitionReplicator
+from flows.partition.timeouts import UNANSWERED_REPORT_S
+from flows.source_task.spawn import Spawn
+from flows.target.produce_errors import DUPLICATE, ErrorAction, ProduceError, from_exception, from_response
+from flows.target.producer_ids import ProducerIds
+from mm2.core.settings.client import ProduceSettings
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.connection.diagnosis import broker, cut_off
+from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
+from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.kafka.protocol.produce_request import ProduceAnswer, ProduceRequest
+
+PURPOSE = "produce"
+PROBE_PURPOSE = "probe"
+"""A separate connection for partitions that are retrying: a broker answers the requests of a connection one by one, and
+one whose replicas are behind can take long."""
+
+REPLICAS_WAIT_MS = 5_000
+"""How long a broker may wait for its replicas before it returns an error; until then it answers no other request of the
+connection. An idempotent batch can be sent again, so this can be less than Java's request.timeout.ms."""
+
+RESPONSE_MARGIN_MS = 5_000
+"""Additional time for the broker to return its own timeout error, which is more informative than no response."""
+
+Batches = list[tuple[PartitionReplicator, InFlightBatch]]
+
+
+class Producer:
+    """Offers each partition with batches to send to the producer of its leader.
+
+    `update` must be called whenever a partition may have something to send.
+    """
+
+    def __init__(
+        self, cluster: Cluster, settings: ProduceSettings, budget: ByteBudget, spawn: Spawn, producer_ids: ProducerIds
+    ) -> None:
+        self.cluster = cluster
+        self.settings = settings
+        self.spawn = spawn
+        self.producer_ids = producer_ids
+        self._budget = budget
+        self._brokers: dict[tuple[int, bool], BrokerProducer] = {}
+        self._leaderless: set[PartitionReplicator] = set()
+        self._routing = False
+
+    def update(self, partition: PartitionReplicator) -> None:
+        """A partition may have something to send."""
+        if not partition.has_unsent:
+            return
+        leader = self.cluster.cached_leader(partition.target)
+        if leader is not None:
+            self._offer(partition, leader.node_id)
+        elif not partition.batches_in_flight:
+            self._leaderless.add(partition)
+            if not self._routing:
+                self._routing = True
+                self.spawn(self._route())
+
+    @property
+    def replicas_wait_ms(self) -> int:
+        """How long a broker may wait for its replicas."""
+        wait_ms = self.settings.request_timeout_ms
+        return min(wait_ms, REPLICAS_WAIT_MS) if self.producer_ids.is_idempotent else wait_ms
+
+    @property
+    def broker_share(self) -> int:
+        """Bytes that may be in flight to one broker: together, a fetcher's share of the budget."""
+        return self._budget.share // max(1, len(self._brokers))
+
+    def _offer(self, partition: PartitionReplicator, node_id: int) -> None:
+        key = node_id, partition.is_retrying
+        broker = self._brokers.get(key)
+        if broker is None:
+            broker = self._brokers[key] = BrokerProducer(node_id, self, probing=partition.is_retrying)
+            self.spawn(broker.run())
+        broker.offer(partition)
+
+    async def _route(self) -> None:
+        try:
+            while self._leaderless:
+                partitions, self._leaderless = self._leaderless, set()
+                try:
+                    leaders = await self.cluster.leaders([partition.target for partition in partitions])
+                except ClusterError as error:
+                    for partition in partitions:
+                        partition.leader_unavailable(from_exception(error), time.monotonic())
+                    continue
+                for partition in partitions:
+                    leader = leaders[partition.target]
+                    if isinstance(leader, BrokerError):
+                        partition.leader_unavailable(from_response(leader.code), time.monotonic())
+                    else:
+                        self._offer(partition, leader.node_id)
+        finally:
+            self._routing = False
+
+
+class BrokerProducer:
+    """Sends to one broker over one connection, with several requests in flight; retrying partitions use another.
+
+    (A) At most ``max_in_flight`` requests are in flight, and no more are added once they hold their part of the
+        budget's share: brokers that do not answer leave room for the partitions of the others.
+    (B) A request contains one batch per partition; the partition's next batch goes into the next request.
+    (C) Partitions take turns.
+    (D) A partition changes the connection only while none of its batches is in flight: after a failure its next batch
+        is sent alone (`flows.partition.in_flight.InFlightBatches`, C).
+    (E) A broker that does not answer within UNANSWERED_REPORT_S is reported for the partitions that wait for it.
+    """
+
+    def __init__(self, node_id: int, producer: Producer, *, probing: bool) -> None:
+        self._node_id = node_id
+        self._probing = probing
+        self._producer = producer
+        self._producer_ids = producer.producer_ids
+        self._cluster = producer.cluster
+        self._settings = producer.settings
+        self._ready: dict[PartitionReplicator, None] = {}
+        self._requests = 0
+        self._bytes = 0
+        self._unanswered: dict[int, Batches] = {}  # by the identity of the request
+        self._overdue: asyncio.TimerHandle | None = None
+        self._throttled_until = 0.0
+        self._changed = asyncio.Event()
+
+    def offer(self, partition: PartitionReplicator) -> None:
+        """A partition that this broker leads may have something to send."""
+        self._ready[partition] = None
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        while True:
+            await self._changed.wait()
+            if (throttled := self._throttled_until - time.monotonic()) > 0:
+                await asyncio.sleep(throttled)
+            self._changed.clear()
+            self._send_ready()
+
+    def _send_ready(self) -> None:
+        while self._ready and self._requests < self._settings.max_in_flight:
+            if self._requests and self._bytes >= self._producer.broker_share:
+                return
+            batches, size = self._collect()
+            if not batches:
+                return
+            self._requests += 1
+            self._bytes += size
+            request = ProduceRequest(
+                acks=self._settings.acks,
+                timeout_ms=self._producer.replicas_wait_ms,
+                batches={partition.target: entry.batch.wire() for partition, entry in batches},
+            )
+            self._producer.spawn(self._send(request, batches, size))
+
+    def _collect(self) -> tuple[Batches, int]:
+        """Return the next request's batches and their total bytes."""
+        now = time.monotonic()
+        batches: Batches = []
+        again: list[PartitionReplicator] = []
+        size = 0
+        while self._ready and size < self._settings.max_request_size:
+            partition = next(iter(self._ready))
+            del self._ready[partition]
+            if partition.is_retrying is not self._probing:
+                self._producer.update(partition)
+                continue
+            if partition.needs_producer_id:
+                self._producer_ids.assign(partition)
+            if not partition.can_send(now):
+                continue
+            entry = partition.next_batch(now)
+            if entry is None:
+                continue
+            batches.append((partition, entry))
+            size += entry.batch.size
+            if partition.can_send(now):
+                again.append(partition)
+        self._ready.update(dict.fromkeys(again))
+        return batches, size
+
+    async def _send(self, request: ProduceRequest, batches: Batches, size: int) -> None:
+        settings = self._settings
+        self._unanswered[id(request)] = batches
+        if self._overdue is None:
+            self._start_timer()
+        try:
+            answer = await self._cluster.send(
+                self._node_id,
+                request,
+                purpose=PROBE_PURPOSE if self._probing else PURPOSE,
+                timeout_ms=settings.request_timeout_ms + RESPONSE_MARGIN_MS,
+                expect_response=settings.acks != 0,
+            )
+        except ClusterClosed:
+            raise
+        except ClusterError as error:
+            failure, now = from_exception(error), time.monotonic()
+            for partition, entry in batches:
+                self._failed(partition, entry, failure, now)
+        else:
+            self._handle_answer(batches, answer)
+        finally:
+            del self._unanswered[id(request)]
+            if self._overdue is not None:
+                self._overdue.cancel()
+                self._overdue = None
+            if self._unanswered:  # the broker has answered or the connection has failed: restart the timeout
+                self._start_timer()
+            self._requests -= 1
+            self._bytes -= size
+            if self._ready:
+                self._changed.set()
+
+    def _start_timer(self) -> None:
+        self._overdue = asyncio.get_running_loop().call_later(UNANSWERED_REPORT_S, self._report_unanswered)
+
+    def _report_unanswered(self) -> None:
+        """Report that the broker has not answered; the responses are still awaited."""
+        self._overdue = None
+        settings = self._cluster.settings
+        name = broker(self._node_id, settings)
+        reason = f"{name} did not answer within {UNANSWERED_REPORT_S:.0f} s: {cut_off(settings)}"
+        for batches in self._unanswered.values():
+            for partition, _ in batches:
+                message = f"cannot copy {partition.source} to {partition.target}: {reason}"
+                partition.target_unavailable(message, prolonged=True)
+
+    def _handle_answer(self, batches: Batches, answer: ProduceAnswer | None) -> None:
+        now, wall = time.monotonic(), time.time()
+        if answer is None:  # acks=0: there are no responses
+            for partition, entry in batches:
+                partition.acknowledged(entry, -1, now, wall)
+            return
+        if answer.throttle_ms:
+            self._throttled_until = now + answer.throttle_ms / 1000
+        results = {(result.topic, result.partition): result for result in answer.partitions}
+        for partition, entry in batches:
+            result = results.get((partition.target.topic, partition.target.partition))
+            if result is None:
+                missing = from_response(
+                    ErrorCode.UNKNOWN_SERVER_ERROR, "the response contains no result for this partition"
+                )
+                self._failed(partition, entry, missing, now)
+            elif not result.error:
+                partition.acknowledged(entry, result.base_offset, now, wall)
+            elif result.error == DUPLICATE:
+                partition.acknowledged(entry, -1, now, wall)
+            else:
+                error = from_response(result.error, result.message, result.record_errors)
+                self._failed(partition, entry, error, now)
+
+    def _failed(self, partition: PartitionReplicator, entry: InFlightBatch, error: ProduceError, now: float) -> None:
+        if error.leader_moved:
+            self._cluster.forget(partition.target)
+        if error.action is ErrorAction.DISABLE_IDEMPOTENCE:
+            self._producer_ids.disable_idempotence(error.message)
+        partition.produce_failed(entry, error, now)

@@ -1,0 +1,1 @@
+"""Commands that read from the clusters, without a node."""

@@ -1,0 +1,92 @@
+"""Access to the clusters of a file without a node: with short timeouts, and a progress display."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rich.console import Console
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+from mm2.cli.errors import UsageError
+from mm2.config.load import load
+from mm2.config.settings import FlowSettings, NodeSettings
+from mm2.core.settings.client import ClientSettings
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.errors import ClusterError, RequestTimedOut
+
+T = TypeVar("T")
+
+ANSWER_MS = 5_000
+"""A broker on another continent answers within a second. At a failover a command must not wait long for a dead one."""
+
+REACHED_WITHIN_S = 10.0
+"""Until one of the bootstrap servers has answered; enough for two dead ones."""
+
+
+def read_settings(file: Path) -> NodeSettings:
+    """Return the settings of ``file``. Raises UsageError with its first error."""
+    if file.parts[:1] in (("http:",), ("https:",)):
+        raise UsageError("this command reads from the clusters, not from a node: use FILE instead of a URL")
+    loaded = load(file)
+    if loaded.settings is not None:
+        return loaded.settings
+    first, *others = [problem for problem in loaded.problems if not problem.is_warning]
+    more = f"; mm2 check {file} shows {len(others)} more" if others else ""
+    raise UsageError(f"{first}{more}")
+
+
+def choose_flow(settings: NodeSettings, name: str | None) -> FlowSettings:
+    """Return the flow ``name``, even if it is disabled, or the only enabled flow. Raises UsageError."""
+    enabled = [flow for flow in settings.flows if flow.enabled]
+    there_are = f"Enabled flows: {', '.join(str(flow.flow) for flow in enabled) or 'none'}."
+    if name is None:
+        if len(enabled) == 1:
+            return enabled[0]
+        raise UsageError(f"add --flow 'A->B', because the file has several enabled flows, or none. {there_are}")
+    for flow in settings.flows:
+        if str(flow.flow) == name.replace(" ", ""):
+            return flow
+    raise UsageError(f"no flow {name!r} in the file. {there_are}")
+
+
+def short_timeout_cluster(settings: ClientSettings) -> Cluster:
+    """Return a client with a short timeout. ``settings`` are those of the node's client for the same purpose."""
+    return Cluster(replace(settings, request_timeout_ms=min(settings.request_timeout_ms, ANSWER_MS)))
+
+
+async def connection_error(cluster: Cluster) -> ClusterError | None:
+    """Return why the cluster is unreachable; None if it answers."""
+    try:
+        async with asyncio.timeout(REACHED_WITHIN_S):
+            await cluster.metadata(())
+    except TimeoutError:
+        return RequestTimedOut(
+            f"cluster {cluster.settings.alias} did not answer within {REACHED_WITHIN_S:.0f} s"
+            f"; check {cluster.settings.alias}.bootstrap.servers"
+        )
+    except ClusterError as error:
+        return error
+    return None
+
+
+def reason(alias: str, error: ClusterError) -> str:
+    """Return the message of ``error`` without the cluster, for a message that contains it already."""
+    return str(error).removeprefix(f"cluster {alias}: ")
+
+
+def ask(answer: Coroutine[Any, Any, T], what: str) -> T:
+    """Run ``answer``. A terminal shows ``what`` and the elapsed time meanwhile."""
+    columns = (TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+        progress.add_task(what, total=None)
+        return asyncio.run(answer)
+
+
+def note(text: str) -> None:
+    """Print a remark to stderr; the result of a command is on stdout."""
+    print(text, file=sys.stderr)  # noqa: T201 the output of a command

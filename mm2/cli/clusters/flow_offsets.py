@@ -1,0 +1,269 @@
+"""Offsets of a flow's consumer groups, read from its two clusters, even if the source is unreachable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from mm2.cli.clusters.cluster_access import ANSWER_MS, connection_error, reason, short_timeout_cluster
+from mm2.cli.clusters.group_positions import CheckpointsByGroup, Committed, FlowRules, GroupPosition
+from mm2.cli.errors import CommandError
+from mm2.config.clients.flow_clients import ClientRole
+from mm2.config.settings import FlowSettings
+from mm2.core.naming import internal_topics
+from mm2.core.naming.internal_topics import Side
+from mm2.core.wire.formats import Checkpoint, FormatError
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.errors import BrokerError, ClusterError
+from mm2.kafka.groups.groups import committed_offsets, group_states, list_groups
+from mm2.kafka.logs.compacted_log import CompactedLog
+from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.node.checkpoint.translation import FlowTranslation
+
+GROUPS_MS = 2 * ANSWER_MS
+"""For requests to the coordinators of many groups: enough for a coordinator that moves."""
+
+NOTED_FAILURES = 3
+"""Groups whose coordinator does not answer are listed up to this number; there can be thousands."""
+
+UNKNOWN = "Unknown"
+"""Kafka's name for the state of a group if it is not available."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowOffsets:
+    """The groups of one flow, sorted. ``left_out``: groups that were not requested by name and that the flow does not
+    translate, with the reason. ``notes``: what makes the result less precise."""
+
+    flow: str
+    groups: tuple[GroupPosition, ...]
+    left_out: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Clients:
+    """The same clients as in a node: admin clients read groups, consumers read topics."""
+
+    source: Cluster
+    target: Cluster
+    source_admin: Cluster
+    target_admin: Cluster
+
+
+@dataclass(slots=True, kw_only=True)
+class _Known:
+    """What was read so far. ``source_away``: why the source is unreachable. ``listed``: its groups and their states;
+    ``committed``: offsets that the requested groups have committed there."""
+
+    checkpoints: CheckpointsByGroup
+    source_away: ClusterError | None = None
+    listed: Mapping[str, str | None] = field(default_factory=dict)
+    committed: Mapping[str, Committed | ClusterError] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every group with a checkpoint, on the source, or with offsets there."""
+        committed = {group for group, offsets in self.committed.items() if offsets}
+        return self.checkpoints.groups | self.listed.keys() | committed
+
+    def positions(self, group: str) -> tuple[Committed, bool]:
+        """Return the group's positions on the source, and whether they are those of its last checkpoints: they are
+        if the source is unreachable, or has no offsets of the group any more."""
+        committed = self.committed.get(group)
+        if committed and not isinstance(committed, ClusterError):
+            return committed, False
+        stored = self.checkpoints.committed(group)
+        return stored, bool(stored)
+
+
+async def read_flow_offsets(settings: FlowSettings, wanted: Collection[str]) -> FlowOffsets:
+    """Return the groups ``wanted``, or all that the flow translates.
+
+    Raises CommandError if the target is unreachable or a group is unknown.
+    """
+    async with _clients(settings) as clients:
+        target_away, source_away = await asyncio.gather(
+            connection_error(clients.target), connection_error(clients.source_admin)
+        )
+        if target_away is not None:
+            target = settings.flow.target
+            raise CommandError(f"cluster {target} is unreachable: {reason(target, target_away)}")
+        known = _Known(checkpoints=CheckpointsByGroup(_rules(settings)), source_away=source_away)
+        try:
+            await _read_checkpoints(settings, clients.target, known)
+            if source_away is None:
+                await _read_groups(clients.source_admin, wanted, known)
+            _note_source(settings, known)
+            _check_known(settings, wanted, known)
+            translation = await _read_translation(settings, clients, known)
+            return await _put_together(settings, wanted, clients, known, translation)
+        except ClusterError as error:
+            raise CommandError(
+                f"failed to read the offsets of {settings.flow} on {settings.flow.target}: {error}"
+            ) from error
+
+
+async def _put_together(
+    settings: FlowSettings,
+    wanted: Collection[str],
+    clients: _Clients,
+    known: _Known,
+    translation: FlowTranslation,
+) -> FlowOffsets:
+    refusals = {} if wanted else _refusals(settings, known)
+    chosen = sorted(set(wanted)) if wanted else sorted(known.names - refusals.keys())
+    states, on_target = await asyncio.gather(
+        group_states(clients.target_admin, chosen, timeout_ms=GROUPS_MS),
+        committed_offsets(clients.target_admin, chosen, timeout_ms=GROUPS_MS),
+    )
+    groups = []
+    failures = []
+    for group in chosen:
+        there, state = on_target[group], states[group]
+        told = (known.committed.get(group), there, state)
+        failures += [f"group {group}: {failure}" for failure in told if isinstance(failure, ClusterError)]
+        committed, from_checkpoints = known.positions(group)
+        groups.append(
+            GroupPosition(
+                group=group,
+                source_state=known.listed.get(group),
+                target_state=UNKNOWN if isinstance(state, ClusterError) else state,
+                filtered=settings.group_filter.refusal(group, "groups"),
+                from_checkpoints=from_checkpoints,
+                partitions=known.checkpoints.positions(
+                    group,
+                    committed,
+                    translation.translate,
+                    {} if isinstance(there, ClusterError) else there,
+                    translation.latest,
+                ),
+            )
+        )
+    known.notes += failures[:NOTED_FAILURES]
+    if len(failures) > NOTED_FAILURES:
+        known.notes.append(f"and {len(failures) - NOTED_FAILURES:,} more like this")
+    return FlowOffsets(flow=str(settings.flow), groups=tuple(groups), left_out=refusals, notes=tuple(known.notes))
+
+
+async def _read_checkpoints(settings: FlowSettings, target: Cluster, known: _Known) -> None:
+    topic = internal_topics.checkpoints(settings.policy, settings.flow).name
+    try:
+        async for record in CompactedLog(target, topic).read_to_end(timeout_ms=ANSWER_MS):
+            try:
+                known.checkpoints.take(Checkpoint.decode(record.key, record.value), record.timestamp)
+            except FormatError:
+                continue  # a deleted checkpoint, or a malformed record, which the node counts and logs
+    except BrokerError as error:
+        if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        known.notes.append(f"{topic} does not exist on {settings.flow.target}: no checkpoint has been written yet")
+
+
+async def _read_groups(source: Cluster, wanted: Collection[str], known: _Known) -> None:
+    """Read groups, their states and offsets on the source, which may become unreachable meanwhile."""
+    try:
+        listed = await list_groups(source, timeout_ms=GROUPS_MS)
+        asked = sorted(set(wanted) or {group.group for group in listed} | known.checkpoints.groups)
+        known.committed = await committed_offsets(source, asked, timeout_ms=GROUPS_MS)
+        known.listed = {group.group: group.state for group in listed}
+    except ClusterError as error:
+        known.source_away = error
+
+
+def _note_source(settings: FlowSettings, known: _Known) -> None:
+    if known.source_away is not None:
+        source = settings.flow.source
+        known.notes.append(
+            f"cluster {source} is unreachable, so positions are those of the last checkpoints: records that groups have"
+            f" read since then are read again ({reason(source, known.source_away)})"
+        )
+
+
+async def _read_translation(settings: FlowSettings, clients: _Clients, known: _Known) -> FlowTranslation:
+    """Read offset syncs and exact offsets. Raises ClusterError only for the target."""
+    translation = FlowTranslation(settings, clients.source, clients.target, must_read_to_end=False)
+    on_source = Side(settings.source.offset_syncs_topic_location) is Side.SOURCE
+    failure: ClusterError | None = known.source_away if on_source else None
+    if failure is None:
+        try:
+            await translation.read_to_end()
+        except ClusterError as error:
+            failure = error
+            missing = isinstance(error, BrokerError) and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            known.notes.append(
+                "the topic of offset syncs does not exist yet: the flow has not copied anything, or"
+                " emit.offset-syncs.enabled is false"
+                if missing
+                else f"failed to read offset syncs: {error}"
+            )
+    if failure is not None:
+        await translation.read_to_end(without_syncs=True)
+    if translation.exact_trouble is not None:
+        known.notes.append(translation.exact_trouble)
+    return translation
+
+
+def _check_known(settings: FlowSettings, wanted: Collection[str], known: _Known) -> None:
+    """Raise CommandError for a group that neither cluster knows."""
+    names = known.names
+    for group in wanted:
+        if group in names or isinstance(known.committed.get(group), ClusterError):
+            continue
+        source, target = settings.flow.source, settings.flow.target
+        where = f"has no checkpoint on {target}"
+        where += (
+            f", and {source} is unreachable" if known.source_away is not None else f" and does not exist on {source}"
+        )
+        folded = {name.casefold(): name for name in sorted(names)}
+        similar = [folded[name] for name in get_close_matches(group.casefold(), folded, n=3)]
+        guess = f"Did you mean {' or '.join(map(repr, similar))}?" if similar else f"Groups: {_some(names)}."
+        raise CommandError(f"group {group!r} {where}. {guess}")
+
+
+def _refusals(settings: FlowSettings, known: _Known) -> dict[str, str]:
+    """Return why groups are not translated, by group; translated groups are left out."""
+    refusals: dict[str, str] = {}
+    for group in sorted(known.names):
+        reason = settings.group_filter.refusal(group, "groups")
+        if reason is None and not isinstance(known.committed.get(group), ClusterError):
+            committed, _ = known.positions(group)
+            topics = {partition.topic for partition in committed}
+            if not topics:
+                reason = "no committed offsets"
+            elif not any(map(settings.topic_filter, topics)):
+                reason = "it has no committed offsets for a topic that topics and topics.exclude select"
+        if reason is not None:
+            refusals[group] = reason
+    return refusals
+
+
+def _some(names: Collection[str]) -> str:
+    few = sorted(names)[:5]
+    return ", ".join(few or ["none"]) + (f" and {len(names) - len(few):,} more" if len(names) > len(few) else "")
+
+
+def _rules(settings: FlowSettings) -> FlowRules:
+    return FlowRules(
+        flow=settings.flow,
+        policy=settings.policy,
+        selects=settings.topic_filter,
+        refusal=lambda topic: settings.topic_filter.refusal(topic, "topics"),
+    )
+
+
+@asynccontextmanager
+async def _clients(settings: FlowSettings) -> AsyncIterator[_Clients]:
+    roles = (
+        ClientRole.OFFSET_SYNCS_SOURCE_CONSUMER,
+        ClientRole.OFFSET_SYNCS_TARGET_CONSUMER,
+        ClientRole.CHECKPOINT_SOURCE_ADMIN,
+        ClientRole.CHECKPOINT_TARGET_ADMIN,
+    )
+    async with AsyncExitStack() as stack:
+        opened = [await stack.enter_async_context(short_timeout_cluster(settings.clients.of(role))) for role in roles]
+        yield _Clients(source=opened[0], target=opened[1], source_admin=opened[2], target_admin=opened[3])

@@ -1,0 +1,180 @@
+"""The table of commands. A command is a module with a function, and one entry here."""
+
+from __future__ import annotations
+
+from mm2.cli.parameters import (
+    CHOSEN_FLOW,
+    CLUSTERS,
+    COMMANDED_FLOW,
+    FILE,
+    FLOW,
+    JSON,
+    NODE,
+    TOPICS,
+    WATCH,
+    CliCommand,
+    Parameter,
+)
+
+NODE_HELP = """\
+Replicates the flows of FILE until SIGTERM or SIGINT. The first signal drains
+the node: records in flight are written and offsets are committed, within
+task.shutdown.graceful.timeout.ms. A second signal ends the process immediately.
+
+Exit codes: 0 drained; 1 fatal error at run time; 2 wrong FILE or command line;
+130 second signal. If a cluster is unreachable, the node does not exit: it
+retries, and logs which setting to check.
+"""
+
+CLUSTERS_HELP = """\
+Reads the clusters directly, within 10 s each; no node needs to run.
+Exit codes: 0 answered; 1 no answer; 2 wrong FILE or command line.
+"""
+
+COMMAND_HELP = """\
+Any node of the flow accepts the command over https, or over http on its own
+machine, if its file has mm2.rest.admin = true. The token is read from FILE; for
+a URL, from the environment variable MM2_REST_ADMIN_TOKEN.
+Exit codes: 0 accepted; 1 rejected, or no answer; 2 wrong command line, FILE or
+token.
+"""
+
+COMMANDS = {
+    "run": CliCommand(
+        function="mm2.cli.run.run:run",
+        parameters=(FILE, CLUSTERS),
+        example="mm2 run mm2.properties",
+        help=f"Run one node in the foreground.\n\n{NODE_HELP}",
+    ),
+    "check": CliCommand(
+        function="mm2.cli.file.check:check",
+        parameters=(FILE, CLUSTERS, JSON),
+        example="mm2 check mm2.properties --json",
+        help="Check a file and print every problem.\n\n"
+        "Connects to nothing.\n"
+        "Exit codes: 0 no errors (there can be warnings); 2 errors.",
+    ),
+    "explain": CliCommand(
+        function="mm2.cli.file.explain:explain",
+        parameters=(
+            FILE,
+            FLOW,
+            Parameter(names=("--non-default",), help="Leave out settings that have their default."),
+            CLUSTERS,
+        ),
+        example="mm2 explain mm2.properties --flow 'A->B' --non-default",
+        help="Print the effective settings and the line each one came from.\n\n"
+        "Connects to nothing.\n"
+        "Exit codes: 0 printed; 2 FILE has errors, or no such flow.",
+    ),
+    "status": CliCommand(
+        function="mm2.cli.node.status:status",
+        parameters=(NODE, WATCH, JSON),
+        example="mm2 status mm2.properties --watch",
+        help="Show flows with their nodes, tasks, topics, rates and lag.\n\n"
+        "Any node of a flow reports the whole flow. While records are copied, the node is\n"
+        "queried twice within 3 s to compute rates. --json prints GET /flows.\n\n"
+        "FILE must have listeners: the node of this machine is queried over REST.\n"
+        "Exit codes: 0 answered; 1 no answer; 2 wrong FILE or command line.",
+    ),
+    "lag": CliCommand(
+        function="mm2.cli.node.lag:lag",
+        parameters=(NODE, WATCH, JSON),
+        example="mm2 lag mm2.properties",
+        help="Show the lag of flows and partitions, and when they will catch up.\n\n"
+        "Partitions with the largest lag come first. If there is lag, the node is queried\n"
+        "twice within 3 s to compute rates.\n\n"
+        "FILE must have listeners: the node is queried over REST.\n"
+        "Exit codes: 0 answered; 1 no answer; 2 wrong FILE or command line.",
+    ),
+    "topics": CliCommand(
+        function="mm2.cli.node.topics:topics",
+        parameters=(
+            NODE,
+            FLOW,
+            Parameter(
+                names=("--all",),
+                keyword="everything",
+                help="Also show topics that are not replicated, and why. Needs FILE.",
+            ),
+            JSON,
+        ),
+        example="mm2 topics mm2.properties --flow 'A->B' --all",
+        help="Show which topics are replicated to which remote topics.\n\n"
+        "Queries the node over REST. With FILE, the clusters are read instead, within 10 s\n"
+        "each, if no node answers or for --all.\n"
+        "Exit codes: 0 answered; 1 no answer; 2 wrong FILE or command line.",
+    ),
+    "offsets": CliCommand(
+        function="mm2.cli.clusters.offsets:offsets",
+        parameters=(
+            FILE,
+            CHOSEN_FLOW,
+            Parameter(names=("--group",), value="G ...", noun="group", help="Only these consumer groups."),
+            JSON,
+        ),
+        example="mm2 offsets mm2.properties --flow 'A->B' --group orders-service",
+        help="Show where consumer groups of the source would resume on the target.\n\n"
+        "exact: no record is consumed twice. conservative: some records are consumed\n"
+        "twice, none is skipped. If the source does not answer, positions are those of\n"
+        f"the last checkpoints.\n\n{CLUSTERS_HELP}",
+    ),
+    "heartbeats": CliCommand(
+        function="mm2.cli.clusters.heartbeats:heartbeats",
+        parameters=(
+            FILE,
+            Parameter(names=("--cluster",), value="B", help="Only heartbeats that arrive at this cluster."),
+            JSON,
+        ),
+        example="mm2 heartbeats mm2.properties --cluster B",
+        help="Show which heartbeats arrived where, and which are late or missing.\n\n"
+        "late: older than three intervals. missing: expected from the flows of FILE, but\n"
+        f"never seen.\n\n{CLUSTERS_HELP}",
+    ),
+    "pause": CliCommand(
+        function="mm2.cli.node.flow_commands:pause",
+        parameters=(NODE, COMMANDED_FLOW, TOPICS),
+        example="mm2 pause mm2.properties --flow 'A->B' --topic orders",
+        help="Pause a flow, or some of its topics, until resumed.\n\n"
+        f"Offsets are kept. A pause survives restarts and leader changes.\n\n{COMMAND_HELP}",
+    ),
+    "resume": CliCommand(
+        function="mm2.cli.node.flow_commands:resume",
+        parameters=(NODE, COMMANDED_FLOW, TOPICS),
+        example="mm2 resume mm2.properties --flow 'A->B'",
+        help="Resume a flow, or some of its topics.\n\n"
+        "Without --topic every pause of the flow ends. Replication continues where it was\n"
+        f"paused.\n\n{COMMAND_HELP}",
+    ),
+    "restart": CliCommand(
+        function="mm2.cli.node.flow_commands:restart",
+        parameters=(
+            NODE,
+            Parameter(names=("TASK",), help="The task ID that mm2 status --json shows.", required=True),
+            COMMANDED_FLOW,
+        ),
+        example="mm2 restart mm2.properties MirrorSourceConnector-0 --flow 'A->B'",
+        help=f"Restart a task, including a FAILED one.\n\n{COMMAND_HELP}",
+    ),
+    "refresh": CliCommand(
+        function="mm2.cli.node.flow_commands:refresh",
+        parameters=(NODE, COMMANDED_FLOW),
+        example="mm2 refresh mm2.properties --flow 'A->B'",
+        help="Refresh topics, groups, topic configurations and ACLs now.\n\n"
+        f"Without it they are refreshed at their configured intervals.\n\n{COMMAND_HELP}",
+    ),
+    "version": CliCommand(
+        function="mm2.cli.version:version", example="mm2 version", help="Print the version, as mm2 --version does."
+    ),
+}
+
+JAVA_NAME = "connect-mirror-maker"
+JAVA_COMMAND = CliCommand(
+    function="mm2.cli.run.run:connect_mirror_maker",
+    parameters=(Parameter(names=("-daemon", "--daemon"), help="Detach from the terminal."), FILE, CLUSTERS),
+    example=f"{JAVA_NAME} -daemon mm2.properties",
+    help=f"Run one node, with the command line of Kafka's {JAVA_NAME}.sh.\n\n{NODE_HELP}\n"
+    "With -daemon it detaches from the terminal, prints its process ID, and appends\n"
+    "its output to mirrorMaker.out in LOG_DIR, or in the current directory if LOG_DIR\n"
+    "is not set.",
+)

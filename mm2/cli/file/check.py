@@ -1,0 +1,74 @@
+"""``mm2 check``: every problem of a file, without connecting to anything."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from mm2.cli.errors import DONE, USAGE
+from mm2.config.grammar.problem_report import counted, summary, write_problems
+from mm2.config.grammar.problems import Problem
+from mm2.config.load import Loaded, load
+from mm2.config.settings import FlowSettings
+
+
+def check(file: Path, *, clusters: Sequence[str] = (), json: bool = False) -> int:
+    """Print every problem of a file and return the exit code."""
+    return check_file(file, clusters, sys.stdout, as_json=json)
+
+
+def check_file(path: Path, clusters: Sequence[str], out: TextIO, *, as_json: bool = False) -> int:
+    """Write the problems of ``path`` to ``out``, and what would run if none of them is an error."""
+    loaded = load(path, clusters)
+    if as_json:
+        print(json.dumps(_document(path, loaded), indent=2), file=out)
+    else:
+        write_problems(loaded.problems, out)
+        print(_last_line(path, loaded), file=out)
+    return USAGE if loaded.settings is None else DONE
+
+
+def _last_line(path: Path, loaded: Loaded) -> str:
+    if loaded.settings is None:
+        return f"{path}: {summary(loaded.problems)}"
+    flows = loaded.settings.flows
+    idle = (
+        "no flow is enabled; heartbeats only: " if all(flow.heartbeats and not flow.enabled for flow in flows) else ""
+    )
+    return f"ok: {idle}{', '.join(str(flow.flow) if idle else _flow(flow) for flow in flows)}" + (
+        f" ({counted(len(loaded.problems), 'warning')})" if loaded.problems else ""
+    )
+
+
+def _flow(flow: FlowSettings) -> str:
+    if flow.enabled:
+        return str(flow.flow)
+    return f"{flow.flow} (heartbeats only)" if flow.heartbeats else f"{flow.flow} (idle)"
+
+
+def _document(path: Path, loaded: Loaded) -> dict[str, Any]:
+    """Return what ``--json`` prints."""
+    flows = () if loaded.settings is None else loaded.settings.flows
+    return {
+        "file": str(path),
+        "ok": loaded.settings is not None,
+        "errors": sum(not problem.is_warning for problem in loaded.problems),
+        "warnings": sum(problem.is_warning for problem in loaded.problems),
+        "problems": [_problem(problem) for problem in loaded.problems],
+        "flows": [{"flow": str(flow.flow), "enabled": flow.enabled, "heartbeats": flow.heartbeats} for flow in flows],
+    }
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    return {
+        "file": problem.file,
+        "line": problem.line,
+        "severity": "warning" if problem.is_warning else "error",
+        "key": problem.key,
+        "value": problem.value,
+        "message": problem.rule,
+        "fix": problem.fix,
+    }

@@ -1,0 +1,1 @@
+"""Commands that use the REST interface of a running node."""

@@ -1,0 +1,62 @@
+"""``mm2 pause``, ``resume``, ``restart`` and ``refresh``: commands to a flow, through any of its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
+from urllib.parse import quote, urlsplit
+
+from mm2.cli.errors import DONE, UsageError
+from mm2.cli.node.node_address import admin_token, node_context, node_urls
+from mm2.cli.node.node_client import first_answering, send_command
+from mm2.config.grammar.environment import Environment
+
+
+def pause(node: str, *, flow: str, topic: Sequence[str] = ()) -> int:
+    """Pause a flow or topics. Raises CommandError."""
+    return _command(node, flow, "pause", {"topics": topic})
+
+
+def resume(node: str, *, flow: str, topic: Sequence[str] = ()) -> int:
+    """Resume a flow or topics. Raises CommandError."""
+    return _command(node, flow, "resume", {"topics": topic})
+
+
+def restart(node: str, task: str, *, flow: str) -> int:
+    """Restart one task. Raises CommandError."""
+    return _command(node, flow, f"tasks/{quote(task, safe='')}/restart", {})
+
+
+def refresh(node: str, *, flow: str) -> int:
+    """Read topics and groups now. Raises CommandError."""
+    return _command(node, flow, "refresh", {})
+
+
+def _command(node: str, flow: str, what: str, body: Mapping[str, object]) -> int:
+    source, arrow, target = flow.replace(" ", "").partition("->")
+    if not (source and arrow and target):
+        raise UsageError(
+            f"{flow!r} is not a flow: write --flow 'A->B', in quotes, because > redirects output in shells"
+        )
+    path = f"/flows/{quote(source, safe='')}/{quote(target, safe='')}/{what}"
+    urls = [url for url in node_urls(node) if _is_safe(url)]
+    if not urls:
+        raise UsageError(
+            f"the token would be sent unencrypted to {', '.join(node_urls(node))}: use an https URL, or run the "
+            "command on the node's own machine with 127.0.0.1"
+        )
+    token, context = admin_token(node, Environment()), node_context(node)
+    taken = first_answering(urls, lambda url: send_command(url, context, path=path, body=body, token=token))
+    print(f"{taken.flow}: {taken.effect} (node {taken.node})")  # noqa: T201 the output of a command
+    return DONE
+
+
+def _is_safe(url: str) -> bool:
+    """Return whether requests to ``url`` are encrypted or stay on this machine."""
+    parts = urlsplit(url)
+    if parts.scheme.lower() != "http" or parts.hostname == "localhost":
+        return True  # an invalid URL is reported when the request is sent
+    try:
+        return ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return False

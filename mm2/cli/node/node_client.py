@@ -1,0 +1,119 @@
+"""Requests to the REST interface of a running node; every failure becomes a CommandError with a message."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import httpx
+from pydantic import TypeAdapter, ValidationError
+
+from mm2.cli.errors import CommandError, UsageError
+from mm2.node.status.status_model import FlowStatus
+from mm2.rest.public.command_response import COMMAND_RESPONSE, CommandResponse
+
+ANSWER_WITHIN_S = 10.0
+"""A node with 10,000 partitions answers in under 0.1 s, an overloaded one within a few seconds."""
+
+TAKEN_WITHIN_S = 100.0
+"""A node stops trying to forward a command after 90 s, and returns the reason."""
+
+_FLOWS = TypeAdapter(tuple[FlowStatus, ...])
+
+T = TypeVar("T")
+
+
+class UnreachableError(CommandError):
+    """No response from a URL; another URL of the node may work."""
+
+
+def first_answering(urls: Sequence[str], ask: Callable[[str], T]) -> T:
+    """Return the result of ``ask`` for the first of ``urls`` that responds. Raises CommandError."""
+    unreachable = []
+    for url in urls:
+        try:
+            return ask(url)
+        except UnreachableError as error:
+            unreachable.append(str(error))
+    raise UnreachableError("; ".join(unreachable))
+
+
+def fetch_flows(url: str, context: ssl.SSLContext) -> bytes:
+    """Return the body of GET ``url``/flows; ``context`` is for https. Raises CommandError."""
+    answer = _request("GET", url, "/flows", context, within=ANSWER_WITHIN_S)
+    if answer.status_code != httpx.codes.OK:
+        raise CommandError(f"{url} is not an mm2 node (GET /flows returned {answer.status_code}): check the port")
+    return answer.content
+
+
+def read_flows(body: bytes, url: str) -> tuple[FlowStatus, ...]:
+    """Parse a body of `fetch_flows`. Raises CommandError if it is not one."""
+    try:
+        return _FLOWS.validate_json(body)
+    except ValidationError as error:
+        raise CommandError(f"{url} is not an mm2 node (unexpected response to GET /flows): check the port") from error
+
+
+def send_command(
+    url: str, context: ssl.SSLContext, *, path: str, body: Mapping[str, object], token: str
+) -> CommandResponse:
+    """Send a command to the node at ``url``; ``path`` is relative to it. Raises UsageError if the flow, topic or task
+    is unknown or the token is wrong, CommandError if the node rejects the command otherwise or does not respond."""
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    answer = _request(
+        "POST", url, path, context, within=TAKEN_WITHIN_S, body=json.dumps(body).encode(), headers=headers
+    )
+    try:
+        if answer.is_success:
+            return COMMAND_RESPONSE.validate_json(answer.content)
+        detail = answer.json()["detail"]
+    except (ValueError, KeyError, TypeError):
+        detail = None
+    if answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY:
+        raise UsageError(f"{url}: invalid topic names: they must not be empty")
+    if not isinstance(detail, str) or detail == httpx.codes.get_reason_phrase(answer.status_code):
+        raise CommandError(f"{url} is not an mm2 node (POST {path} returned {answer.status_code}): check the port")
+    wrong = answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.NOT_FOUND)
+    raise (UsageError if wrong else CommandError)(f"{url} rejected the command: {detail}")
+
+
+def _request(
+    method: str,
+    url: str,
+    path: str,
+    context: ssl.SSLContext,
+    *,
+    within: float,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> httpx.Response:
+    try:
+        # no proxies from the environment: the connection is direct
+        limits = httpx.Timeout(within, connect=ANSWER_WITHIN_S)
+        with httpx.Client(timeout=limits, trust_env=False, verify=context) as client:
+            return client.request(method, f"{url}{path}", content=body, headers=headers)
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+        raise CommandError(f"{url} is not a valid URL: write for example http://127.0.0.1:8083") from error
+    except httpx.TimeoutException as error:
+        raise UnreachableError(f"{url} did not answer within {within:.0f} s") from error
+    except httpx.TransportError as error:
+        raise UnreachableError(f"{url} is not reachable: {_why(error, url)}") from error
+
+
+def _why(error: httpx.TransportError, url: str) -> str:
+    text = str(error)
+    if "mismatch, certificate is not valid for" in text:
+        return "its certificate is for another host name. Use a URL with a host name in the certificate"
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        return "its certificate is not trusted. Set SSL_CERT_FILE to its CA (PEM), or use FILE instead of the URL"
+    if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
+        if url.startswith("https:"):
+            return (
+                "connection closed. If the node requires a certificate (ssl.client.auth), use FILE instead of the URL"
+            )
+        return "connection closed. Is it an https listener?"
+    if "refused" in text:
+        return "connection refused. Is the node running, and does its file contain this listener?"
+    return text or type(error).__name__

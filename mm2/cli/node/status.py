@@ -1,0 +1,169 @@
+"""``mm2 status``: the state of flows, from the REST interface of one of their nodes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from mm2.cli.errors import DONE, UsageError
+from mm2.cli.node.node_address import node_context, node_urls
+from mm2.cli.node.node_client import fetch_flows, first_answering, read_flows
+from mm2.cli.node.node_rows import node_rows
+from mm2.cli.node.progress_rates import LOOK_AGAIN_S, Pace
+from mm2.cli.terminal.screen import show_live, show_once
+from mm2.cli.terminal.tables import counted, lower_bound, number, rate_text, state_text, table
+from mm2.core.lanes.lease import TaskState
+from mm2.node.status.status_model import AssignmentAuditStatus, FlowStatus, TopicStatus
+from mm2.rest.merge.flow_problems import flow_problems
+
+WHOLE_FLOW = ""
+"""The element of `FlowStatus.paused` that stands for the flow as a whole."""
+
+
+def status(node: str, *, watch: bool = False, json: bool = False) -> int:
+    """Print the flows of the node, or the response of GET /flows. Raises CommandError if the node does not answer."""
+    if watch and json:
+        raise UsageError("--watch and --json cannot be combined: use one of them")
+    urls, context = node_urls(node), node_context(node)
+    pace = Pace(time.monotonic)
+
+    def fetch() -> tuple[str, bytes]:
+        return first_answering(urls, lambda url: (url, fetch_flows(url, context)))
+
+    def look() -> RenderableType:
+        url, body = fetch()
+        flows = read_flows(body, url)
+        pace.take(flows)
+        return status_view(flows, pace, asked=None if "://" in node else url)
+
+    if json:
+        sys.stdout.write(fetch()[1].decode() + "\n")
+    elif watch:
+        show_live(look)
+    else:
+        url, body = fetch()
+        flows = read_flows(body, url)
+        if any(_copies(flow) for flow in flows):
+            pace.take(flows)
+            time.sleep(LOOK_AGAIN_S)
+        show_once(look)
+    return DONE
+
+
+def status_view(flows: Sequence[FlowStatus], pace: Pace, *, asked: str | None = None) -> RenderableType:
+    """Return a heading and tables of nodes and topics for each flow, and below them its problems. ``asked``: the URL of
+    the node, if it comes from a file."""
+    parts: list[RenderableType] = []
+    for flow in flows:
+        parts.append(_heading(flow))
+        if flow.members:
+            parts += [_nodes(flow, pace), Text()]
+        if flow.topics:
+            parts.append(_topics(flow, pace))
+        parts += [Text(f"  {remark}", style="yellow") for remark in _remarks(flow)]
+        parts += [Text(f"  ! {complaint}", style="red") for complaint in _complaints(flow)]
+        parts.append(Text())
+    if not parts:
+        parts = [Text("no flows on this node"), Text()]
+    return Group(*parts[:-1], *([] if asked is None else [Text(f"from {asked}", style="dim")]))
+
+
+def _copies(flow: FlowStatus) -> bool:
+    return any(one.state is TaskState.RUNNING and one.lag_known for topic in flow.topics for one in topic.partitions)
+
+
+def _remarks(flow: FlowStatus) -> Iterator[str]:
+    """Yield what is intended, or will be over in a moment."""
+    if WHOLE_FLOW in flow.paused:
+        yield "paused: the whole flow"
+    elif flow.paused:
+        yield f"paused: {', '.join(flow.paused)}"
+    moving = [
+        counted(counts.moving, what.removesuffix("s"))
+        for what, counts in flow.assignment_audit.items()
+        if counts.moving
+    ]
+    if moving:
+        yield f"moving to another node: {', '.join(moving)}"
+
+
+def _complaints(flow: FlowStatus) -> Iterator[str]:
+    """Yield a message for every problem of a flow, and for every loss."""
+    yield from map(str, flow_problems(flow))
+    for what, counts in flow.assignment_audit.items():
+        yield from _coverage(what.removesuffix("s"), counts)
+    for loss in flow.losses:
+        lost = f"offsets {loss.first} to {loss.until - 1} are lost: {loss.reason}"
+        yield f"topic {loss.topic} partition {loss.partition}: {lost}"
+
+
+def _coverage(what: str, counts: AssignmentAuditStatus) -> Iterator[str]:
+    if counts.unassigned:
+        yield f"unassigned: {counted(counts.unassigned, what)}"
+    if counts.duplicated:
+        yield f"running more than once: {counted(counts.duplicated, what)}"
+    if counts.unexpected:
+        yield f"running unexpectedly: {counted(counts.unexpected, what)}"
+
+
+def _heading(flow: FlowStatus) -> RenderableType:
+    rest = "  heartbeats only" if not flow.enabled else f"  leader {flow.leader or 'none'}  epoch {flow.epoch}"
+    return Text.assemble((flow.flow, "bold"), "  ", state_text(flow.state), rest)
+
+
+def _nodes(flow: FlowStatus, pace: Pace) -> RenderableType:
+    shown = table("node", "", "tasks", "#partitions", "#records/s", "#lag records", "#lanes", "release", "url")
+    for row in node_rows(flow, pace):
+        shown.add_row(
+            row.node,
+            Text(row.role, style="yellow" if row.role == "leaving" else "dim"),
+            row.tasks or "-",
+            f"{row.partitions:,}",
+            rate_text(row.records_per_second),
+            lower_bound(number(row.lag_records), exact=not row.unknown),
+            "-" if row.lanes is None else str(row.lanes),
+            row.release or "-",
+            Text(row.url or "-", style="dim"),
+        )
+    return shown
+
+
+def _topics(flow: FlowStatus, pace: Pace) -> RenderableType:
+    shown = table(
+        "topic",
+        "remote topic",
+        "state",
+        "#partitions",
+        "#written",
+        "#position",
+        "#records/s",
+        "#lag records",
+        "#lag seconds",
+    )
+    for topic in flow.topics:
+        shown.add_row(
+            topic.topic,
+            topic.remote_topic,
+            state_text(topic.state),
+            str(len(topic.partitions)),
+            *_sums(flow.flow, topic, pace),
+        )
+    return shown
+
+
+def _sums(flow: str, topic: TopicStatus, pace: Pace) -> Iterable[str]:
+    """Return the cells with sums over the partitions. Offsets of a partition whose node died are those seen last."""
+    known = [partition for partition in topic.partitions if partition.lag_known]
+    ends = [found for one in topic.partitions if (found := pace.furthest(flow, topic.topic, one)) is not None]
+    cells = (
+        f"{sum(end for _, end in ends):,}" if ends else "-",
+        f"{sum(position for position, _ in ends):,}" if ends else "-",
+        rate_text(pace.rate(*((flow, topic.topic, partition.partition) for partition in known))),
+        f"{sum(partition.lag_records or 0 for partition in known):,}" if known else "-",
+        f"{max(partition.lag_seconds or 0.0 for partition in known):,.1f}" if known else "-",
+    )
+    return tuple(lower_bound(cell, exact=len(known) == len(topic.partitions)) for cell in cells)

@@ -1,0 +1,1 @@
+"""Running a node: in the foreground or as a daemon, and its log."""

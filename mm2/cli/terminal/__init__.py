@@ -1,0 +1,1 @@
+"""Terminal output: tables, live views and JSON."""

@@ -1,0 +1,49 @@
+"""What a file of another program is, and what to write instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mm2.config.grammar.secrets import is_secret
+
+ADDRESS = "host:port"
+INSTEAD = ", not an mm2.properties file"
+IDENTITY_POLICY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+START_FROM_EXAMPLE = "start from a copy of mm2.properties.example"
+OFFSETS_OF_CONNECT = (
+    "note that copying starts at auto.offset.reset (default: earliest), so records can be copied again: "
+    "mm2 does not continue from the offsets of the Connect cluster"
+)
+
+Settings = Mapping[str, str]
+
+_ESCAPED = re.compile(r"[^ -~]|\\")
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignFile:
+    """What a file ``is`` or contains, remarks on it, and the lines of mm2.properties to write instead."""
+
+    rule: str
+    notes: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    heading: str = "write an mm2.properties file with these lines:"
+
+    @property
+    def fix(self) -> str:
+        """The remarks, then the lines."""
+        return "\n".join((*self.notes, self.heading, *self.lines) if self.lines else self.notes)
+
+
+def line(key: str, value: str) -> str:
+    """Return a line of mm2.properties. Secrets are never printed: their keys are named without a value."""
+    return f"{key} = (copy the value)" if is_secret(key, value) else f"{key} = {_ESCAPED.sub(_escape, value)}"
+
+
+def _escape(match: re.Match[str]) -> str:
+    if match[0] == "\\":
+        return r"\\"
+    units = match[0].encode("utf-16-be").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))

@@ -1,0 +1,232 @@
+"""Check that every key of the file has an effect where it is written; suggestions for unknown keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import permutations, product
+
+from mm2.config.checks import key_scopes
+from mm2.config.checks.key_rules import REMOVE, KeyScope, UnknownKeyError, Weight
+from mm2.config.clients.ignored_client_keys import ClientKind
+from mm2.config.grammar.problems import ProblemLog
+from mm2.config.grammar.properties import ARROWS, Entry, as_utf8
+from mm2.config.keys import class_keys
+from mm2.core.naming.names import Flow
+
+_CLOSE = 0.8
+"""Ratio from which two names count as similar: one typing error in a short word, two in a long one."""
+
+_MEANT = {
+    "blacklist": "topics.exclude",
+    "enable": "enabled",
+    "groups.include": "groups",
+    "groups.whitelist": "groups",
+    "topics.include": "topics",
+    "topics.whitelist": "topics",
+    "whitelist": "topics",
+}
+"""Names that many files contain, some of them from Apache's own documentation."""
+
+_CONSEQUENCES = {
+    "enabled": "so the flow is not enabled",
+    "groups": "so the offsets of all groups are translated",
+    "topics": "so all topics are replicated",
+}
+"""Consequences of defaults, where they are easier to understand than the default itself."""
+
+LONGEST_DEFAULT = 60
+"""Characters of a default that a message shows."""
+
+_POLICY = "replication.policy."
+"""Keys with this prefix reach connectors without a flow, even if connectors do not define them."""
+
+_ARROW = rf"\s*(?:[-=~>]|{ARROWS.pattern})[-=~>\s]*"
+"""An arrow, or an attempt at one."""
+
+_CLIENTS = tuple(f"{kind}." for kind in ClientKind)
+
+_CLASS_KEYS = tuple(key.name for key in class_keys.CLASS_KEYS)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule about one line of the file, and the fix."""
+
+    entry: Entry
+    rule: str
+    fix: str
+    weight: Weight = Weight.WARNING
+
+
+def explain_no_flow(findings: Iterable[Finding]) -> bool:
+    """Return whether ``findings`` explain why no flow is enabled: a key that was to enable one is misspelt."""
+    return any(finding.rule.endswith(_CONSEQUENCES["enabled"]) for finding in findings)
+
+
+def report(findings: Iterable[Finding], problems: ProblemLog) -> None:
+    """Add the errors and warnings among ``findings`` to ``problems``."""
+    for finding in findings:
+        if finding.weight is Weight.ERROR:
+            problems.error(finding.rule, finding.fix, at=finding.entry)
+        elif finding.weight is Weight.WARNING:
+            problems.warning(finding.rule, finding.fix, at=finding.entry)
+
+
+def findings(entries: Mapping[str, Entry], aliases: Sequence[str]) -> Iterator[Finding]:
+    """Return the findings about single lines: keys that are unknown, or have no or another effect at their place."""
+    for entry in entries.values():
+        if (found := _finding(entry, entries, aliases)) is not None:
+            yield found
+
+
+def _finding(entry: Entry, entries: Mapping[str, Entry], aliases: Sequence[str]) -> Finding | None:
+    if "->" in entry.key:
+        return _of_flow(entry, entries, aliases)
+    if (alias := _alias_of(entry.key, aliases)) is not None:
+        return _of_place(entry, entries, f"{alias}.", key_scopes.under_cluster(alias))
+    if (meant := _arrow(entry, entries, aliases)) is not None:
+        return meant
+    stranger, dot, name = entry.key.partition(".")
+    if dot and name == "bootstrap.servers":
+        return _unknown_cluster(entry, stranger, aliases)
+    return _of_place(entry, entries, "", key_scopes.ALONE, _own_classes(entries, None))
+
+
+def _alias_of(key: str, aliases: Sequence[str]) -> str | None:
+    """Return the longest alias that ``key`` starts with; None if the whole key is known, as an alias can be part of
+    its name."""
+    if key_scopes.is_known_alone(key):
+        return None
+    return max((alias for alias in aliases if key.startswith(f"{alias}.")), key=len, default=None)
+
+
+def _of_place(
+    entry: Entry, entries: Mapping[str, Entry], prefix: str, place: KeyScope, own: Sequence[str] = ()
+) -> Finding | None:
+    """Return the finding about a line at ``place``. ``own``: user classes, which can have keys of their own."""
+    name = entry.key.removeprefix(prefix)
+    try:
+        remark = place.judge(name, entry.value)
+    except UnknownKeyError as unknown:
+        meant = _meant(name, unknown.candidates)
+        if own and (not meant or name.startswith(_POLICY)):
+            return _for_own(entry, prefix, own)
+        if meant is None:
+            return Finding(entry, "unknown property, ignored", REMOVE)
+        consequence = _consequence(meant, prefix, place, entries)
+        return Finding(entry, f"unknown property, ignored{consequence}", f"did you mean {prefix}{meant}?")
+    if remark is None:
+        return None
+    return Finding(entry, remark.rule, remark.fix, remark.weight)
+
+
+def _consequence(meant: str, prefix: str, place: KeyScope, entries: Mapping[str, Entry]) -> str:
+    """Return which default applies, as the line that was to set ``meant`` is ignored; empty if another line sets it."""
+    default = place.defaults.get(meant)
+    if default is None or _is_set(meant, prefix, entries):
+        return ""
+    if meant in _CONSEQUENCES:
+        return f", {_CONSEQUENCES[meant]}"
+    shown = f"default {meant} = {default}" if len(default) <= LONGEST_DEFAULT else f"default of {meant}"
+    return f", so the {shown} applies"
+
+
+def _is_set(name: str, prefix: str, entries: Mapping[str, Entry]) -> bool:
+    """Return whether another line sets ``name`` for ``prefix``, or can: client properties can be set at many levels,
+    and a key without prefix for each flow."""
+    if name in entries or f"{prefix}{name}" in entries:
+        return True
+    return (not prefix or name.startswith(_CLIENTS)) and any(key.endswith(f".{name}") for key in entries)
+
+
+def _for_own(entry: Entry, prefix: str, own: Sequence[str]) -> Finding:
+    classes = ", ".join(own)
+    if prefix or entry.key.startswith(_POLICY):
+        return Finding(entry, f"passed to {classes}", "", Weight.NOTE)
+    return Finding(entry, "has no effect without a flow, as in Java", f"write A->B.{entry.key} to pass it to {classes}")
+
+
+def _own_classes(entries: Mapping[str, Entry], flow: Flow | None) -> tuple[str, ...]:
+    """Return the user classes of ``flow``, or of the whole file if it is None."""
+    if flow is None:
+        found = [entry for name, entry in entries.items() if name.endswith(_CLASS_KEYS)]
+    else:
+        found = [entries[name] for key in _CLASS_KEYS for name in (f"{flow}.{key}", key) if name in entries]
+    return tuple(sorted({entry.value.strip() for entry in found if class_keys.is_own(entry.value)}))
+
+
+def _meant(name: str, candidates: frozenset[str]) -> str | None:
+    if _MEANT.get(name) in candidates:
+        return _MEANT[name]
+    if f"{name}.enabled" in candidates:
+        return f"{name}.enabled"
+    close = get_close_matches(name, sorted(candidates), n=1, cutoff=_CLOSE)
+    return close[0] if close else None
+
+
+def _unknown_cluster(entry: Entry, alias: str, aliases: Sequence[str]) -> Finding:
+    meant = _alike(alias, aliases)
+    name = entry.key.removeprefix(f"{alias}.")
+    fix = f"did you mean {meant}.{name}?" if meant else f"add {alias} to clusters, or remove the line"
+    return Finding(entry, f"has no effect: {alias} is not in clusters", fix)
+
+
+def _of_flow(entry: Entry, entries: Mapping[str, Entry], aliases: Sequence[str]) -> Finding | None:
+    flows = [Flow(source, target) for source, target in product(aliases, repeat=2)]
+    flow = max(
+        (flow for flow in flows if entry.key.startswith(f"{flow}.")), key=lambda flow: len(str(flow)), default=None
+    )
+    if flow is None:
+        return _no_dot(entry, flows) or _arrow(entry, entries, aliases) or _unknown_flow(entry, aliases)
+    if flow.source == flow.target:
+        return Finding(entry, "has no effect: source and target are the same cluster", REMOVE)
+    return _of_place(entry, entries, f"{flow}.", key_scopes.under_flow(flow), _own_classes(entries, flow))
+
+
+def _no_dot(entry: Entry, flows: Sequence[Flow]) -> Finding | None:
+    """Return the finding about ``A->B->topics`` or ``A->B``."""
+    for flow in flows:
+        if entry.key == str(flow) or entry.key.startswith(f"{flow}->"):
+            name = entry.key.removeprefix(str(flow)).lstrip("->") or "enabled"
+            return Finding(entry, "has no effect: a dot must follow the flow", f"did you mean {flow}.{name}?")
+    return None
+
+
+def _unknown_flow(entry: Entry, aliases: Sequence[str]) -> Finding:
+    source, _, rest = entry.key.partition("->")
+    target, _, name = rest.partition(".")
+    unknown = [alias for alias in (source, target) if alias not in aliases]
+    meant = [alias if alias in aliases else _alike(alias, aliases) for alias in (source, target)]
+    missing = " and ".join(unknown)
+    return Finding(
+        entry,
+        f"has no effect: {missing} {'is' if len(unknown) == 1 else 'are'} not in clusters",
+        f"did you mean {meant[0]}->{meant[1]}.{name}?" if all(meant) else f"add {missing} to clusters, or {REMOVE}",
+        Weight.ERROR if name == "enabled" and entry.value.strip().lower() == "true" else Weight.WARNING,
+    )
+
+
+def _arrow(entry: Entry, entries: Mapping[str, Entry], aliases: Sequence[str]) -> Finding | None:
+    """Return the finding about a key with another arrow than ``->``: ``A-B.enabled``, ``A→B.enabled``, ``A -> B``.
+
+    A space or an equals sign ends the key, so the rest of it is in the value.
+    """
+    text = as_utf8(entry.key)
+    if entry.key in aliases or entry.key.endswith("-"):
+        text += " " + as_utf8(entry.value)
+    for source, target in permutations(sorted(aliases, key=len, reverse=True), 2):
+        match = re.match(rf"{re.escape(source)}{_ARROW}{re.escape(target)}(?:\.([^=:\s]+)|[=:\s]|\Z)", text)
+        if match is not None:
+            flow, name = Flow(source, target), match[1] or "enabled"
+            consequence = _consequence(name, f"{flow}.", key_scopes.under_flow(flow), entries)
+            return Finding(entry, f"unknown property, ignored{consequence}", f"did you mean {flow}.{name}?")
+    return Finding(entry, "unknown property, ignored", REMOVE) if entry.key in aliases else None
+
+
+def _alike(alias: str, aliases: Sequence[str]) -> str | None:
+    lower = {known.lower(): known for known in aliases}
+    close = get_close_matches(alias.lower(), sorted(lower), n=1, cutoff=_CLOSE)
+    return lower[close[0]] if close else None

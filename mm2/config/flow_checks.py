@@ -1,0 +1,215 @@
+"""Checks of one flow's settings against each other, and of values that are valid but most likely not intended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from mm2.config.grammar.comments import NO_COMMENT, comment_fix
+from mm2.config.grammar.java_types import read_list
+from mm2.config.grammar.problems import ProblemLog, shortened
+from mm2.config.grammar.values import Properties, Value
+from mm2.config.keys.class_keys import GROUP_FILTER, TOPIC_FILTER
+from mm2.config.keys.connector_keys import CheckpointSettings, SourceSettings
+from mm2.config.keys.declaration import default_fix, specs
+from mm2.config.keys.worker_keys import EXACTLY_ONCE_FIX, NO_EXACTLY_ONCE, WorkerSettings
+
+_SWITCHES = {
+    "refresh.topics": "new topics and partitions are only found at start",
+    "sync.topic.configs": "topic settings are not synced",
+    "sync.topic.acls": "ACLs are not synced",
+    "refresh.groups": "new consumer groups are only found at start",
+    "emit.checkpoints": "no checkpoints are written",
+    "sync.group.offsets": "group offsets are not synced",
+}
+"""Keys with ``.enabled`` and ``.interval.seconds``, and what a negative interval leads to."""
+
+_LISTS = ("topics", "topics.exclude", "groups", "groups.exclude", "config.properties.exclude")
+_TOPIC_LISTS = ("topics", "topics.exclude", "topics.blacklist")
+_QUOTES = "\"'"
+_EVERYTHING = (".*", ".+")
+_SEPARATORS = re.compile(r"[;\s]+")
+"""What users write between topics instead of a comma; no topic name contains it."""
+
+
+def check_enabled_flow(
+    properties: Properties, source: SourceSettings, checkpoint: CheckpointSettings, problems: ProblemLog
+) -> None:
+    """Check the ``properties`` of the connectors of an enabled flow."""
+    _check_exactly_once(properties, problems)
+    _check_offset_syncs(properties, source, problems)
+    _check_checkpoints(properties, source, checkpoint, problems)
+    _check_intervals(properties, source, checkpoint, problems)
+    for name in _LISTS:
+        if name in properties:
+            _check_elements(properties[name], problems)
+    _check_topics(properties, source, problems)
+    _check_groups(properties, checkpoint, problems)
+
+
+def check_signatures(properties: Properties, worker: WorkerSettings, problems: ProblemLog) -> None:
+    """Check that nodes accept their own signatures, as Java does."""
+    signature, accepted = worker.inter_worker_signature_algorithm, worker.inter_worker_verification_algorithms
+    if signature not in accepted:
+        name = next(
+            name
+            for name in ("inter.worker.signature.algorithm", "inter.worker.verification.algorithms")
+            if name in properties
+        )
+        properties[name].refuse(
+            problems,
+            f"nodes would reject each other's requests: they sign with {signature} and accept {', '.join(accepted)}",
+            f"add {signature} to inter.worker.verification.algorithms",
+        )
+
+
+def _check_exactly_once(properties: Properties, problems: ProblemLog) -> None:
+    support = properties.get("exactly.once.support")
+    if support is None:
+        return
+    if support.text.strip().lower() == "required":
+        support.refuse(problems, NO_EXACTLY_ONCE, EXACTLY_ONCE_FIX)
+    elif support.text.strip().lower() != "requested":
+        support.refuse(problems, "must be requested or required", default_fix("requested"))
+
+
+def _check_offset_syncs(properties: Properties, source: SourceSettings, problems: ProblemLog) -> None:
+    """Java's cross-check: no settings of offset syncs without offset syncs."""
+    if source.emit_offset_syncs_enabled:
+        return
+    for name, value in properties.items():
+        if name.startswith("offset-syncs"):
+            value.refuse(
+                problems,
+                "cannot be combined with emit.offset-syncs.enabled = false, as in Java",
+                "remove one of the two lines",
+            )
+
+
+def _check_checkpoints(
+    properties: Properties, source: SourceSettings, checkpoint: CheckpointSettings, problems: ProblemLog
+) -> None:
+    """Warn about combinations for which Java does not create the checkpoint connector and only logs an error."""
+    if not checkpoint.emit_checkpoints_enabled:
+        if checkpoint.sync_group_offsets_enabled:
+            properties["sync.group.offsets.enabled"].warn(
+                problems,
+                "has no effect with emit.checkpoints.enabled = false: group offsets are synced from checkpoints, as in "
+                "Java",
+                "remove one of the two lines",
+            )
+    elif not source.emit_offset_syncs_enabled:
+        properties["emit.offset-syncs.enabled"].warn(
+            problems,
+            "no checkpoints are written and no group offsets are synced: both need offset syncs, as in Java",
+            "remove the line, or add emit.checkpoints.enabled = false if that is intended",
+        )
+
+
+def _check_intervals(
+    properties: Properties, source: SourceSettings, checkpoint: CheckpointSettings, problems: ProblemLog
+) -> None:
+    """Warn about negative intervals, which disable a periodic job, as in Java (Scheduler.scheduleRepeating)."""
+    for settings in (source, checkpoint):
+        for spec in specs(type(settings)):
+            switch = spec.name.removesuffix(".interval.seconds")
+            if switch in _SWITCHES and spec.name != switch and getattr(settings, spec.field) < 0:
+                properties[spec.name].warn(
+                    problems,
+                    f"is negative, so {_SWITCHES[switch]}, as in Java",
+                    f"{default_fix(spec.default)}, or write {switch}.enabled = false if that is intended",
+                )
+
+
+def _check_elements(value: Value, problems: ProblemLog) -> None:
+    """Warn about quotes, brackets and comments, which a properties file does not have: they are part of the pattern."""
+    if value.entry is None or problems.has_error_at(value.entry):
+        return
+    if comment := comment_fix(value.entry):
+        value.warn(problems, f"{NO_COMMENT}, so it is part of the list", comment)
+        return
+    elements = read_list(value.text)
+    quoted = any(element[:1] in _QUOTES or element[-1:] in _QUOTES for element in elements if element)
+    bracketed = any(element.startswith("[") and "]" not in element for element in elements)
+    if quoted or bracketed:
+        what = " and ".join([*(["quotes"] if quoted else []), *(["brackets"] if bracketed else [])])
+        value.warn(
+            problems,
+            f"{what} are not removed, so only names that contain them match",
+            f"write {value.entry.key} = {_bare(elements)}",
+        )
+    elif value.entry.key.endswith(_TOPIC_LISTS):
+        _check_separators(value, value.entry.key, elements, problems)
+
+
+def _check_separators(value: Value, key: str, elements: Sequence[str], problems: ProblemLog) -> None:
+    """Warn about the first of ``elements``, topics, that contains another separator than a comma."""
+    for number, element in enumerate(elements, 1):
+        if (found := _SEPARATORS.search(element)) is not None:
+            separator = "a space" if found[0].isspace() else 'a ";"'
+            names = tuple(name for text in elements for name in _SEPARATORS.split(text) if name)
+            value.warn(
+                problems,
+                f'element {number} "{shortened(element)}" contains {separator}, which no topic name contains',
+                f"write {key} = {_bare(names)}",
+            )
+            return
+
+
+def _bare(elements: Iterable[str]) -> str:
+    """Return the list as it is written without quotes, and without the brackets of the whole list."""
+    texts = [element.strip(_QUOTES) for element in elements]
+    if texts[0].startswith("[") and "]" not in texts[0]:
+        texts[0], texts[-1] = texts[0].removeprefix("["), texts[-1].removesuffix("]")
+    return ", ".join(text.strip(f"{_QUOTES} ") for text in texts)
+
+
+def _check_topics(properties: Properties, source: SourceSettings, problems: ProblemLog) -> None:
+    if source.topic_filter_class not in TOPIC_FILTER.built_in:
+        return
+    only = "only heartbeats are replicated" if source.heartbeats_replication_enabled else "nothing is replicated"
+    if not any(source.topics):
+        properties["topics"].warn(
+            problems,
+            f"matches no topic, so {only}",
+            "list the topics, for example orders, payments.*, or remove the line to replicate every topic",
+        )
+    elif any(pattern in _EVERYTHING for pattern in source.topics_exclude):
+        properties["topics.exclude"].warn(
+            problems,
+            f"excludes every topic, so {only}",
+            "remove .* from the list, or remove the line to use the default",
+        )
+    elif set(source.topics) <= set(source.topics_exclude):
+        if "topics.exclude" in properties:
+            properties["topics.exclude"].warn(
+                problems,
+                f"contains every element of topics, so {only}",
+                "remove the topics to replicate from the list",
+            )
+        else:
+            properties["topics"].warn(
+                problems,
+                f"the default of topics.exclude contains every element, so {only}",
+                "add topics.exclude with a list that does not contain them",
+            )
+
+
+def _check_groups(properties: Properties, checkpoint: CheckpointSettings, problems: ProblemLog) -> None:
+    """Warn about an empty list of groups if the file also asks for what needs groups."""
+    if any(checkpoint.groups) or checkpoint.group_filter_class not in GROUP_FILTER.built_in:
+        return
+    asked = [
+        name
+        for name, enabled in (
+            ("emit.checkpoints.enabled", checkpoint.emit_checkpoints_enabled),
+            ("sync.group.offsets.enabled", checkpoint.sync_group_offsets_enabled),
+        )
+        if enabled and name in properties
+    ]
+    if asked:
+        properties["groups"].warn(
+            problems,
+            f"matches no group, so {asked[0]} = true has no effect",
+            f"list the groups, or remove the line of {asked[0]}",
+        )

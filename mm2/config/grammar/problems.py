@@ -1,0 +1,130 @@
+"""Problems of a configuration file: place, value, rule and fix.
+
+The form, as compilers have it::
+
+    FILE:LINE: error: key = value: rule and consequence
+        fix: what to write instead
+    FILE:LINE: warning: key: rule            where the value does not matter
+    FILE: error: key: rule                   where no line of the file is to blame
+    FILE: error: rule                        where the whole file is
+
+`problem_report` prints all problems of a file in this form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+EMPTY = "(empty)"
+
+COPY_INDENT = "  "
+"""Indentation of the lines of a fix that a user copies."""
+
+LONGEST_VALUE = 120
+"""Maximum number of characters of a value in a message: a whole PEM block does not fit a terminal."""
+
+
+class Location(Protocol):
+    """A line of the file that a problem refers to."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def line(self) -> int: ...
+    @property
+    def shown(self) -> str:
+        """The value, safe to print."""
+
+    @property
+    def broken(self) -> bool:
+        """Whether the value could not be resolved; that is reported already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One error or warning. ``line`` is None if no line of the file is to blame; ``value`` is safe to print.
+
+    ``str()`` returns the problem and its fix in one line, for logs and REST.
+    """
+
+    file: str
+    line: int | None
+    key: str | None
+    value: str | None
+    rule: str
+    fix: str
+    is_warning: bool
+
+    @property
+    def headline(self) -> str:
+        """The problem without its fix, in one line."""
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        severity = "warning" if self.is_warning else "error"
+        value = "" if self.value is None else f" = {shortened(self.value) or EMPTY}"
+        key = "" if self.key is None else f"{self.key}{value}: "
+        return one_line(f"{place}: {severity}: {key}{self.rule}")
+
+    @property
+    def fix_lines(self) -> tuple[str, ...]:
+        """The fix, line by line; commands and lines for the file have lines of their own."""
+        return tuple(map(one_line, self.fix.split("\n")))
+
+    def __str__(self) -> str:
+        fix = "; ".join(line.strip() for line in self.fix_lines).replace(":; ", ": ")
+        return f"{self.headline} (fix: {fix})"
+
+
+class ProblemLog:
+    """Collects the problems of one file. The same problem of the same line counts once, however many flows it
+    affects."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self._problems: dict[Problem, None] = {}
+
+    def error(self, rule: str, fix: str, *, at: Location | None = None, key: str | None = None) -> None:
+        """Add a problem that prevents a node from starting, ``at`` a line, or about a ``key`` that no line sets."""
+        self._add(rule, fix, at, key, is_warning=False)
+
+    def warning(self, rule: str, fix: str, *, at: Location | None = None, key: str | None = None) -> None:
+        """Add a problem that does not prevent a node from starting."""
+        self._add(rule, fix, at, key, is_warning=True)
+
+    def _add(self, rule: str, fix: str, at: Location | None, key: str | None, *, is_warning: bool) -> None:
+        if at is None:
+            line, value = None, None
+        elif at.broken:
+            return
+        else:
+            line, key, value = at.line, at.key, at.shown
+        problem = Problem(file=self.file, line=line, key=key, value=value, rule=rule, fix=fix, is_warning=is_warning)
+        self._problems[problem] = None
+
+    def has_error_at(self, place: Location) -> bool:
+        """Return whether this line has an error."""
+        return any(problem.line == place.line and not problem.is_warning for problem in self._problems)
+
+    @property
+    def failed(self) -> bool:
+        """Whether any problem is an error."""
+        return any(not problem.is_warning for problem in self._problems)
+
+    def in_order(self) -> tuple[Problem, ...]:
+        """All problems: errors before warnings, problems of the whole file before those of its lines."""
+        return tuple(sorted(self._problems, key=lambda problem: (problem.is_warning, problem.line or 0)))
+
+
+def to_copy(*lines: str) -> str:
+    """Return the end of a fix: commands, or lines for the file, which are printed as they are and never wrapped."""
+    return "".join(f"\n{COPY_INDENT}{line}" for line in lines)
+
+
+def one_line(text: str) -> str:
+    """Return ``text`` with line ends and control characters escaped."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+def shortened(value: str) -> str:
+    """Return ``value`` cut to the length that a problem shows."""
+    return value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}…"

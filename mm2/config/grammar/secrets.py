@@ -1,0 +1,32 @@
+"""Detection of values that must not be printed."""
+
+from __future__ import annotations
+
+import re
+
+HIDDEN = "[hidden]"
+
+_SENSITIVE = (
+    r"passw|passphrase|secret|jaas|credential|token(?!\.endpoint)|basic\.auth|access\.?key"
+    r"|keystore\.key\b|certificate\.chain\b|truststore\.certificates\b"
+)
+"""Java's PASSWORD keys, and the names that Spark and other tools use: Spark redacts secret, password, token and
+access key in its own UI too."""
+
+_SECRET_NAME = re.compile(_SENSITIVE, re.IGNORECASE)
+_SECRET_VALUE = re.compile(rf"LoginModule|-----BEGIN|(?:{_SENSITIVE})[\w.]*\s*[=:]", re.IGNORECASE)
+"""Finds secrets under misspelt keys, and those that a stray backslash joined to the previous line."""
+
+
+_REFERENCE = re.compile(r"\$\{[^}]*\}")
+"""``${dir:/run/secrets:password}`` is the location of a secret, not the secret."""
+
+
+def is_secret(key: str, value: str) -> bool:
+    """Return whether ``value`` must be shown as ``[hidden]``, judged by the name of its key and by its form."""
+    return bool(_SECRET_NAME.search(key) or _SECRET_VALUE.search(_REFERENCE.sub("", value)))
+
+
+def shown(key: str, value: str) -> str:
+    """Return the value, safe to print."""
+    return HIDDEN if is_secret(key, value) else value

@@ -1,0 +1,216 @@
+"""Keys without a prefix that configure the whole node: REST, and keys of our own."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from mm2.config.grammar.java_types import (
+    Boolean,
+    Elements,
+    Int,
+    ListOf,
+    Long,
+    OptionalInt,
+    OptionalList,
+    OptionalString,
+    String,
+    at_least,
+    one_of,
+    refuse,
+    require,
+)
+from mm2.config.keys.declaration import KeyModel, flow_key, idle_key, live_key, node_key
+from mm2.config.regex.java_characters import JavaRegexError
+from mm2.config.regex.java_regex import compile_java
+from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES
+from mm2.core.settings.response_headers import ResponseHeadersError, read_header_rules
+
+HTTPS = "listeners.https."
+"""Prefix of ``ssl.*`` for listeners only, not for Kafka clients."""
+
+CLIENT_AUTH = "ssl.client.auth"
+SHORTEST_TOKEN = 16
+"""Characters of mm2.rest.admin.token: 16 random letters and digits cannot be guessed at 1,000 guesses a second."""
+
+
+MOST_RANGES = 32_768
+"""About 1 MB of memory, and 300 KB in the topic, for a partition with a gap in every range."""
+
+_LISTENER = re.compile(r"https?://(?:\[[0-9a-z:.%]+\]|[0-9a-z._-]*):(?P<port>[0-9]{1,5})/?", re.IGNORECASE)
+"""An empty host means every interface."""
+
+_METHOD = re.compile("[A-Z]+")
+
+_LISTENERS_FIX = "write listeners = http://127.0.0.1:8083, or remove the line"
+
+
+def _is_http_url(url: str) -> bool:
+    match = _LISTENER.fullmatch(url)
+    return match is not None and int(match["port"]) <= 65_535
+
+
+def _origins(elements: tuple[str, ...]) -> tuple[str, ...]:
+    for element in elements:
+        if element not in ("", "*"):
+            try:
+                compile_java(f"(?i){element}")
+            except JavaRegexError as error:
+                raise refuse(
+                    f"must be * or comma-separated regular expressions for origins; {element} {error}"
+                ) from error
+    return elements
+
+
+def _methods(elements: tuple[str, ...]) -> tuple[str, ...]:
+    if strange := [element for element in elements if not _METHOD.fullmatch(element)]:
+        raise refuse(f"must be comma-separated HTTP methods such as GET, unlike {', '.join(strange)}")
+    return elements
+
+
+def _header_rules(text: str) -> str:
+    try:
+        read_header_rules(text)
+    except ResponseHeadersError as error:
+        raise refuse(str(error)) from error
+    return text
+
+
+_TOKEN = require(
+    re.compile(f"[!-~]{{{SHORTEST_TOKEN},}}").fullmatch,
+    f"must be at least {SHORTEST_TOKEN} printable ASCII characters without spaces: anyone who guesses it can stop "
+    "replication",
+    "use the output of openssl rand -hex 32",
+)
+
+_ClientAuth = Annotated[String, one_of("required", "requested", "none")]
+
+
+class ClientAuthKeys(KeyModel):
+    """TLS keys that only listeners have, also with the prefix ``listeners.https.``."""
+
+    ssl_client_auth: _ClientAuth = node_key(CLIENT_AUTH, "none", "Whether https listeners request client certificates.")
+
+
+class RestSettings(KeyModel):
+    """REST interface of the node. ``listeners`` is None if the file does not set it."""
+
+    listeners: Annotated[
+        OptionalList,
+        require(any, "must contain at least one URL", _LISTENERS_FIX),
+        require(
+            lambda urls: all(map(_is_http_url, urls)),
+            "must be comma-separated http or https URLs with a port",
+            _LISTENERS_FIX,
+        ),
+    ] = node_key(
+        "listeners",
+        None,
+        "URLs of the REST listeners, http or https ([REST](rest.md)). If not set, only a loopback socket is open.",
+    )
+    internal_rest: Boolean = node_key(
+        "dedicated.mode.enable.internal.rest",
+        False,
+        "Serve REST on `http://:8083` if `listeners` is not set (KIP-710). Nodes call each other on these listeners.",
+    )
+    advertised_host_name: OptionalString = node_key(
+        "rest.advertised.host.name", None, "Host name that other nodes use to connect to this node."
+    )
+    advertised_port: OptionalInt = node_key(
+        "rest.advertised.port", None, "Port that other nodes use to connect to this node."
+    )
+    advertised_listener: Annotated[OptionalString, one_of("http", "https", ignore_case=True)] = node_key(
+        "rest.advertised.listener", None, "Listener that other nodes use: `http` or `https`."
+    )
+    access_control_allow_origin: Annotated[Elements, AfterValidator(_origins)] = node_key(
+        "access.control.allow.origin",
+        (),
+        "Allowed CORS origins: `*`, or comma-separated regular expressions.",
+    )
+    access_control_allow_methods: Annotated[Elements, AfterValidator(_methods)] = node_key(
+        "access.control.allow.methods", (), "Allowed CORS methods. If not set: GET, POST and HEAD."
+    )
+    response_http_headers_config: Annotated[String, AfterValidator(_header_rules)] = node_key(
+        "response.http.headers.config", "", "Headers of all responses, such as `set X-Frame-Options: DENY`."
+    )
+    ssl_client_auth: _ClientAuth = node_key(CLIENT_AUTH, "none", "Whether https listeners request client certificates.")
+
+
+_NODE_ID = require(
+    re.compile(r"[A-Za-z0-9._:-]{1,200}").fullmatch,
+    "must be 1 to 200 letters, digits, dots, hyphens, underscores or colons: it is part of logs and URLs",
+)
+
+
+class OwnSettings(KeyModel):
+    """Keys that only this implementation has; Java ignores them."""
+
+    node_id: Annotated[OptionalString, _NODE_ID] = node_key(
+        "mm2.node.id",
+        None,
+        "ID of this node: unique, and kept across restarts. If not set: host and port of the REST interface, or host "
+        "and process ID.",
+        local=True,
+    )
+    lanes: Annotated[OptionalInt, at_least(1, "nothing is replicated without a lane")] = node_key(
+        "mm2.lanes",
+        None,
+        "Maximum number of lanes (long-running Spark tasks) of the node. If not set: one for each core.",
+    )
+    lane_buffer_bytes: Annotated[Long, at_least(1_048_576, "a batch of common size would not fit")] = node_key(
+        "mm2.lane.buffer.bytes",
+        64 * 1024 * 1024,
+        "Maximum bytes that a lane has fetched and not yet replicated; it pauses fetching beyond.",
+    )
+    rest_admin: Boolean = node_key(
+        "mm2.rest.admin", False, "Allow commands such as pause, resume and restart through REST."
+    )
+    rest_admin_token: Annotated[OptionalString, _TOKEN] = node_key(
+        "mm2.rest.admin.token",
+        None,
+        "Token that commands must send: `Authorization: Bearer TOKEN` (secret).",
+        local=True,
+    )
+    log_level: Annotated[String, one_of("DEBUG", "INFO", "WARNING", "ERROR", ignore_case=True)] = live_key(
+        "mm2.log.level", "INFO", "Minimum log level."
+    )
+    log_format: Annotated[String, one_of("text", "json")] = node_key(
+        "mm2.log.format", "text", "Format of log lines: `text`, or `json` with one object per line."
+    )
+
+
+_WHOLE_SEGMENTS = require(
+    lambda ranges: ranges % SEGMENT_RANGES == 0 and SEGMENT_RANGES <= ranges <= MOST_RANGES,
+    f"must be a multiple of {SEGMENT_RANGES} from {SEGMENT_RANGES} to {MOST_RANGES}: ranges are stored in segments of "
+    f"{SEGMENT_RANGES}",
+)
+
+
+class OwnFlowSettings(KeyModel):
+    """Keys of our own that can differ between flows: ``A->B.mm2.…``, then ``mm2.…``."""
+
+    offset_translation: Annotated[String, one_of("exact", "compatible")] = flow_key(
+        "mm2.offset.translation",
+        "exact",
+        "How group offsets are translated: `exact`, from stored acknowledgements, or `compatible`, as in Java.",
+    )
+    offset_translation_window: Annotated[Int, _WHOLE_SEGMENTS] = flow_key(
+        "mm2.offset.translation.window",
+        1024,
+        "Maximum number of offset ranges stored for each partition for exact translation; a partition without gaps "
+        "needs one range.",
+    )
+
+
+class FileSettings(KeyModel):
+    """Keys about the file itself."""
+
+    clusters: ListOf = live_key("clusters", (), "Aliases of all clusters; a flow is a pair of them. Required.")
+    config_providers: ListOf = idle_key(
+        "config.providers",
+        (),
+        "Names of config providers, which replace references such as `${env:NAME}`; each needs "
+        "`config.providers.<name>.class`.",
+    )

@@ -1,0 +1,1 @@
+"""Java regular expressions, compiled by the `regex` package."""

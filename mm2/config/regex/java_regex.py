@@ -1,0 +1,259 @@
+r"""Java regular expressions, compiled with the `regex` package.
+
+A pattern is parsed by Java's grammar (java.util.regex of Java 17) and translated, so that it has the same meaning here:
+``.`` excludes Java's line terminators; ``\w``, ``\p{Alpha}`` and ``(?i)`` are limited to ASCII; ``\h`` is expanded;
+``{e<=1}`` is not fuzzy matching. Patterns that Java rejects are rejected, and so are constructs without an equivalent:
+the flags d, m, u, U and x, ``\N{…}``, ``\G``, ``\R``, ``\X``, ``\b{g}`` and properties of java.lang.Character.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import regex
+
+from mm2.config.regex.java_characters import (
+    NAMED_CLASS,
+    POINT,
+    JavaRegexError,
+    cases,
+    char_range,
+    code_point,
+    invalid,
+    literal,
+    named_class,
+    unsupported,
+)
+
+_TOKEN = regex.compile(
+    rf"""
+    (?P<group>\((?:(?P<extension>\?)(?:(?P<kind>[:=!>]|<[=!])|<(?P<name>[^>]*)>
+        |(?P<on>[a-zA-Z]*)(?P<off>(?:-[a-zA-Z]*)?)(?P<end>[:)]))?)?)
+    |(?P<close>\))
+    |(?P<or>\|)
+    |(?P<quantifier>(?:[?*+]|\{{(?P<number>[0-9]+)(?:,(?P<number>[0-9]*))?\}})[?+]?)
+    |(?P<brace>\{{)
+    |(?P<set>\[\^?)
+    |(?P<anchor>[.^$]|\\(?:[AZzB]|b(?!\{{g\}})))
+    |\\k<(?P<named>[^>]*)>
+    |\\(?P<reference>[1-9][0-9]*)
+    |{NAMED_CLASS}
+    |(?P<point>{POINT})
+    """,
+    regex.V1 | regex.VERBOSE | regex.DOTALL,
+)
+_MEMBER = regex.compile(
+    rf"{NAMED_CLASS}|(?P<low>{POINT})(?:-(?![\]\[])(?P<high>{POINT}|\\.))?", regex.V1 | regex.DOTALL
+)
+_POINT = regex.compile(POINT, regex.DOTALL)
+
+_PLAIN_NAME = regex.compile("[A-Za-z0-9._-]+")
+
+_NOT_LINE_END = r"[^\n\r\x85\u2028\u2029]"
+_AT_END = r"(?=(?:\r\n|[\n\r\x85\u2028\u2029])?\Z)"
+"""Where Java's $ and \\Z match: at the end, or before a final line terminator."""
+
+_ANCHORS = {"^": r"\A", r"\A": r"\A", "$": _AT_END, r"\Z": _AT_END, r"\z": r"\Z", r"\b": r"\b", r"\B": r"\B"}
+
+MOST_REPEATED = 1_000
+"""Topic names have at most 249 characters, and `regex` allocates per repetition: {100000000} would take gigabytes."""
+
+DEEPEST = 50
+"""Nesting limit of groups and sets; far more than hand-written patterns need."""
+
+
+@lru_cache(maxsize=256)  # every flow of a file compiles the same few lists
+def compile_java(pattern: str) -> regex.Pattern[str]:
+    """Compile ``pattern`` for ``fullmatch``, which is Java's ``matches``. Raises JavaRegexError."""
+    unquoted = regex.sub(r"(?s)\\Q(?P<quoted>.*?)(?:\\E|\Z)|\\.", _unquote, pattern)
+    try:
+        return regex.compile(_Translator(unquoted).translate(), regex.V1)
+    except regex.error as error:
+        raise invalid(str(error)) from error
+
+
+def _unquote(match: regex.Match[str]) -> str:
+    r"""Escape the characters that ``\Q…\E`` quotes; without ``\E`` it quotes the rest."""
+    quoted = match["quoted"]
+    return match[0] if quoted is None else "".join(char if char.isalnum() else f"\\{char}" for char in quoted)
+
+
+class _Translator:
+    """Translates one pattern in a single pass.
+
+    ``flags``: the active ones of i and s. ``outer``: the flags to restore at the end of each open group.
+    ``repeatable``: whether a quantifier can follow.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self.position = 0
+        self.flags = ""
+        self.outer: list[str] = []
+        self.names: set[str] = set()
+        self.groups = 0
+        self.repeatable = False
+
+    @property
+    def ignores_case(self) -> bool:
+        return "i" in self.flags
+
+    def translate(self) -> str:
+        out = []
+        while self.position < len(self.pattern):
+            out.append(self._piece(self._take(_TOKEN)))
+        if self.outer:
+            raise invalid("unterminated group", "add the missing ), or write \\\\( to match a parenthesis")
+        return "".join(out)
+
+    def _take(self, token: regex.Pattern[str]) -> regex.Match[str]:
+        match = token.match(self.pattern, self.position)
+        if match is None:
+            char = self.pattern[self.position + 1 : self.position + 2]
+            raise unsupported(f"\\{char}") if char else invalid("it ends with a single backslash")
+        self.position = match.end()
+        return match
+
+    def _piece(self, match: regex.Match[str]) -> str:
+        if match["quantifier"] or match["brace"]:
+            return self._quantifier(match)
+        self.repeatable = not (match["or"] or match["group"])
+        if match["group"]:
+            return self._group(match)
+        if match["close"]:
+            if not self.outer:
+                raise invalid("unmatched )", "add the missing (, or write \\\\) to match a parenthesis")
+            self.flags = self.outer.pop()
+        return match[0] if match["close"] or match["or"] else self._atom(match)
+
+    def _atom(self, match: regex.Match[str]) -> str:
+        if match["set"]:
+            return self._set(match["set"], 1)
+        if match["anchor"]:
+            return _ANCHORS.get(match["anchor"]) or ("(?s:.)" if "s" in self.flags else _NOT_LINE_END)
+        if match["named"] is not None or match["reference"]:
+            return self._reference(match)
+        if match["named_class"]:
+            return f"[{named_class(match['named_class'], self.ignores_case)}]"
+        char = code_point(match["point"])
+        both = cases(char, self.ignores_case)
+        return both if both == literal(char) else f"[{both}]"
+
+    def _quantifier(self, match: regex.Match[str]) -> str:
+        if not self.repeatable or match["brace"]:
+            raise self._misplaced(match)
+        if any(len(number) > 4 or int(number or 0) > MOST_REPEATED for number in match.captures("number")):
+            raise unsupported(
+                f"a repetition of more than {MOST_REPEATED} exceeds the longest topic name",
+                "use a smaller number, or *",
+            )
+        self.repeatable = False
+        return match[0]
+
+    def _misplaced(self, match: regex.Match[str]) -> JavaRegexError:
+        quantifier = match[0][0]
+        if quantifier == "{":
+            return unsupported(
+                "{ must follow an expression and contain numbers; commas separate the list, so {1,3} would be split",
+                "repeat the expression without a comma, such as aa?a? for a{1,3}",
+            )
+        rest = self.pattern[match.end() :]
+        if match[0] == "*" and match.start() == 0 and _PLAIN_NAME.fullmatch(rest):  # a shell's pattern, such as *.log
+            escaped = rest.replace(".", r"\\.")
+            return invalid("nothing to repeat before *", f"write .*{escaped}")
+        return invalid(f"nothing to repeat before {quantifier}", f"write .{quantifier} to repeat any character")
+
+    def _group(self, match: regex.Match[str]) -> str:
+        kind, name = match["kind"], match["name"]
+        outer = self.flags
+        if match["end"]:
+            if strange := sorted(set(match["on"] + match["off"]) - {"i", "s", "-"}):
+                raise unsupported(f"flag {strange[0]}", f"remove the flag {strange[0]}; i and s can be used")
+            self.flags = "".join(flag for flag in "is" if flag in outer + match["on"] and flag not in match["off"])
+            if match["end"] == ")":
+                return ""
+            kind = ":"
+        elif name is not None:
+            if not regex.fullmatch("[a-zA-Z][a-zA-Z0-9]*", name) or name in self.names:
+                raise invalid(f"{name!r} is a duplicate or malformed group name", "rename the group")
+            self.names.add(name)
+        elif kind is None and match["extension"]:
+            raise invalid("unknown construct after (?", "write \\\\( to match a parenthesis")
+        self.outer.append(outer)
+        self._check_depth(0)
+        if kind is not None:
+            return f"(?{kind}"
+        self.groups += 1
+        return "(" if name is None else f"(?P<{name}>"
+
+    def _check_depth(self, sets: int) -> None:
+        if len(self.outer) + sets > DEEPEST:
+            raise unsupported(f"groups and sets nested more than {DEEPEST} deep", "simplify the regular expression")
+
+    def _reference(self, match: regex.Match[str]) -> str:
+        flag, name, digits = "i" if self.ignores_case else "", match["named"], match["reference"]
+        if name is not None:
+            if name not in self.names:
+                raise invalid(f"undefined group {name!r}", "refer to an earlier group")
+            return f"(?{flag}:(?P={name}))"
+        while len(digits) > 1 and int(digits) > self.groups:  # Java reads such a digit as a literal
+            digits = digits[:-1]
+        if int(digits) > self.groups:
+            raise unsupported(f"undefined group {digits}", "refer to an earlier group")
+        self.position = match.start("reference") + len(digits)
+        return rf"(?{flag}:\g<{digits}>)"
+
+    def _set(self, opening: str, depth: int) -> str:
+        """Translate a set after its ``[`` or ``[^``: members, nested sets, ``&&`` between them."""
+        self._check_depth(depth)
+        sides = [self._side(depth, first=True)]
+        while self._take_if("&&"):
+            sides.append(self._side(depth, first=False))
+        if not self._take_if("]"):
+            raise invalid("unterminated set", "add the missing ], or write \\\\[ to match a bracket")
+        return f"{opening}{sides[0] if len(sides) == 1 else '&&'.join(f'[{side}]' for side in sides)}]"
+
+    def _side(self, depth: int, *, first: bool) -> str:
+        """Translate members up to ``]`` or ``&&``. A ``]`` at the start is a member.
+
+        After ``&&`` only sets or only members are allowed, because Java ignores sets followed by members:
+        ``[a-z&&[b]c]`` is ``[a-z&&c]``. A third ``&`` is not allowed, because it is ambiguous in Java.
+        """
+        out: list[str] = []
+        sets_first, has_members = self._next_is("["), False
+        if not first and self._next_is("&"):
+            raise unsupported("&&& is ambiguous in Java", "write &&")
+        while self.position < len(self.pattern) and not self._next_is("&&"):
+            if self._next_is("]") and (out or not first):
+                break
+            if opening := self._take_if("[^") or self._take_if("["):
+                out.append(self._set(opening, depth + 1))
+            else:
+                out.append(self._member())
+                has_members = True
+        if not out:
+            raise unsupported("an empty set, or an empty side of &&", "add a character to the set")
+        if not first and sets_first and has_members:
+            raise unsupported("sets and single characters after &&: Java ignores the sets", "put all in one set")
+        return "".join(out)
+
+    def _member(self) -> str:
+        """Translate a character, a range or a named class."""
+        match = self._take(_MEMBER)
+        if match["named_class"]:
+            return named_class(match["named_class"], self.ignores_case)
+        low, high = code_point(match["low"]), match["high"]
+        if high is None:
+            return cases(low, self.ignores_case)
+        if not _POINT.fullmatch(high):
+            raise invalid("a range must end with a character")
+        return char_range(low, code_point(high), self.ignores_case)
+
+    def _next_is(self, text: str) -> bool:
+        return self.pattern.startswith(text, self.position)
+
+    def _take_if(self, text: str) -> str:
+        if not self._next_is(text):
+            return ""
+        self.position += len(text)
+        return text

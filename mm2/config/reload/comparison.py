@@ -1,0 +1,161 @@
+"""Comparison of two loaded files by their effect on a node. Pure: without clock and I/O. The update mode of a change is
+that of its key (`mm2.config.keys.update_mode`).
+
+Rules: (A) Only effective settings are compared: an overridden line changes nothing. (B) A line that affects several
+flows or clients is one change for each flow. (C) A changed key of a client has its update mode only if the settings of
+some client of the flow change: a level of gzip with codec zstd does not. (D) A file that a setting names, such as a
+certificate, is compared by its content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+
+from mm2.config.clients.flow_clients import FlowClients
+from mm2.config.flows import FlowProperties
+from mm2.config.grammar.properties import Entry
+from mm2.config.keys.update_mode import UpdateMode
+from mm2.config.load import File
+from mm2.config.reload import effective
+from mm2.config.reload.changes import Change, FileDiff, FlowDiff
+from mm2.config.reload.effective import CLIENTS, NOT_SET, Settings, client_place, of_client
+from mm2.config.settings import FlowSettings, NodeSettings
+from mm2.core.naming.names import Flow
+from mm2.core.settings.client import ClientSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedConfig:
+    """A valid file: the settings of a node and their lines."""
+
+    settings: NodeSettings
+    file: File
+
+
+def compare(old: ParsedConfig, new: ParsedConfig) -> FileDiff:
+    """Return the changes from ``old`` to ``new``, which are read for the same node."""
+    comparison = _Comparison(str(new.settings.path))
+    before = {flow.flow: flow for flow in old.settings.flows}
+    now = {flow.flow: flow for flow in new.settings.flows}
+    changed = [
+        FlowDiff(flow=flow, changes=comparison.flow(old, before[flow], new, settings))
+        for flow, settings in now.items()
+        if flow in before
+    ]
+    appeared = tuple(flow for flow in now if flow not in before)
+    vanished = tuple(flow for flow in before if flow not in now)
+    for flow in (*appeared, *vanished):
+        comparison.cover(flow, old, new)
+    return FileDiff(
+        file=comparison.file,
+        appeared=appeared,
+        vanished=vanished,
+        changed=tuple(diff for diff in changed if diff.changes),
+        node=comparison.node(old, new),
+        idle=comparison.idle(old, new),
+    )
+
+
+def of_nodes(old: ParsedConfig, new: ParsedConfig) -> tuple[Change, ...]:
+    """Return the changes of the node itself, a part of `compare`."""
+    return _Comparison(str(new.settings.path)).node(old, new)
+
+
+@dataclass(slots=True)
+class _Comparison:
+    """Remembers the reported keys, to find the changed lines without effect at the end."""
+
+    file: str
+    reported: set[str] = field(default_factory=set)
+
+    def flow(self, old: ParsedConfig, before: FlowSettings, new: ParsedConfig, now: FlowSettings) -> tuple[Change, ...]:
+        enabled = before.enabled or now.enabled
+        settings = [
+            effective.of_flow(FlowProperties.of(reading.file.properties, now.flow), enabled=enabled)
+            for reading in (old, new)
+        ]
+        same_clients = before.clients == now.clients
+        found = [
+            replace(change, update_mode=UpdateMode.NOTHING) if same_clients and of_client(place) else change
+            for place, change in self._changes(*settings)
+        ]
+        return _once([*found, *self._contents(before.clients, now.clients, *settings)])
+
+    def node(self, old: ParsedConfig, new: ParsedConfig) -> tuple[Change, ...]:
+        settings = (effective.of_node(reading.file.properties) for reading in (old, new))
+        return _once(change for _, change in self._changes(*settings))
+
+    def cover(self, flow: Flow, *readings: ParsedConfig) -> None:
+        """Mark all lines of ``flow`` as reported: it is added or removed as a whole."""
+        for reading in readings:
+            self.reported.update(effective.lines_of(FlowProperties.of(reading.file.properties, flow)))
+
+    def idle(self, old: ParsedConfig, new: ParsedConfig) -> tuple[Change, ...]:
+        before, now = _entries(old.file), _entries(new.file)
+        names = dict.fromkeys((*now, *before))
+        return _once(
+            self._change(
+                before.get(name), now.get(name), _text(before.get(name)), _text(now.get(name)), UpdateMode.NOTHING
+            )
+            for name in names
+            if name not in self.reported and _raw(before.get(name)) != _raw(now.get(name))
+        )
+
+    def _changes(self, old: Settings, new: Settings) -> Iterator[tuple[str, Change]]:
+        for place, name in dict.fromkeys((*new, *old)):
+            before, now = old.get((place, name), NOT_SET), new.get((place, name), NOT_SET)
+            if before.text == now.text:
+                continue
+            either = before if now is NOT_SET else now
+            change = self._change(before.entry, now.entry, before.shown, now.shown, either.update_mode)
+            yield place, replace(change, is_list=either.is_list)
+
+    def _contents(self, before: FlowClients, now: FlowClients, old: Settings, new: Settings) -> Iterator[Change]:
+        for client in CLIENTS:
+            clients: tuple[ClientSettings, ClientSettings] = getattr(before, client), getattr(now, client)
+            for name, contents in _CONTENTS.items():
+                setting = new[client_place(client), name]
+                same_place = setting.text == old[client_place(client), name].text
+                if setting.entry is not None and same_place and contents(clients[0].tls) != contents(clients[1].tls):
+                    change = self._change(setting.entry, setting.entry, setting.shown, setting.shown, UpdateMode.FLOW)
+                    yield replace(change, content=True)
+
+    def _change(
+        self, old: Entry | None, new: Entry | None, was: str | None, now: str | None, update_mode: UpdateMode
+    ) -> Change:
+        entry = new or old
+        assert entry is not None, "a setting without a line does not change"
+        self.reported.update(one.key for one in (old, new) if one is not None)
+        line = None if new is None else new.line
+        return Change(file=self.file, line=line, key=entry.key, old=was, new=now, update_mode=update_mode)
+
+
+_CONTENTS = {
+    "ssl.truststore.location": attrgetter("ca_pem"),
+    "ssl.keystore.location": attrgetter("certificate_pem", "key_pem"),
+}
+"""Settings that name a file, and the client settings that are read from it."""
+
+
+def _entries(file: File) -> dict[str, Entry]:
+    return {name: value.entry for name, value in file.properties.items() if value.entry is not None}
+
+
+def _raw(entry: Entry | None) -> str | None:
+    return None if entry is None else entry.value
+
+
+def _text(entry: Entry | None) -> str | None:
+    return None if entry is None else entry.shown.strip()
+
+
+def _once(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """Merge equal changes, with their highest update mode; sorted by line, removed keys last."""
+    found: dict[Change, Change] = {}
+    for change in changes:
+        bare = replace(change, update_mode=UpdateMode.NOTHING)
+        known = found.get(bare, change)
+        found[bare] = replace(change, update_mode=max(change.update_mode, known.update_mode))
+    return tuple(sorted(found.values(), key=lambda change: (change.line is None, change.line or 0)))

@@ -1,0 +1,92 @@
+"""The files that a configuration is read from, and detection of changes in them.
+
+Besides the properties file these are the files that config providers read, and the certificates and keys that
+``ssl.….location`` names. They are compared by content. That detects every kind of change (written in place, replaced by
+rename as editors do, a symbolic link swapped as Kubernetes does with ConfigMaps and Secrets) on every file system,
+including those with timestamps of whole seconds, and ignores ``touch``. They are a few kilobytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mm2.config.grammar import providers
+from mm2.config.grammar.problems import Problem
+from mm2.config.load import File, load_file
+from mm2.config.reload.comparison import ParsedConfig
+
+_LOCATIONS = ("ssl.truststore.location", "ssl.keystore.location")
+
+DIGITS = 16
+"""Length of a shown digest: enough to distinguish files, and short enough for a line."""
+
+Signature = Mapping[Path, str]
+"""Digest of each file's content."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """Result of one load. ``reading`` is None if ``problems`` contain an error. ``signature``: the digests from before
+    the load, so that a file that changes during the load counts as changed."""
+
+    path: Path
+    clusters: tuple[str, ...]
+    reading: ParsedConfig | None
+    problems: tuple[Problem, ...]
+    signature: Signature
+
+    @property
+    def digest(self) -> str:
+        """The start of the properties file's ``sha256sum``."""
+        return self.signature[self.path][:DIGITS]
+
+
+def take(path: Path, clusters: Sequence[str] = (), also: Iterable[Path] = ()) -> Taken:
+    """Read ``path`` as `mm2.config.load.load` does. ``also``: files of earlier loads, which remain watched if the file
+    cannot be read now."""
+    before = sign((path, *also))
+    loaded, file = load_file(path, clusters)
+    named = () if file is None else named_files(file)
+    reading = None
+    if loaded.settings is not None and file is not None:
+        reading = ParsedConfig(settings=loaded.settings, file=file)
+        before = {kept: word for kept, word in before.items() if kept == path or kept in named}
+    return Taken(
+        path=path,
+        clusters=tuple(clusters),
+        reading=reading,
+        problems=loaded.problems,
+        signature={**sign(set(named) - before.keys()), **before},
+    )
+
+
+def named_files(file: File) -> tuple[Path, ...]:
+    """Return the other files that ``file`` is read from, including missing ones."""
+    entries = {name: value.entry for name, value in file.properties.items() if value.entry is not None}
+    stores = {
+        Path(entry.value.strip())
+        for name, entry in entries.items()
+        if name.endswith(_LOCATIONS) and entry.value.strip() and not entry.broken
+    }
+    return tuple(sorted(stores | providers.files(entries)))
+
+
+def sign(paths: Iterable[Path]) -> Signature:
+    """Return the digests of ``paths``. Only the type counts for anything but a regular file: reading a pipe would empty
+    it."""
+    return {path: _sign(path) for path in paths}
+
+
+def _sign(path: Path) -> str:
+    try:
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode):
+            return f"no file: {stat.S_IFMT(mode):o}"
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except (OSError, ValueError) as error:  # ValueError: not a valid file name
+        return f"cannot be read: {type(error).__name__}"

@@ -1,0 +1,1 @@
+"""Security settings of clients and REST listeners: `security.protocol`, `ssl.*`, `sasl.*`."""

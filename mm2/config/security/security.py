@@ -1,0 +1,160 @@
+"""security.protocol, ssl.* and sasl.* of one Java client to the settings of a client here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from mm2.config.grammar.java_types import one_of_words
+from mm2.config.grammar.problems import ProblemLog, to_copy
+from mm2.config.grammar.values import Properties
+from mm2.config.keys import declaration
+from mm2.config.security import jaas
+from mm2.config.security.property_names import sibling
+from mm2.config.security.security_keys import REFUSED_ALWAYS, REFUSED_SASL, SecurityKeys
+from mm2.config.security.tls import read_tls
+from mm2.core.settings.client import SaslMechanism, SaslSettings, SecurityProtocol, TlsSettings
+
+_MODULES = {
+    "org.apache.kafka.common.security.plain.PlainLoginModule": (SaslMechanism.PLAIN,),
+    "org.apache.kafka.common.security.scram.ScramLoginModule": (
+        SaslMechanism.SCRAM_SHA_256,
+        SaslMechanism.SCRAM_SHA_512,
+    ),
+}
+
+_SUPPORTED = one_of_words(tuple(SaslMechanism))
+
+_UNSUPPORTED = {
+    "GSSAPI": f"use {_SUPPORTED}",
+    "OAUTHBEARER": f"use {_SUPPORTED}",
+    "AWS_MSK_IAM": "use SCRAM-SHA-512 (also supported by Amazon MSK)",
+}
+"""Mechanisms that Java clients support and this program does not, and what to use instead."""
+
+_CLOSE = 0.8
+"""Ratio from which an unknown mechanism counts as misspelt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Security:
+    """How one client connects."""
+
+    protocol: SecurityProtocol
+    tls: TlsSettings
+    sasl: SaslSettings | None
+
+
+def read_security(properties: Properties, problems: ProblemLog) -> Security:
+    """Return how a client with ``properties`` connects.
+
+    Settings that cannot be applied are errors: no connection is less secure than requested. Settings without effect,
+    because of another security.protocol, are reported by `mm2.config.checks.unused_security`.
+    """
+    settings = declaration.read(SecurityKeys, properties, problems)
+    protocol = SecurityProtocol(settings.security_protocol)
+    for name in REFUSED_ALWAYS:
+        _refuse_java_class(properties, name, problems)
+    return Security(
+        protocol=protocol,
+        tls=read_tls(properties, settings, problems) if uses_tls(protocol) else TlsSettings(),
+        sasl=_read_sasl(properties, settings, problems) if uses_sasl(protocol) else None,
+    )
+
+
+def uses_tls(protocol: SecurityProtocol) -> bool:
+    """Return whether connections are encrypted."""
+    return protocol in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+
+def uses_sasl(protocol: SecurityProtocol) -> bool:
+    """Return whether clients authenticate with SASL."""
+    return protocol in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+def _read_sasl(properties: Properties, settings: SecurityKeys, problems: ProblemLog) -> SaslSettings | None:
+    for name in REFUSED_SASL:
+        _refuse_java_class(properties, name, problems)
+    mechanism = _mechanism(properties, settings, problems)
+    if mechanism is None:
+        return None
+    if settings.sasl_jaas_config is None:
+        protocol = properties["security.protocol"]
+        key = sibling(protocol, "security.protocol", "sasl.jaas.config")
+        protocol.refuse(problems, f"requires {key}, which is not set", _login_fix("add", key, mechanism))
+        return None
+    return _credentials(properties, settings.sasl_jaas_config, mechanism, problems)
+
+
+def _mechanism(properties: Properties, settings: SecurityKeys, problems: ProblemLog) -> SaslMechanism | None:
+    name = settings.sasl_mechanism
+    try:
+        return SaslMechanism(name)
+    except ValueError:
+        pass
+    line = properties.get("sasl.mechanism")
+    if line is None:
+        protocol = properties["security.protocol"]
+        key = sibling(protocol, "security.protocol", "sasl.mechanism")
+        protocol.refuse(
+            problems,
+            f"requires {key}, which is not set: the default, {name}, is not supported",
+            f"add {key} = SCRAM-SHA-512, or the mechanism of your brokers: {_SUPPORTED}",
+        )
+    elif (instead := _UNSUPPORTED.get(name)) is not None:
+        line.refuse(problems, f"{name} is not supported", instead)
+    else:
+        meant = get_close_matches(name.upper(), (*SaslMechanism, *_UNSUPPORTED), n=1, cutoff=_CLOSE)
+        line.refuse(problems, "unknown SASL mechanism", f"did you mean {meant[0]}?" if meant else f"use {_SUPPORTED}")
+    return None
+
+
+def _credentials(
+    properties: Properties, text: str, mechanism: SaslMechanism, problems: ProblemLog
+) -> SaslSettings | None:
+    line = properties["sasl.jaas.config"]
+    fix = _login_fix("write", sibling(line, "sasl.jaas.config", "sasl.jaas.config"), mechanism)
+    try:
+        module = jaas.parse(text)
+    except jaas.JaasError as error:
+        line.refuse(problems, str(error), fix)
+        return None
+    expected = _module_name(mechanism)
+    if module.name != expected:
+        line.refuse(
+            problems,
+            f"must have the login module of sasl.mechanism = {mechanism}",
+            f"correct the mechanism, or {fix}",
+        )
+        return None
+    if module.options.get("tokenauth", "").lower() == "true":
+        line.refuse(
+            problems,
+            "tokenauth is not supported: clients cannot authenticate with delegation tokens",
+            "use the name and password of a SCRAM user, without tokenauth",
+        )
+        return None
+    missing = [name for name in ("username", "password") if name not in module.options]
+    if missing:
+        line.refuse(
+            problems,
+            f"must have the option{'s' if missing[1:] else ''} {' and '.join(missing)}",
+            fix,
+        )
+        return None
+    return SaslSettings(mechanism=mechanism, username=module.options["username"], password=module.options["password"])
+
+
+def _module_name(mechanism: SaslMechanism) -> str:
+    return next(name for name, mechanisms in _MODULES.items() if mechanism in mechanisms)
+
+
+def _login_fix(verb: str, key: str, mechanism: SaslMechanism) -> str:
+    """Return the fix that sets ``key``, a sasl.jaas.config."""
+    login = f'{_module_name(mechanism)} required username="USER" password="PASSWORD";'
+    return f"replace USER and PASSWORD, and {verb}:{to_copy(f'{key} = {login}')}"
+
+
+def _refuse_java_class(properties: Properties, name: str, problems: ProblemLog) -> None:
+    if (value := properties.get(name)) is not None and value.text.strip():
+        value.refuse(problems, "not supported: Java classes cannot be loaded", "remove the line")

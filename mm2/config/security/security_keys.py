@@ -1,0 +1,129 @@
+"""Security properties of every Java client (security.protocol, ssl.*, sasl.*): supported, rejected, ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated
+
+from mm2.config.grammar.java_types import ListOf, OptionalString, String, one_of
+from mm2.config.keys.declaration import KeyModel, flow_key, idle_key, names
+from mm2.core.settings.client import SecurityProtocol
+
+_key = partial(flow_key, local=True)
+
+_PROTOCOL_FIX = "write SSL for encryption, SASL_SSL for encryption and a login, or remove the line to use neither"
+
+_TYPE = "Must be `PEM`. JKS and PKCS12 are not supported; `mm2 check` prints the command that converts the store."
+_UNPROTECTED = "Must not be set: PEM stores have no password (secret)."
+
+
+class SecurityKeys(KeyModel):
+    """The properties that clients support. Stores must be PEM; JKS and PKCS12 are rejected."""
+
+    security_protocol: Annotated[String, one_of(*SecurityProtocol, ignore_case=True, fix=_PROTOCOL_FIX)] = _key(
+        "security.protocol", "PLAINTEXT", "Protocol used to connect to brokers."
+    )
+    sasl_mechanism: String = _key(
+        "sasl.mechanism",
+        "GSSAPI",
+        "SASL mechanism: `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`. GSSAPI and OAUTHBEARER are not supported.",
+    )
+    sasl_jaas_config: OptionalString = _key(
+        "sasl.jaas.config", None, "Login module with `username` and `password`, followed by a semicolon (secret)."
+    )
+    truststore_type: String = _key("ssl.truststore.type", "JKS", _TYPE)
+    truststore_location: OptionalString = _key(
+        "ssl.truststore.location", None, "PEM file with the trusted certificates."
+    )
+    truststore_certificates: OptionalString = _key(
+        "ssl.truststore.certificates",
+        None,
+        "Trusted certificates in PEM (secret). Default without a location: the authorities that the system trusts.",
+    )
+    truststore_password: OptionalString = _key("ssl.truststore.password", None, _UNPROTECTED)
+    keystore_type: String = _key("ssl.keystore.type", "JKS", _TYPE)
+    keystore_location: OptionalString = _key(
+        "ssl.keystore.location", None, "PEM file with the client's private key and certificate chain, for mutual TLS."
+    )
+    keystore_key: OptionalString = _key("ssl.keystore.key", None, "Private key in PEM (secret).")
+    keystore_certificate_chain: OptionalString = _key(
+        "ssl.keystore.certificate.chain", None, "Certificate chain in PEM (secret)."
+    )
+    keystore_password: OptionalString = _key("ssl.keystore.password", None, _UNPROTECTED)
+    key_password: OptionalString = _key("ssl.key.password", None, "Password of the private key (secret).")
+    endpoint_identification_algorithm: Annotated[String, one_of("https", "", ignore_case=True)] = _key(
+        "ssl.endpoint.identification.algorithm",
+        "https",
+        "`https`: the broker's certificate must match its host name; empty: host names are not verified.",
+    )
+    enabled_protocols: ListOf = _key("ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), "Enabled TLS versions.")
+    ssl_protocol: Annotated[String, one_of("TLS", "TLSv1.2", "TLSv1.3")] = idle_key(
+        "ssl.protocol", "TLSv1.3", "TLS context of Java. No effect: ssl.enabled.protocols decides.", local=True
+    )
+    cipher_suites: ListOf = _key(
+        "ssl.cipher.suites", (), "Enabled cipher suites, by Java's names; empty: the defaults of OpenSSL."
+    )
+
+
+REFUSED_TLS: Mapping[str, tuple[str, ...]] = {
+    "ssl.engine.factory.class": (),
+    "ssl.keymanager.algorithm": ("SunX509", "PKIX", "NewSunX509"),
+    "ssl.provider": (),
+    "ssl.secure.random.implementation": (),
+    "ssl.trustmanager.algorithm": ("PKIX", "SunX509"),
+}
+"""Properties of Java's TLS implementation, each with the values that change nothing; others are errors."""
+
+REFUSED_SASL = ("sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class")
+"""Java classes used for authentication. Not supported."""
+
+REFUSED_ALWAYS = ("security.providers",)
+"""Java classes that provide cryptography. Not among the properties that clients inherit from their cluster."""
+
+OTHER_MECHANISMS = (
+    "sasl.kerberos.kinit.cmd",
+    "sasl.kerberos.min.time.before.relogin",
+    "sasl.kerberos.service.name",
+    "sasl.kerberos.ticket.renew.jitter",
+    "sasl.kerberos.ticket.renew.window.factor",
+    "sasl.login.connect.timeout.ms",
+    "sasl.login.read.timeout.ms",
+    "sasl.login.refresh.buffer.seconds",
+    "sasl.login.refresh.min.period.seconds",
+    "sasl.login.refresh.window.factor",
+    "sasl.login.refresh.window.jitter",
+    "sasl.login.retry.backoff.max.ms",
+    "sasl.login.retry.backoff.ms",
+    "sasl.oauthbearer.assertion.algorithm",
+    "sasl.oauthbearer.assertion.claim.aud",
+    "sasl.oauthbearer.assertion.claim.exp.seconds",
+    "sasl.oauthbearer.assertion.claim.iss",
+    "sasl.oauthbearer.assertion.claim.jti.include",
+    "sasl.oauthbearer.assertion.claim.nbf.seconds",
+    "sasl.oauthbearer.assertion.claim.sub",
+    "sasl.oauthbearer.assertion.file",
+    "sasl.oauthbearer.assertion.private.key.file",
+    "sasl.oauthbearer.assertion.private.key.passphrase",
+    "sasl.oauthbearer.assertion.template.file",
+    "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.clock.skew.seconds",
+    "sasl.oauthbearer.expected.audience",
+    "sasl.oauthbearer.expected.issuer",
+    "sasl.oauthbearer.header.urlencode",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+    "sasl.oauthbearer.jwks.endpoint.url",
+    "sasl.oauthbearer.jwt.retriever.class",
+    "sasl.oauthbearer.jwt.validator.class",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.scope.claim.name",
+    "sasl.oauthbearer.sub.claim.name",
+    "sasl.oauthbearer.token.endpoint.url",
+)
+"""Used by GSSAPI and OAUTHBEARER only, which are not supported; ignored with PLAIN and SCRAM, as in Java."""
+
+NAMES = names(SecurityKeys) | set(REFUSED_TLS) | set(REFUSED_SASL) | set(OTHER_MECHANISMS)
+"""The properties that clients inherit from their cluster, apart from bootstrap.servers."""

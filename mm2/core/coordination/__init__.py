@@ -1,0 +1,1 @@
+"""What the nodes of a flow exchange: session keys, signed requests, commands, pauses and config fingerprints."""

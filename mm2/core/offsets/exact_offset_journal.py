@@ -1,0 +1,200 @@
+"""The acknowledgements of one source partition, recorded so that offsets can be translated without loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, CopiedRange, CopiedUpTo, Segment, TopicIds
+
+SEGMENTS = 32  # of 32 ranges: 1,024 ranges, about 10 KB in the topic, for a partition that is all holes
+
+
+class ExactOffsetJournal:
+    """The copied ranges of one source partition, collected until they are written as `exact_offset_records`.
+
+    The caller reports everything it has processed, in the order of the source. From time to time, before it stores
+    source offsets, it writes the result of `unwritten` in order: the ranges before a stored offset are then recorded.
+
+    Invariants:
+    A. Target offsets increase from range to range and from segment to segment of an era; source offsets step back only
+       where copying restarted at an earlier offset.
+    B. A range's hole contains only offsets that the copier has seen to carry no record. Offsets that it did not process
+       itself, because it started after them or was not told where a batch went, belong to no range and no hole.
+    C. At most ``segments`` full segments wait to be written; those dropped in favour of newer ones are not covered.
+    D. The last range and the reach lag by ``_grown`` records that continue the range on both sides: most batches do,
+       and cost one comparison. `_catch_up` brings them up to date before anything else is read.
+    """
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        *,
+        topic_ids: TopicIds,
+        last: Segment | None = None,
+        segments: int = SEGMENTS,
+    ) -> None:
+        """Continue ``last``, the newest record of the partition's highest sequence. ``segments``: how many segments
+        compaction keeps."""
+        self._topic_partition = topic_partition
+        self._topic_ids = topic_ids
+        self._segments = segments
+        self._sequence = self._era = 0
+        self._before = self._reach = CopiedUpTo()
+        self._empty_from = (
+            self._through
+        ) = -1  # the source offsets in between carry no record; copying continues after them
+        self._ranges: list[CopiedRange] = []
+        self._next = (-1, -1)  # the source and target offset right after the last range
+        self._grown = 0
+        self._sealed: dict[int, Segment] = {}
+        self._written: Segment | None = last
+        if last is not None:
+            self._continue(last)
+
+    def _continue(self, last: Segment) -> None:
+        self._sequence, self._era = last.sequence, last.era
+        self._before = self._reach = last.before
+        for copied in last.ranges:
+            self._reach = self._reach.after(copied)
+            self._ranges.append(copied)
+            self._next = copied.upstream_end, copied.downstream_end
+            self._empty_from = copied.upstream_end
+            self._through = max(self._empty_from, last.through)
+        ids, self._topic_ids = self._topic_ids, last.topic_ids
+        self.identify(ids)
+
+    def start_over(self, topic_ids: TopicIds) -> None:
+        """Discard all ranges: the source or the remote topic was recreated or truncated, so they are void."""
+        self._topic_ids = topic_ids
+        self._sequence += 1
+        self._era += 1
+        self._before = self._reach = CopiedUpTo()
+        self._empty_from = self._through = -1
+        self._forget_ranges()
+        self._sealed.clear()
+
+    @property
+    def newest(self) -> Segment:
+        """The last segment in its current state, which a later journal of the partition can continue."""
+        self._catch_up()
+        return self._segment()
+
+    def identify(self, topic_ids: TopicIds) -> None:
+        """Set the IDs of the topics being copied. Unknown IDs are filled in; if a known one changed, start over."""
+        if self._topic_ids.may_be(topic_ids):
+            self._topic_ids = self._topic_ids.completed_by(topic_ids)
+        else:
+            self.start_over(topic_ids)
+
+    def acked(self, runs: Sequence[tuple[int, int]], downstream: int, *, since: int, until: int) -> None:
+        """Record that the target acknowledged a batch, which starts at its offset ``downstream``.
+
+        ``runs`` are (first source offset, records) in order. Source offsets from ``since`` to ``until`` outside all
+        runs carry no record; the caller passes only offsets that it has examined.
+        """
+        if len(runs) == 1:
+            upstream, records = runs[0]
+            if (upstream, downstream) == self._next and upstream + records == until and since <= self._through:
+                self._next = until, downstream + records
+                self._grown += records
+                self._empty_from = self._through = until
+                return
+        self._catch_up()
+        for upstream, records in runs:
+            self._add(upstream, downstream, records, since)
+            downstream += records
+            since = upstream + records
+        self.passed(since, until)
+
+    def acked_somewhere(self, *, until: int) -> None:
+        """Record a batch, ending before source offset ``until``, whose target offset was not reported."""
+        self._catch_up()
+        if self._ranges:
+            self._seal()
+        self._gone_over(until)
+
+    def passed(self, since: int, until: int) -> None:
+        """Record that source offsets from ``since`` up to, not including, ``until`` carry no record."""
+        self._catch_up()
+        if since > self._through:
+            if self._ranges:
+                self._seal()
+            self._empty_from = since
+        self._through = max(self._through, until)
+        self._gone_over(until)
+
+    def unwritten(self) -> tuple[Segment, ...]:
+        """Return the segments to write, in order. A segment is returned until `written` is called with it."""
+        self._catch_up()
+        now = self._segment()
+        waiting = tuple(self._sealed.values())
+        return waiting if now == self._written or (now.sequence == 0 and not now.ranges) else (*waiting, now)
+
+    def written(self, segment: Segment) -> None:
+        """Record that ``segment`` was written to the topic."""
+        if segment.sequence == self._sequence:
+            self._written = segment
+        elif self._sealed.get(segment.sequence) == segment:
+            del self._sealed[segment.sequence]
+
+    def refused(self) -> None:
+        """Record that the topic rejected a write: drop the full segments that wait. `unwritten` keeps the last one."""
+        self._sealed.clear()
+
+    def _segment(self) -> Segment:
+        return Segment(
+            topic_partition=self._topic_partition,
+            index=self._sequence % self._segments,
+            sequence=self._sequence,
+            era=self._era,
+            topic_ids=self._topic_ids,
+            before=self._before,
+            through=self._through if self._ranges else -1,
+            ranges=tuple(self._ranges),
+        )
+
+    def _add(self, upstream: int, downstream: int, records: int, since: int) -> None:
+        if downstream < self._reach.downstream:  # the ID of that remote topic is not known yet
+            self.start_over(self._topic_ids._replace(remote=None))
+        if since <= self._through:
+            since = min(since, self._empty_from)
+        last = self._ranges[-1] if self._ranges else None
+        added = CopiedRange(upstream, downstream, records, upstream - since)
+        if last is not None and (upstream, downstream) == (last.upstream_end, last.downstream_end):
+            self._ranges[-1] = last._replace(records=last.records + records)
+        else:
+            if len(self._ranges) == SEGMENT_RANGES:
+                self._seal()
+            self._ranges.append(added)
+        self._next = added.upstream_end, added.downstream_end
+        self._empty_from = self._through = added.upstream_end
+        self._reach = self._reach.after(added)
+
+    def _catch_up(self) -> None:
+        if self._grown:
+            grown, self._grown = self._grown, 0
+            upstream, downstream = self._next
+            self._reach = self._reach.after(CopiedRange(upstream - grown, downstream - grown, grown))
+            last = self._ranges[-1]
+            self._ranges[-1] = last._replace(records=last.records + grown)
+
+    def _forget_ranges(self) -> None:
+        self._ranges = []
+        self._next = -1, -1
+        self._grown = 0
+
+    def _gone_over(self, until: int) -> None:
+        self._reach = self._reach._replace(upstream=max(self._reach.upstream, until))
+        if not self._ranges:
+            self._before = self._reach
+
+    def _seal(self) -> None:
+        sealed = self._segment()
+        if sealed != self._written:
+            self._sealed[sealed.sequence] = sealed
+        while len(self._sealed) > self._segments:
+            del self._sealed[min(self._sealed)]
+        self._sequence += 1
+        self._before = self._reach
+        self._forget_ranges()

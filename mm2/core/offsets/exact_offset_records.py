@@ -1,0 +1,188 @@
+"""Records of ``mm2-exact-offsets.<source>.internal``: the exact map from source offsets to target offsets.
+
+The topic is on the target, compacted, with one partition; Java does not replicate it because of its name (KIP-1074).
+The acknowledged records of a source partition are stored as ranges in the order of the acknowledgements, in segments of
+`SEGMENT_RANGES`. Only the last segment changes, and is written again as it grows. A partition has a fixed number of
+keys, and segment n has the key with index n mod that number: compaction keeps the last segments, and a restart reads
+them.
+
+    key      version:INT16=0  topic:STRING  partition:INT32  index:INT32
+    value    version:INT16=0  sequence:INT64  era:INT32  source id:UUID  remote id:UUID
+             upstream:INT64  downstream:INT64  doubt:INT64  through:INT64  count:UNSIGNED  range…
+    range    step:UNSIGNED  ahead:UNSIGNED  records-1:UNSIGNED  hole:UNSIGNED
+
+    STRING and INT as in `formats`; UUID 16 bytes, all zero for none; UNSIGNED as `formats.Fields.unsigned`
+    step     from the end of the previous range (0 for the first) to this range's first source offset, zigzag: 2s, or
+             -2s-1
+    ahead    the same for the target offset, which never steps back
+
+A partition copied without interruption is one record of about 100 bytes; a full segment has a few hundred. Bytes after
+the last field are ignored; a version other than 0 is rejected. A null value deletes the segment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
+
+from mm2.core.naming.names import TopicPartition
+from mm2.core.wire.formats import Fields, FormatError, encode_string, encode_unsigned, pack
+
+SEGMENT_RANGES = 32  # ranges re-encoded when one is added: tens of microseconds
+_INT64_MAX = 2**63 - 1
+
+
+class CopiedRange(NamedTuple):
+    """``records`` contiguous source records from ``upstream`` on were copied to the target from ``downstream`` on.
+
+    ``hole``: the number of source offsets directly before ``upstream`` that carry no record to copy (compacted,
+    transaction markers, aborted, deleted before they were copied). The range says nothing about earlier offsets.
+    """
+
+    upstream: int
+    downstream: int
+    records: int
+    hole: int = 0
+
+    @property
+    def upstream_end(self) -> int:
+        return self.upstream + self.records
+
+    @property
+    def downstream_end(self) -> int:
+        return self.downstream + self.records
+
+
+class TopicIds(NamedTuple):
+    """IDs of the source topic and its remote topic (KIP-516); None if a broker has no topic IDs."""
+
+    source: UUID | None = None
+    remote: UUID | None = None
+
+    def may_be(self, other: TopicIds) -> bool:
+        """Return False if one of the topics is known to be a different one of the same name."""
+        return all(mine is None or theirs is None or mine == theirs for mine, theirs in zip(self, other, strict=True))
+
+    def completed_by(self, other: TopicIds) -> TopicIds:
+        """Return these IDs, with unknown ones taken from ``other``."""
+        return TopicIds(self.source or other.source, self.remote or other.remote)
+
+
+UNKNOWN_IDS = TopicIds()
+
+
+class CopiedUpTo(NamedTuple):
+    """An upper bound of copying progress at some time; -1: nothing copied yet.
+
+    ``upstream``: the end of the processed source offsets. ``downstream``: the end of the recorded target offsets.
+    ``doubt``: the maximum number of records from ``upstream`` on that the target may contain although no range records
+    them, because a copier ended before it received or recorded the acknowledgement.
+    """
+
+    upstream: int = -1
+    downstream: int = -1
+    doubt: int = 0
+
+    def after(self, copied: CopiedRange) -> CopiedUpTo:
+        """Return the progress after ``copied``.
+
+        Target offsets skipped in between are in doubt, except one for each source offset that others may have copied.
+        """
+        doubt = self.doubt
+        if self.downstream >= 0:
+            by_others = max(0, copied.upstream - copied.hole - self.upstream)
+            doubt = max(doubt, copied.downstream - self.downstream - by_others)
+        onward = copied.upstream_end - max(copied.upstream, self.upstream)
+        return CopiedUpTo(
+            max(self.upstream, copied.upstream_end), copied.downstream_end, max(0, doubt - max(0, onward))
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """Consecutive ranges copied from one source partition, in the order of their acknowledgement.
+
+    ``sequence`` counts the partition's segments from 0. ``era`` increases when the source or the remote topic was
+    recreated, or the remote topic was truncated: ranges of an earlier era are void. ``before``: the progress of this
+    era before the first of these ranges. ``through``: all source offsets from the last range up to this one carry no
+    record.
+    """
+
+    topic_partition: TopicPartition
+    index: int
+    sequence: int
+    era: int
+    topic_ids: TopicIds
+    before: CopiedUpTo
+    through: int
+    ranges: tuple[CopiedRange, ...]
+
+    def key(self) -> bytes:
+        return segment_key(self.topic_partition, self.index)
+
+    def value(self) -> bytes:
+        encoded = [
+            pack(">hqi", 0, self.sequence, self.era),
+            *((topic_id.bytes if topic_id else bytes(16)) for topic_id in self.topic_ids),
+            pack(">qqqq", *self.before, self.through),
+            encode_unsigned(len(self.ranges)),
+        ]
+        upstream = downstream = 0
+        for copied in self.ranges:
+            step = copied.upstream - upstream
+            encoded += (
+                encode_unsigned(2 * step if step >= 0 else -2 * step - 1),
+                encode_unsigned(copied.downstream - downstream),
+                encode_unsigned(copied.records - 1),
+                encode_unsigned(copied.hole),
+            )
+            upstream, downstream = copied.upstream_end, copied.downstream_end
+        return b"".join(encoded)
+
+
+def segment_key(topic_partition: TopicPartition, index: int) -> bytes:
+    """Return one of the record keys of a source partition."""
+    return pack(">h", 0) + encode_string(topic_partition.topic) + pack(">ii", topic_partition.partition, index)
+
+
+def decode_segment(key: bytes | None, value: bytes | None) -> Segment | None:
+    """Read a record; None if it deletes a segment. Raises FormatError."""
+    key_fields = Fields("exact offsets key", key)
+    key_fields.version()
+    topic_partition = TopicPartition(key_fields.string("topic"), key_fields.int32("partition"))
+    index = key_fields.int32("index")
+    if value is None:
+        return None
+    fields = Fields("exact offsets value", value)
+    fields.version()
+    return Segment(
+        topic_partition=topic_partition,
+        index=index,
+        sequence=fields.int64("sequence"),
+        era=fields.int32("era"),
+        topic_ids=TopicIds(_uuid(fields), _uuid(fields)),
+        before=CopiedUpTo(fields.int64("upstream"), fields.int64("downstream"), fields.int64("doubt")),
+        through=fields.int64("through"),
+        ranges=_ranges(fields),
+    )
+
+
+def _uuid(fields: Fields) -> UUID | None:
+    high, low = fields.int64("topic id"), fields.int64("topic id")
+    return UUID(bytes=pack(">qq", high, low)) if high or low else None
+
+
+def _ranges(fields: Fields) -> tuple[CopiedRange, ...]:
+    ranges = []
+    upstream = downstream = 0
+    for _ in range(fields.unsigned("number of ranges")):
+        step = fields.unsigned("step")
+        upstream += -(step + 1) // 2 if step % 2 else step // 2
+        downstream += fields.unsigned("ahead")
+        copied = CopiedRange(upstream, downstream, fields.unsigned("records") + 1, fields.unsigned("hole"))
+        if copied.upstream < copied.hole or max(copied.upstream_end, copied.downstream_end) > _INT64_MAX:
+            raise FormatError(f"cannot read exact offsets value: {copied} has offsets below 0 or beyond 64 bits")
+        ranges.append(copied)
+        upstream, downstream = copied.upstream_end, copied.downstream_end
+    return tuple(ranges)

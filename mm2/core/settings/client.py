@@ -1,0 +1,119 @@
+"""Settings of a Kafka client: Java's client properties, typed, with Java's defaults.
+
+`mm2/config` creates these from mm2.properties, `mm2/kafka` opens connections with them, and lanes receive them in their
+leases. Secrets are stored as contents, never as file names, because a lane can run on another machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class SecurityProtocol(StrEnum):
+    """security.protocol."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+
+class SaslMechanism(StrEnum):
+    """sasl.mechanism: the mechanisms that the client supports without additional libraries."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+
+
+class IsolationLevel(StrEnum):
+    """isolation.level of the source consumer."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
+
+class OffsetReset(StrEnum):
+    """auto.offset.reset: where a partition starts if it has no stored offset, or the offset is out of range."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSettings:
+    """TLS settings with PEM contents. ``ca_pem`` None means the system's trust store; ``check_hostname`` is Java's
+    ssl.endpoint.identification.algorithm=https."""
+
+    ca_pem: str | None = None
+    certificate_pem: str | None = field(default=None, repr=False)
+    key_pem: str | None = field(default=None, repr=False)
+    key_password: str | None = field(default=None, repr=False)
+    check_hostname: bool = True
+    ciphers: tuple[str, ...] = ()
+    protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslSettings:
+    """Mechanism and credentials, read from sasl.jaas.config."""
+
+    mechanism: SaslMechanism
+    username: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """Connection and security of one client. Durations are milliseconds, as in Java's properties of the same name.
+
+    ``alias`` is the cluster's alias, used in messages ("check A.sasl.jaas.config")."""
+
+    bootstrap_servers: tuple[str, ...]
+    alias: str = ""
+    client_id: str = "mm2"
+    security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    tls: TlsSettings = TlsSettings()
+    sasl: SaslSettings | None = None
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+    metadata_max_age_ms: int = 300_000
+    connections_max_idle_ms: int = 540_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSettings:
+    """Fetch settings from the source consumer's properties. Sizes are bytes, ``max_wait_ms`` is milliseconds."""
+
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    auto_offset_reset: OffsetReset = OffsetReset.EARLIEST
+    min_bytes: int = 1
+    max_bytes: int = 52_428_800
+    max_partition_bytes: int = 1_048_576
+    max_wait_ms: int = 500
+    client_rack: str = ""
+    check_crcs: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceSettings:
+    """Produce settings from the record producer's properties.
+
+    ``acks`` is -1 (all), 1 or 0. ``compression_type`` None keeps the source batch's codec (the file does not set
+    compression.type); otherwise none, gzip, snappy, lz4 or zstd. ``compression_level`` None is the codec's default in
+    Java. ``idempotent`` is false if acks is not all, or enable.idempotence=false.
+    """
+
+    acks: int = -1
+    idempotent: bool = True
+    max_in_flight: int = 5
+    max_request_size: int = 1_048_576
+    batch_size: int = 16_384
+    request_timeout_ms: int = 30_000
+    compression_type: str | None = None
+    compression_level: int | None = None

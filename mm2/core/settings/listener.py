@@ -1,0 +1,50 @@
+"""Settings of a node's REST listeners: created by `mm2/config` from the file, used by `mm2/rest`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from mm2.core.settings.client import TlsSettings
+from mm2.core.settings.response_headers import HeaderRule
+
+
+class ClientAuth(StrEnum):
+    """ssl.client.auth: whether an https listener requests or requires client certificates."""
+
+    NONE = "none"
+    REQUESTED = "requested"
+    REQUIRED = "required"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerTls:
+    """TLS settings of an https listener. ``tls`` contains the server's certificate and key, and the CA that client
+    certificates are verified with."""
+
+    tls: TlsSettings
+    client_auth: ClientAuth = ClientAuth.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossOrigin:
+    """Other origins whose pages can read responses in a browser (access.control.allow.*); never with credentials."""
+
+    allows: Callable[[str], bool]
+    methods: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerSettings:
+    """Settings of all listeners of a node.
+
+    ``tls`` None: no https listener. ``peers``: trust store and certificate for https requests to other nodes, from the
+    same properties as in Java; None: the system's trust store. ``cross_origin`` None: browsers allow only pages of the
+    same origin to read responses.
+    """
+
+    tls: ServerTls | None = None
+    peers: TlsSettings | None = None
+    headers: tuple[HeaderRule, ...] = ()
+    cross_origin: CrossOrigin | None = field(default=None)

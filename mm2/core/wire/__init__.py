@@ -1,0 +1,4 @@
+"""Byte formats shared with Java MirrorMaker and Connect.
+
+Formats that Java does not have are defined next to their values.
+"""

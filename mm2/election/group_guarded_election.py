@@ -1,0 +1,137 @@
+"""An election by another system while the flow's Kafka group is held.
+
+The group excludes a Java MirrorMaker, which does not use that system, and nodes that are configured to elect by the
+group itself: they offer another protocol name in it, so the broker rejects the node that joins second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Self
+
+from mm2.election.membership_stream import MembershipStream
+from mm2.election.protocol import DecidingElection, Election, Joined, Lost, MemberInfo, Membership
+
+Decide = Callable[[MemberInfo], DecidingElection]
+"""Creates the deciding election, not entered yet; called each time the group is joined."""
+
+
+class GroupGuardedElection:
+    """An `Election` in two steps: only a member of the held group takes part in the deciding election.
+
+    A node that the target cluster rejects can therefore never lead. Generations are those of the deciding election.
+
+    A node that dies is replaced when the first of its memberships ends: its tasks ran only while both were certain.
+    """
+
+    def __init__(self, holding: Election, decide: Decide, info: MemberInfo) -> None:
+        """``holding`` is the group, not entered yet; its assignments are ignored."""
+        self._holding = holding
+        self._decide = decide
+        self._info = info
+        self._deciding: DecidingElection | None = None
+        self._nodes: frozenset[str] = frozenset()  # members of the group in its last rebalance
+        self._stream = MembershipStream(
+            Lost(reason="joining the group"), lambda: Lost(reason="no contact")
+        )  # its clock is not used
+        self._failure: Exception | None = None
+
+    @property
+    def membership(self) -> Membership:
+        """The current state."""
+        held = self._holding.membership
+        if isinstance(held, Joined) and self._deciding is not None:
+            return self._deciding.membership
+        return self._stream.membership if isinstance(held, Joined) else held
+
+    def certain_for(self) -> float:
+        """Return for how many seconds both memberships are certain: without the group, a Java MirrorMaker could run."""
+        if self._deciding is None:
+            return 0.0
+        return min(self._holding.certain_for(), self._deciding.certain_for())
+
+    @property
+    def contact(self) -> float:
+        """When the newest answered request was sent that proved both memberships."""
+        return min(self._holding.contact, self._deciding.contact) if self._deciding is not None else float("-inf")
+
+    def update(self, info: MemberInfo, *, quiet: bool = False) -> None:
+        """Replace this member's metadata; a change starts a rebalance, unless ``quiet``."""
+        self._info = info
+        if self._deciding is not None:
+            self._deciding.update(info, quiet=quiet)
+
+    def expect_rebalance(self, wanted: bool) -> None:
+        """Set whether a rebalance is expected."""
+        if self._deciding is not None:
+            self._deciding.expect_rebalance(wanted)
+
+    def request_round(self) -> None:
+        """Start a rebalance if this node leads."""
+        if self._deciding is not None:
+            self._deciding.request_round()
+
+    async def events(self) -> AsyncIterator[Membership]:
+        """Yield every change from the start; see `Election.events`."""
+        async for change in self._stream.changes():
+            yield change
+        if self._failure is not None:
+            raise self._failure
+
+    async def __aenter__(self) -> Self:
+        self._stream.start(self._run(), "election while a group is held")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stream.stop()
+
+    async def _run(self) -> None:
+        deciding: asyncio.Task[None] | None = None
+        async with self._holding:
+            try:
+                async for held in _after_the_first(self._holding):
+                    if isinstance(held, Joined):
+                        self._expel_lost_nodes(held)
+                        deciding = deciding or asyncio.create_task(self._elect(), name="election that decides")
+                        continue
+                    self._nodes = frozenset()
+                    if deciding is not None:
+                        deciding.cancel()  # first, so that it publishes nothing after the next line
+                    self._stream.publish(held)
+                    await _ended(deciding)
+                    deciding = None
+            finally:
+                await _ended(deciding)
+
+    def _expel_lost_nodes(self, held: Joined) -> None:
+        before, self._nodes = self._nodes, frozenset(info.node_id for info in held.members.values())
+        lost = before - self._nodes
+        if lost and self._deciding is not None:
+            self._deciding.expel(lost)
+
+    async def _elect(self) -> None:
+        try:
+            async with self._decide(self._info) as election:
+                self._deciding = election
+                async for membership in _after_the_first(election):
+                    self._stream.publish(membership)
+        except Exception as error:  # noqa: BLE001 - an exception of assign, which `events` raises
+            self._failure = error
+            self._stream.close()
+        finally:
+            self._deciding = None
+
+
+async def _after_the_first(election: Election) -> AsyncIterator[Membership]:
+    """Yield the events without the first, which only reports that the election is joining."""
+    events = election.events()
+    await anext(events, None)
+    async for event in events:
+        yield event
+
+
+async def _ended(task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        task.cancel()
+        await asyncio.wait([task])

@@ -1,0 +1,1 @@
+"""Election by Kafka's group membership protocol."""

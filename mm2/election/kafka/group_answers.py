@@ -1,0 +1,122 @@
+"""The leader's messages to the members of a group, and their limit.
+
+    {"leader": member id, "members": {member id: its metadata}, "assignment": any JSON, "error": str}
+
+To a member with the feature ``xz`` it is sent as the byte 1 and that JSON as an xz stream. ``error``, if present, is
+why there is no assignment. Unknown keys are ignored.
+"""
+
+from __future__ import annotations
+
+import lzma
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mm2.core.wire.formats import FormatError
+from mm2.core.wire.json_bytes import decode_json
+from mm2.election.kafka.group_messages import XZ, decode_members, dump_json, member_json
+from mm2.election.protocol import Json, MemberInfo
+
+MAX_GROUP_BYTES = 1_000_000
+"""Limit of all metadata and assignments of a group. A broker stores a group in one record of at most
+max.message.bytes of __consumer_offsets, 1,048,588 by default; if it cannot, it answers UNKNOWN_SERVER_ERROR."""
+
+_MEMBER_BYTES = 200  # in addition per member: its IDs are counted twice, and client host and timeouts are stored
+_COMPRESSED = b"\x01"  # no JSON begins with it
+_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 20}]  # with a dictionary of 8 MiB it takes 90 MB
+_MEMORY = 16 << 20  # bytes that a stream may require for decompression; ours require about 1 MiB
+_LARGEST = 64 << 20  # bytes of JSON; 1,000 tasks on 50 nodes take 0.1 MB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupAnswer:
+    """The leader's message to one member. ``error``: why there is no assignment, or empty."""
+
+    leader_id: str
+    members: Mapping[str, MemberInfo]
+    assignment: Json = None
+    error: str = ""
+
+
+def encode_answers(
+    leader_id: str,
+    metadata: Mapping[str, bytes],
+    members: Mapping[str, MemberInfo],
+    assignments: Mapping[str, Json],
+) -> tuple[dict[str, bytes], str]:
+    """Return the leader's messages by member ID, and an error if they would be too large for a broker.
+
+    With an error they contain no assignments, so every member keeps its tasks. ``metadata``: the bytes that each member
+    sent; ``members``: those that could be read.
+    """
+    answers = _encoded(leader_id, metadata, members, assignments)
+    size = sum(len(sent) + len(answers[one]) + 2 * len(one) + _MEMBER_BYTES for one, sent in metadata.items())
+    if size <= MAX_GROUP_BYTES:
+        return answers, ""
+    error = (
+        f"the assignments for {len(metadata)} nodes take {size} bytes, more than a broker stores for a group "
+        f"({MAX_GROUP_BYTES}); every node keeps its tasks; reduce tasks.max or the number of nodes"
+    )
+    if older := sorted(info.node_id for info in members.values() if XZ not in info.features):
+        error += f", or update the nodes whose release does not support compressed assignments: {', '.join(older)}"
+    return _encoded(leader_id, metadata, members, {}, error), error
+
+
+def _encoded(
+    leader_id: str,
+    metadata: Mapping[str, bytes],
+    members: Mapping[str, MemberInfo],
+    assignments: Mapping[str, Json],
+    error: str = "",
+) -> dict[str, bytes]:
+    done: dict[tuple[int, bool], bytes] = {}  # members usually share one assignment, which is encoded once
+    answers = {}
+    for one in metadata:
+        assignment, compress = assignments.get(one), one in members and XZ in members[one].features
+        key = id(assignment), compress
+        if key not in done:
+            answer = GroupAnswer(leader_id=leader_id, members=members, assignment=assignment, error=error)
+            done[key] = encode_answer(answer, compress=compress)
+        answers[one] = done[key]
+    return answers
+
+
+def encode_answer(answer: GroupAnswer, *, compress: bool) -> bytes:
+    """Return the bytes of one message."""
+    message: dict[str, Json] = {
+        "leader": answer.leader_id,
+        "members": {member_id: member_json(info) for member_id, info in answer.members.items()},
+        "assignment": answer.assignment,
+    }
+    raw = dump_json(message | ({"error": answer.error} if answer.error else {}))
+    return _COMPRESSED + lzma.compress(raw, filters=_FILTERS) if compress else raw
+
+
+def decode_answer(raw: bytes) -> GroupAnswer | None:
+    """Read a message; None for anything else."""
+    try:
+        message = decode_json(_uncompressed(raw), "assignment")
+    except FormatError:
+        return None
+    if not isinstance(message, dict) or not isinstance(message.get("leader"), str):
+        return None
+    return GroupAnswer(
+        leader_id=message["leader"],
+        members=decode_members(message.get("members")),
+        assignment=message.get("assignment"),
+        error=str(message.get("error", "")),
+    )
+
+
+def _uncompressed(raw: bytes) -> bytes:
+    """Return the JSON. Raises FormatError."""
+    if not raw.startswith(_COMPRESSED):
+        return raw
+    decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY)
+    try:
+        found = decompressor.decompress(raw[len(_COMPRESSED) :], _LARGEST)
+    except lzma.LZMAError as error:
+        raise FormatError(f"cannot read assignment: {error}") from None
+    if not decompressor.eof:
+        raise FormatError(f"cannot read assignment: incomplete, or more than {_LARGEST} bytes")
+    return found

@@ -1,0 +1,99 @@
+"""The state of one membership, its changes for a reader, and the session clock that ends it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+
+from mm2.election.protocol import Joined, Lost, Membership
+from mm2.kafka.clock import session_clock
+
+
+class MembershipStream:
+    """The membership of one election in one event loop; it becomes ``Lost`` if it is not extended in time.
+
+    `membership` also checks the clock itself: after the process was suspended, the loop has not run its timers yet.
+    Times are seconds of `session_clock`.
+    """
+
+    def __init__(self, first: Lost, overdue: Callable[[], Lost]) -> None:
+        """``overdue`` returns the ``Lost`` of a membership that timed out."""
+        self._membership: Membership = first
+        self._overdue = overdue
+        self._changes: asyncio.Queue[Membership | None] = asyncio.Queue()
+        self._changes.put_nowait(first)
+        self._timer: asyncio.TimerHandle | None = None
+        self._certain_until: float | None = None  # None: the clock is stopped
+        self.contact = float("-inf")  # see `Election.contact`
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, work: Coroutine[None, None, None], name: str) -> None:
+        """Run ``work``, which publishes the changes, in a task; the stream is closed when it ends."""
+        self._task = asyncio.create_task(work, name=name)
+        self._task.add_done_callback(lambda _: self.close())
+
+    async def stop(self) -> None:
+        """Cancel the task of `start`, unless it is done, and wait for its end."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    @property
+    def membership(self) -> Membership:
+        """The current state."""
+        if self._certain_until is not None and session_clock() >= self._certain_until:
+            self._expire()
+        return self._membership
+
+    def certain_for(self) -> float:
+        """Return for how many seconds the membership is certain; 0 without one. See `Election.certain_for`."""
+        if not isinstance(self.membership, Joined) or self._certain_until is None:
+            return 0.0
+        return max(0.0, self._certain_until - session_clock())
+
+    def publish(self, membership: Membership) -> None:
+        """Publish a change; a repetition of the last one is ignored."""
+        if membership != self._membership:
+            self._membership = membership
+            self._changes.put_nowait(membership)
+
+    def extend(self, *, since: float, lasting_ms: int) -> None:
+        """Extend the membership to ``lasting_ms`` after ``since``, when an answered request was sent."""
+        self.stop_clock()
+        self.contact = since
+        self._certain_until = since + lasting_ms / 1000
+        self._set_timer(self._certain_until)
+
+    def stop_clock(self) -> None:
+        """Stop the session clock."""
+        self._certain_until = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def close(self) -> None:
+        """Close the stream: no more changes."""
+        self.stop_clock()
+        self._changes.put_nowait(None)
+
+    async def changes(self) -> AsyncIterator[Membership]:
+        """Yield every change from the first, for one reader, until `close`. Raises exceptions of the work."""
+        while (change := await self._changes.get()) is not None:
+            yield change
+        if self._task is not None and self._task.done() and not self._task.cancelled():
+            self._task.result()
+
+    def _set_timer(self, until: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(max(0.0, until - session_clock()), self._check_clock)
+
+    def _check_clock(self) -> None:
+        """End the membership if its time is over; the loop's clock can be a little ahead."""
+        if self._certain_until is not None and session_clock() < self._certain_until:
+            self._set_timer(self._certain_until)
+        else:
+            self._expire()
+
+    def _expire(self) -> None:
+        self.stop_clock()
+        if isinstance(self._membership, Joined):
+            self.publish(self._overdue())

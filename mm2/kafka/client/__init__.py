@@ -1,0 +1,1 @@
+"""A client of one cluster: metadata, leaders, coordinators, offsets and fetch sessions."""

@@ -1,0 +1,1 @@
+"""One connection to one broker: TLS, SASL, framing, and diagnosis of failures."""

@@ -1,0 +1,279 @@
+"""One connection to one broker, opened on demand and reopened with backoff after a loss."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+import struct
+import time
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import aiokafka.errors as aiokafka_errors
+from aiokafka.conn import CloseReason
+
+from mm2.core.settings.client import ClientSettings
+from mm2.kafka.backoff import Backoff
+from mm2.kafka.connection.diagnosis import BrokerEndpoint, explain, silent
+from mm2.kafka.connection.frames import FramedConnection
+from mm2.kafka.errors import ClusterClosed, ClusterError, LeaseExpired, RequestTimedOut, Unreachable
+from mm2.kafka.protocol.raw_request import DeferredResponse
+
+# It logs for each connection what our errors report once, and warns of SASL PLAIN without TLS at each reconnect.
+logging.getLogger("aiokafka.conn").setLevel(logging.ERROR)
+
+_SETUP_SECONDS = 10.0  # TCP, TLS, versions and SASL together; Java's socket.connection.setup.timeout.ms
+_CLOSE_SECONDS = 1.0  # for TLS close_notify; asyncio alone would wait 30 s for a dead peer
+_ABORT_SECONDS = 0.5  # for the loop to report an aborted socket as closed, with a margin for a busy machine
+_NEVER_MS = 2**31 - 1  # for aiokafka's request timer, which only SASL still uses: our own limits the whole setup
+
+
+LEASE_EXPIRED = "the lease of this task was not renewed in time; nothing is sent until it is"
+
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER with a timeout of 0
+
+
+@dataclass(slots=True)
+class _Live:
+    """An open connection. ``greeted``: the broker has answered a request on it."""
+
+    connection: FramedConnection
+    peer: BrokerEndpoint
+    greeted: bool = False
+
+
+class Connection:
+    """A connection that is opened by the first request, and again after it was lost.
+
+    A. Requests are written in the order in which ``send`` was called, also across a reconnect.
+    B. After a failed attempt there is no other before the backoff is over; callers wait for it. Callers that waited
+       for the same attempt share its failure instead of trying one after the other.
+    C. The backoff is reset only after the broker has answered a request: a port that accepts connections and closes
+       them again is not dialled in a tight loop.
+    D. A request is written only if ``may_send`` returns True immediately before.
+    """
+
+    def __init__(
+        self,
+        endpoint: Callable[[], BrokerEndpoint | None],
+        settings: ClientSettings,
+        *,
+        client_id: str,
+        ssl_context: ssl.SSLContext | None,
+        may_send: Callable[[], bool],
+    ) -> None:
+        self._endpoint = endpoint
+        self._may_send = may_send
+        self._settings = settings
+        self._client_id = client_id
+        self._ssl_context = ssl_context
+        self._live: _Live | None = None
+        self._opening = asyncio.Lock()
+        self._queued = 0  # requests that wait for the connection to be opened and are not written yet
+        self._backoff = Backoff(settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms)
+        self._not_before = 0.0
+        self._attempts = 0
+        self._failure: ClusterError | None = None  # of the last attempt
+        self._closed = False
+        self._closing: set[asyncio.Future[None]] = set()
+        self._setup: asyncio.Timeout | None = None  # of the current connection attempt
+
+    @property
+    def connected(self) -> bool:
+        """Whether a request could be sent without connecting first."""
+        return self._live is not None and self._live.connection.connected()
+
+    @property
+    def failing(self) -> bool:
+        """Whether the last attempt failed."""
+        return self._backoff.failures > 0
+
+    async def send(self, request: Any, *, timeout: float, expect_response: bool = True) -> Any:
+        """Send a request and wait ``timeout`` seconds for the response, excluding the time to connect.
+
+        Returns aiokafka's response struct, or None if no response is expected. Raises ClusterError.
+        """
+        live = self._live
+        if live is not None and not self._queued and live.connection.connected():
+            pending = self._write(live, request, expect_response)
+        else:
+            attempts = self._attempts
+            self._queued += 1
+            try:
+                async with self._opening:  # the lock is fair: invariant A
+                    live = await self._open(attempts)
+                    pending = self._write(live, request, expect_response)
+            finally:
+                self._queued -= 1
+        return await self._answer(live, pending, request, timeout)
+
+    def _write(self, live: _Live, request: Any, expect_response: bool) -> Any:
+        if not self._may_send():
+            raise LeaseExpired(LEASE_EXPIRED)
+        try:
+            pending = live.connection.send(request, expect_response=expect_response)
+        except (aiokafka_errors.KafkaError, NotImplementedError, OSError) as error:
+            raise explain(error, live.peer, self._settings, greeted=live.greeted) from error
+        return pending
+
+    async def versions(self) -> dict[int, tuple[int, int]]:
+        """Return the (lowest, highest) version of each API key that the broker supports."""
+        attempts = self._attempts
+        async with self._opening:
+            return dict((await self._open(attempts)).connection._versions)
+
+    def hang_up(self) -> None:
+        """Close the connection; the next request reopens it."""
+        self._drop(CloseReason.SHUTDOWN)
+
+    def abort(self) -> None:
+        """Close the connection and discard what is not sent yet; the next request reopens it.
+
+        Requests in flight fail with ConnectionLost. Bytes that the kernel has already sent cannot be recalled.
+        """
+        live, self._live = self._live, None
+        if live is None:
+            return
+        writer = live.connection._writer
+        if writer is not None:
+            with contextlib.suppress(OSError):
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            writer.transport.abort()
+        live.connection.close(CloseReason.SHUTDOWN)
+
+    async def close(self) -> None:
+        """Close permanently. Requests in flight fail with ConnectionLost. Waits up to 1.5 s for the peer."""
+        self._closed = True
+        if self._setup is not None:
+            self._setup.reschedule(0)  # in the past: an attempt in progress times out immediately
+        self._drop(CloseReason.SHUTDOWN)
+        if self._closing:
+            await asyncio.wait(self._closing, timeout=_CLOSE_SECONDS + _ABORT_SECONDS)
+
+    async def _answer(self, live: _Live, pending: Any, request: Any, timeout: float) -> Any:
+        try:
+            answer = await _within(timeout, pending)
+        except TimeoutError as error:
+            self._discard(live, CloseReason.CONNECTION_TIMEOUT)
+            asked = f"{type(request).__name__} within {timeout:g} s"
+            raise RequestTimedOut(silent(live.peer, self._settings, asked)) from error
+        except (aiokafka_errors.KafkaError, OSError) as error:
+            self._discard(live, CloseReason.CONNECTION_BROKEN)
+            if not live.greeted:
+                self._failed()
+            raise explain(error, live.peer, self._settings, greeted=live.greeted) from error
+        if answer is not None:
+            live.greeted = True
+            self._backoff.reset()
+        return await asyncio.to_thread(answer.decode) if isinstance(answer, DeferredResponse) else answer
+
+    async def _open(self, attempts: int) -> _Live:
+        """Return an open connection. ``attempts``: their number when the caller started to wait."""
+        if self._closed:
+            raise ClusterClosed("the client is closed")
+        if self._live is not None:
+            if self._live.connection.connected():
+                return self._live
+            self._drop(CloseReason.CONNECTION_BROKEN)
+        if self._failure is not None and self._attempts > attempts:
+            raise copy(self._failure)
+        await asyncio.sleep(max(0.0, self._not_before - time.monotonic()))
+        endpoint = self._endpoint()
+        if endpoint is None:
+            raise Unreachable("the broker is no longer part of the cluster")
+        try:
+            live = _Live(await self._dial(endpoint), endpoint)
+        except ClusterError as error:
+            if self._closed:
+                raise ClusterClosed("the client is closed") from error
+            self._attempts += 1
+            self._failure = error
+            self._failed()
+            raise
+        self._failure = None
+        if self._closed:  # meanwhile
+            self._discard(live, CloseReason.SHUTDOWN)
+            raise ClusterClosed("the client is closed")
+        self._live = live
+        return live
+
+    async def _dial(self, endpoint: BrokerEndpoint) -> FramedConnection:
+        settings, sasl = self._settings, self._settings.sasl
+        try:
+            async with asyncio.timeout(min(_SETUP_SECONDS, settings.request_timeout_ms / 1000)) as self._setup:
+                connection = FramedConnection(
+                    endpoint.host,
+                    endpoint.port,
+                    client_id=self._client_id,
+                    request_timeout_ms=_NEVER_MS,
+                    ssl_context=self._ssl_context,
+                    security_protocol=str(settings.security_protocol),
+                    max_idle_ms=settings.connections_max_idle_ms if settings.connections_max_idle_ms > 0 else None,
+                    sasl_mechanism=str(sasl.mechanism) if sasl else None,
+                    sasl_plain_username=sasl.username if sasl else None,
+                    sasl_plain_password=sasl.password if sasl else None,
+                )
+                try:
+                    await connection.connect()
+                except BaseException:
+                    _abort(connection)
+                    raise
+                return connection
+        except (aiokafka_errors.KafkaError, OSError, ValueError, KeyError, AssertionError) as error:
+            # the last three: raised by aiokafka's SASL code for unexpected responses
+            raise explain(error, endpoint, settings, greeted=False) from error
+        finally:
+            self._setup = None
+
+    def _failed(self) -> None:
+        self._not_before = time.monotonic() + self._backoff.next()
+
+    def _drop(self, reason: CloseReason) -> None:
+        if self._live is not None:
+            self._discard(self._live, reason)
+
+    def _discard(self, live: _Live, reason: CloseReason) -> None:
+        """Close the connection, and abort the socket if the peer does not answer close_notify."""
+        if live is self._live:
+            self._live = None
+        writer = live.connection._writer
+        closed: asyncio.Future[None] | None = live.connection.close(reason)
+        if closed is None or closed.done():
+            return
+        self._closing.add(closed)
+        closed.add_done_callback(self._closing.discard)
+        if writer is not None:
+            abort = asyncio.get_running_loop().call_later(_CLOSE_SECONDS, writer.transport.abort)
+            closed.add_done_callback(lambda _: abort.cancel())
+
+
+async def _within(timeout: float, pending: Any) -> Any:
+    """Return the result of ``pending``. Raises TimeoutError and the connection's errors."""
+    if not asyncio.isfuture(pending):  # no response is expected: only writing takes time
+        async with asyncio.timeout(timeout):
+            return await pending
+    expiry = asyncio.get_running_loop().call_later(timeout, _expire, pending)  # a third of what asyncio.timeout costs
+    try:
+        return await pending
+    finally:
+        expiry.cancel()
+
+
+def _expire(pending: asyncio.Future[Any]) -> None:
+    if not pending.done():
+        pending.set_exception(TimeoutError())
+
+
+def _abort(connection: FramedConnection) -> None:
+    """Abort the socket of a connection whose setup failed.
+
+    aiokafka has closed it gracefully, which over TLS waits for the peer's close_notify.
+    """
+    protocol = connection._protocol
+    if protocol is not None and protocol._transport is not None:
+        protocol._transport.abort()

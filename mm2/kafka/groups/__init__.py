@@ -1,0 +1,1 @@
+"""Consumer groups: listing, describing, and reading and committing their offsets."""

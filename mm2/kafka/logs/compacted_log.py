@@ -1,0 +1,205 @@
+"""Reading of a small compacted topic to its end, and of new records after that."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+
+from mm2.core.naming.names import TopicPartition
+from mm2.core.settings.client import IsolationLevel
+from mm2.kafka.backoff import Backoff
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.client.offsets import OffsetSpec, list_offsets
+from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, check
+from mm2.kafka.logs.stored_records import StoredRecord, decode
+from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.kafka.protocol.fetch_request import FetchedPartition, FetchFrom, FetchRequest
+from mm2.kafka.retrying import API_TIMEOUT_MS, retried
+
+log = logging.getLogger(__name__)
+
+_FETCH_BYTES = 1 << 20  # decoded without interruption, about 10 ms in the event loop
+_PARTITION_BYTES = 1 << 18
+_LONG_POLL_MS = 500  # Java's fetch.max.wait.ms
+_ROOM_MS = 5_000  # in addition to the long poll, for the response to arrive
+
+CAUGHT_UP_LOOK_S = 0.02
+"""Poll interval of `CompactedLog.catch_up`: records arrive within milliseconds, and a partition waits for them."""
+
+
+class CompactedLog:
+    """A reader of one compacted topic, for use by one task at a time.
+
+    A. Records of one partition are returned in offset order, each once, unless the partition was truncated.
+    B. ``read_to_end`` returns everything that was in the topic (and committed, under read_committed) when it was
+       called.
+    C. A partition whose position no longer exists is read again from its beginning, so that a caller that keeps the
+       last record of each key misses nothing.
+
+    ``trouble`` is the error that currently prevents progress. New partitions are found at the next ``read_to_end``.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        *,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        purpose: str = "log",
+        last: int | None = None,
+    ) -> None:
+        """``last``: read only this many offsets at the end of each partition."""
+        self._cluster = cluster
+        self._topic = topic
+        self._isolation = isolation
+        self._purpose = purpose
+        self._last = last
+        self._positions: dict[TopicPartition, int] = {}
+        self._handed_out: dict[TopicPartition, int] = {}
+        self.trouble: ClusterError | None = None
+
+    async def read_to_end(self, *, timeout_ms: int = API_TIMEOUT_MS) -> AsyncIterator[StoredRecord]:
+        """Yield the records from the current position to the current end.
+
+        Retries retriable errors. Raises ClusterError if there is no progress for ``timeout_ms``, or immediately for
+        other errors.
+        """
+        ends = await retried(self._ends, self._cluster.settings, timeout_ms=timeout_ms)
+        backoff = Backoff.for_retries(self._cluster.settings)
+        moved = time.monotonic()
+        while missing := [one for one, end in ends.items() if self._positions[one] < end]:
+            before = {one: self._positions[one] for one in missing}
+            for record in await self._round(missing, wait_ms=0):
+                yield record
+            self._handed_out = dict(self._positions)
+            if any(self._positions[one] != before[one] for one in missing):
+                moved = time.monotonic()
+                backoff.reset()
+                continue
+            if time.monotonic() - moved > timeout_ms / 1000:
+                raise self.trouble or RequestTimedOut(
+                    f"cannot read {missing[0]} to its end: no record received after offset {before[missing[0]]} of"
+                    f" {ends[missing[0]]} for {timeout_ms} ms"
+                )
+            await asyncio.sleep(backoff.next())
+
+    async def follow(self) -> AsyncIterator[StoredRecord]:
+        """Yield records from the current position without end, retrying retriable errors. Raises ClusterError."""
+        partitions: list[TopicPartition] = []
+        backoff = Backoff.for_retries(self._cluster.settings)
+        while True:
+            try:
+                partitions = partitions or list(await self._ends())
+                records = await self._round(partitions, wait_ms=_LONG_POLL_MS)
+            except ClusterError as error:
+                if not error.retriable:
+                    raise
+                self.trouble, records = error, []
+            for record in records:
+                yield record
+            self._handed_out = dict(self._positions)
+            if self.trouble is None:
+                backoff.reset()
+            else:
+                await asyncio.sleep(backoff.next())
+
+    async def catch_up(self, *, timeout_ms: int = API_TIMEOUT_MS) -> None:
+        """Wait until the task in `follow` has received everything that is in the topic now. For use by other tasks.
+
+        Raises ClusterError if that takes longer than ``timeout_ms``.
+        """
+        partitions = list(self._positions)
+        answers = await retried(
+            lambda: self._offsets(partitions, OffsetSpec.LATEST), self._cluster.settings, timeout_ms=timeout_ms
+        )
+        deadline = time.monotonic() + timeout_ms / 1000
+        while late := [one for one, end in answers.items() if self._handed_out.get(one, -1) < end]:
+            if time.monotonic() > deadline:
+                raise self.trouble or RequestTimedOut(f"cannot read {late[0]} to its end within {timeout_ms} ms")
+            await asyncio.sleep(CAUGHT_UP_LOOK_S)
+
+    async def _ends(self) -> dict[TopicPartition, int]:
+        """Return the end of each partition, and set the position of new partitions to their beginning."""
+        await self._cluster.refresh([self._topic])
+        info = self._cluster.cached_topic(self._topic)
+        check(info.error if info else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"read topic {self._topic}")
+        partitions = [TopicPartition(self._topic, one.partition) for one in info.partitions] if info else []
+        unread = [one for one in partitions if one not in self._positions]
+        starts = await self._offsets(unread, OffsetSpec.EARLIEST)
+        ends = await self._offsets(partitions, OffsetSpec.LATEST)
+        if self._last is not None:
+            starts = {one: max(start, ends[one] - self._last) for one, start in starts.items()}
+        self._positions |= starts
+        return ends
+
+    async def _offsets(self, partitions: list[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+        answers = await list_offsets(self._cluster, partitions, spec, isolation=self._isolation, timeout_ms=0)
+        for one, answer in answers.items():
+            if isinstance(answer, ClusterError):
+                raise answer
+            found[one] = answer
+        return found
+
+    async def _round(self, partitions: list[TopicPartition], *, wait_ms: int) -> list[StoredRecord]:
+        """Fetch once from every leader and move positions. Retriable errors set ``trouble``, others are raised."""
+        records: list[StoredRecord] = []
+        by_leader, unknown = await self._cluster.by_leader(partitions)
+        problems = list(unknown.values())
+        answers = await asyncio.gather(*(self._fetch(node, led, wait_ms) for node, led in by_leader.items()))
+        for found, trouble in answers:
+            records += found
+            problems += trouble
+        for problem in problems:
+            if not problem.retriable:
+                raise problem
+        self.trouble = problems[0] if problems else None
+        return records
+
+    async def _fetch(
+        self, node_id: int, partitions: list[TopicPartition], wait_ms: int
+    ) -> tuple[list[StoredRecord], list[ClusterError]]:
+        request = FetchRequest(
+            partitions={one: FetchFrom(self._positions[one], _PARTITION_BYTES) for one in partitions},
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=_FETCH_BYTES,
+            isolation=self._isolation,
+        )
+        timeout_ms = max(self._cluster.settings.request_timeout_ms, wait_ms + _ROOM_MS)
+        try:
+            answer = await self._cluster.send(node_id, request, purpose=self._purpose, timeout_ms=timeout_ms)
+            check(answer.error, f"fetch from topic {self._topic}")
+        except ClusterError as error:
+            return [], [error]
+        records: list[StoredRecord] = []
+        problems: list[ClusterError] = []
+        for fetched in answer.partitions:
+            try:
+                records += await self._take(fetched)
+            except ClusterError as error:
+                problems.append(error)
+        return records, problems
+
+    async def _take(self, fetched: FetchedPartition) -> list[StoredRecord]:
+        partition = TopicPartition(fetched.topic, fetched.partition)
+        position = self._positions[partition]
+        if fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            log.warning(
+                "offset %d of %s no longer exists; reading the partition again from its beginning", position, partition
+            )
+            self._positions |= await self._offsets([partition], OffsetSpec.EARLIEST)
+            return []
+        if fetched.error:
+            self._cluster.forget(partition)
+            raise BrokerError(fetched.error, f"read {partition}")
+        records, self._positions[partition] = decode(
+            fetched.records,
+            partition,
+            position,
+            aborted=fetched.aborted,
+            committed_only=self._isolation is IsolationLevel.READ_COMMITTED,
+        )
+        return records

@@ -1,0 +1,90 @@
+"""The queue of one partition in a `ControlProducer`: its records, and the batch that is being written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from mm2.kafka.backoff import Backoff
+from mm2.kafka.protocol.transaction_requests import NO_PRODUCER, ProducerIdAndEpoch
+
+_BATCH_BYTES = 512 * 1024  # below any sensible max.message.bytes (Kafka's default is 1 MiB)
+_RECORD_OVERHEAD = 200  # upper bound for our bookkeeping and the batch's framing
+_HIGHEST_SEQUENCE = 0x7FFFFFFF  # the next one is 0
+
+
+@dataclass(slots=True, kw_only=True)
+class PendingRecord:
+    """A record that is not stored yet."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    stored: asyncio.Future[int]
+
+    @property
+    def size(self) -> int:
+        """Its share of the buffer in bytes."""
+        return len(self.key or b"") + len(self.value or b"") + _RECORD_OVERHEAD
+
+
+class ProducerQueue:
+    """Records of one partition in order. ``busy``: some are in flight, or a backoff is not over.
+
+    Invariants, from KIP-98: (A) a batch is repeated with the same records, producer ID and sequence until its outcome
+    is known, so that the broker drops the copies. (B) A sequence is used for one batch only: if the records of a batch
+    are given up, the partition continues with another producer ID.
+
+    ``producer`` is the partition's producer ID; None: it needs another one; `NO_PRODUCER`: write without idempotence.
+    """
+
+    def __init__(self, backoff: Backoff) -> None:
+        self.backoff = backoff
+        self.records: deque[PendingRecord] = deque()
+        self.busy = False
+        self.producer: ProducerIdAndEpoch | None = None
+        self._sequence = 0
+        self._batch: bytes | None = None
+        self._in_batch = 0
+
+    def use(self, producer: ProducerIdAndEpoch) -> None:
+        """Number batches from 0 with a producer ID that this partition has not used."""
+        self.producer, self._sequence = producer, 0
+
+    def abandon_producer(self) -> None:
+        """Give up the producer ID and the batch; its records stay in the queue."""
+        self.producer = self._batch = None
+        self._in_batch = 0
+
+    def batch(self) -> bytes:
+        """Return the batch to write now, with as many records as fit; they stay in the queue until `take_batch`."""
+        if self._batch is None:
+            producer = self.producer or NO_PRODUCER
+            sequence = -1 if producer == NO_PRODUCER else self._sequence
+            builder = DefaultRecordBatchBuilder(2, 0, 0, *producer, sequence, _BATCH_BYTES)
+            for one in self.records:
+                if builder.append(self._in_batch, one.timestamp_ms, one.key, one.value, []) is None:
+                    break
+                self._in_batch += 1
+            self._batch = bytes(builder.build())
+        return self._batch
+
+    def take_batch(self) -> list[PendingRecord]:
+        """Remove and return the records of the batch, because it is stored."""
+        taken = [self.records.popleft() for _ in range(self._in_batch)]
+        self._sequence = (self._sequence + len(taken)) & _HIGHEST_SEQUENCE
+        self._batch, self._in_batch = None, 0
+        return taken
+
+    def give_up(self, *, everything: bool) -> list[PendingRecord]:
+        """Remove and return the records of the batch, because they cannot be stored.
+
+        These are all records if ``everything``, or if there is no batch.
+        """
+        count = len(self.records) if everything or self._batch is None else self._in_batch
+        given_up = [self.records.popleft() for _ in range(count)]
+        self.abandon_producer()
+        return given_up

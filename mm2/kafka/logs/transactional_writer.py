@@ -1,0 +1,279 @@
+"""Transactional writes of a few records to internal topics, fenced by transactional id."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from mm2.core.naming.names import TopicPartition
+from mm2.kafka.client.cluster import Cluster, CoordinatorKind
+from mm2.kafka.errors import BrokerError, ClusterError, check
+from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.kafka.protocol.produce_request import ProduceRequest
+from mm2.kafka.protocol.transaction_requests import (
+    NO_PRODUCER,
+    InitProducerIdRequest,
+    ProducerIdAndEpoch,
+    add_partition,
+    end,
+)
+from mm2.kafka.retrying import retried
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_ACKS_ALL = -1
+_BATCH_BYTES = 512 * 1024  # below any sensible max.message.bytes (Kafka's default is 1 MiB)
+_FIRST_PAUSE_MS = 20  # as in Java: the time a coordinator needs to write its markers after a commit
+_ANSWER_MS = 10_000  # per response: these requests are idempotent, so one to a silent broker can be repeated sooner
+_ABORT_MS = 5_000  # to abort after a failure; otherwise the broker aborts after the transaction's timeout
+_HIGHEST_SEQUENCE = 2**31 - 1
+
+_REPLACED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
+_LOST = frozenset(  # the broker lost our producer state or transaction: retry all of it with a new epoch
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,  # unused for transactional.id.expiration.ms, a week
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    }
+)
+_NOTHING_OPEN = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
+
+
+class Fenced(ClusterError):
+    """A newer writer has the transactional id: this one may no longer write.
+
+    A broker also returns this after it aborted a transaction that took longer than its timeout. A caller that is still
+    the rightful writer may ``begin`` again.
+    """
+
+
+class _Batch(NamedTuple):
+    raw: bytes
+    records: int
+
+
+class TransactionalWriter:
+    """Writes records in transactions; fences earlier writers with the same transactional id.
+
+    A. All records of one ``write`` become visible to read_committed readers, or none.
+    B. When ``write`` returns, the partition's end for such a reader is after these records.
+    C. After ``begin``, every earlier writer with this id gets Fenced, and writes nothing visible any more. No ``write``
+       takes the id back: after an error the writer continues only as the same producer.
+    D. A failed transaction is aborted: immediately, before the next ``write``, or by the broker after ``timeout_ms``.
+
+    ``timeout_ms`` is the broker's transaction timeout and the limit for ``begin``; ``write`` retries for half of it, so
+    that it aborts before the broker does. Concurrent calls of ``write`` are executed one after the other.
+    """
+
+    def __init__(
+        self, cluster: Cluster, transactional_id: str, *, timeout_ms: int = 60_000, purpose: str = "transactions"
+    ) -> None:
+        self._cluster = cluster
+        self._id = transactional_id
+        self._timeout_ms = timeout_ms
+        self._purpose = purpose
+        self._settings = replace(cluster.settings, retry_backoff_ms=_FIRST_PAUSE_MS)
+        self._answer_ms = min(cluster.settings.request_timeout_ms, _ANSWER_MS)
+        self._coordinator: int | None = None
+        self._producer = NO_PRODUCER
+        self._sequences: dict[TopicPartition, int] = {}
+        self._perhaps_open = False  # a transaction
+        self._epoch_spent = False  # unknown which of its sequences were used
+        self._one_at_a_time = asyncio.Lock()
+
+    async def begin(self, *, timeout_ms: int | None = None) -> None:
+        """Acquire the transactional id: earlier writers are fenced, and their open transactions aborted.
+
+        ``timeout_ms`` of this call only; 0 is one attempt. Raises ClusterError: BrokerError with
+        TRANSACTIONAL_ID_AUTHORIZATION_FAILED without permission, NotSupported for brokers older than Kafka 2.5.
+        """
+        async with self._one_at_a_time:
+            self._producer = NO_PRODUCER
+            await self._new_epoch(self._timeout_ms if timeout_ms is None else timeout_ms)
+            self._perhaps_open = False
+
+    async def write(self, topic: str, partition: int, records: Sequence[tuple[bytes, bytes | None]]) -> int:
+        """Write these records (key, value) in one transaction, timestamped now. Return the last offset; -1 if empty.
+
+        Raises Fenced; BrokerError if the broker rejects the write; another ClusterError, after which the records may
+        have been written, though that is unlikely.
+        """
+        if not records:
+            return -1
+        async with self._one_at_a_time:
+            self._check_begun()
+            deadline = time.monotonic() + self._timeout_ms / 2000
+            try:
+                return await self._attempt(TopicPartition(topic, partition), records, deadline)
+            except BrokerError as error:
+                if error.code not in _LOST:
+                    raise
+                log.info("transactional id %s: %s; retrying with a new producer epoch", self._id, error)
+            return await self._attempt(TopicPartition(topic, partition), records, deadline)
+
+    def _check_begun(self) -> None:
+        if self._producer == NO_PRODUCER:
+            raise Fenced(f"transactional id {self._id}: not held by this producer (fenced by a newer one?)")
+
+    async def _attempt(
+        self, partition: TopicPartition, records: Sequence[tuple[bytes, bytes | None]], deadline: float
+    ) -> int:
+        try:
+            await self._settle(deadline)
+            return await self._transaction(partition, records, deadline)
+        except Fenced:
+            self._producer = NO_PRODUCER
+            raise
+        except ClusterError:
+            await self._give_up()
+            raise
+
+    async def _transaction(
+        self, partition: TopicPartition, records: Sequence[tuple[bytes, bytes | None]], deadline: float
+    ) -> int:
+        first = self._sequences.get(partition, 0)
+        batches = _batches(records, self._producer, first)
+        last = -1
+        self._perhaps_open = self._epoch_spent = True  # until the commit succeeded, also in case of cancellation
+        await self._retried(partial(self._add, partition), deadline)
+        for batch in batches:
+            base_offset = await self._retried(partial(self._produce, partition, batch), deadline)
+            last = base_offset + batch.records - 1
+        await self._retried(partial(self._end, commit=True), deadline)
+        self._perhaps_open = self._epoch_spent = False
+        self._sequences[partition] = _after(first, len(records))
+        await self._wait_visible(deadline)
+        return last
+
+    async def _wait_visible(self, deadline: float) -> None:
+        """Wait until every marker is written. The transaction is committed even if this fails."""
+        try:
+            await self._retried(partial(self._end, commit=True), deadline)
+        except ClusterError as error:
+            log.info("transactional id %s: transaction committed, but possibly not visible yet: %s", self._id, error)
+
+    async def _give_up(self) -> None:
+        """Abort after a failure, since an open transaction blocks readers. Raises Fenced if the writer was fenced."""
+        try:
+            await self._settle(time.monotonic() + _ABORT_MS / 1000)
+        except Fenced:
+            self._producer = NO_PRODUCER
+            raise
+        except ClusterError as error:
+            log.info("transactional id %s: transaction not aborted yet: %s", self._id, error)
+
+    async def _settle(self, deadline: float) -> None:
+        """Abort a transaction that may be open, and get a new epoch if the sequences of this one are unknown."""
+        if self._perhaps_open:
+            await self._retried(self._abort, deadline)
+            self._perhaps_open = False
+        if self._epoch_spent:
+            await self._new_epoch(max(0, round((deadline - time.monotonic()) * 1000)))
+
+    async def _new_epoch(self, timeout_ms: int) -> None:
+        self._producer = await retried(self._init, self._settings, timeout_ms=timeout_ms)
+        self._sequences.clear()
+        self._epoch_spent = False
+
+    async def _retried(self, attempt: Callable[[], Awaitable[T]], deadline: float) -> T:
+        left_ms = max(0, round((deadline - time.monotonic()) * 1000))
+        return await retried(attempt, self._settings, timeout_ms=left_ms)
+
+    # -- one request each
+
+    async def _init(self) -> ProducerIdAndEpoch:
+        request = InitProducerIdRequest(self._id, self._timeout_ms, self._producer)
+        answer = await self._ask_coordinator(request)
+        self._check(answer.error, f"acquire the transactional id {self._id}")
+        found: ProducerIdAndEpoch = answer.producer
+        return found
+
+    async def _add(self, partition: TopicPartition) -> None:
+        answer = await self._ask_coordinator(add_partition(self._id, self._producer, partition))
+        for _, errors in answer.errors:
+            for _, code in errors:
+                self._check(code, f"begin a transaction of {self._id} on {partition}")
+
+    async def _end(self, *, commit: bool) -> None:
+        answer = await self._ask_coordinator(end(self._id, self._producer, commit=commit))
+        self._check(answer.error_code, f"{'commit' if commit else 'abort'} a transaction of {self._id}")
+
+    async def _abort(self) -> None:
+        try:
+            await self._end(commit=False)
+        except BrokerError as error:
+            if error.code not in _NOTHING_OPEN:
+                raise
+
+    async def _produce(self, partition: TopicPartition, batch: _Batch) -> int:
+        leader = await self._cluster.leader(partition)
+        request = ProduceRequest(
+            acks=_ACKS_ALL,
+            timeout_ms=self._answer_ms,
+            batches={partition: [batch.raw]},
+            transactional_id=self._id,
+        )
+        # twice the time, so that the broker can report its own timeout
+        answer = await self._cluster.send(
+            leader.node_id, request, purpose=self._purpose, timeout_ms=2 * self._answer_ms
+        )
+        (result,) = answer.partitions
+        if (refused := result.broker_error()) is not None:
+            self._cluster.forget(partition)
+            self._check(refused.code, refused.what, refused.words)
+        return int(result.base_offset)
+
+    async def _ask_coordinator(self, request: Any) -> Any:
+        if self._coordinator is None:
+            self._coordinator = await self._cluster.coordinator(CoordinatorKind.TRANSACTION, self._id)
+        try:
+            return await self._cluster.send(
+                self._coordinator, request, purpose=self._purpose, timeout_ms=self._answer_ms
+            )
+        except ClusterError:
+            self._coordinator = None
+            raise
+
+    def _check(self, code: int, what: str, words: str | None = None) -> None:
+        if code in _REPLACED:
+            raise Fenced(
+                f"cannot {what}: fenced by a newer writer with transactional id {self._id},"
+                " or by the broker after a transaction timed out"
+            )
+        if code and code != ErrorCode.CONCURRENT_TRANSACTIONS:
+            self._coordinator = None  # it may have moved
+        check(code, what, words)
+
+
+def _after(sequence: int, records: int) -> int:
+    """Return the sequence after ``records`` more records; it wraps to 0 after the highest."""
+    return (sequence + records) & _HIGHEST_SEQUENCE
+
+
+def _batches(
+    records: Sequence[tuple[bytes, bytes | None]], producer: ProducerIdAndEpoch, sequence: int
+) -> list[_Batch]:
+    now_ms = int(time.time() * 1000)
+    batches: list[_Batch] = []
+    taken = 0
+    while taken < len(records):
+        builder = DefaultRecordBatchBuilder(2, 0, 1, *producer, _after(sequence, taken), _BATCH_BYTES)
+        inside = 0
+        for key, value in records[taken:]:
+            if builder.append(inside, now_ms, key, value, []) is None:
+                break
+            inside += 1
+        batches.append(_Batch(bytes(builder.build()), inside))
+        taken += inside
+    return batches

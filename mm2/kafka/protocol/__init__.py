@@ -1,0 +1,1 @@
+"""Kafka requests and responses that aiokafka lacks, and error codes. `mm2.kafka.client` sends them."""

@@ -1,0 +1,218 @@
+"""Offset translation from the offset syncs and the exact offset map."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from mm2.config.settings import FlowSettings
+from mm2.core.naming import internal_topics
+from mm2.core.naming.internal_topics import Side
+from mm2.core.naming.names import Flow, TopicPartition
+from mm2.core.offsets.exact_offset_records import decode_segment
+from mm2.core.offsets.exact_offsets import ExactOffsets
+from mm2.core.offsets.offset_sync_store import OffsetSyncStore
+from mm2.core.offsets.offset_translation import Translation
+from mm2.core.settings.client import IsolationLevel
+from mm2.core.wire.formats import OffsetSync
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.errors import BrokerError, ClusterError, check
+from mm2.kafka.logs.compacted_log import CompactedLog
+from mm2.kafka.logs.stored_records import StoredRecord
+from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.node.common.current_error import CurrentError
+from mm2.node.common.keep_trying import keep_trying
+from mm2.node.store.skipped_records import SkippedRecords
+
+log = logging.getLogger(__name__)
+
+EXACT = "exact"  # a value of mm2.offset.translation; the other one is compatible
+
+STEP_RECORDS = 250
+"""Records processed before yielding to the event loop: about 5 ms."""
+
+NOTHING_MOVED_MS = 10_000
+"""If no record arrives for this long, reading a topic to its end is reported as stalled. Reading continues."""
+
+
+class FlowTranslation:
+    """Translates the source offsets of one flow.
+
+    ``ready`` is set once offsets can be translated as precisely as possible.
+
+    Invariants: (A) no offset is translated before the offset syncs were read to their end once. (B) The exact map is
+    used only after it was read to its end, too. (C) Without the exact map, the results are the same as Java's.
+
+    Not safe for use by two asyncio tasks.
+    """
+
+    def __init__(self, settings: FlowSettings, source: Cluster, target: Cluster, must_read_to_end: bool) -> None:
+        """``source`` and ``target`` are clients with the roles OFFSET_SYNCS_SOURCE_CONSUMER and
+        OFFSET_SYNCS_TARGET_CONSUMER. ``must_read_to_end``: earlier checkpoints are unknown (`OffsetSyncStore`)."""
+        self._flow = settings.flow
+        self._store = OffsetSyncStore(must_read_to_end=must_read_to_end)
+        location = Side(settings.source.offset_syncs_topic_location)
+        self._syncs = _Topic(
+            settings.flow,
+            source if location is Side.SOURCE else target,
+            internal_topics.offset_syncs(settings.policy, settings.flow, location).name,
+            self._take_sync,
+        )
+        self.ready = asyncio.Event()
+        self._syncs_error = CurrentError(log, settings.flow, "the offset syncs have not been read yet")
+        self._offsets = ExactOffsets(window=settings.own.offset_translation_window)
+        self._exact: _Topic | None = None
+        self._exact_error = CurrentError(log, settings.flow, level=logging.INFO)
+        self._exact_tried = False
+        if settings.own.offset_translation == EXACT:
+            self._exact = _Topic(
+                settings.flow,
+                target,
+                internal_topics.exact_offsets(settings.flow).name,
+                self._take_segment,
+                isolation=IsolationLevel.READ_COMMITTED,
+            )
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the offset syncs cannot be read, or None. Meanwhile, translation uses those that were read before."""
+        if self._syncs_error.text is None and self._syncs.trouble is not None:
+            return f"cannot read offset syncs: {self._syncs.trouble}"
+        return self._syncs_error.text
+
+    @property
+    def exact_trouble(self) -> str | None:
+        """Why the exact map is missing or out of date although the flow uses it; None if it is up to date."""
+        if self._exact_error.text is None and self._exact is not None and self._exact.trouble is not None:
+            return self._exact_text(self._exact.trouble)
+        return self._exact_error.text
+
+    @property
+    def skipped(self) -> Mapping[str, int]:
+        """Records that could not be read, by topic."""
+        topics = [self._syncs] if self._exact is None else [self._syncs, self._exact]
+        return {topic.topic: topic.skipped.count for topic in topics}
+
+    def translate(self, partition: TopicPartition, offset: int) -> Translation:
+        """Translate ``offset``, the next offset that a group reads in source ``partition``, to the target."""
+        if self._exact is None or not self._exact.read:
+            return self._store.translate(partition, offset)
+        return self._offsets.translate(partition, offset, self._store.translate)
+
+    def latest(self, partition: TopicPartition, offset: int) -> int | None:
+        """Return the last target offset from which a group at ``offset`` misses no record.
+
+        None if the exact map does not contain it.
+        """
+        return None if self._exact is None or not self._exact.read else self._offsets.latest(partition, offset)
+
+    async def read_to_end(self, *, without_syncs: bool = False) -> None:
+        """Read all records that the topics contain now. Raises ClusterError if the offset syncs cannot be read.
+
+        ``without_syncs``: the cluster of the offset syncs is lost, and only the exact map is used.
+        """
+        if without_syncs:
+            self._store.read_to_end()
+        else:
+            await self._read_syncs()
+        if self._exact is not None:
+            try:
+                await self._read_exact(self._exact)
+            except ClusterError as error:
+                self._exact_error.report(self._exact_text(error), error)
+            else:
+                self._exact_error.clear()
+
+    async def follow(self) -> None:
+        """Apply new records until cancelled, and retry after errors; first read to the end if not done yet."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_syncs(), name=f"{self._flow} offset syncs")
+            if self._exact is not None:
+                group.create_task(self._follow_exact(self._exact), name=f"{self._flow} exact offsets")
+
+    async def _read_syncs(self) -> None:
+        await self._syncs.read_to_end()
+        self._store.read_to_end()
+        self._syncs_error.clear()
+        self._announce()
+
+    async def _read_exact(self, exact: _Topic) -> None:
+        try:
+            await exact.read_to_end()
+        finally:
+            self._exact_tried = True
+            self._announce()
+
+    async def _follow_syncs(self) -> None:
+        async def attempt() -> None:
+            if not self._store.ready:
+                await self._read_syncs()
+            self._syncs_error.hide()
+            await self._syncs.follow()
+
+        await keep_trying(attempt, self._syncs_error, "read offset syncs")
+
+    async def _follow_exact(self, exact: _Topic) -> None:
+        async def attempt() -> None:
+            if not exact.read:
+                await self._read_exact(exact)
+            if self._exact_error.text is not None:
+                log.info("%s: reading %s again", self._flow, exact.topic)
+                self._exact_error.hide()
+            await exact.follow()
+
+        await keep_trying(attempt, self._exact_error, self._exact_text)
+
+    def _exact_text(self, error: BaseException) -> str:
+        assert self._exact is not None
+        missing = isinstance(error, BrokerError) and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        reason = "the topic does not exist" if missing else error
+        used = "the records read before" if self._exact.read else "offset syncs only, like Java MirrorMaker"
+        return f"cannot read {self._exact.topic}: {reason}; translating offsets with {used}"
+
+    def _announce(self) -> None:
+        if self._store.ready and (self._exact is None or self._exact_tried):
+            self.ready.set()
+
+    def _take_sync(self, record: StoredRecord) -> None:
+        self._store.apply(OffsetSync.decode(record.key, record.value))
+
+    def _take_segment(self, record: StoredRecord) -> None:
+        segment = decode_segment(record.key, record.value)
+        if segment is not None:
+            self._offsets.apply(segment)
+
+
+class _Topic:
+    """One topic that is read into memory. ``read``: it was read to its end at least once."""
+
+    def __init__(
+        self,
+        flow: Flow,
+        cluster: Cluster,
+        topic: str,
+        take: Callable[[StoredRecord], None],
+        *,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> None:
+        self.topic = topic
+        self.skipped = SkippedRecords(flow, topic)
+        self.read = False
+        self._cluster = cluster
+        self._take = take
+        self._log = CompactedLog(cluster, topic, isolation=isolation, purpose=topic)
+
+    @property
+    def trouble(self) -> ClusterError | None:
+        return self._log.trouble
+
+    async def read_to_end(self) -> None:
+        """Read to the current end. Raises ClusterError, immediately if the cluster or the topic is unavailable."""
+        check((await self._cluster.metadata([self.topic])).topics[self.topic].error, f"read topic {self.topic}")
+        await self.skipped.apply(self._log.read_to_end(timeout_ms=NOTHING_MOVED_MS), self._take, step=STEP_RECORDS)
+        self.read = True
+
+    async def follow(self) -> None:
+        """Apply new records until cancelled. Raises ClusterError for permanent errors."""
+        await self.skipped.apply(self._log.follow(), self._take, step=STEP_RECORDS)

@@ -1,0 +1,18 @@
+"""The objects that a command acts on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mm2.core.assignment.task_placement import TaskAssignments
+from mm2.node.leader.leader_term import LeaderTerm
+from mm2.node.store.config_store import ConfigStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderHandle:
+    """The parts of a flow that a command needs on the leader."""
+
+    term: LeaderTerm
+    configs: ConfigStore
+    placement: TaskAssignments

@@ -1,0 +1,1 @@
+"""Small helpers used throughout the node."""

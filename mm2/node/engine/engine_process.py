@@ -1,0 +1,224 @@
+"""The engine as a child process of the node, restarted when it exits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import re
+import shutil
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from mm2.config.grammar.environment import Environment
+from mm2.core.lanes.lease import LeasePlace
+from mm2.core.settings.spark_master import SparkMaster, read_master
+from mm2.kafka.backoff import Backoff
+from mm2.node.engine.spark_settings import engine_environment
+
+log = logging.getLogger("mm2.engine")
+
+RESTART_MIN_MS = 1_000
+RESTART_MAX_MS = 30_000
+"""Each failed start of a JVM costs seconds of CPU, so the backoff grows to half a minute."""
+
+HEALTHY_AFTER_S = 60.0
+"""An engine that ran for this long resets the backoff."""
+
+END_WITHIN_S = 5.0
+"""Time for Spark to close, which takes about a second; then the process group is killed. All offsets are stored before
+that."""
+
+KEPT_LINES = 40
+"""Number of the engine's last output lines that are logged when it exits."""
+
+OLDEST_JAVA = 17  # required by Spark 4
+
+MASTER_WITHIN_S = 5.0
+"""Timeout for a connection to the Spark master; even over long distances it takes less than a second."""
+
+
+class EngineProcess:
+    """Keeps one ``python -m flows.engine`` running until `close`.
+
+    ``trouble`` is why it is not running, or None. ``ended`` is how its last process ended, if there was one.
+    ``on_lost`` is called each time it has exited.
+    """
+
+    def __init__(
+        self,
+        *,
+        node_url: str,
+        token: str,
+        app_name: str,
+        leases: LeasePlace,
+        spark: Mapping[str, str],
+        temp_dir: Path,
+        on_lost: Callable[[], None],
+    ) -> None:
+        self._master = read_master(spark["spark.master"])
+        self._start = {
+            "node_url": node_url,
+            "token": token,
+            "app_name": app_name,
+            "spark": dict(spark),
+            "leases": asdict(leases),
+            "on_cluster": self._master.is_cluster,
+        }
+        self._environment = engine_environment(spark, temp_dir)
+        self._on_lost = on_lost
+        self._process: asyncio.subprocess.Process | None = None
+        self._closing = False
+        self.trouble: str | None = "the Spark engine is starting"
+        self.ended: str | None = None
+
+    async def run(self) -> None:
+        """Keep the engine running until cancelled."""
+        backoff = Backoff(RESTART_MIN_MS, RESTART_MAX_MS)
+        while not self._closing:
+            began = asyncio.get_running_loop().time()
+            try:
+                trouble = await java_trouble(Environment()) or await master_trouble(self._master)
+                if trouble is None:
+                    trouble = await self._run_once()
+            except OSError as error:  # no memory, process or file descriptor left, possibly temporarily
+                trouble = self.ended = f"cannot start the Spark engine: {error}"
+            if self._closing:
+                return
+            self.trouble = trouble
+            self._on_lost()
+            if asyncio.get_running_loop().time() - began > HEALTHY_AFTER_S:
+                backoff.reset()
+            pause = backoff.next()
+            log.error("%s; retrying in %.0f s", trouble, pause)
+            await asyncio.sleep(pause)
+
+    async def _run_once(self) -> str:
+        """Run one engine process; return why it ended."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "flows.engine",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=self._environment,
+            start_new_session=True,  # Ctrl-C in the terminal must reach only the node
+        )
+        self._process = process
+        last: deque[str] = deque(maxlen=KEPT_LINES)
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps(self._start).encode() + b"\n")
+            await process.stdin.drain()
+            self.trouble = None
+            while raw := await next_line(process.stdout):
+                line = raw.decode(errors="replace").rstrip()
+                last.append(line)
+                log.log(logging.WARNING if line.startswith("ERROR mm2") else logging.DEBUG, "%s", line)
+            code = await process.wait()
+        except (BrokenPipeError, ConnectionResetError):
+            code = await process.wait()
+        finally:
+            kill_group(process.pid)  # its JVM and workers may still be running
+            self._process = None
+        for line in last:
+            log.debug("engine output: %s", line)
+        self.ended = f"the Spark engine exited with code {code}{failure_line(last)}"
+        return self.ended
+
+    def kill(self) -> None:
+        """Kill the engine and its JVM without waiting."""
+        self._closing = True
+        if self._process is not None:
+            kill_group(self._process.pid)
+
+    async def close(self) -> None:
+        """Stop the engine: close its input, wait up to END_WITHIN_S, then kill its process group."""
+        self._closing = True
+        process = self._process
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(END_WITHIN_S):
+                await process.wait()
+        kill_group(process.pid)
+
+
+async def next_line(stream: asyncio.StreamReader) -> bytes:
+    """Return the next line with its line end; b"" at the end of the stream.
+
+    Of a line that is too long for the reader (64 KiB), such as a Spark plan, only the rest is returned.
+    """
+    while True:
+        with contextlib.suppress(ValueError):
+            return await stream.readline()
+
+
+FAILURE_SIGNS = ('Exception in thread "main"', "ERROR mm2", "Exception", "Error")
+"""Texts that mark the line with the cause of an exit, the most specific first: Java did not start, an error of the
+engine, any error."""
+
+
+def failure_line(lines: Iterable[str]) -> str:
+    """Return ``: LINE`` with the line that explains why an engine exited, or an empty string."""
+    newest_first = list(lines)[::-1]
+    found = (line for sign in FAILURE_SIGNS for line in newest_first if sign in line)
+    return next((f": {line.strip()}" for line in found), "")
+
+
+def kill_group(group: int) -> None:
+    """Kill the remaining processes of a process group that this node started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
+async def java_trouble(environment: Environment) -> str | None:
+    """Return why Spark's JVM cannot start here, with the fix; None if Java is new enough."""
+    java = str(environment.java_home / "bin" / "java") if environment.java_home else "java"
+    repair = f"install Java {OLDEST_JAVA} or newer (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
+    if shutil.which(java) is None:
+        return f"Spark requires Java, but {java} was not found; {repair}"
+    process = await asyncio.create_subprocess_exec(
+        java, "-version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    output = (await process.communicate())[0].decode(errors="replace")
+    found = re.search(r'version "(\d+)', output)
+    if found is not None and int(found.group(1)) < OLDEST_JAVA:
+        return f"Spark requires Java {OLDEST_JAVA}, but {java} is version {found.group(1)}; {repair}"
+    return None
+
+
+async def master_trouble(master: SparkMaster) -> str | None:
+    """Return why no standalone master of the cluster is reachable; None if one accepts connections.
+
+    Returns None for other kinds of masters. Spark itself fails only after a minute, without a useful message.
+    """
+    troubles = []
+    for host, port in master.addresses:
+        try:
+            async with asyncio.timeout(MASTER_WITHIN_S):
+                _, writer = await asyncio.open_connection(host, port)
+        except TimeoutError:
+            troubles.append(f"{host}:{port} did not answer within {MASTER_WITHIN_S:.0f} s")
+        except OSError as error:
+            number = error.errno or 0  # negative if the host name cannot be resolved
+            troubles.append(f"{host}:{port}: {os.strerror(number) if number > 0 else error.strerror or error}")
+        else:
+            writer.close()
+            return None
+    if not troubles:
+        return None
+    return (
+        f"cannot reach Spark master {master.url} ({'; '.join(troubles)}); check that it is running and that"
+        " spark.master is correct"
+    )

@@ -1,0 +1,183 @@
+"""The lane board behind the REST endpoints: adds the clock, long polling, and current start offsets for each lease."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from mm2.core.lanes.lease import (
+    EngineOrders,
+    EngineReport,
+    FlowLease,
+    LaneProgress,
+    LeaseGrant,
+    LeaseRefusedError,
+    LeaseRenewal,
+    LeaseRequest,
+    SourceTaskLease,
+)
+from mm2.core.naming.names import Flow
+from mm2.node.engine.lane_board import LEASE_SECONDS, LaneBoard
+from mm2.node.engine.lane_readiness import LaneReadiness
+from mm2.node.engine.managed_lane import SourceTaskKey
+
+log = logging.getLogger("mm2.node")
+
+LEASE_MARGIN_S = 1.0
+"""A lane stops this long before its lease is granted again, and before the node's membership can end: time for what
+was sent last to arrive."""
+
+FreshLease = Callable[[int], Awaitable[SourceTaskLease | None]]
+"""Returns the lease of a source task with start offsets that are read from the target now; None if the flow no longer
+runs the source task on this node."""
+
+CertainFor = Callable[[], float]
+"""Returns for how many seconds the node is certainly a member of the flow's group."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RegisteredFlow:
+    fresh_lease: FreshLease
+    certain_for: CertainFor
+
+
+class LeaseService:
+    """Serves the engine and the lanes (`mm2.rest.internal.lease_api.LeaseApi`) from a `LaneBoard`, and wakes waiters.
+
+    Invariant (A): a lane that starts or restarts receives offsets that were read after its predecessor lost the lease,
+    so that records whose offsets were stored by the predecessor are not copied again.
+
+    ``capacity`` is the number of lanes that the node offers. ``url`` is the address for lanes, once it is served.
+    """
+
+    def __init__(self, board: LaneBoard, *, capacity: int) -> None:
+        self.board = board
+        self.capacity = capacity
+        self.url = ""
+        self.engine_token = secrets.token_hex(16)
+        self._flows: dict[Flow, _RegisteredFlow] = {}
+        self._readiness = LaneReadiness()
+        self._changed = asyncio.Event()
+
+    # -- for the flows of this node
+
+    def register(self, flow: Flow, fresh_lease: FreshLease, certain_for: CertainFor) -> None:
+        """Use these functions for the leases of this flow's source tasks."""
+        self._flows[flow] = _RegisteredFlow(fresh_lease, certain_for)
+
+    def put(self, lease: SourceTaskLease) -> None:
+        """Run this source task, or change its lease."""
+        self.board.put(lease)
+        self.wake()
+
+    def remove(self, key: SourceTaskKey) -> None:
+        """Stop a source task."""
+        self.board.remove(key)
+        self.wake()
+
+    @property
+    def ready(self) -> bool:
+        """Whether a new source task would start immediately, and the lanes do not fail all the time."""
+        self.observe_lanes()
+        return self._readiness.is_ready(time.monotonic())
+
+    def observe_lanes(self) -> None:
+        """Note whether lanes are running; call it about once a second."""
+        self._readiness.observe(time.monotonic(), alive=self.board.alive)
+
+    def keep_warm(self) -> None:
+        """Keep all lanes running, because other nodes can hand source tasks over at any time."""
+        self.board.keep_warm(self.capacity)
+
+    async def move_starving(self) -> None:
+        """Move source tasks whose lane gets no executor to lanes that have one, with current start offsets.
+
+        Raises ClusterError if the offsets cannot be read; the source tasks then continue to wait.
+        """
+        for flow, source_task in self.board.in_vain(time.monotonic()):
+            fresh = await self._fresh_lease(flow, source_task)
+            if fresh is not None:
+                log.warning(
+                    "%s: moving source task %d to another lane: no executor for its own lane", flow, source_task
+                )
+                self.board.move(fresh, time.monotonic())
+                self.wake()
+
+    def wake(self) -> None:
+        """Wake all waiters, because something has changed."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    @property
+    def news(self) -> asyncio.Event:
+        """An event that the next change sets. Get it before reading state, to miss no change until `changed`."""
+        return self._changed
+
+    async def changed(self, timeout: float, news: asyncio.Event | None = None) -> bool:
+        """Wait up to ``timeout`` seconds for the next change, or for ``news``; return whether there was a change."""
+        try:
+            async with asyncio.timeout(timeout):
+                await (news or self._changed).wait()
+        except TimeoutError:
+            return False
+        return True
+
+    # -- LeaseApi
+
+    async def engine(self, secret: str, report: EngineReport, wait: float) -> EngineOrders:
+        if not secrets.compare_digest(secret, self.engine_token):
+            raise LeaseRefusedError("the request is not from this node's engine")
+        self.board.engine_report(report, time.monotonic())
+        if report.ended:
+            self.wake()
+        await self._until(lambda: self.board.engine_orders(time.monotonic()).version > report.version, wait)
+        return self.board.engine_orders(time.monotonic())
+
+    async def lease(self, lane: int, request: LeaseRequest) -> LeaseGrant:
+        session = self.board.grant(lane, request, time.monotonic())
+        for flow, source_task in self.board.source_tasks_of(lane):
+            fresh = await self._fresh_lease(flow, source_task)
+            if (flow, source_task) not in self.board.source_tasks_of(lane):
+                continue  # it was revoked while its offsets were read
+            if fresh is None:
+                self.board.remove((flow, source_task))
+            else:
+                self.board.put(fresh)
+        return LeaseGrant(session=session, renewal=self._renewal(lane, -1))
+
+    def check(self, lane: int, secret: str) -> None:
+        self.board.check(lane, secret)
+
+    async def progress(self, lane: int, secret: str, progress: LaneProgress, wait: float) -> LeaseRenewal:
+        if self.board.lane_report(lane, secret, progress, time.monotonic()):
+            self.wake()
+        await self._until(lambda: self.board.lane_orders(lane).version > progress.version, wait)
+        self.board.check(lane, secret)  # the lease may have been granted to another process meanwhile
+        return self._renewal(lane, progress.version)
+
+    async def _fresh_lease(self, flow: Flow, source_task: int) -> SourceTaskLease | None:
+        registered = self._flows.get(flow)
+        return None if registered is None else await registered.fresh_lease(source_task)
+
+    def _renewal(self, lane: int, version: int) -> LeaseRenewal:
+        """Return the lane's lease, and its orders if they are newer than ``version``."""
+        flows = dict.fromkeys(flow for flow, _ in self.board.source_tasks_of(lane))
+        orders = self.board.lane_orders(lane)
+        return LeaseRenewal(
+            seconds=LEASE_SECONDS - LEASE_MARGIN_S,
+            flows=tuple(FlowLease(flow=flow, seconds=self._certain_for(flow)) for flow in flows),
+            orders=orders if orders.version > version else None,
+        )
+
+    def _certain_for(self, flow: Flow) -> float:
+        registered = self._flows.get(flow)
+        return 0.0 if registered is None else max(0.0, registered.certain_for() - LEASE_MARGIN_S)
+
+    async def _until(self, condition: Callable[[], bool], timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while not condition() and (left := deadline - time.monotonic()) > 0:
+            await self.changed(left)

@@ -1,0 +1,1 @@
+"""One flow on one node: its supervisor, its session with the clusters, and the host of its tasks."""

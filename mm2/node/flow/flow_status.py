@@ -1,0 +1,176 @@
+"""The status of one flow on one node: its state, and the reasons for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mm2.config.settings import FlowSettings
+from mm2.core.assignment.tasks import TaskKind
+from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import worst
+from mm2.election.protocol import HeldByOther, Joined, Lost
+from mm2.node.checkpoint.checkpoint_task import reason_for_none
+from mm2.node.flow.duplicate_node_ids import DuplicateNodeIds
+from mm2.node.flow.flow_session import FlowSession
+from mm2.node.flow.retained_state import RetainedFlowState
+from mm2.node.identity import NodeIdentity
+from mm2.node.status.status_builder import StatusBuilder
+from mm2.node.status.status_model import FlowStatus, TaskStatus, TopicStatus
+
+ROUND_S = 5.0
+"""Time between the end of a member's session and the rebalance without it on all nodes, on a busy machine."""
+
+_STATES_WITH_REASON = frozenset({TaskState.FAILED, TaskState.WAITING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowStatusBuilder:
+    """Builds the status of a flow from its session.
+
+    ``own_state`` is the state of the flow if it does not depend on its tasks, else None. ``error`` is the error that
+    prevents a session.
+    """
+
+    settings: FlowSettings
+    identity: NodeIdentity
+    retained: RetainedFlowState
+    session: FlowSession | None
+    own_state: TaskState | None
+    error: str | None
+    duplicate_node_ids: DuplicateNodeIds
+
+    def build(self) -> FlowStatus:
+        """Return the status of the flow on this node."""
+        session, retained = self.session, self.retained
+        joined = session.joined if session is not None else None
+        parts = self._parts()
+        tasks = parts.tasks() if parts is not None else ()
+        topics = parts.topics() if parts is not None else ()
+        state, reasons = self._state(tasks, topics), self._reasons(parts, tasks, topics)
+        if state is TaskState.WAITING and not reasons:
+            reasons = [_still_starting(tasks)]
+        return FlowStatus(
+            flow=str(self.settings.flow),
+            source=self.settings.flow.source,
+            target=self.settings.flow.target,
+            enabled=self.settings.enabled,
+            state=state,
+            leader=joined.leader_node if joined is not None else None,
+            is_leader=session is not None and session.leader_term is not None,
+            epoch=joined.generation if joined is not None else -1,
+            reasons=tuple(reasons),
+            tasks=tasks,
+            topics=topics,
+            elsewhere=parts.elsewhere() if parts is not None else (),
+            records_total=retained.progress.records_total,
+            bytes_total=retained.progress.bytes_total,
+            batches=retained.progress.batches,
+            losses=retained.progress.losses.newest,
+            lost=retained.progress.losses.totals,
+            heartbeats_total=retained.heartbeats,
+            groups=session.host.groups if session is not None else (),
+            group_reasons=self._group_reasons(),
+            checkpoint_latency=retained.checkpoint_metrics.latency_by_group,
+            skipped=self._skipped(),
+            members=parts.members() if parts is not None else (),
+            paused=session.configs.pauses.named if session is not None else (),
+            assignment_audit=parts.assignment_audit(session.tasks()) if parts is not None and session else {},
+        )
+
+    def _parts(self) -> StatusBuilder | None:
+        session = self.session
+        if session is None or session.joined is None:
+            return None
+        return StatusBuilder(
+            settings=self.settings,
+            node_id=self.identity.node_id,
+            joined=session.joined,
+            placement=self.retained.placement,
+            configs=session.configs,
+            statuses=session.statuses,
+            host=session.host,
+            leading=session.leader_term,
+            progress=self.retained.progress,
+            terms=self.identity.terms.get(self.settings.flow),
+        )
+
+    def _skipped(self) -> Mapping[str, int]:
+        skipped = dict(self.retained.checkpoint_metrics.skipped_by_topic)
+        if self.session is not None:
+            for topic in (self.session.configs, self.session.statuses):
+                if topic.skipped.count:
+                    skipped[topic.topic] = topic.skipped.count
+        return skipped
+
+    def _state(self, tasks: Sequence[TaskStatus], topics: Sequence[TopicStatus]) -> TaskState:
+        if self.own_state is not None:
+            return self.own_state
+        session = self.session
+        if session is None or session.joined is None:
+            return TaskState.WAITING
+        if session.joined.is_leader and (session.leader_term is None or session.leader_term.error is not None):
+            return TaskState.WAITING
+        here = ("", self.identity.node_id)  # other nodes report their own tasks; the leader reports unassigned ones
+        states = [task.state for task in tasks if task.node in here]
+        states += [p.state for topic in topics for p in topic.partitions if p.node in here]
+        return worst([*states, *(TaskState.FAILED for topic in topics if topic.error is not None)])
+
+    def _reasons(
+        self, parts: StatusBuilder | None, tasks: Sequence[TaskStatus], topics: Sequence[TopicStatus]
+    ) -> list[str]:
+        reasons: list[str | None] = [self.error, self._without_membership()]
+        if (session := self.session) is not None:
+            reasons += [session.leader.error.text, session.configs.error.text, session.statuses.error.text]
+            reasons += session.leader_term.reasons() if session.leader_term is not None else []
+            reasons += session.host.reasons()
+        if parts is not None:
+            session_s = (self.settings.election or self.settings.worker).session_timeout_ms / 1000
+            members, now = parts.joined.members, time.monotonic()
+            reasons += self.duplicate_node_ids.find(members, now, session_timeout_s=session_s + ROUND_S)
+            reasons += parts.about_files()
+        for topic in topics:
+            reasons += [f"topic {topic.topic}: {topic.error}"] if topic.error is not None else []
+            reasons += [p.error for p in topic.partitions if p.state in _STATES_WITH_REASON]
+        reasons += [task.error for task in tasks if task.state is TaskState.WAITING]
+        return list(dict.fromkeys(reason for reason in reasons if reason is not None))
+
+    def _without_membership(self) -> str | None:
+        match self.session.membership if self.session is not None else None:
+            case Lost(reason=reason) | HeldByOther(reason=reason) | Joined(error=str(reason)):
+                return reason
+        return None
+
+    def _group_reasons(self) -> tuple[str, ...]:
+        """Return why /flows/…/groups is incomplete on this node."""
+        none = reason_for_none(self.settings)
+        if none is not None:
+            return (none,)
+        here = self.session.host.group_reasons if self.session is not None else None
+        if here is not None:
+            return here
+        if elsewhere := self._groups_elsewhere():
+            return elsewhere
+        if self.session is not None and self.session.configs.pauses.flow:
+            return ("the flow is paused",)
+        reason = self._without_membership() or self.error
+        return () if reason is None else (reason,)
+
+    def _groups_elsewhere(self) -> tuple[str, ...]:
+        """Return a message that names the other nodes that run checkpoint tasks, if any."""
+        if self.session is None or self.session.joined is None:
+            return ()
+        places = self.retained.placement.places.items()
+        nodes = {place.node for task, place in places if task.kind == TaskKind.CHECKPOINT and place.owner is not None}
+        others = sorted(nodes - {self.identity.node_id})
+        if not others:
+            return ()
+        where = f"node {others[0]}; query it" if len(others) == 1 else f"nodes {', '.join(others)}; query them"
+        return (f"checkpoint tasks run on {where} for the consumer groups",)
+
+
+def _still_starting(tasks: Sequence[TaskStatus]) -> str:
+    """Return what a flow without any error waits for: lanes, or their first reports about partitions."""
+    waiting = [task.id for task in tasks if task.state is TaskState.WAITING]
+    return f"{', '.join(waiting)}: waiting for a lane to start" if waiting else "waiting for partitions to start"

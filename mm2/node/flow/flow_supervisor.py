@@ -1,0 +1,173 @@
+"""One flow on one node: its sessions, one after the other, and its status."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+from mm2.config.settings import FlowSettings
+from mm2.core.coordination.commands import Command, CommandRefusedError
+from mm2.core.coordination.leader_context import LeaderContext
+from mm2.core.lanes.lease import TaskState
+from mm2.core.plugins import PluginError
+from mm2.kafka.admin.internal_topics import WrongInternalTopic
+from mm2.kafka.errors import ClusterError
+from mm2.node.commands.leader import LeaderHandle
+from mm2.node.commands.registry import carry_out
+from mm2.node.common.current_error import CurrentError
+from mm2.node.common.keep_trying import keep_trying
+from mm2.node.engine.lease_service import LeaseService
+from mm2.node.flow.duplicate_node_ids import DuplicateNodeIds
+from mm2.node.flow.flow_session import FlowSession
+from mm2.node.flow.flow_status import FlowStatusBuilder
+from mm2.node.flow.retained_state import RetainedFlowState
+from mm2.node.identity import NodeIdentity
+from mm2.node.status.status_model import FlowStatus
+
+log = logging.getLogger(__name__)
+
+LEAVING_SHARE = 0.7
+"""Share of the drain timeout for handing tasks over to other nodes. Tasks that are not taken over in time are drained
+in the remaining time."""
+
+
+class FlowSupervisor:
+    """Runs one flow of the node and restarts its session after errors.
+
+    Invariant (A): an error of one flow ends neither another flow nor the node.
+    """
+
+    def __init__(self, settings: FlowSettings, identity: NodeIdentity, lease_service: LeaseService) -> None:
+        self.settings = settings
+        self._identity = identity
+        self._lease_service = lease_service
+        self._retained = RetainedFlowState()
+        self._session: FlowSession | None = None
+        self._error = CurrentError(log, settings.flow, "connecting")
+        self._leaving = False
+        self._draining = False
+        self._commanding = asyncio.Lock()
+        self._duplicate_node_ids = DuplicateNodeIds()
+
+    async def run(self) -> None:
+        """Run the flow until cancelled; start a new session after an error."""
+        await keep_trying(
+            self._run_session,
+            self._error,
+            str,
+            expected=(ClusterError, PluginError),
+            unexpected="flow failed unexpectedly; restarting (see the log)",
+        )
+
+    async def _run_session(self) -> None:
+        session = FlowSession(self.settings, self._identity, self._lease_service, self._retained, leaving=self._leaving)
+        async with session.connected():
+            self._session = session
+            self._error.clear()
+            if session.settings is not self.settings:
+                session.use(self.settings)
+            try:
+                await session.run()
+            finally:
+                self._session = None
+                await session.host.close()
+
+    # -- new settings
+
+    def use(self, settings: FlowSettings) -> None:
+        """Apply settings whose changes have at most `UpdateMode.RUNNING`."""
+        self.settings = settings
+        if self._session is not None:
+            self._session.use(settings)
+
+    def publish_fingerprint(self) -> None:
+        """Publish the fingerprint of this node's file to the other nodes."""
+        if self._session is not None:
+            self._session.publish_fingerprint()
+
+    async def stop(self, reason: str) -> None:
+        """Hand all tasks over to other nodes and drain the rest, before `run` is cancelled.
+
+        ``reason`` is shown meanwhile. Takes at most task.shutdown.graceful.timeout.ms.
+        """
+        timeout_s = self.settings.worker.task_shutdown_graceful_timeout_ms / 1000
+        self._error.text = reason
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(timeout_s * LEAVING_SHARE):
+                        await self.leave()
+                if self._session is not None:
+                    await self._session.drain()
+
+    def reset(self, settings: FlowSettings) -> None:
+        """Prepare for another `run` with these settings, after `stop` and after `run` was cancelled."""
+        self.settings = settings
+        self._leaving = False
+        self._error.cause = None
+
+    # -- shutdown of the node
+
+    async def leave(self) -> None:
+        """Hand all tasks over to other nodes, if there are any, and return when no task runs here.
+
+        The caller limits the wait.
+        """
+        self._leaving = True
+        if self._session is not None:
+            await self._session.leave()
+
+    def drain(self) -> None:
+        """Start and change no tasks from now on, because the node drains."""
+        self._draining = True
+        if self._session is not None:
+            self._session.host.freeze()
+
+    # -- requests from other nodes and operators
+
+    def leader_context(self) -> LeaderContext:
+        """Return what this node needs to route requests to the leader and to sign them."""
+        worker, session = self.settings.worker, self._session
+        joined = session.joined if session is not None else None
+        leader = joined.members.get(joined.leader_id) if joined is not None else None
+        return LeaderContext(
+            flow=self.settings.flow,
+            leads=session is not None and session.leader_term is not None,
+            leader_url=(leader.url or None) if leader is not None else None,
+            own_url=self._identity.url or None,
+            session_key=session.configs.session_key if session is not None else None,
+            signature_algorithm=worker.inter_worker_signature_algorithm,
+            accepted_algorithms=worker.inter_worker_verification_algorithms,
+        )
+
+    async def carry_out(self, command: Command) -> str:
+        """Run a command for the flow, which this node leads. Raises CommandRefusedError."""
+        session = self._session
+        if session is None or session.leader_term is None:
+            raise CommandRefusedError(f"this node is not the leader of {self.settings.flow}")
+        async with self._commanding:  # each pause extends the stored list of pauses
+            leader = LeaderHandle(term=session.leader_term, configs=session.configs, placement=self._retained.placement)
+            return await carry_out(command, leader)
+
+    # -- status
+
+    def status(self) -> FlowStatus:
+        """Return the status of the flow on this node."""
+        cause = self._error.cause
+        own_state = None
+        if cause is not None and (not isinstance(cause, ClusterError) or isinstance(cause, WrongInternalTopic)):
+            own_state = TaskState.FAILED
+        elif self._draining or self._leaving:
+            own_state = TaskState.DRAINING
+        elif self._error.text is not None:
+            own_state = TaskState.WAITING
+        return FlowStatusBuilder(
+            settings=self.settings,
+            identity=self._identity,
+            retained=self._retained,
+            session=self._session,
+            own_state=own_state,
+            error=self._error.text,
+            duplicate_node_ids=self._duplicate_node_ids,
+        ).build()

@@ -1,0 +1,120 @@
+"""The leader's periodic discovery of topics."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from mm2.config.settings import FlowSettings
+from mm2.core.naming.internal_topics import Side, offset_syncs
+from mm2.core.plugins import PluginError
+from mm2.core.topics.replication_filter import ReplicationFilter
+from mm2.kafka.admin.cluster_admin import ClusterAdmin
+from mm2.kafka.admin.internal_topics import ensure_internal_topic
+from mm2.kafka.errors import ClusterError
+from mm2.node.common.current_error import CurrentError
+from mm2.node.common.keep_trying import keep_trying
+from mm2.node.common.wakeup import Wakeup
+from mm2.node.leader.remote_topics import Discovery, RemoteTopics
+
+log = logging.getLogger(__name__)
+
+SOON_S = 15.0
+"""Interval for retrying a topic that could not be created, if shorter than refresh.topics.interval.seconds: while an
+operator repairs the cause (too few brokers, a missing permission), the retry should follow soon."""
+
+_NEVER_S = 86_400.0  # refresh.topics.enabled = false; a day, because a sleep needs a limit
+
+LOOKING = "discovering topics"
+"""The reason for waiting until topics have been discovered for the first time."""
+
+
+class TopicDiscovery:
+    """Discovers the topics of a flow, in rounds.
+
+    ``error`` is why the current round fails; ``latest`` is the result of the last successful round.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        source: ClusterAdmin,
+        target: ClusterAdmin,
+        replication_filter: ReplicationFilter,
+        shown: Discovery | None = None,
+    ) -> None:
+        """``shown`` is an earlier result to show until the end of the first round."""
+        self._settings = settings
+        self._flow = settings.flow
+        self._source = source
+        self._target = target
+        self._remote_topics = RemoteTopics(settings, source.cluster, target, replication_filter)
+        self._found = asyncio.Event()
+        self._wakeup = Wakeup()
+        self.latest = shown
+        self.error = CurrentError(log, settings.flow, LOOKING if shown is None else None)
+
+    async def wait(self) -> Discovery:
+        """Wait for the first result without a limit (``error`` is the reason), and return the latest one."""
+        await self._found.wait()
+        assert self.latest is not None
+        return self.latest
+
+    async def run(self, take: Callable[[Discovery], Awaitable[None]]) -> None:
+        """Run rounds until cancelled, and call ``take`` with each result."""
+        await keep_trying(self._ensure_offset_syncs, self.error, "create the offset-syncs topic")
+        if self.latest is None:
+            self.error.text = LOOKING
+        while True:
+            first = not self._found.is_set()
+            discovery = await keep_trying(
+                self.look, self.error, "discover topics", expected=(ClusterError, PluginError)
+            )
+            await take(discovery)
+            await self._wakeup.sleep(self._pause(discovery, soon=first))
+
+    def refresh(self) -> None:
+        """Start the next round now instead of at the end of the interval."""
+        self._wakeup.ring()
+
+    async def look(self) -> Discovery:
+        """Run one round. Raises ClusterError and PluginError.
+
+        Creating 10,000 topics can take minutes, but each request has a timeout.
+        """
+        discovery = await self._remote_topics.discover()
+        await asyncio.sleep(0)
+        self._log_changes(discovery)
+        self.latest = discovery
+        self._found.set()
+        return discovery
+
+    def _pause(self, discovery: Discovery, *, soon: bool) -> float:
+        """Return the seconds until the next round.
+
+        It is ``soon`` after the first round, which possibly preceded the heartbeats topics of this node's other flows.
+        """
+        source = self._settings.source
+        seconds = source.refresh_topics_interval_seconds
+        interval = float(seconds) if source.refresh_topics_enabled and seconds >= 0 else _NEVER_S
+        return min(interval, SOON_S) if soon or discovery.has_problems else interval
+
+    async def _ensure_offset_syncs(self) -> None:
+        source = self._settings.source
+        if not source.emit_offset_syncs_enabled:
+            return
+        topic = offset_syncs(self._settings.policy, self._flow, Side(source.offset_syncs_topic_location))
+        admin = self._source if topic.side is Side.SOURCE else self._target
+        await admin.cluster.metadata(())  # reports an unavailable cluster immediately, not after a minute of retries
+        await ensure_internal_topic(admin, topic, replication_factor=source.offset_syncs_topic_replication_factor)
+
+    def _log_changes(self, discovery: Discovery) -> None:
+        """Log changes since the last round: deleted topics, and topics that cannot be replicated."""
+        known = self.latest if self._found.is_set() else None  # ``shown`` was found under other settings
+        before = {topic.topic: topic for topic in known.topics} if known is not None else {}
+        for name in sorted(before.keys() - {topic.topic for topic in discovery.topics}):
+            log.info("%s: topic %s was deleted on the source; keeping its remote topic", self._flow, name)
+        for topic in discovery.topics:
+            if topic.error is not None and topic != before.get(topic.topic):
+                log.warning("%s: topic %s: %s", self._flow, topic.topic, topic.error)

@@ -1,0 +1,298 @@
+"""The work of a flow's leader: discovery, topic syncs, lists of source tasks and groups, pauses, session key.
+
+Everything that the other nodes need is published in ``mm2-configs.<source>.internal``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from mm2.config.settings import FlowSettings
+from mm2.core.assignment.assignment_audit import AssignmentAudit, assignment_audit
+from mm2.core.assignment.partition_assignment import WEIGHT, spread
+from mm2.core.assignment.partition_load import weights_of
+from mm2.core.assignment.source_task_plan import SourceTaskPlan
+from mm2.core.assignment.source_task_records import SourceTaskRecord, encode_source_task
+from mm2.core.assignment.source_task_reports import SourceTaskReport
+from mm2.core.assignment.task_placement import TaskAssignments
+from mm2.core.assignment.tasks import TaskKind
+from mm2.core.coordination import command_records, config_fingerprint, pauses
+from mm2.core.coordination.command_records import encode_command
+from mm2.core.coordination.commands import Command
+from mm2.core.coordination.config_fingerprint import ConfigFingerprint, encode_fingerprint
+from mm2.core.coordination.pauses import Pauses, encode_pauses
+from mm2.core.coordination.session_keys import SESSION_KEY, encode_session_key, needs_new_key, new_session_key
+from mm2.core.naming.names import TopicPartition
+from mm2.kafka.admin.cluster_admin import ClusterAdmin
+from mm2.kafka.client.cluster import Cluster
+from mm2.node.checkpoint.checkpoint_task import reason_for_none
+from mm2.node.common.current_error import CurrentError
+from mm2.node.common.keep_trying import keep_trying
+from mm2.node.leader.config_writer import ConfigWriter
+from mm2.node.leader.discovery import TopicDiscovery
+from mm2.node.leader.group_assignment import GroupPlan
+from mm2.node.leader.java_config_check import log_differences
+from mm2.node.leader.remote_topics import Discovery
+from mm2.node.leader.topic_syncs import TopicSyncs
+from mm2.node.status.progress import ReplicatedTopic
+from mm2.node.store.config_store import ConfigStore
+
+log = logging.getLogger(__name__)
+
+SESSION_KEY_LOOK_S = 10.0
+"""How often the age of the session key is checked; its default lifetime is an hour."""
+
+WEIGH_EVERY_S = 10.0
+"""Maximum age of the weights of source tasks; adding up 10,000 partitions takes some milliseconds."""
+
+EVEN_OUT_EVERY_S = 60.0
+"""How often partitions are rebalanced by load; measurements have a half-life of a minute."""
+
+
+class LeaderTerm:
+    """The term of a leader, from its election to the loss of leadership.
+
+    Invariants: (A) no decision is made before all records published by earlier leaders were read and those leaders are
+    fenced (if the broker allows transactions). (B) An error of the leader does not stop running tasks: every node
+    keeps its assignment.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        *,
+        generation: int,
+        source: Cluster,
+        target: Cluster,
+        configs: ConfigStore,
+        reports: Mapping[int, SourceTaskReport],
+        fingerprint: Callable[[], ConfigFingerprint | None],
+        changed: Callable[[], None],
+        previous: LeaderTerm | None = None,
+    ) -> None:
+        """``reports`` are the source task reports that were read so far; later ones are passed to `take_report`.
+
+        ``fingerprint`` returns the fingerprint of this node's file. ``changed`` is called when tasks appeared,
+        disappeared or changed their weight, so that a rebalance can be due. ``previous`` is this node's term under
+        earlier settings; its topics are shown until those of this term are known.
+        """
+        self._flow = settings.flow
+        self._settings = settings
+        self._generation = generation
+        self._target = target
+        self._configs = configs
+        self._fingerprint = fingerprint
+        self._changed = changed
+        replication_filter = settings.replication_filter
+        admin: ClusterAdmin = settings.admin_class(target)
+        shown: Discovery | None = previous._discovery.latest if previous is not None else None
+        self._discovery: TopicDiscovery = TopicDiscovery(
+            settings, settings.admin_class(source), admin, replication_filter, shown
+        )
+        self._syncs = TopicSyncs(settings, source, admin, self._discovery, replication_filter)
+        self._reports = reports
+        transactional_id = f"connect-cluster-{settings.worker.group_id}"  # Java's
+        self._writer = ConfigWriter(target, configs.topic, transactional_id)
+        self._writing = asyncio.Lock()
+        self._groups = GroupPlan(settings, source, configs, generation=generation, put=self._put, changed=changed)
+        self._plan: SourceTaskPlan | None = None
+        self._owners: dict[int, str] = {}
+        self._demands: dict[TopicPartition, int] = {}
+        self._unwritten_lists: list[SourceTaskRecord] = []
+        self._wanted: tuple[tuple[TopicPartition, ...], ...] = ()
+        self._spread: tuple[TopicPartition, ...] | None = None
+        self._spread_at = float("-inf")
+        self._weights: dict[int, int] = {}
+        self._weighed_at = float("-inf")
+        self._covered: tuple[object, AssignmentAudit[TopicPartition]] | None = None
+        self._due = asyncio.Event()
+        self._publishing = CurrentError(log, settings.flow)
+
+    async def run(self, on_ready: Callable[[], None]) -> None:
+        """Lead until cancelled; ``on_ready`` is called when the term has started.
+
+        Raises (groups of) ClusterErrors: Fenced if another node is the leader, and permanent errors.
+        """
+        await self._writer.begin()
+        await self._configs.catch_up()
+        epoch = self._configs.source_tasks.epoch_of_next_leader(self._generation)
+        self._plan = SourceTaskPlan(self._configs.source_tasks, epoch)
+        self._plan.owned(self._owners)
+        for report in self._reports.values():
+            self.take_report(report)
+        self.publish_fingerprint()
+        on_ready()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep_session_key(), name=f"{self._flow} session key")
+            tasks.create_task(self._keep_published(self._plan), name=f"{self._flow} publish")
+            if self._settings.enabled:
+                tasks.create_task(self._discovery.run(self._take_discovery), name=f"{self._flow} discover")
+                tasks.create_task(self._syncs.run(), name=f"{self._flow} topic syncs")
+                tasks.create_task(log_differences(self._settings, self._target), name=f"{self._flow} Java configs")
+            if reason_for_none(self._settings) is None:
+                tasks.create_task(self._groups.run(), name=f"{self._flow} lists of groups")
+
+    @property
+    def started(self) -> bool:
+        """Whether all records published by earlier leaders were read."""
+        return self._plan is not None
+
+    # -- assignment
+
+    def take_placement(self, placement: TaskAssignments) -> None:
+        """Apply the assignment of a rebalance."""
+        self._owners = {
+            task.number: place.owner
+            for task, place in placement.places.items()
+            if task.kind == TaskKind.SOURCE and place.owner is not None
+        }
+        if self._plan is not None:
+            self._plan.owned(self._owners)
+            self._due.set()
+
+    def weights(self) -> dict[int, int]:
+        """Return the weight of each source task: the sum of its partitions' weights, by their demand."""
+        now = time.monotonic()
+        if now - self._weighed_at >= WEIGH_EVERY_S or self._weights.keys() != self._configs.source_tasks.records.keys():
+            known = weights_of(self._demands)
+            self._weighed_at = now
+            self._weights = {
+                source_task: sum(known.get(partition, WEIGHT) for partition in record.partitions)
+                for source_task, record in self._configs.source_tasks.records.items()
+            }
+        return self._weights
+
+    # -- source tasks
+
+    async def _take_discovery(self, discovery: Discovery) -> None:
+        """Assign the discovered partitions to source tasks, unless the assignment is recent and unchanged."""
+        assert self._plan is not None
+        now = time.monotonic()
+        even = discovery.partitions == self._spread and now - self._spread_at < EVEN_OUT_EVERY_S
+        ids = {topic.topic: topic.topic_ids for topic in discovery.topics if any(topic.topic_ids)}
+        if not even:
+            self._demands = {one: self._demands[one] for one in discovery.partitions if one in self._demands}
+            self._wanted = await asyncio.to_thread(  # 0.1 s for 10,000 partitions is too long for the event loop
+                spread,
+                discovery.partitions,
+                tasks_max=self._settings.source.tasks_max,
+                previous=self._plan.source_tasks,
+                weights=weights_of(self._demands),
+            )
+            self._spread, self._spread_at = discovery.partitions, now
+        self._plan.want(self._wanted, ids)
+        self._due.set()
+
+    def take_report(self, report: SourceTaskReport) -> None:
+        """Apply a source task report: which list the source task runs, and the demand of its partitions."""
+        self._demands |= report.demands
+        if self._plan is not None:
+            self._plan.take_report(report)
+            self._due.set()
+
+    async def _keep_published(self, plan: SourceTaskPlan) -> None:
+        """Publish lists when they change. Lists that could not be written are retried before newer ones."""
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            self._unwritten_lists += plan.due()
+            if self._unwritten_lists or self._unpublished_fingerprint():
+                await keep_trying(
+                    self._publish_due,
+                    self._publishing,
+                    "publish source task lists",
+                    retriable_only=True,
+                    min_ms=100,
+                )
+                self._due.set()  # partitions removed from a source task without an owner can be assigned now
+                self._changed()
+
+    async def _publish_due(self) -> None:
+        await self._put([pair for record in self._unwritten_lists for pair in encode_source_task(record)])
+        await self._put(self._unpublished_fingerprint())
+        self._unwritten_lists.clear()
+        await self._configs.catch_up()
+
+    # -- other published records
+
+    def publish_fingerprint(self) -> None:
+        """Publish the fingerprint of this node's file, if it has changed."""
+        self._due.set()
+
+    def _unpublished_fingerprint(self) -> list[tuple[bytes, bytes]]:
+        mine = self._fingerprint()
+        if mine is None or mine == self._configs.terms:
+            return []
+        return [(config_fingerprint.KEY, encode_fingerprint(mine))]
+
+    async def pause(self, paused: Pauses) -> None:
+        """Replace the flow's pauses by ``paused`` on every node. Raises ClusterError."""
+        await self._put([(pauses.KEY, encode_pauses(paused))])
+
+    async def publish_command(self, command: Command) -> None:
+        """Send a command to every node. Raises ClusterError."""
+        await self._put([(command_records.KEY, encode_command(command, time.time_ns() // 1_000_000))])
+
+    async def _keep_session_key(self) -> None:
+        error = CurrentError(log, self._flow, level=logging.INFO)
+        while True:
+            await keep_trying(
+                self._renew_session_key, error, "write the session key", retriable_only=True, max_ms=60_000
+            )
+            await asyncio.sleep(SESSION_KEY_LOOK_S)
+
+    async def _renew_session_key(self) -> None:
+        rules = self._settings.worker.session_keys
+        now_ms = time.time_ns() // 1_000_000
+        reason = needs_new_key(self._configs.session_key, rules, now_ms)
+        if reason is not None:
+            log.debug("%s: creating a new session key: %s", self._flow, reason)
+            key = new_session_key(rules, now_ms, secrets.token_bytes)
+            await self._put([(SESSION_KEY, encode_session_key(key))])
+            await self._configs.catch_up()
+
+    async def _put(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        async with self._writing:
+            await self._writer.put(records)
+
+    def refresh(self) -> None:
+        """Refresh topics, groups, topic configurations and ACLs now."""
+        self._discovery.refresh()
+        self._groups.refresh()
+        self._syncs.refresh()
+
+    # -- status
+
+    @property
+    def topics(self) -> tuple[ReplicatedTopic, ...]:
+        """All replicated topics."""
+        return self._discovery.latest.topics if self._discovery.latest is not None else ()
+
+    def assignment_audit(self) -> AssignmentAudit[TopicPartition]:
+        """Return whether each source partition that can be copied is in the list of exactly one source task."""
+        latest = self._discovery.latest
+        wanted = latest.partitions if latest is not None else ()
+        lists = tuple(self._configs.source_tasks.records.values())
+        moving = self._plan.moving if self._plan is not None else frozenset()
+        if self._covered is None or self._covered[0] != (wanted, lists, moving):
+            held = {str(record.source_task): record.partitions for record in lists}
+            self._covered = (wanted, lists, moving), assignment_audit(wanted, held, moving=moving)
+        return self._covered[1]
+
+    def confirmed(self, source_task: int) -> bool:
+        """Return whether the node that runs the source task has reported that it runs the newest list."""
+        return self._plan is not None and self._plan.confirmed(source_task)
+
+    @property
+    def error(self) -> str | None:
+        """The error of topic discovery, which affects the flow as a whole; None if there is none."""
+        return self._discovery.error.text if self._settings.enabled else None
+
+    def reasons(self) -> list[str]:
+        """Return the errors and warnings of the leader."""
+        found = [self.error, self._publishing.text, self._groups.error.text, self._writer.warning]
+        return [*(one for one in found if one is not None), *self._syncs.warnings]

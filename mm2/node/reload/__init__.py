@@ -1,0 +1,1 @@
+"""Detection of changes to the properties file, and their application to a running node."""

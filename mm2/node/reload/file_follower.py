@@ -1,0 +1,92 @@
+"""Applies changes of the configuration file to the running node, and logs them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from pathlib import Path
+
+from mm2.config.reload.change_lines import broken_lines, broken_reason, changed_lines, pending_reason, unchanged_line
+from mm2.config.reload.changes import Change
+from mm2.config.reload.in_force import in_force
+from mm2.config.settings import NodeSettings
+from mm2.node.identity import NodeIdentity
+from mm2.node.reload.file_watch import Event, FileChanged, FileInvalid, FileUnchanged, FileWatch
+from mm2.node.status.status_model import FileStatus
+from mm2.node.supervisor import Node
+
+log = logging.getLogger("mm2.node")
+
+
+class FileFollower:
+    """Applies the events of a `FileWatch` to a node.
+
+    Invariants: (A) Files are applied one after the other. (B) An error while applying a file ends neither the node nor
+    the watch.
+    """
+
+    def __init__(
+        self, watch: FileWatch, node: Node, identity: NodeIdentity, on_good: Callable[[NodeSettings], None]
+    ) -> None:
+        """``on_good`` is called with the new settings just before they are applied."""
+        self._watch = watch
+        self._node = node
+        self._identity = identity
+        self._on_good = on_good
+
+    async def run(self) -> None:
+        """Follow the file until cancelled."""
+        async with aclosing(self._watch.events()) as events:
+            async for event in events:
+                try:
+                    await self._take(event)
+                except Exception:
+                    log.exception("failed to apply the new configuration (unexpected error); restart the node")
+
+    async def _take(self, event: Event) -> None:
+        path = self._watch.path
+        match event:
+            case FileChanged():
+                settings = in_force(self._watch.began, event.reading)
+                self._on_good(settings)
+                for line in changed_lines(event.diff, event.pending):
+                    log.info("%s", line)
+                for warning in event.warnings:
+                    log.warning("%s", warning)
+                self._identity.reads(event.reading)
+                self._node.file = file_status(self._watch, event.pending)
+                await self._node.reload(settings, event.diff)
+                log.info("%s: new configuration applied", path)
+            case FileUnchanged():
+                log.info("%s", unchanged_line(path, repaired=event.repaired))
+                self._node.file = file_status(self._watch, event.pending)
+            case FileInvalid():
+                for line in broken_lines(path, event.problems):
+                    log.error("%s", line)
+                self._node.file = _broken(self._node.file, event, path)
+
+
+def file_status(watch: FileWatch, pending: tuple[Change, ...] = ()) -> FileStatus:
+    """Return the status of a valid file that was read now."""
+    return FileStatus(
+        path=str(watch.path),
+        digest=watch.digest,
+        loaded_at=time.time(),
+        pending=tuple(dict.fromkeys(change.key for change in pending)),
+        reasons=(pending_reason(pending),) if pending else (),
+    )
+
+
+def _broken(before: FileStatus, event: FileInvalid, path: Path) -> FileStatus:
+    """Return the status of an invalid file; the settings in effect do not change."""
+    errors = tuple(str(problem) for problem in event.problems if not problem.is_warning)
+    return FileStatus(
+        path=str(path),
+        digest=before.digest,
+        loaded_at=before.loaded_at,
+        pending=before.pending,
+        problems=errors,
+        reasons=(broken_reason(event.problems),),
+    )

@@ -1,0 +1,163 @@
+"""Builder of the lease of a source task: its partitions, their start offsets, and where offsets are stored."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from mm2.config.clients.flow_clients import ClientRole
+from mm2.config.settings import FlowSettings
+from mm2.core.assignment.source_task_records import SourceTaskRecord
+from mm2.core.lanes.lease import ExactOffsetsLease, OffsetsLease, OffsetSyncsLease, PartitionLease, SourceTaskLease
+from mm2.core.naming.internal_topics import Side, offset_syncs
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, UNKNOWN_IDS, TopicIds
+from mm2.core.topics.topic_recreated import remote_topic_recreated, source_topic_recreated
+from mm2.kafka.admin.cluster_admin import ClusterAdmin
+from mm2.node.checkpoint.translation import EXACT
+from mm2.node.source.newest_segments import NewestSegment, NewestSegments
+from mm2.node.source.source_offsets import StoredSourceOffsets
+
+log = logging.getLogger(__name__)
+
+
+class LeaseBuilder:
+    """Builds leases from stored offsets and the lists of the leader.
+
+    (A) A stored offset is used only for the topic that it belongs to. It is void if the exact offsets were written for
+        a topic with another ID, or if the topic's ID changed during this session and no restart from the beginning has
+        been stored since. (Without exact offsets, topic IDs are not kept from one node to the next.)
+    """
+
+    def __init__(self, settings: FlowSettings, target: ClusterAdmin, offsets: StoredSourceOffsets) -> None:
+        self._settings = settings
+        self._flow = settings.flow
+        self._offsets = offsets
+        self._segments = NewestSegments(settings, target) if settings.own.offset_translation == EXACT else None
+        self._topic_ids: dict[str, TopicIds] = {}
+        self._void: dict[TopicPartition, int] = {}  # void until more restarts from the beginning were stored
+        self._recreation_warnings: list[str] = []
+
+    def settings_changed(self, settings: FlowSettings) -> None:
+        """Use new settings. Leases do not change: settings that affect lanes restart the flow (`UpdateMode.FLOW`)."""
+        self._settings = settings
+        if self._segments is not None:
+            self._segments.settings = settings
+
+    @property
+    def warnings(self) -> list[str]:
+        """Warnings about recreated topics and exact offsets."""
+        error = self._segments.error.text if self._segments is not None else None
+        return self._recreation_warnings + ([] if error is None else [error])
+
+    def take_topic_ids(self, record: SourceTaskRecord) -> set[str]:
+        """Update the topic IDs from a list of the leader; return the topics that were recreated."""
+        changed = set()
+        for topic, now in record.topic_ids.items():
+            before = self._topic_ids.get(topic, UNKNOWN_IDS)
+            if now == before:
+                continue
+            self._topic_ids[topic] = now.completed_by(before)
+            if now.may_be(before):
+                continue
+            changed.add(topic)
+            if not TopicIds(source=now.source).may_be(before):
+                self._warn(source_topic_recreated(topic, self._flow.source))
+                for partition in record.partitions:
+                    if partition.topic == topic:
+                        self._void[partition] = self._offsets.beginnings(partition)
+            else:
+                self._warn(remote_topic_recreated(self._remote_topic(topic), self._flow.target))
+        return changed
+
+    async def refresh(self) -> None:
+        """Read the stored offsets and segments. Raises ClusterError when source offsets cannot be read."""
+        await self._offsets.refresh()
+        if self._segments is not None:
+            await self._segments.refresh()
+
+    def name_remote_topics(self, partitions: Iterable[TopicPartition]) -> None:
+        """Check that `lease` can name the remote topics of these partitions. Raises PluginError."""
+        for topic in {partition.topic for partition in partitions}:
+            self._remote_topic(topic)
+
+    def lease(
+        self, source_task: int, partitions: Iterable[TopicPartition], *, epoch: int, restart: int, drain: bool
+    ) -> SourceTaskLease:
+        """Return the lease, according to the last `refresh`."""
+        clients, settings = self._settings.clients, self._settings
+        return SourceTaskLease(
+            flow=self._flow,
+            source_task=source_task,
+            epoch=epoch,
+            restart=restart,
+            source=clients.of(ClientRole.REPLICATION_CONSUMER, source_task),
+            fetch=clients.fetch,
+            target=clients.of(ClientRole.RECORDS, source_task),
+            produce=clients.produce,
+            offsets=OffsetsLease(
+                client=clients.of(ClientRole.OFFSETS),
+                topic=settings.storage.offsets.name,
+                partitions=self._offsets.partitions,
+                flush_interval_ms=settings.worker.offset_flush_interval_ms,
+            ),
+            offset_syncs=self._offset_syncs(source_task),
+            exact_offsets=self._exact_offsets(),
+            partitions=tuple(self._partition(partition) for partition in sorted(partitions)),
+            drain=drain,
+        )
+
+    def _partition(self, partition: TopicPartition) -> PartitionLease:
+        ids = self._topic_ids.get(partition.topic, UNKNOWN_IDS)
+        segment = self._segments.of(partition) if self._segments is not None else None
+        remote_topic = self._remote_topic(partition.topic)
+        topic_recreated = self._is_void(partition, ids, segment)
+        if topic_recreated:
+            self._warn(source_topic_recreated(partition.topic, self._flow.source))
+        elif segment is not None and not ids.may_be(segment.topic_ids):
+            self._warn(remote_topic_recreated(remote_topic, self._flow.target))
+        return PartitionLease(
+            topic=partition.topic,
+            partition=partition.partition,
+            remote_topic=remote_topic,
+            start_offset=0 if topic_recreated else self._offsets.position(partition),
+            topic_ids=ids,
+            topic_recreated=topic_recreated,
+            last_segment=segment.text if segment is not None else None,
+        )
+
+    def _remote_topic(self, topic: str) -> str:
+        return self._settings.policy.format_remote_topic(self._flow.source, topic)
+
+    def _is_void(self, partition: TopicPartition, ids: TopicIds, segment: NewestSegment | None) -> bool:
+        """Return whether the stored offset belongs to a deleted topic of the same name."""
+        if segment is not None and not TopicIds(source=ids.source).may_be(segment.topic_ids):
+            return True
+        return self._void.get(partition) == self._offsets.beginnings(partition)
+
+    def _offset_syncs(self, source_task: int) -> OffsetSyncsLease | None:
+        source = self._settings.source
+        if not source.emit_offset_syncs_enabled:
+            return None
+        topic = offset_syncs(self._settings.policy, self._flow, Side(source.offset_syncs_topic_location))
+        role = (
+            ClientRole.OFFSET_SYNCS_SOURCE_PRODUCER
+            if topic.side is Side.SOURCE
+            else ClientRole.OFFSET_SYNCS_TARGET_PRODUCER
+        )
+        client = self._settings.clients.of(role, source_task)
+        return OffsetSyncsLease(client=client, topic=topic.name, lag_max=source.offset_lag_max)
+
+    def _exact_offsets(self) -> ExactOffsetsLease | None:
+        if self._segments is None or self._segments.error.text is not None:
+            return None
+        return ExactOffsetsLease(
+            client=self._settings.clients.of(ClientRole.OFFSETS),
+            topic=self._segments.topic,
+            segments=self._settings.own.offset_translation_window // SEGMENT_RANGES,
+        )
+
+    def _warn(self, warning: str) -> None:
+        if warning not in self._recreation_warnings:
+            log.warning("%s: %s", self._flow, warning)
+            self._recreation_warnings.append(warning)

@@ -1,0 +1,122 @@
+"""The newest exact offset segment of each partition, read from the topic so that lanes can append to it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from base64 import b64encode
+from dataclasses import dataclass
+
+from mm2.config.settings import FlowSettings
+from mm2.core.naming.internal_topics import exact_offsets
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.exact_offset_records import TopicIds, decode_segment
+from mm2.core.settings.client import IsolationLevel
+from mm2.core.wire.formats import FormatError
+from mm2.kafka.admin.cluster_admin import ClusterAdmin
+from mm2.kafka.admin.internal_topics import ensure_internal_topic
+from mm2.kafka.errors import ClusterError
+from mm2.kafka.logs.compacted_log import CompactedLog
+from mm2.kafka.retrying import API_TIMEOUT_MS
+from mm2.node.common.current_error import CurrentError
+from mm2.node.store.skipped_records import SkippedRecords
+
+log = logging.getLogger(__name__)
+
+PATIENCE_MS = 2_000
+"""Limit for creating and for reading the topic while a lane waits for its lease; the lane can copy without it."""
+
+STEP_RECORDS = 250
+"""Records processed before yielding to the event loop: about 5 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewestSegment:
+    """The newest segment of a partition.
+
+    ``value`` is the record's value of some hundred bytes; decoded it would need ten times that.
+    """
+
+    sequence: int
+    topic_ids: TopicIds
+    value: bytes
+
+    @property
+    def text(self) -> str:
+        """The segment as it is sent in a lease."""
+        return b64encode(self.value).decode()
+
+
+class NewestSegments:
+    """The segment with the highest sequence of each partition; the last one if several have the same sequence.
+
+    The topic is created by the first `refresh`. ``error`` is why it cannot be used; until a later `refresh` succeeds,
+    lanes must not write to it. ``settings`` can be replaced.
+    """
+
+    def __init__(self, settings: FlowSettings, target: ClusterAdmin) -> None:
+        self.settings = settings
+        self._target = target
+        self._topic = exact_offsets(settings.flow)
+        self._log = CompactedLog(
+            target.cluster, self._topic.name, isolation=IsolationLevel.READ_COMMITTED, purpose="exact offsets"
+        )
+        self._skipped = SkippedRecords(settings.flow, self._topic.name)
+        self._newest: dict[TopicPartition, NewestSegment] = {}
+        self._ids: dict[TopicIds, TopicIds] = {}  # one object for all partitions of a topic
+        self._reading = asyncio.Lock()
+        self._there = False
+        self._patience_ms = API_TIMEOUT_MS
+        self.error = CurrentError(log, settings.flow)
+
+    @property
+    def topic(self) -> str:
+        return self._topic.name
+
+    def of(self, partition: TopicPartition) -> NewestSegment | None:
+        """Return the segment according to the last `refresh`."""
+        return self._newest.get(partition)
+
+    async def refresh(self) -> None:
+        """Read the records written since the last call. The first call may take longer, as no lane waits for it."""
+        async with self._reading:
+            patience_ms, self._patience_ms = self._patience_ms, PATIENCE_MS
+            try:
+                if not self._there:
+                    await ensure_internal_topic(
+                        self._target,
+                        self._topic,
+                        replication_factor=self.settings.checkpoint.checkpoints_topic_replication_factor,
+                        timeout_ms=patience_ms,
+                    )
+                    self._there = True
+                await self._read(patience_ms)
+            except ClusterError as error:
+                self._there = False
+                self._log_failure(error)
+            else:
+                self.error.clear()
+
+    async def _read(self, patience_ms: int) -> None:
+        taken = 0
+        async for record in self._log.read_to_end(timeout_ms=patience_ms):
+            try:
+                segment = decode_segment(record.key, record.value)
+            except FormatError as error:
+                self._skipped.skip(record, error)
+                continue
+            if segment is not None and record.value is not None:
+                ids = self._ids.setdefault(segment.topic_ids, segment.topic_ids)
+                known = self._newest.get(segment.topic_partition)
+                if known is None or segment.sequence >= known.sequence:
+                    self._newest[segment.topic_partition] = NewestSegment(segment.sequence, ids, record.value)
+            taken += 1
+            if taken % STEP_RECORDS == 0:
+                await asyncio.sleep(0)
+
+    def _log_failure(self, error: ClusterError) -> None:
+        text = (
+            f"cannot write exact offsets: {error}; copying continues, but offsets of new records are translated as with"
+            f" mm2.offset.translation = compatible until this is fixed and the lane restarts"
+        )
+        self.error.report(text, error)

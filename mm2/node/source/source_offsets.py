@@ -1,0 +1,62 @@
+"""The stored position of each source partition, read from ``mm2-offsets.<source>.internal`` on the target."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from mm2.core.naming.names import Flow, TopicPartition
+from mm2.core.offsets.connect_offsets import SourceKey, decode_key, decode_offset
+from mm2.core.settings.client import IsolationLevel
+from mm2.core.wire.formats import FormatError
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.logs.compacted_log import CompactedLog
+from mm2.node.store.skipped_records import SkippedRecords
+
+
+class StoredSourceOffsets:
+    """The newest offsets of one source cluster in the offsets topic, written by Java or by this release (KIP-382).
+
+    ``partitions`` is the partition count of the topic.
+
+    Invariants: (A) a position is never older than the offset committed in the topic when `refresh` was last called.
+    (B) Records of aborted transactions are ignored: the records that they belong to are aborted, too.
+    """
+
+    def __init__(self, cluster: Cluster, topic: str, flow: Flow, *, partitions: int) -> None:
+        self.partitions = partitions
+        self._source_alias = flow.source
+        self._log = CompactedLog(cluster, topic, isolation=IsolationLevel.READ_COMMITTED, purpose="source offsets")
+        self._positions: dict[TopicPartition, int | None] = {}
+        self._beginnings: Counter[TopicPartition] = Counter()
+        self._skipped = SkippedRecords(flow, topic)
+        self._reading = asyncio.Lock()
+
+    async def refresh(self) -> None:
+        """Read the records written since the last call. Raises ClusterError."""
+        async with self._reading:
+            async for record in self._log.read_to_end():
+                try:
+                    key = decode_key(record.key)
+                    if isinstance(key, SourceKey) and key.cluster == self._source_alias:
+                        self._take(TopicPartition(key.topic, key.partition), decode_offset(record.value))
+                except FormatError as error:
+                    self._skipped.skip(record, error)
+
+    def _take(self, partition: TopicPartition, offset: int | None) -> None:
+        self._positions[partition] = None if offset is None else max(0, offset + 1)
+        if offset is not None and offset < 0:
+            self._beginnings[partition] += 1
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """Return the next source offset to copy; None if no offset is stored, so that auto.offset.reset applies.
+
+        The position is 0 if -1 is stored, which Java treats like a missing offset. We store -1 for recreated topics
+        (invariant C of `flows.commit.offset_committer`), which are copied from the beginning regardless of
+        auto.offset.reset.
+        """
+        return self._positions.get(partition)
+
+    def beginnings(self, partition: TopicPartition) -> int:
+        """Return how many times a lane has stored that it starts a recreated topic from the beginning."""
+        return self._beginnings[partition]

@@ -1,0 +1,391 @@
+"""The source tasks of one flow on this node: their leases, the reports of their lanes, and their release."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from mm2.config.settings import FlowSettings
+from mm2.core.assignment.partition_assignment import WEIGHT
+from mm2.core.assignment.source_task_records import SourceTaskRecord
+from mm2.core.assignment.tasks import TaskKind
+from mm2.core.coordination.pauses import NO_PAUSES
+from mm2.core.lanes.lease import SourceTaskLease, SourceTaskProgress, TaskState
+from mm2.core.naming.names import TopicPartition
+from mm2.core.plugins import PluginError
+from mm2.kafka.errors import ClusterError
+from mm2.node.common.current_error import CurrentError
+from mm2.node.engine.managed_lane import LaneState
+from mm2.node.flow.task_runner import TaskContext, TaskRunner
+from mm2.node.source.lease_builder import LeaseBuilder
+from mm2.node.source.source_task_reporter import SourceTaskReporter
+from mm2.node.status.partition_ownership import HostedSourceTask
+from mm2.node.status.status_model import TaskStatus
+from mm2.node.store.config_store import ConfigStore
+
+log = logging.getLogger(__name__)
+
+RESTART_FAILED_S = 30.0
+"""Delay before a source task that failed as a whole is restarted: long enough to see the error in the status, and to
+use little CPU while the cause persists."""
+
+PROGRESS_EVERY_S = 10.0
+"""How often the progress of a source task is processed although it has not changed, so that the measured load of its
+partitions (`partition_load`) decreases."""
+
+CATCH_UP_MS = 5_000
+"""How long new source tasks wait for the newest lists before other tasks are processed; the wait is then retried."""
+
+SETTLE_EVERY_S = 1.0
+"""Lanes report once a second; their reports also wake this task immediately."""
+
+_RESTART_NOW = _LONG_AGO = float("-inf")
+_NOT_ENABLED = "the leader assigned this source task to this node, but the flow is not enabled in this node's file"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """A source task from its assignment to its release.
+
+    ``epoch`` is the epoch of its assignment. ``granted`` are the partitions of its lease, which is built from
+    ``record``. ``failed_at`` is when it failed as a whole, in seconds of the event loop's clock. ``reassigned``: it was
+    assigned again while it was draining.
+    """
+
+    source_task: int
+    epoch: int
+    record: SourceTaskRecord | None = None
+    granted: frozenset[TopicPartition] = frozenset()
+    restart: int = 0
+    failed_at: float | None = None
+    draining_since: float | None = None
+    progress: SourceTaskProgress | None = None
+    progress_at: float = float("-inf")
+    reassigned: bool = False
+
+    @property
+    def draining(self) -> bool:
+        return self.draining_since is not None
+
+
+class SourceTaskRunner(TaskRunner):
+    """Runs the source tasks of this node in lanes.
+
+    Invariants: (A) a source task copies the partitions of its newest list that are not paused. (B) A list is reported
+    to the leader as running only after every partition that is not in it has stopped. (C) A source task is released
+    when the offsets of all acknowledged records are stored; after task.shutdown.graceful.timeout.ms, when its lane has
+    stopped it.
+    """
+
+    kind = TaskKind.SOURCE
+
+    def __init__(self, context: TaskContext, on_ended: Callable[[], None]) -> None:
+        super().__init__(context, on_ended)
+        settings = context.settings
+        self._flow = settings.flow
+        self._enabled = settings.enabled
+        self._lease_service = context.lease_service
+        self._leases = LeaseBuilder(settings, settings.admin_class(context.target), context.topics.source_offsets)
+        self._reporter = SourceTaskReporter(
+            settings, context.producer, context.topics.status_partitions, context.node_id
+        )
+        self._member_id = ""
+        self._assigned: Collection[int] = ()
+        self._runs: dict[int, _Run] = {}
+        self._recreated: set[str] = set()
+        self._lane_warnings: list[str] = []
+        self._leasing = CurrentError(log, settings.flow)
+        self._frozen = False
+
+    @classmethod
+    def is_enabled(cls, settings: FlowSettings) -> bool:
+        """Return whether the flow is enabled."""
+        return settings.enabled
+
+    @classmethod
+    def weights(cls, settings: FlowSettings, configs: ConfigStore) -> Mapping[int, int]:
+        """Return the source tasks that have partitions; the leader has more precise weights (`LeaderTerm`)."""
+        lists = configs.source_tasks.records
+        return {number: WEIGHT * len(record.partitions) for number, record in lists.items() if record.partitions}
+
+    # -- assignment
+
+    def assign(self, tasks: Mapping[int, int], member_id: str) -> None:
+        """Run these tasks as member ``member_id``; drain all others."""
+        self._member_id = member_id
+        self._assigned = tasks.keys()
+        if not self._enabled:
+            return
+        for source_task, epoch in tasks.items():
+            run = self._runs.get(source_task)
+            if run is None:
+                self._runs[source_task] = _Run(source_task=source_task, epoch=epoch)
+            elif run.draining:
+                run.reassigned, run.epoch = True, epoch
+        for source_task in self._runs.keys() - tasks.keys():
+            self._drain(self._runs[source_task])
+        self._lease_service.wake()
+
+    def revoke(self) -> None:
+        """End all source tasks immediately: lanes close them without storing offsets."""
+        self._assigned = ()
+        for run in self._runs.values():
+            run.reassigned, run.draining_since = False, _LONG_AGO
+            self._lease_service.remove((self._flow, run.source_task))
+
+    @property
+    def running(self) -> Collection[int]:
+        """The source tasks that a lane is possibly running."""
+        return self._runs.keys()
+
+    def restart(self, number: int) -> bool:
+        """Restart the source task from its stored offsets; return False if it does not run here."""
+        run = self._runs.get(number)
+        if run is None:
+            return False
+        run.failed_at = _RESTART_NOW
+        self._lease_service.wake()
+        return True
+
+    def settings_changed(self) -> None:
+        """Use new settings; lanes are not affected."""
+        self._leases.settings_changed(self.context.settings)
+
+    def freeze(self) -> None:
+        """Grant no more leases; lanes drain their source tasks."""
+        self._frozen = True
+
+    async def close(self) -> None:
+        """Remove all source tasks from the lanes, unless the lanes are draining them."""
+        if not self._frozen:
+            for source_task in self._runs:
+                self._lease_service.remove((self._flow, source_task))
+            self._runs.clear()
+
+    # -- status
+
+    def reasons(self) -> list[str]:
+        """Return the error that prevents leases from being granted, and warnings."""
+        error = [] if self._leasing.text is None else [self._leasing.text]
+        return [*error, *dict.fromkeys(self._lane_warnings + self._leases.warnings)]
+
+    @property
+    def hosted(self) -> tuple[HostedSourceTask, ...]:
+        """The started source tasks with the states reported by their lanes; the same objects while nothing changes."""
+        found = []
+        for source_task, run in self._runs.items():
+            if run.record is not None:
+                lane = self._lane_state(source_task)
+                states = lane.states if lane is not None else {}
+                found.append(HostedSourceTask(source_task=source_task, partitions=run.record.partitions, states=states))
+        return tuple(found)
+
+    def topics_written(self) -> Iterable[tuple[str, int]]:
+        """Return the remote topics to which tasks of this node have copied records."""
+        for source_task in self._runs:
+            lane = self._lane_state(source_task)
+            partitions = lane.source_task.partitions if lane is not None else ()
+            yield from sorted({(p.remote_topic, source_task) for p in partitions if p.records_total})
+
+    def status(self) -> list[TaskStatus]:
+        """Return the status of each source task."""
+        if not self._enabled:
+            return [self.task_status(number, TaskState.FAILED, _NOT_ENABLED) for number in sorted(self._assigned)]
+        return [self._status(self._runs[source_task]) for source_task in sorted(self._runs)]
+
+    def _status(self, run: _Run) -> TaskStatus:
+        lane = self._lane_state(run.source_task)
+        if lane is not None:
+            state, error = lane.source_task.state, lane.source_task.error
+        else:
+            state, error = TaskState.WAITING, self._lease_service.board.trouble((self._flow, run.source_task))
+        if run.record is not None and run.record.partitions and not run.granted and not run.draining:
+            pauses = self.context.configs.pauses
+            if all(pauses.covers(partition.topic) for partition in run.record.partitions):
+                state = TaskState.PAUSED
+        return self.task_status(run.source_task, state, error)
+
+    # -- work
+
+    async def run(self) -> None:
+        """Keep the leases up to date until cancelled."""
+        if not self._enabled:
+            return
+        self._lease_service.register(self._flow, self._fresh_lease, self.context.certain_for)
+        await self._try(self._leases.refresh)  # can take long, so read before a lane requests its first lease
+        while True:
+            news = self._lease_service.news
+            self._take_progress()
+            if not self._frozen and not await self._try(self._settle):
+                await asyncio.sleep(SETTLE_EVERY_S)
+            await self._lease_service.changed(SETTLE_EVERY_S, news)
+
+    async def _try(self, step: Callable[[], Awaitable[None]]) -> bool:
+        """Run a step that reads source offsets; return False if they could not be read, or a user's class failed."""
+        try:
+            await step()
+        except ClusterError as error:
+            self._leasing.report(f"cannot read source offsets: {error}", error)
+            return False
+        except PluginError as error:
+            self._leasing.report(str(error), error)
+            return False
+        self._leasing.clear()
+        return True
+
+    def _take_progress(self) -> None:
+        """Process the newest reports of the lanes. A warning ends when no lane repeats it."""
+        now = asyncio.get_running_loop().time()
+        warnings: dict[str, None] = {}
+        for run in self._runs.values():
+            lane = self._lane_state(run.source_task)
+            if lane is None:
+                continue
+            warnings |= dict.fromkeys(lane.source_task.warnings)
+            if lane.source_task is run.progress and now - run.progress_at < PROGRESS_EVERY_S:
+                continue
+            run.progress, run.progress_at = lane.source_task, now
+            self.context.retained.progress.take(lane.session, lane.source_task)
+            self._reporter.measure(lane.session, lane.source_task, now)
+        for warning in warnings:
+            if warning not in self._lane_warnings:
+                log.warning("%s: %s", self._flow, warning)
+        self._lane_warnings = list(warnings)
+
+    async def _settle(self) -> None:
+        """Advance every source task by one step: release it, grant it a lease, or report its list."""
+        now = asyncio.get_running_loop().time()
+        for run in list(self._runs.values()):
+            self._end_if_drained(run, now)
+        assigned = [run for run in self._runs.values() if not run.draining]
+        if any(run.record is None for run in assigned):  # a new source task must not start with an outdated list
+            await self.context.configs.catch_up(timeout_ms=CATCH_UP_MS)
+        due = [run for run in self._runs.values() if not run.draining and self._is_lease_due(run, now)]
+        if due:
+            await self._leases.refresh()
+        failed: PluginError | None = None
+        for run in due:
+            if self._runs.get(run.source_task) is run and not run.draining:
+                try:
+                    self._grant(run, now)
+                except PluginError as error:  # the replication policy cannot name a remote topic; others continue
+                    failed = error
+        self._recreated.clear()
+        for run in self._runs.values():
+            if run.record is not None and self._member_id and self._is_settled(run, run.record):
+                self._reporter.report(run.record, self._member_id, now)
+        if due:
+            self._reporter.keep([partition for one in self.hosted for partition in one.partitions])
+        if failed is not None:
+            raise failed
+
+    def _is_lease_due(self, run: _Run, now: float) -> bool:
+        """Return whether the source task needs a new lease."""
+        record = self.context.configs.source_tasks.records.get(run.source_task)
+        if record is None or (run.record is None and self._lease_service.board.runs((self._flow, run.source_task))):
+            return False  # not published yet, or a lane has not yet stopped it after an earlier assignment
+        if record != run.record:
+            self._recreated |= self._leases.take_topic_ids(record)
+        if run.record is None or self._unpaused(record) != run.granted:
+            return True
+        run.record = record
+        if any(partition.topic in self._recreated for partition in run.granted):
+            return True  # the lane receives the new topic IDs and decides how to continue
+        return self._restart_is_due(run, now)
+
+    def _unpaused(self, record: SourceTaskRecord) -> frozenset[TopicPartition]:
+        pauses = self.context.configs.pauses
+        if pauses == NO_PAUSES:
+            return record.partitions
+        return frozenset(partition for partition in record.partitions if not pauses.covers(partition.topic))
+
+    def _restart_is_due(self, run: _Run, now: float) -> bool:
+        """Return whether a restart was requested, or the task failed as a whole `RESTART_FAILED_S` ago."""
+        if run.failed_at == _RESTART_NOW:
+            return True
+        lane = self._lane_state(run.source_task)
+        if lane is None or not lane.current or lane.source_task.state is not TaskState.FAILED:
+            run.failed_at = None
+            return False
+        if run.failed_at is None:
+            run.failed_at = now
+        return now - run.failed_at >= RESTART_FAILED_S
+
+    def _grant(self, run: _Run, now: float) -> None:
+        record = self.context.configs.source_tasks.records[run.source_task]
+        granted = self._unpaused(record)
+        self._leases.name_remote_topics(granted)
+        if run.failed_at is not None and run.record is not None and self._restart_is_due(run, now):
+            lane = self._lane_state(run.source_task)
+            why = lane.source_task.error if lane is not None and lane.source_task.error else "requested through REST"
+            log.warning("%s: restarting source task %d: %s", self._flow, run.source_task, why)
+            run.restart += 1
+            run.failed_at = None
+        run.record, run.granted = record, granted
+        self._lease_service.put(self._lease(run))
+
+    def _drain(self, run: _Run) -> None:
+        run.reassigned = False
+        if not run.draining:
+            run.draining_since = asyncio.get_running_loop().time()
+            if run.record is not None:
+                self._lease_service.put(self._lease(run))
+
+    def _end_if_drained(self, run: _Run, now: float) -> None:
+        """Release a revoked source task that has drained or has exceeded the timeout."""
+        if run.draining_since is None:
+            return
+        key, lane, board = (self._flow, run.source_task), self._lane_state(run.source_task), self._lease_service.board
+        drained = run.record is None or (lane is not None and lane.source_task.drained)
+        never_started = lane is None and board.idle(key)
+        timeout_s = self.context.settings.worker.task_shutdown_graceful_timeout_ms / 1000
+        timed_out = now - run.draining_since > timeout_s
+        if drained or never_started or (timed_out and not board.lane_has(key) and not board.runs(key)):
+            self._release(run)
+        elif timed_out and board.lane_has(key):
+            log.warning(
+                "%s: source task %d did not drain within %.0f s; stopping it, so some of its records will be copied"
+                " again",
+                self._flow,
+                run.source_task,
+                timeout_s,
+            )
+            self._lease_service.remove(key)
+
+    def _release(self, run: _Run) -> None:
+        self._lease_service.remove((self._flow, run.source_task))
+        del self._runs[run.source_task]
+        self._reporter.forget(run.source_task)
+        if run.reassigned:
+            again = _Run(source_task=run.source_task, epoch=run.epoch, restart=run.restart + 1)
+            self._runs[run.source_task] = again
+            self._lease_service.wake()
+        else:
+            log.info("%s: source task %d released", self._flow, run.source_task)
+            self.on_ended()
+
+    def _is_settled(self, run: _Run, record: SourceTaskRecord) -> bool:
+        """Return whether every partition that runs here is in the source task's list."""
+        lane = self._lane_state(run.source_task)
+        if lane is None:
+            return not self._lease_service.board.runs((self._flow, run.source_task))
+        return lane.current and lane.running <= record.partitions
+
+    # -- leases
+
+    async def _fresh_lease(self, source_task: int) -> SourceTaskLease | None:
+        """Return the lease of a source task whose lane (re)starts, from current stored offsets; None if it ended."""
+        run = self._runs.get(source_task)
+        if run is None or run.record is None:
+            return None
+        await self._leases.refresh()
+        return self._lease(run) if self._runs.get(source_task) is run else None
+
+    def _lease(self, run: _Run) -> SourceTaskLease:
+        drain = run.draining or self._frozen
+        return self._leases.lease(run.source_task, run.granted, epoch=run.epoch, restart=run.restart, drain=drain)
+
+    def _lane_state(self, source_task: int) -> LaneState | None:
+        return self._lease_service.board.progress((self._flow, source_task))

@@ -1,0 +1,229 @@
+"""Aggregation of lane reports into the status of topics and partitions, with totals that never decrease."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mm2.core.lanes.lease import BatchCount, PartitionProgress, SourceTaskProgress, TaskState
+from mm2.core.lanes.task_states import worst
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, TopicIds
+from mm2.node.status.losses import Losses
+from mm2.node.status.monotonic_counters import MonotonicCounters
+from mm2.node.status.partition_ownership import NOWHERE, PartitionOwner, PartitionOwnership
+from mm2.node.status.status_model import PartitionStatus, TopicStatus
+
+LOOK_FOR_DELETED_S = 60.0
+"""How often partitions that are in no list are looked for; this compares all partitions."""
+
+FORGET_AFTER_S = 3600.0
+"""A partition in no list for this long belongs to a deleted topic: moves take seconds, and most errors are repaired
+sooner. If it returns, its totals start at zero again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicatedTopic:
+    """A replicated topic: its partition count, its name on the target, and the error that prevents copying.
+
+    ``topic_ids`` are the IDs of both topics, which identify them if they are deleted and recreated.
+    """
+
+    topic: str
+    remote_topic: str
+    partitions: int
+    error: str | None = None
+    topic_ids: TopicIds = UNKNOWN_IDS
+
+
+_TopicCache = dict[str, tuple[ReplicatedTopic, Sequence[int], TopicStatus]]
+
+
+class FlowProgress:
+    """The reports of all lanes about one flow, kept when lanes restart.
+
+    (A) The status of a topic remains the same object until a lane reports a change of one of its partitions, or the
+        topic or the `PartitionOwnership` changes: the node publishes thousands of unchanged partitions every second.
+    (B) Positions, end offsets and lags are those of lanes that report them now (`PartitionOwnership.reported`);
+        everything else is unknown. The last report about a partition that another node has copied since, or that no
+        node copies, would show a lag that is too low.
+    (C) Totals never decrease, whichever node copies a partition, until it has been in no list for `FORGET_AFTER_S`.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """``clock`` returns monotonic seconds."""
+        self.losses = Losses()
+        self._clock = clock
+        self._looked_at = clock()
+        self._unlisted: dict[TopicPartition, float] = {}  # since when
+        self._totals: MonotonicCounters[TopicPartition] = MonotonicCounters()
+        self._batches: MonotonicCounters[tuple[int, str, str]] = MonotonicCounters()
+        self._partitions: dict[TopicPartition, PartitionProgress] = {}
+        self._runs: dict[TopicPartition, str] = {}
+        self._taken: dict[int, tuple[str, tuple[PartitionProgress, ...]]] = {}
+        self._shown: dict[TopicPartition, tuple[PartitionOwner, bool, PartitionStatus]] = {}
+        self._topics: _TopicCache = {}
+        self._others: _TopicCache = {}
+        self._ownership: PartitionOwnership | None = None
+        self._where: Mapping[TopicPartition, PartitionOwner] = {}
+        self._reported: frozenset[TopicPartition] = frozenset()
+        self._own: Mapping[str, tuple[int, ...]] = {}
+        self._elsewhere: Mapping[str, tuple[int, ...]] = {}
+        self._records = self._bytes = 0
+        self._paths: set[tuple[int, str, str]] = set()
+
+    def take(self, session: str, source_task: SourceTaskProgress) -> None:
+        """Apply a source task's newest report, from this session of its lane.
+
+        A report still contains partitions that the source task has stopped; these are ignored once another source task
+        runs them. A partition that is the same object as in the previous report has not changed
+        (`mm2.core.lanes.accumulated_progress`).
+        """
+        run = f"{session}/{source_task.epoch}/{source_task.source_task}"
+        last_run, before = self._taken.get(source_task.source_task, ("", ()))
+        self._taken[source_task.source_task] = (run, source_task.partitions)
+        if run != last_run or len(before) != len(source_task.partitions):
+            self._take_partitions(run, source_task.partitions)
+        elif source_task.partitions is not before:
+            both = zip(source_task.partitions, before, strict=True)
+            self._take_partitions(run, [now for now, then in both if now is not then])
+        for count in source_task.batches:
+            path = (source_task.source_task, count.path, count.reason)
+            self._paths.add(path)
+            self._batches.fold(path, run, (count.batches,))
+        self.losses.take(source_task.source_task, run, source_task.losses)
+
+    def _take_partitions(self, run: str, partitions: Iterable[PartitionProgress]) -> None:
+        for p in partitions:
+            key = TopicPartition(p.topic, p.partition)
+            if p.state is TaskState.STOPPED and self._runs.get(key, run) != run:
+                continue
+            self._runs[key] = run
+            self._partitions[key] = p
+            self._shown.pop(key, None)
+            self._topics.pop(key.topic, None)
+            self._others.pop(key.topic, None)
+            records, size, *_ = self._totals.get(key, 6)
+            new_records, new_size, *_ = self._totals.fold(
+                key,
+                run,
+                (p.records_total, p.bytes_total, p.latency_sum, p.latency_count, p.age_sum, p.age_count),
+            )
+            self._records += int(new_records - records)
+            self._bytes += int(new_size - size)
+
+    @property
+    def records_total(self) -> int:
+        """Return the records that this node copied since it started."""
+        return self._records
+
+    @property
+    def bytes_total(self) -> int:
+        """Return the bytes of the batches that this node copied since it started."""
+        return self._bytes
+
+    @property
+    def batches(self) -> tuple[BatchCount, ...]:
+        """Batches by path and reason since the node started."""
+        sums: dict[tuple[str, str], int] = {}
+        for source_task, path, reason in self._paths:
+            (count,) = self._batches.get((source_task, path, reason), 1)
+            sums[(path, reason)] = sums.get((path, reason), 0) + int(count)
+        return tuple(BatchCount(path=p, reason=r, batches=n) for (p, r), n in sorted(sums.items()))
+
+    def topics(self, replicated: Iterable[ReplicatedTopic], ownership: PartitionOwnership) -> tuple[TopicStatus, ...]:
+        """Return the status of all these topics; partitions that are in no list are WAITING."""
+        self._look(ownership)
+        return tuple(self._topic(self._topics, topic, range(topic.partitions)) for topic in replicated)
+
+    def share(self, ownership: PartitionOwnership, remote_name: Callable[[str], str]) -> tuple[TopicStatus, ...]:
+        """Return the status of the topics of which this node runs partitions, with only these partitions."""
+        self._look(ownership)
+        return self._part(self._topics, self._own, remote_name)
+
+    def elsewhere(self, ownership: PartitionOwnership, remote_name: Callable[[str], str]) -> tuple[TopicStatus, ...]:
+        """Return the listed partitions that `share` leaves out: other nodes run them, or none does."""
+        self._look(ownership)
+        return self._part(self._others, self._elsewhere, remote_name)
+
+    def _part(
+        self, cache: _TopicCache, numbers: Mapping[str, Sequence[int]], remote_name: Callable[[str], str]
+    ) -> tuple[TopicStatus, ...]:
+        return tuple(
+            self._topic(
+                cache, ReplicatedTopic(topic=topic, remote_topic=remote_name(topic), partitions=len(some)), some
+            )
+            for topic, some in numbers.items()
+        )
+
+    def _look(self, ownership: PartitionOwnership) -> None:
+        if ownership != self._ownership:
+            self._ownership = ownership
+            self._where, self._reported = ownership.partitions(), ownership.reported()
+            self._own, self._elsewhere = ownership.own(), ownership.elsewhere()
+            self._topics.clear()
+            self._others.clear()
+        self._forget_deleted()
+
+    def _forget_deleted(self) -> None:
+        now = self._clock()
+        if now - self._looked_at < LOOK_FOR_DELETED_S:
+            return
+        self._looked_at = now
+        known = self._partitions.keys() | self._shown.keys()
+        self._unlisted = {one: self._unlisted.get(one, now) for one in known - self._where.keys()}
+        for one, since in self._unlisted.items():
+            if now - since >= FORGET_AFTER_S:
+                self._partitions.pop(one, None)
+                self._runs.pop(one, None)
+                self._shown.pop(one, None)
+                self._totals.forget(one)
+                self.losses.forget(one)
+
+    def _topic(self, cache: _TopicCache, topic: ReplicatedTopic, numbers: Sequence[int]) -> TopicStatus:
+        kept = cache.get(topic.topic)
+        if kept is not None and kept[:2] == (topic, numbers):
+            return kept[2]
+        keys = [TopicPartition(topic.topic, number) for number in numbers]
+        found = tuple(self._partition(key, self._where.get(key, NOWHERE)) for key in keys)
+        status = TopicStatus(
+            topic=topic.topic,
+            remote_topic=topic.remote_topic,
+            state=TaskState.FAILED if topic.error else worst(p.state for p in found),
+            error=topic.error,
+            partitions=found,
+        )
+        cache[topic.topic] = (topic, numbers, status)
+        return status
+
+    def _partition(self, key: TopicPartition, where: PartitionOwner) -> PartitionStatus:
+        reported = key in self._reported
+        last_where, last_reported, shown = self._shown.get(key, (None, False, None))
+        if shown is None or last_where != where or last_reported != reported:
+            shown = self._status(key, where, self._partitions.get(key) if reported else None)
+            self._shown[key] = (where, reported, shown)
+        return shown
+
+    def _status(self, key: TopicPartition, where: PartitionOwner, now: PartitionProgress | None) -> PartitionStatus:
+        records, size, latency_sum, latency_count, age_sum, age_count = self._totals.get(key, 6)
+        position = now.position if now is not None and now.position >= 0 else None
+        end = now.end_offset if now is not None and now.end_offset >= 0 else None
+        lag = None if position is None or end is None else max(0, end - position)
+        return PartitionStatus(
+            partition=key.partition,
+            state=where.state,
+            position=position,
+            end_offset=end,
+            lag_records=lag,
+            lag_seconds=None if now is None or lag is None else now.lag_seconds,
+            error=where.error,
+            records_total=int(records),
+            bytes_total=int(size),
+            latency_sum=latency_sum,
+            latency_count=int(latency_count),
+            age_sum=age_sum,
+            age_count=int(age_count),
+            source_task=where.source_task,
+            node=where.node,
+        )

@@ -1,0 +1,200 @@
+"""The parts of a flow's status: members, tasks, topics and the assignment audit."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from mm2.config.reload.change_lines import disagreement
+from mm2.config.reload.fingerprint import differ, differing
+from mm2.config.settings import FlowSettings
+from mm2.core.assignment.assignment_audit import AssignmentAudit, assignment_audit
+from mm2.core.assignment.task_placement import TaskAssignments
+from mm2.core.assignment.tasks import TaskId, TaskKind
+from mm2.core.coordination.config_fingerprint import ConfigFingerprint
+from mm2.core.lanes.lease import TaskState
+from mm2.core.naming.names import TopicPartition
+from mm2.core.plugins import PluginError
+from mm2.core.wire.status_records import ConnectState, task_key
+from mm2.election.protocol import Joined, MemberInfo
+from mm2.node.flow.task_host import TaskHost
+from mm2.node.leader.leader_term import LeaderTerm
+from mm2.node.status.partition_ownership import PartitionOwnership
+from mm2.node.status.progress import FlowProgress, ReplicatedTopic
+from mm2.node.status.status_model import AssignmentAuditStatus, MemberStatus, TaskStatus, TopicStatus
+from mm2.node.store.config_store import ConfigStore
+from mm2.node.store.status_store import StatusStore
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusBuilder:
+    """Builds the parts of one status of a flow while this node is a member of the flow's group.
+
+    ``host`` runs the tasks of this node. ``leading`` is the leader term if this node is the leader. ``terms`` is the
+    fingerprint of this node's file.
+    """
+
+    settings: FlowSettings
+    node_id: str
+    joined: Joined
+    placement: TaskAssignments
+    configs: ConfigStore
+    statuses: StatusStore
+    host: TaskHost
+    leading: LeaderTerm | None
+    progress: FlowProgress
+    terms: ConfigFingerprint | None
+
+    def members(self) -> tuple[MemberStatus, ...]:
+        """Return the nodes of the flow, according to the last rebalance."""
+        return tuple(
+            MemberStatus(
+                node=info.node_id,
+                url=info.url,
+                leads=member_id == self.joined.leader_id,
+                capacity=info.capacity,
+                tasks=tuple(str(task) for task in self.placement.run(member_id)),
+                version=info.version,
+                terms=info.terms,
+            )
+            for member_id, info in sorted(self.joined.members.items(), key=lambda one: (one[1].node_id, one[0]))
+        )
+
+    def tasks(self) -> tuple[TaskStatus, ...]:
+        """Return the tasks of this node; on the leader, also the tasks of other nodes and unassigned tasks."""
+        own = self.host.tasks()
+        if self.leading is None:
+            return own
+        shown = {task.id for task in own}
+        others = [self._task(task) for task in sorted(self.placement.places) if str(task) not in shown]
+        return (*own, *others)
+
+    def _task(self, task: TaskId) -> TaskStatus:
+        place = self.placement.places[task]
+        entry = self.statuses.entry(task_key(str(task)))
+        status = entry.status if entry is not None else None
+        known = status is not None and status.worker_id.endswith(f"/{place.node}")
+        given = place.owner is not None and place.next is None and place.node != self.node_id
+        return TaskStatus(
+            id=str(task),
+            kind=task.label,
+            node=place.node if place.owner is not None else "",
+            state=_STATES.get(status.state, TaskState.WAITING) if status and known and given else TaskState.WAITING,
+            error=status.trace if status and known and given else None,
+        )
+
+    def topics(self) -> tuple[TopicStatus, ...]:
+        """Return the topics and partitions of this node; on the leader, all replicated topics."""
+        listed = self._listed()
+        if listed is not None:
+            return self.progress.topics(listed, self._ownership)
+        return self.progress.share(self._ownership, self._remote_name)
+
+    def elsewhere(self) -> tuple[TopicStatus, ...]:
+        """Return all listed partitions that `topics` leaves out, without progress.
+
+        They are needed while the leader does not answer: its partitions exist, though how far they are is unknown.
+        """
+        if self._listed() is not None:
+            return ()
+        return self.progress.elsewhere(self._ownership, self._remote_name)
+
+    def _listed(self) -> tuple[ReplicatedTopic, ...] | None:
+        """Return the topics that this leader lists; None on other nodes, and until the leader has read the topics:
+        until then the lists of the leader before it count."""
+        if self.leading is None:
+            return None
+        topics = self.leading.topics
+        return topics if topics or not self.configs.source_tasks.records else None
+
+    def _remote_name(self, topic: str) -> str:
+        """Return the name of the remote topic; that of the source topic if the user's policy fails.
+
+        The source task that needs the name reports the error.
+        """
+        try:
+            return self.settings.policy.format_remote_topic(self.settings.flow.source, topic)
+        except PluginError:
+            return topic
+
+    @cached_property
+    def _ownership(self) -> PartitionOwnership:
+        return PartitionOwnership(
+            node_id=self.node_id,
+            placement=self.placement,
+            lists=tuple(self.configs.source_tasks.records.values()),
+            confirmed=frozenset(filter(self._confirmed, self.configs.source_tasks.records)),
+            hosted=self.host.hosted,
+            pauses=self.configs.pauses,
+        )
+
+    def _confirmed(self, source_task: int) -> bool:
+        """Return whether another node that owns the source task has reported that it runs the newest list."""
+        place = self.placement.places.get(TaskId(TaskKind.SOURCE, source_task))
+        elsewhere = place is not None and place.node != self.node_id
+        return elsewhere and self.leading is not None and self.leading.confirmed(source_task)
+
+    # -- assignment audit
+
+    def assignment_audit(self, tasks: Iterable[TaskId]) -> Mapping[str, AssignmentAuditStatus]:
+        """Audit the assignment of the flow's ``tasks`` and of its partitions; empty if this node is not the leader."""
+        if self.leading is None:
+            return {}
+        given = {member: set(held_tasks(info)) for member, info in self.joined.members.items()}
+        for task, place in self.placement.places.items():
+            if place.owner in given:
+                given[place.owner].add(task)
+        found = assignment_audit(tasks, given, moving=self.placement.moving)
+        return {"tasks": _counted(found), "partitions": _counted(self.leading.assignment_audit())}
+
+    # -- warnings
+
+    def about_files(self) -> list[str]:
+        """Return warnings about configuration files that differ from the leader's.
+
+        Of other nodes only the digest is known, from the last rebalance, so the differing keys are not listed.
+        """
+        leader = self.joined.members.get(self.joined.leader_id)
+        if self.terms is None or leader is None:
+            return []
+        flow, mine = self.settings.flow, self.terms.digest
+        if self.joined.is_leader:
+            others = [info.node_id for info in self.joined.members.values() if info.terms and differ(mine, info.terms)]
+            return [disagreement(flow, leader=self.node_id, others=others)] if others else []
+        published = self.configs.terms
+        if published is not None and published.node == leader.node_id:
+            if not differ(mine, published.digest):
+                return []
+            keys = differing(self.terms.terms, published.terms)
+            return [disagreement(flow, leader=leader.node_id, others=(self.node_id,), keys=keys)]
+        if not leader.terms or not differ(mine, leader.terms):
+            return []
+        return [disagreement(flow, leader=leader.node_id, others=(self.node_id,))]
+
+
+def held_tasks(info: MemberInfo) -> frozenset[TaskId]:
+    """Return the tasks that a member is possibly running, including kinds that are unknown to this release."""
+    found = set()
+    for text in info.tasks:
+        with contextlib.suppress(ValueError):
+            found.add(TaskId.parse(text))
+    return frozenset(found)
+
+
+_STATES = {
+    ConnectState.RUNNING: TaskState.RUNNING,
+    ConnectState.PAUSED: TaskState.PAUSED,
+    ConnectState.FAILED: TaskState.FAILED,
+}
+
+
+def _counted(found: AssignmentAudit[TaskId] | AssignmentAudit[TopicPartition]) -> AssignmentAuditStatus:
+    return AssignmentAuditStatus(
+        assigned=found.assigned,
+        moving=len(found.moving),
+        unassigned=len(found.unassigned),
+        duplicated=len(found.duplicated),
+        unexpected=len(found.unexpected),
+    )

@@ -1,0 +1,273 @@
+"""The status of a node and its flows, from which /flows, /flows/…/groups, /health and /metrics are built.
+
+These classes define the JSON of the REST interface. Field descriptions appear in GET /docs; fields marked `NotServed`
+are for metrics, health and the log only. Served fields can be added, but not removed or changed.
+
+The values are immutable and replaced as a whole, so that readers get a consistent snapshot without locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, TypeVar
+
+from pydantic import BeforeValidator, Field
+
+from mm2.core.lanes.lease import BatchCount, Loss, TaskState
+from mm2.core.naming.names import TopicPartition
+
+_T = TypeVar("_T")
+
+NotServed = Annotated[_T, Field(exclude=True)]
+
+
+def _known(value: object) -> object:
+    """Return None for a negative number: nodes of earlier releases report what they do not know as -1."""
+    return None if isinstance(value, int | float) and value < 0 else value
+
+
+Known = BeforeValidator(_known)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStatus:
+    """One source partition."""
+
+    partition: int
+    state: TaskState
+    position: Annotated[int | None, Known, Field(description="next source offset to copy; null: unknown")]
+    end_offset: Annotated[
+        int | None,
+        Known,
+        Field(description="high watermark on the source; with read_committed, the last stable offset; null: unknown"),
+    ]
+    lag_records: Annotated[int | None, Known, Field(description="end_offset minus position; null: unknown")]
+    lag_seconds: Annotated[
+        float | None,
+        Known,
+        Field(description="age of the next record to copy, in seconds; 0: caught up; null: unknown"),
+    ]
+    error: str | None
+    source_task: Annotated[
+        int | None, Field(description="number of the source task that copies the partition; null: none or unknown")
+    ] = None
+    node: Annotated[str, Field(description="ID of the node that copies the partition; empty: none or unknown")] = ""
+    # Totals of this node since it started, also if another node copies the partition now. Sums are in seconds, with one
+    # observation per batch.
+    records_total: NotServed[int] = 0
+    bytes_total: NotServed[int] = 0
+    latency_sum: NotServed[float] = 0.0
+    latency_count: NotServed[int] = 0
+    age_sum: NotServed[float] = 0.0
+    age_count: NotServed[int] = 0
+
+    @property
+    def lag_known(self) -> bool:
+        """Whether both position and end offset are known."""
+        return self.lag_records is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicStatus:
+    """One replicated topic."""
+
+    topic: Annotated[str, Field(description="name on the source cluster")]
+    remote_topic: Annotated[str, Field(description="name on the target cluster")]
+    state: Annotated[TaskState, Field(description="worst state of its partitions; FAILED if the topic has an error")]
+    error: str | None
+    partitions: tuple[PartitionStatus, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStatus:
+    """One task of a flow, with the same ID as in Java."""
+
+    id: Annotated[str, Field(description="task ID, such as MirrorSourceConnector-0")]
+    kind: Annotated[str, Field(description="source, checkpoint or heartbeat")]
+    node: Annotated[str, Field(description="ID of the node that runs the task; empty: none")]
+    state: TaskState
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberStatus:
+    """One of the nodes that share a flow."""
+
+    node: Annotated[str, Field(description="node ID")]
+    url: Annotated[str, Field(description="REST address for other nodes; empty: none")]
+    leads: bool
+    capacity: Annotated[int, Field(description="number of lanes that the node offers; 0: it is starting or leaving")]
+    tasks: Annotated[tuple[str, ...], Field(description="IDs of the tasks that are assigned to the node")] = ()
+    version: Annotated[str, Field(description="release of the node")] = ""
+    terms: Annotated[
+        str, Field(description="digest of the flow's settings on the node: equal on nodes with equal settings")
+    ] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentAuditStatus:
+    """Whether each task or partition of a flow has exactly one owner, as counts."""
+
+    assigned: Annotated[int, Field(description="with exactly one owner")] = 0
+    moving: Annotated[int, Field(description="without an owner because they are moving to another one")] = 0
+    unassigned: Annotated[int, Field(description="without an owner, although they should have one")] = 0
+    duplicated: Annotated[int, Field(description="with more than one owner")] = 0
+    unexpected: Annotated[int, Field(description="with an owner, although they should have none")] = 0
+
+
+class GroupState(StrEnum):
+    """State of the offset translation of a consumer group of the source, or of one of its partitions."""
+
+    TRANSLATED = "TRANSLATED"
+    PARTLY_TRANSLATED = "PARTLY_TRANSLATED"
+    TOO_OLD = "TOO_OLD"
+    NOT_REPLICATED = "NOT_REPLICATED"
+    NOT_COMMITTED = "NOT_COMMITTED"
+    ACTIVE = "ACTIVE"
+    FILTERED = "FILTERED"
+    FAILED = "FAILED"
+    WAITING = "WAITING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointStatus:
+    """A written checkpoint: a source offset and the corresponding target offset."""
+
+    source_offset: int
+    target_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPartitionStatus:
+    """One partition for which a consumer group has committed an offset on the source."""
+
+    topic: Annotated[str, Field(description="name on the source cluster")]
+    partition: int
+    remote_topic: Annotated[
+        str | None, Field(description="name on the target cluster; null: the topic is not selected")
+    ]
+    state: GroupState
+    reason: Annotated[str, Field(description="reason for the state")]
+    source_offset: Annotated[int | None, Field(description="committed offset of the group on the source")]
+    translated_offset: Annotated[
+        int | None, Field(description="offset from which the group would resume in the remote topic")
+    ]
+    precision: Annotated[
+        str | None,
+        Field(description="exact: no record is read again; conservative: some records can be; null: unknown"),
+    ]
+    records_read_again: Annotated[
+        int | None, Field(description="maximum number of records that are read again; null: unknown")
+    ]
+    checkpoint: Annotated[CheckpointStatus | None, Field(description="last checkpoint that was written")]
+    target_offset: Annotated[
+        int | None, Field(description="committed offset of the group on the target at the last group offset sync")
+    ]
+    sync: Annotated[str | None, Field(description="result of the last group offset sync, as a message")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStatus:
+    """One consumer group of a flow's source."""
+
+    group: str
+    state: Annotated[GroupState, Field(description="state of the offset translation")]
+    reason: Annotated[str, Field(description="reason for the state")]
+    source_state: Annotated[str | None, Field(description="Kafka's state of the group on the source")]
+    target_state: Annotated[
+        str | None,
+        Field(description="Kafka's state of the group on the target; null: it does not exist there, or is unknown"),
+    ]
+    partitions: tuple[GroupPartitionStatus, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowGroups:
+    """The response of /flows/{source}/{target}/groups."""
+
+    flow: Annotated[str, Field(description="source->target")]
+    source: str
+    target: str
+    reasons: Annotated[
+        tuple[str, ...], Field(description="why groups or translated offsets are missing, outdated or imprecise")
+    ]
+    groups: tuple[GroupStatus, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """Number of observations of a latency since the node started, and their sum in seconds."""
+
+    count: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowStatus:
+    """One flow of /flows."""
+
+    # A node shows its own tasks and partitions; the leader also those of other nodes, as far as known.
+    flow: Annotated[str, Field(description="source->target")]
+    source: str
+    target: str
+    enabled: Annotated[bool, Field(description="false: heartbeats only")]
+    state: TaskState
+    leader: Annotated[str | None, Field(description="node ID of the leader; null: none")]
+    epoch: Annotated[int, Field(description="generation of the group; decisions of a lower generation are invalid")]
+    reasons: Annotated[tuple[str, ...], Field(description="errors and warnings, one message each")]
+    tasks: tuple[TaskStatus, ...]
+    topics: tuple[TopicStatus, ...]
+    losses: Annotated[tuple[Loss, ...], Field(description="the newest 100 of each node")] = ()
+    members: Annotated[
+        tuple[MemberStatus, ...], Field(description="nodes that share the flow, according to the last rebalance")
+    ] = ()
+    paused: Annotated[
+        tuple[str, ...],
+        Field(description="paused topics, by their names on the source cluster; an empty string: the whole flow"),
+    ] = ()
+    assignment_audit: Annotated[
+        Mapping[str, AssignmentAuditStatus],
+        Field(description="of tasks and of partitions, computed by the leader; empty while there is no leader"),
+    ] = field(default_factory=dict)
+    is_leader: NotServed[bool] = False
+    elsewhere: NotServed[tuple[TopicStatus, ...]] = ()  # partitions of other nodes or of none, if `topics` lacks them
+    records_total: NotServed[int] = 0  # records and bytes that this node copied since it started
+    bytes_total: NotServed[int] = 0
+    batches: NotServed[tuple[BatchCount, ...]] = ()
+    lost: NotServed[Mapping[TopicPartition, int]] = field(default_factory=dict)  # offsets lost since the node started
+    heartbeats_total: NotServed[int] = 0
+    groups: NotServed[Iterable[GroupStatus]] = ()  # built during iteration, as there can be 100,000 partitions
+    group_reasons: NotServed[tuple[str, ...]] = ()  # why there are no groups, or why their status is incomplete
+    checkpoint_latency: NotServed[Mapping[str, Latency]] = field(default_factory=dict)  # by group
+    skipped: NotServed[Mapping[str, int]] = field(default_factory=dict)  # unreadable records, by internal topic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStatus:
+    """The node's configuration file.
+
+    ``digest`` is that of the last valid contents, which were loaded at ``loaded_at``, in epoch seconds. ``pending`` are
+    the keys whose new values take effect when the node is restarted. ``problems`` are the errors of the current
+    contents; empty if they are valid. ``reasons`` are messages about both.
+    """
+
+    path: str
+    digest: str
+    loaded_at: float
+    pending: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    """The status of a node and all its flows. ``started_at`` is in epoch seconds."""
+
+    node_id: str
+    version: str
+    started_at: float
+    flows: tuple[FlowStatus, ...]
+    file: FileStatus
+    spark_ui: str | None = None

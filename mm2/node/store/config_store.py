@@ -1,0 +1,115 @@
+"""The config topic, in which a flow's leader publishes the partitions of source tasks, the groups of checkpoint tasks,
+the session key, pauses, and the fingerprint of its file."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from mm2.config.settings import FlowSettings
+from mm2.core.assignment import checkpoint_task_records, source_task_records
+from mm2.core.assignment.checkpoint_task_records import GroupListBook
+from mm2.core.assignment.source_task_records import SourceTaskBook
+from mm2.core.coordination import command_records, config_fingerprint, pauses, session_keys
+from mm2.core.coordination.config_fingerprint import ConfigFingerprint
+from mm2.core.coordination.pauses import NO_PAUSES, Pauses
+from mm2.core.coordination.session_keys import SessionKey
+from mm2.core.settings.client import IsolationLevel
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.logs.compacted_log import CompactedLog
+from mm2.kafka.logs.stored_records import StoredRecord
+from mm2.kafka.retrying import API_TIMEOUT_MS
+from mm2.node.common.current_error import CurrentError
+from mm2.node.common.keep_trying import keep_trying
+from mm2.node.store.skipped_records import SkippedRecords
+
+log = logging.getLogger(__name__)
+
+STEP_RECORDS = 50
+"""Records processed before yielding to the event loop; a source task list can be half a megabyte."""
+
+
+class ConfigStore:
+    """The current contents of the topic; records written by Java are ignored.
+
+    (A) Records of aborted transactions are ignored: their leader had been replaced.
+
+    ``error`` is why the topic cannot be followed.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        target: Cluster,
+        *,
+        on_change: Callable[[], None],
+        on_command: Callable[[bytes | None], None],
+    ) -> None:
+        """``on_change`` is called after a record has changed the contents.
+
+        ``on_command`` is called with the value of each of the `command_records` that arrives during `follow`; it can
+        raise FormatError.
+        """
+        self.topic = settings.storage.configs.name
+        self.source_tasks = SourceTaskBook()
+        self.groups = GroupListBook()
+        self.session_key: SessionKey | None = None
+        self.pauses: Pauses = NO_PAUSES
+        self.terms: ConfigFingerprint | None = None
+        self.skipped = SkippedRecords(settings.flow, self.topic)
+        self.error = CurrentError(log, settings.flow)
+        self._on_change = on_change
+        self._on_command = on_command
+        self._following = False
+        self._last_command = -1
+        self._log = CompactedLog(target, self.topic, isolation=IsolationLevel.READ_COMMITTED, purpose="configs")
+
+    async def read_to_end(self) -> None:
+        """Apply all records that the topic contains now. Raises ClusterError."""
+        await self.skipped.apply(self._log.read_to_end(), self._take, step=STEP_RECORDS)
+
+    async def follow(self) -> None:
+        """Apply new records until cancelled.
+
+        While the topic cannot be read, the node keeps what it has read, so that copying continues.
+        """
+        self._following = True
+
+        async def attempt() -> None:
+            self.error.hide()
+            await self.skipped.apply(self._log.follow(), self._take, step=STEP_RECORDS)
+
+        def text(error: BaseException) -> str:
+            return f"cannot read {self.topic}: {error}; copying continues, but changes by the leader are not applied"
+
+        await keep_trying(attempt, self.error, text)
+
+    async def catch_up(self, *, timeout_ms: int = API_TIMEOUT_MS) -> None:
+        """Wait until `follow` has applied all records that the topic contains now. Raises ClusterError."""
+        await self._log.catch_up(timeout_ms=timeout_ms)
+
+    def _take(self, record: StoredRecord) -> None:
+        if self._changes(record):
+            self._on_change()
+
+    def _changes(self, record: StoredRecord) -> bool:
+        """Apply one record; return whether it changed the contents."""
+        if source_task_records.is_source_task_key(record.key):
+            return self.source_tasks.take(source_task_records.decode_source_task(record.key, record.value))
+        if checkpoint_task_records.is_groups_key(record.key):
+            return self.groups.take(checkpoint_task_records.decode_groups(record.key, record.value))
+        if record.key == session_keys.SESSION_KEY and record.value is not None:
+            before, self.session_key = self.session_key, session_keys.decode_session_key(record.value)
+            return self.session_key != before
+        if record.key == pauses.KEY:
+            paused, self.pauses = self.pauses, pauses.decode_pauses(record.value)
+            return self.pauses != paused
+        if record.key == config_fingerprint.KEY:
+            before_terms, self.terms = self.terms, config_fingerprint.decode_fingerprint(record.value)
+            return self.terms != before_terms
+        if record.key == command_records.KEY:
+            is_new = self._following and record.offset > self._last_command
+            self._last_command = max(self._last_command, record.offset)  # the topic can be reread from the start
+            if is_new:
+                self._on_command(record.value)
+        return False

@@ -1,0 +1,142 @@
+"""The status topic: the newest status of each task, of all nodes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from mm2.core.assignment.source_task_reports import SourceTaskReport, decode_report, is_report_key
+from mm2.core.naming.names import Flow
+from mm2.core.wire.formats import FormatError
+from mm2.core.wire.status_records import (
+    CONNECTOR_PREFIX,
+    TASK_PREFIX,
+    TOPIC_PREFIX,
+    ConnectState,
+    Status,
+    decode_status,
+    decode_topic_use,
+    topic_key,
+)
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.logs.compacted_log import CompactedLog
+from mm2.kafka.logs.stored_records import StoredRecord
+from mm2.node.common.current_error import CurrentError
+from mm2.node.common.keep_trying import keep_trying
+from mm2.node.store.skipped_records import SkippedRecords
+
+log = logging.getLogger(__name__)
+
+_STATUS_PREFIXES = (CONNECTOR_PREFIX.encode(), TASK_PREFIX.encode())
+_TOPIC_PREFIX = TOPIC_PREFIX.encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusEntry:
+    """The status of one task or connector; None is a tombstone.
+
+    ``status`` is the effective status, ``newest`` the status of the last record, which is stored at ``offset``.
+    """
+
+    status: Status | None
+    newest: Status | None
+    offset: int
+
+
+class StatusStore:
+    """The contents of ``mm2-status.<source>.internal``, written by Java or by this release.
+
+    It contains statuses of tasks and connectors, used topics, and source task reports. Other keys are ignored.
+
+    A. The last record of a key is effective, with Java's exception for tasks: UNASSIGNED is ignored after RUNNING of
+       another worker with the same or a newer generation. It comes from a worker that reported the release of the task
+       later than the next worker reported its start.
+
+    ``error`` is why the topic cannot be read.
+    """
+
+    def __init__(self, flow: Flow, topic: str, on_report: Callable[[SourceTaskReport], None] = lambda _: None) -> None:
+        """``on_report`` is called with each source task report."""
+        self.topic = topic
+        self.skipped = SkippedRecords(flow, topic)
+        self.error = CurrentError(log, flow)
+        self._on_report = on_report
+        self._reports: dict[int, SourceTaskReport] = {}
+        self._entries: dict[bytes, StatusEntry] = {}
+        self._uses: set[bytes] = set()
+
+    @property
+    def reports(self) -> Mapping[int, SourceTaskReport]:
+        """The newest report about each source task."""
+        return self._reports
+
+    async def follow(self, target: Cluster) -> None:
+        """Read the topic from its beginning until cancelled.
+
+        While it cannot be read, copying continues, but no partition moves to another source task.
+        """
+        records = CompactedLog(target, self.topic, purpose="statuses")
+
+        async def attempt() -> None:
+            self.error.hide()
+            async for record in records.follow():
+                self.take(record)
+
+        def text(error: BaseException) -> str:
+            return f"cannot read {self.topic}: {error}; until it can be read, no partition moves to another source task"
+
+        await keep_trying(attempt, self.error, text)
+
+    def take(self, record: StoredRecord) -> None:
+        """Apply one record."""
+        key = record.key or b""
+        try:
+            if key.startswith(_STATUS_PREFIXES):
+                self._take_status(key, decode_status(record.value), record.offset)
+            elif key.startswith(_TOPIC_PREFIX):
+                if decode_topic_use(record.value) is None:
+                    self._uses.discard(key)
+                else:
+                    self._uses.add(key)
+            elif is_report_key(record.key) and record.value is not None:
+                report = decode_report(record.key, record.value)
+                self._reports[report.source_task] = report
+                self._on_report(report)
+        except FormatError as error:
+            self.skipped.skip(record, error)
+
+    def entry(self, key: bytes) -> StatusEntry | None:
+        """Return the entry of the task or connector with this key, if any."""
+        return self._entries.get(key)
+
+    def tasks(self) -> dict[str, Status]:
+        """Return the effective status of every task, by its ID such as ``MirrorSourceConnector-3``."""
+        prefix = TASK_PREFIX.encode()
+        return {
+            key.removeprefix(prefix).decode(errors="replace"): entry.status
+            for key, entry in self._entries.items()
+            if entry.status is not None and key.startswith(prefix)
+        }
+
+    def uses(self, topic: str, connector: str) -> bool:
+        """Return whether the connector is recorded as a user of the topic."""
+        return topic_key(topic, connector) in self._uses
+
+    def _take_status(self, key: bytes, newest: Status | None, offset: int) -> None:
+        before = self._entries.get(key)
+        counts = newest
+        if before is not None and key.startswith(TASK_PREFIX.encode()) and _too_late(newest, before.status):
+            counts = before.status
+        self._entries[key] = StatusEntry(status=counts, newest=newest, offset=offset)
+
+
+def _too_late(newest: Status | None, before: Status | None) -> bool:
+    return (
+        newest is not None
+        and before is not None
+        and newest.state is ConnectState.UNASSIGNED
+        and before.state is ConnectState.RUNNING
+        and before.generation >= newest.generation
+        and before.worker_id != newest.worker_id
+    )

@@ -1,1 +1,0 @@
-"""The tasks of a flow: source and heartbeat (checkpoints come later)."""

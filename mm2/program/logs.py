@@ -1,0 +1,125 @@
+"""Logging of a node: one line per record, as text or JSON.
+
+Libraries log only warnings and errors, and the same message at most once a minute: a Kafka client reports several times
+a second that a broker is down, while the node reports it once with the property to check.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TextIO
+
+OURS = ("mm2", "flows")
+
+QUIET = ("aiokafka", "asyncio", "httpcore", "httpx", "kazoo", "py4j", "uvicorn")
+"""Libraries whose INFO and DEBUG messages do not help operators."""
+
+REPEAT_AFTER_S = 60.0
+"""Interval of repeated library messages, the same as a flow's status line: lasting problems remain visible without
+hiding other lines."""
+
+REMEMBERED = 1_000
+"""Maximum number of different messages remembered for REPEAT_AFTER_S; only messages with numbers reach it."""
+
+SHORTEST_SECRET = 4
+"""Minimum length of a masked secret in characters. Masking shorter ones would damage ordinary words."""
+
+HIDDEN = "[hidden]"
+
+
+class LogFormat(StrEnum):
+    """mm2.log.format."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def set_up(
+    *, level: str = "INFO", log_format: str = "text", secrets: Iterable[str] = (), stream: TextIO | None = None
+) -> None:
+    """Log to ``stream`` (default: stderr) from ``level`` (mm2.log.level) on.
+
+    ``secrets`` are masked in all messages, including errors of libraries. This is a safeguard: no code of ours logs
+    secrets.
+    """
+    handler = logging.StreamHandler(stream or sys.stderr)
+    plain = _JsonLines() if LogFormat(log_format) is LogFormat.JSON else _TextLines()
+    handler.setFormatter(_Masked(plain, secrets))
+    handler.addFilter(SeldomRepeated())
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    for name in QUIET:
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
+    logging.captureWarnings(True)
+
+
+class SeldomRepeated(logging.Filter):
+    """Passes the same message of a library once per REPEAT_AFTER_S, and all messages of this program."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._said: dict[tuple[str, str], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.partition(".")[0] in OURS:
+            return True
+        now, key = self._clock(), (record.name, str(record.msg))
+        if now - self._said.get(key, -REPEAT_AFTER_S) < REPEAT_AFTER_S:
+            return False
+        if len(self._said) >= REMEMBERED:
+            self._said = {key: said for key, said in self._said.items() if now - said < REPEAT_AFTER_S}
+        if len(self._said) < REMEMBERED:
+            self._said[key] = now
+        return True
+
+
+class _TextLines(logging.Formatter):
+    """Text lines: ``2026-01-31T12:00:00.123Z INFO    mm2.node: A->B …``, with a traceback in the following lines."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
+        return _utc(record)
+
+
+class _JsonLines(logging.Formatter):
+    """One JSON object per line: time (UTC), level, logger, message, and exception if any."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said = {
+            "time": _utc(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            said["exception"] = self.formatException(record.exc_info)
+        return json.dumps(said, ensure_ascii=False)
+
+
+def _utc(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class _Masked(logging.Formatter):
+    """Wraps a formatter and masks secrets, both literally and in JSON encoding."""
+
+    def __init__(self, formatter: logging.Formatter, secrets: Iterable[str]) -> None:
+        super().__init__()
+        self._formatter = formatter
+        long_enough = {secret for secret in secrets if len(secret) >= SHORTEST_SECRET}
+        spellings = long_enough | {json.dumps(secret, ensure_ascii=False)[1:-1] for secret in long_enough}
+        self._secrets = sorted(spellings, key=len, reverse=True)  # a secret can contain another one
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = self._formatter.format(record)
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        return text

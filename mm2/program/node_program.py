@@ -1,0 +1,178 @@
+"""A node as a program: reads its file, runs until a signal, drains, and returns an exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+import time
+from importlib.metadata import version
+
+from fastapi import FastAPI
+
+from mm2.config.clients.flow_clients import ClientRole
+from mm2.config.reload.sources import Taken
+from mm2.config.settings import NodeSettings
+from mm2.core.lanes.lease import LeasePlace, TaskState
+from mm2.node.identity import NodeIdentity
+from mm2.node.reload.file_follower import FileFollower, file_status
+from mm2.node.reload.file_watch import FileWatch
+from mm2.node.status.status_model import NodeStatus
+from mm2.node.supervisor import Node
+from mm2.program.addresses import node_id
+from mm2.program.log_lines import banner, flow_lines
+from mm2.program.logs import set_up
+from mm2.program.serving import Serving
+from mm2.rest.internal.lease_api import engine_router, lane_router
+from mm2.rest.server.listeners import ListenerError
+from mm2.rest.server.server import RestServer
+
+log = logging.getLogger("mm2.node")
+
+DRAINED, FATAL, MISTAKE, SECOND_SIGNAL = 0, 1, 2, 130
+
+BANNER_WITHIN_S = 30.0
+"""The banner waits until the flows have discovered their topics and Spark is up, but not for unreachable clusters."""
+
+FLOW_LINE_EVERY_S = 60.0
+"""One line per flow and minute: enough to follow a flow in the log without filling the disk."""
+
+
+def run(taken: Taken, settings: NodeSettings) -> int:
+    """Run the node of the file that was ``taken`` and return the exit code."""
+    set_up(level=settings.own.log_level, log_format=settings.own.log_format, secrets=_secrets(settings))
+    gc.collect()
+    gc.freeze()  # all imported modules: each later scan of them would block the event loop for 50 ms
+    return asyncio.run(_Program(taken, settings).run())
+
+
+def _secrets(settings: NodeSettings) -> set[str]:
+    """Return all passwords and private keys of the file, which no log line may contain."""
+    found: set[str | None] = {settings.own.rest_admin_token}
+    if (peers := settings.listening.peers) is not None:  # the same as those of https listeners
+        found |= {peers.key_password, peers.key_pem}
+    for flow in settings.flows:
+        if flow.election is not None:
+            found.update(flow.election.secrets)
+        for role in ClientRole:
+            client = flow.clients.of(role)
+            found |= {client.sasl.password if client.sasl else None, client.tls.key_password, client.tls.key_pem}
+    return {secret for secret in found if secret}
+
+
+class _Program:
+    """One run of the process."""
+
+    def __init__(self, taken: Taken, settings: NodeSettings) -> None:
+        self._settings = settings
+        self._watch = FileWatch(taken)
+        self._log_level = settings.own.log_level
+        self._secrets = _secrets(settings)
+        self._identity = NodeIdentity(node_id=node_id(settings), version=version("mm2"))
+        self._identity.reads(self._watch.reading)
+        self._node = Node(settings, self._identity, file_status(self._watch))
+        self._follower = FileFollower(self._watch, self._node, self._identity, self._take_over)
+        self._signalled = asyncio.Event()
+        leases = FastAPI(openapi_url=None)
+        leases.include_router(engine_router(self._node.lease_service))
+        leases.include_router(lane_router(self._node.lease_service))
+        self._lease_server = RestServer(leases)
+        self._serving = Serving(settings, self._node)
+        self._background: list[asyncio.Task[None]] = []
+
+    async def run(self) -> int:
+        self._take_signals()
+        try:
+            await self._lease_server.start()
+            await self._serving.open()
+            self._identity.url = self._serving.url
+            await self._node.start(self._lease_server.url, self._lease_place())
+        except ListenerError as error:
+            print(f"{self._settings.path}: error: {error}", file=sys.stderr)  # noqa: T201 as above
+            await self._close()
+            return MISTAKE
+        self._background.append(asyncio.create_task(self._speak(), name="log lines"))
+        following = asyncio.create_task(self._follower.run(), name="file")
+        await self._signalled.wait()
+        following.cancel()
+        await asyncio.wait([following])
+        return await self._drain()
+
+    async def _drain(self) -> int:
+        within = max((flow.worker.task_shutdown_graceful_timeout_ms for flow in self._settings.flows), default=10_000)
+        log.info("draining for at most %.0f s", within / 1000)
+        drained = await self._node.drain(within / 1000)
+        await self._close()
+        if drained:
+            log.info("drained: no records are in flight, and all offsets are stored")
+            return DRAINED
+        log.error(
+            "drain timed out after task.shutdown.graceful.timeout.ms = %d: the next node copies unacknowledged records"
+            " again, so some can be duplicated",
+            within,
+        )
+        return FATAL
+
+    async def _close(self) -> None:
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._node.close()  # lanes on other machines sign off at the listeners
+        await self._serving.close()
+        await self._lease_server.stop(within=1.0)
+
+    # -- signals
+
+    def _take_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signal, number)
+        loop.add_signal_handler(signal.SIGHUP, self._watch.ask)
+
+    def _take_over(self, settings: NodeSettings) -> None:
+        """Apply the log level and secrets of a reloaded file.
+
+        Old passwords remain masked, because connections that use them can still log messages.
+        """
+        self._settings = settings
+        level, secrets = settings.own.log_level, self._secrets | _secrets(settings)
+        if (level, secrets) != (self._log_level, self._secrets):
+            self._log_level, self._secrets = level, secrets
+            set_up(level=level, log_format=self._settings.own.log_format, secrets=secrets)
+
+    def _signal(self, number: int) -> None:
+        if not self._signalled.is_set():
+            log.info("%s received: draining; a second signal stops the node immediately", signal.Signals(number).name)
+            self._signalled.set()
+            return
+        self._node.kill()
+        os._exit(SECOND_SIGNAL)
+
+    # -- log lines
+
+    def _lease_place(self) -> LeasePlace:
+        if not self._settings.master.elsewhere:
+            return LeasePlace(url=self._lease_server.url)
+        return self._serving.lease_place()
+
+    async def _speak(self) -> None:
+        """Log the banner when the node is up, then one line per flow and minute."""
+        await self._node.until(_is_up, BANNER_WITHIN_S)
+        for line in banner(self._node.published, file=str(self._settings.path), rest=self._serving.urls):
+            log.info("%s", line)
+        previous, at = self._node.published, time.monotonic()
+        while True:
+            await asyncio.sleep(FLOW_LINE_EVERY_S)
+            current, now = self._node.published, time.monotonic()
+            for line in flow_lines(previous, current, now - at):
+                log.info("%s", line)
+            previous, at = current, now
+
+
+def _is_up(status: NodeStatus) -> bool:
+    """Return whether every enabled flow is running and Spark is up."""
+    enabled = [flow for flow in status.flows if flow.enabled]
+    return all(flow.state is TaskState.RUNNING for flow in enabled) and (status.spark_ui is not None or not enabled)

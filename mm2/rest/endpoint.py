@@ -1,0 +1,43 @@
+"""The interface between the REST application and its endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter
+
+from mm2.core.coordination.commands import Command, CommandType
+from mm2.core.naming.names import Flow
+from mm2.node.status.status_model import NodeStatus
+from mm2.rest.internal.peers import Peers
+from mm2.rest.internal.signed_calls import LeaderContexts
+from mm2.rest.merge.cluster_view import ClusterView, ShareType
+from mm2.rest.public.admin import AdminGate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestContext:
+    """The node as its endpoints see it.
+
+    ``status`` returns its newest state; it is thread-safe. ``carry_out`` executes a command on the leader of a flow and
+    returns a message about its effect; it raises CommandRefusedError. Commands are idempotent: a node that received no
+    response sends the command again.
+    """
+
+    status: Callable[[], NodeStatus]
+    leader_contexts: LeaderContexts
+    peers: Peers
+    view: ClusterView
+    gate: AdminGate
+    commands: Mapping[str, CommandType]
+    carry_out: Callable[[Flow, Command], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """An entry of `mm2.rest.app.ENDPOINTS`. ``share``: the state it requests from the other nodes of a flow."""
+
+    router: Callable[[RestContext], APIRouter]
+    share: ShareType[Any] | None = None

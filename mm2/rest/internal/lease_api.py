@@ -1,0 +1,117 @@
+"""The endpoints for the engine and the lanes of a node: leases and progress.
+
+The engine is a child process of the node and is served on loopback only. So are lanes, unless Spark runs them on other
+machines: then they use the node's listeners. The engine authenticates with the token it was started with, a lane with
+the session of its lease; a request with neither is rejected before more than a few bytes are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Protocol, TypeVar
+
+from fastapi import APIRouter, Header, HTTPException, Request, status
+from pydantic import TypeAdapter, ValidationError
+
+from mm2.core.lanes.lease import (
+    EngineOrders,
+    EngineReport,
+    LaneProgress,
+    LeaseGrant,
+    LeaseRefusedError,
+    LeaseRenewal,
+    LeaseRequest,
+)
+
+LONGEST_WAIT_S = 5.0
+"""Maximum time of a long poll; lanes and the engine ask for one second."""
+
+LARGEST_REQUEST = 4 * 1024
+"""Maximum bytes of a lease request, which contains a token and two numbers."""
+
+LARGEST_REPORT = 64 * 1024 * 1024
+"""Maximum bytes of a lane's progress: 100,000 partitions on one lane, each with an error as long as this line."""
+
+_REQUEST = TypeAdapter(LeaseRequest)
+_PROGRESS = TypeAdapter(LaneProgress)
+
+_T = TypeVar("_T")
+
+
+class LeaseApi(Protocol):
+    """The lease service of a node. Every method raises LeaseRefusedError if the caller's secret is not valid."""
+
+    async def engine(self, secret: str, report: EngineReport, wait: float) -> EngineOrders:
+        """Process the engine's report; return as soon as its orders change, otherwise after ``wait`` seconds."""
+
+    async def lease(self, lane: int, request: LeaseRequest) -> LeaseGrant:
+        """Grant a lane its lease, with start offsets read now."""
+
+    def check(self, lane: int, secret: str) -> None:
+        """Check that ``secret`` is that of the lane's lease."""
+
+    async def progress(self, lane: int, secret: str, progress: LaneProgress, wait: float) -> LeaseRenewal:
+        """Process a lane's progress; return when its orders change, or after ``wait`` seconds."""
+
+
+def engine_router(lease_service: LeaseApi) -> APIRouter:
+    """Return the endpoint for the node's own engine. Like `lane_router` it is left out of the OpenAPI page."""
+    router = APIRouter(prefix="/internal", include_in_schema=False)
+
+    @router.post("/engine")
+    async def engine(
+        report: EngineReport, wait: float = 0.0, authorization: Annotated[str, Header()] = ""
+    ) -> EngineOrders:
+        try:
+            return await lease_service.engine(_secret(authorization), report, min(wait, LONGEST_WAIT_S))
+        except LeaseRefusedError as error:
+            raise HTTPException(status.HTTP_403_FORBIDDEN, str(error)) from error
+
+    return router
+
+
+def lane_router(lease_service: LeaseApi) -> APIRouter:
+    """Return the endpoints for lanes, wherever they run."""
+    router = APIRouter(prefix="/internal/lanes", include_in_schema=False)
+
+    @router.put("/{lane}/lease")
+    async def lease(lane: int, request: Request) -> LeaseGrant:
+        asked = await _body(request, LARGEST_REQUEST, _REQUEST.validate_json)
+        try:
+            return await lease_service.lease(lane, asked)
+        except LeaseRefusedError as error:
+            raise HTTPException(status.HTTP_410_GONE, str(error)) from error
+
+    @router.post("/{lane}/progress")
+    async def progress(
+        lane: int, request: Request, wait: float = 0.0, authorization: Annotated[str, Header()] = ""
+    ) -> LeaseRenewal:
+        secret = _secret(authorization)
+        try:
+            lease_service.check(lane, secret)
+            report = await _body(request, LARGEST_REPORT, _PROGRESS.validate_json)
+            return await lease_service.progress(lane, secret, report, min(wait, LONGEST_WAIT_S))
+        except LeaseRefusedError as error:
+            raise HTTPException(status.HTTP_410_GONE, str(error)) from error
+
+    return router
+
+
+async def _body(request: Request, largest: int, read: Callable[[bytes], _T]) -> _T:
+    """Return the parsed body. No more than ``largest`` bytes are read from the connection."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > largest:
+            raise HTTPException(status.HTTP_413_CONTENT_TOO_LARGE, f"more than {largest} bytes")
+    try:
+        return read(bytes(body))
+    except ValidationError as error:  # its message would contain the request, which may contain a token
+        raise HTTPException(
+            status.HTTP_422_UNPROCESSABLE_CONTENT,
+            "invalid report from a lane: is the same release of mm2 installed on all machines?",
+        ) from error
+
+
+def _secret(authorization: str) -> str:
+    return authorization.removeprefix("Bearer ")

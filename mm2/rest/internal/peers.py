@@ -1,0 +1,144 @@
+"""Signed requests from this node to other nodes of a flow (KIP-507, KIP-710).
+
+Requests have the two headers of `mm2.core.coordination.request_signing`. A follower signs requests that it forwards
+with its own copy of the session key; Java forwards the body without a signature, and is rejected.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from http import HTTPStatus
+from types import TracebackType
+from urllib.parse import quote
+
+import httpx
+
+from mm2.core.coordination.leader_context import LeaderContext
+from mm2.core.coordination.request_signing import sign
+from mm2.core.wire.formats import FormatError
+from mm2.core.wire.json_bytes import decode_json
+
+ANSWER_WITHIN_S = 90.0
+"""As Java's DEFAULT_REST_REQUEST_TIMEOUT_MS: the leader may wait for a rebalance of its group before it responds."""
+
+CONNECT_WITHIN_S = 5.0
+"""A peer on any continent accepts a connection within a second; a dead one must not delay the caller."""
+
+LARGEST_BYTES = 16 * 1024 * 1024
+"""Maximum size of a request or response: ten times what a flow of 10,000 partitions needs."""
+
+_LATER = frozenset(
+    {
+        HTTPStatus.FORBIDDEN,  # the session key is being replaced
+        HTTPStatus.NOT_FOUND,  # the peer has just started and has not opened this flow yet
+        HTTPStatus.CONFLICT,
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        HTTPStatus.BAD_GATEWAY,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        HTTPStatus.GATEWAY_TIMEOUT,
+    }
+)
+
+
+class PeerError(Exception):
+    """A request to another node failed. ``status``: the HTTP status, None without a response; then the node may have
+    executed the request all the same. ``retriable``: a later attempt may succeed."""
+
+    def __init__(self, text: str, *, status: int | None = None) -> None:
+        super().__init__(text)
+        self.status = status
+
+    @property
+    def retriable(self) -> bool:
+        return self.status is None or self.status in _LATER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerRequest:
+    """A request to another node. ``path`` follows the flow: ``("connectors", "MirrorSourceConnector", "fence")``;
+    ``forward`` as in `mm2.core.coordination.request_routing`; a response of more than ``largest`` bytes is rejected."""
+
+    method: str
+    path: tuple[str, ...]
+    body: bytes = b""
+    forward: bool | None = None
+    largest: int = LARGEST_BYTES
+
+
+class Peers:
+    """Sends requests to other nodes. ``context``: trust and certificate for https; None: the system's trust store."""
+
+    def __init__(self, context: ssl.SSLContext | None = None, *, within: float = ANSWER_WITHIN_S) -> None:
+        self._client = httpx.AsyncClient(
+            verify=context or ssl.create_default_context(),
+            trust_env=False,  # no proxies from the environment: nodes connect to each other directly
+            timeout=httpx.Timeout(within, connect=min(within, CONNECT_WITHIN_S)),
+            headers={"User-Agent": "mm2", "Accept": "application/json", "Content-Type": "application/json"},
+        )
+
+    async def __aenter__(self) -> Peers:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.aclose()
+
+    async def ask(self, url: str, leader_context: LeaderContext, request: PeerRequest) -> bytes:
+        """Send a signed request in the flow of ``leader_context`` to the node at base ``url``; return the body of the
+        response. Raises PeerError, also while this node has no session key to sign with."""
+        if leader_context.session_key is None:
+            raise PeerError(
+                "this node has not read the session key from the config topic yet",
+                status=HTTPStatus.SERVICE_UNAVAILABLE,
+            )
+        place = "/".join(
+            quote(part, safe="") for part in (leader_context.flow.source, leader_context.flow.target, *request.path)
+        )
+        target = f"{url.rstrip('/')}/{place}"
+        forward = {} if request.forward is None else {"forward": str(request.forward).lower()}
+        signature = sign(leader_context.session_key.secret, request.body, leader_context.signature_algorithm)
+        try:
+            async with self._client.stream(
+                request.method, target, content=request.body, headers=signature, params=forward
+            ) as answer:
+                body = await _body(answer, target, request.largest)
+        except httpx.TimeoutException as error:
+            raise PeerError(f"{target} did not answer in time") from error
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise PeerError(f"{target} is not reachable: {_why(error)}") from error
+        if not answer.is_success:
+            raise PeerError(_message(body, answer.status_code, target), status=answer.status_code)
+        return body
+
+
+async def _body(answer: httpx.Response, target: str, largest: int) -> bytes:
+    body = bytearray()
+    async for chunk in answer.aiter_bytes():
+        body += chunk
+        if len(body) > largest:
+            raise PeerError(f"{target} sent more than {largest} bytes: is it a node of this flow?")
+    return bytes(body)
+
+
+def _message(body: bytes, status: int, target: str) -> str:
+    """Return the error message of a response in Java's format, otherwise one with the HTTP status."""
+    try:
+        match decode_json(body, "error"):
+            case {"message": str(message)}:
+                return message
+    except FormatError:
+        pass
+    return f"{target} returned HTTP status {status}"
+
+
+def _why(error: httpx.TransportError | httpx.InvalidURL) -> str:
+    text = str(error)
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        return "its certificate is not trusted: check ssl.truststore.* and its advertised host name"
+    return text or type(error).__name__

@@ -1,0 +1,1 @@
+"""The state of a flow, merged from all of its nodes."""

@@ -1,0 +1,187 @@
+"""The status of a whole flow, merged from the shares of its nodes.
+
+A share is the status of the flow on one node: its own tasks and partitions, and on the leader those of all nodes. In
+the merged status
+
+A. each task, topic and partition occurs once. If the leader answered, they are those that the leader lists; otherwise
+   those of all shares and of the lists that the last leader published;
+B. the state and the progress of a task or partition are those of the node that runs it;
+C. tasks and partitions of a node that did not answer are WAITING, their progress is unknown, and a reason gives the
+   cause;
+D. leader, epoch, members, pauses and assignment audit are those of the leader of the newest epoch, or if it did not
+   answer, of the node with the newest epoch;
+E. progress is never that of a node that does not run the partition: without a node that runs it, it is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from mm2.core.assignment.tasks import TaskId
+from mm2.core.lanes.lease import Loss, TaskState
+from mm2.core.lanes.task_states import worst
+from mm2.node.status.status_model import FlowStatus, PartitionStatus, TaskStatus, TopicStatus
+from mm2.rest.merge.flow_problems import placed_reasons
+
+One = TypeVar("One", TaskStatus, PartitionStatus)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowShare:
+    """The status of a flow on ``node``. ``leads``: the node leads the flow, and lists all of it."""
+
+    node: str
+    leads: bool
+    flow: FlowStatus
+
+
+Answers = Mapping[str, FlowShare | str]
+"""The shares of the flow's other nodes by node ID, or why a node did not answer."""
+
+
+def share_of(node: str, flow: FlowStatus) -> FlowShare:
+    """Return the share of ``node``. A new leader that has not read the topics yet does not list all of the flow."""
+    return FlowShare(node=node, leads=flow.is_leader and not flow.elsewhere, flow=flow)
+
+
+def merge_flow(own: FlowShare, answers: Answers) -> FlowStatus:
+    """Return the status of the whole flow. ``own`` is the share of this node; a single node's share is the whole."""
+    if not answers and not own.flow.elsewhere:
+        return own.flow
+    answered = [own, *(answers[node] for node in sorted(answers))]
+    shares = [share for share in answered if isinstance(share, FlowShare)]
+    silent = {node: why for node, why in sorted(answers.items()) if isinstance(why, str)}
+    leader = max(shares, key=lambda share: (share.flow.epoch, share.leads, share is own))
+    tasks = tuple(_tasks(leader, shares, silent))
+    listed = (
+        leader.flow.topics if leader.leads else _of_all([*(share.flow.topics for share in shares), own.flow.elsewhere])
+    )
+    topics = tuple(_topics(listed, shares, silent))
+    states = [*map(_own_state, shares), *(task.state for task in tasks), *(one.state for one in topics)]
+    return replace(
+        leader.flow,
+        enabled=own.flow.enabled,
+        state=worst(states),
+        reasons=tuple(_reasons(leader, shares, silent)),
+        tasks=tasks,
+        topics=topics,
+        losses=_losses(shares),
+    )
+
+
+def _own_state(share: FlowShare) -> TaskState:
+    """Return the state of the flow on a node, unless the leader only repeats there what it last read of another."""
+    placed = [(task.node, task.state) for task in share.flow.tasks]
+    placed += [(one.node, one.state) for topic in share.flow.topics for one in topic.partitions]
+    state = share.flow.state
+    if (share.node, state) not in placed and any(one == state and node != share.node for node, one in placed):
+        return TaskState.RUNNING
+    return state
+
+
+def _tasks(leader: FlowShare, shares: Sequence[FlowShare], silent: Collection[str]) -> Iterator[TaskStatus]:
+    listed = {task.id: task for task in leader.flow.tasks}
+    if not leader.leads:
+        listed = {task.id: task for share in shares for task in share.flow.tasks}
+        for member in leader.flow.members:
+            if member.node in silent:
+                listed |= {id: _waiting_task(id, member.node) for id in member.tasks if id not in listed}
+    running: dict[str, dict[str, TaskStatus]] = {}
+    for share in shares:
+        for task in share.flow.tasks:
+            if task.node == share.node:
+                running.setdefault(task.id, {})[share.node] = task
+    for id, task in listed.items() if leader.leads else sorted(listed.items()):
+        status = _newest_status(task, running.get(id, {}))
+        if status is not None:
+            yield status
+        else:
+            yield replace(task, state=TaskState.WAITING, error=None) if task.node in silent else task
+
+
+def _waiting_task(id: str, node: str) -> TaskStatus:
+    try:
+        kind = TaskId.parse(id).label
+    except ValueError:
+        kind = "unknown"
+    return TaskStatus(id=id, kind=kind, node=node, state=TaskState.WAITING, error=None)
+
+
+def _topics(
+    listed: Iterable[TopicStatus], shares: Sequence[FlowShare], silent: Collection[str]
+) -> Iterator[TopicStatus]:
+    running: dict[tuple[str, int], dict[str, PartitionStatus]] = {}
+    for share in shares:
+        for topic in share.flow.topics:
+            for partition in topic.partitions:
+                if partition.node == share.node:
+                    running.setdefault((topic.topic, partition.partition), {})[share.node] = partition
+    for topic in listed:
+        partitions = []
+        for partition in topic.partitions:
+            status = _newest_status(partition, running.get((topic.topic, partition.partition), {}))
+            partitions.append(status or _unknown(partition, is_silent=partition.node in silent))
+        state = TaskState.FAILED if topic.error is not None else worst(one.state for one in partitions)
+        yield replace(topic, state=state, partitions=tuple(partitions))
+
+
+def _of_all(lists: Iterable[Iterable[TopicStatus]]) -> list[TopicStatus]:
+    """Return the union of ``lists``, sorted by topic; of a partition in several lists, that of the first."""
+    found: dict[str, TopicStatus] = {}
+    for topics in lists:
+        for topic in topics:
+            before = found.get(topic.topic, topic)
+            partitions = {one.partition: one for one in (*topic.partitions, *before.partitions)}
+            found[topic.topic] = replace(
+                before,
+                error=before.error if before.error is not None else topic.error,
+                partitions=tuple(partitions[number] for number in sorted(partitions)),
+            )
+    return [found[name] for name in sorted(found)]
+
+
+def _newest_status(listed: One, running: Mapping[str, One]) -> One | None:
+    """Return the status on the node that runs it. Of several nodes, one that has started and not stopped it counts,
+    which is the previous owner while it moves; of several of those, the node that it is assigned to."""
+    idle = (TaskState.WAITING, TaskState.STOPPED)
+    return min(running.values(), key=lambda one: (one.state in idle, one.node != listed.node, one.node), default=None)
+
+
+def _unknown(partition: PartitionStatus, *, is_silent: bool) -> PartitionStatus:
+    """Return the status of a partition that no answering node runs. ``is_silent``: its node did not answer."""
+    if is_silent:
+        partition = replace(partition, state=TaskState.WAITING, error=None)
+    return replace(partition, position=None, end_offset=None, lag_records=None, lag_seconds=None)
+
+
+def _reasons(leader: FlowShare, shares: Sequence[FlowShare], silent: Mapping[str, str]) -> Iterator[str]:
+    """Return the leader's reasons, those of other nodes with their node IDs, and why nodes did not answer. What a node
+    reports about one of its tasks or topics is shown at that task or topic."""
+    yield from leader.flow.reasons
+    others: dict[str, list[str]] = {}
+    for share in shares:
+        placed = placed_reasons(share.flow)
+        for reason in share.flow.reasons:
+            if share is not leader and reason not in leader.flow.reasons and reason not in placed:
+                others.setdefault(reason, []).append(share.node)
+    for reason, nodes in others.items():
+        yield f"on {', '.join(nodes)}: {reason}"
+    for node, why in silent.items():
+        yield unseen(node, why)
+
+
+def unseen(node: str, why: str) -> str:
+    """Return the reason shown for a node that did not answer."""
+    return f"state of node {node} is unknown: {why}"
+
+
+def _losses(shares: Sequence[FlowShare]) -> tuple[Loss, ...]:
+    found: dict[tuple[str, int, int], Loss] = {}
+    for share in shares:
+        for loss in share.flow.losses:
+            before = found.setdefault((loss.topic, loss.partition, loss.first), loss)
+            if loss.until > before.until:  # reported while it was still growing
+                found[loss.topic, loss.partition, loss.first] = loss
+    return tuple(found[key] for key in sorted(found))

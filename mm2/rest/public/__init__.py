@@ -1,0 +1,1 @@
+"""Endpoints for monitoring, people and operators, and their JSON."""

@@ -1,0 +1,117 @@
+"""Endpoints of commands: for operators under /flows/…, and a signed one by which nodes forward them to the leader.
+
+Without mm2.rest.admin = true a node rejects both, and leaves them out of GET /docs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Response, status
+from pydantic import Field
+
+from mm2.core.coordination.commands import CommandRefusedError, CommandType, as_message, parse_message
+from mm2.core.coordination.leader_context import LeaderContext
+from mm2.core.wire.json_bytes import decode_json
+from mm2.rest.endpoint import Endpoint, RestContext
+from mm2.rest.internal.peers import PeerRequest
+from mm2.rest.internal.signed_calls import RefusalError, SignedCall, by_leader, leader_context_of, signed_call
+from mm2.rest.public.command_response import COMMAND_RESPONSE, CommandResponse
+from mm2.rest.public.responses import JSON
+
+PATH = ("mm2", "commands")
+"""Follows ``/{source}/{target}/``, like ``connectors`` of KIP-710."""
+
+NO_COMMANDS = (
+    "the command was forwarded to a node with commands disabled: set mm2.rest.admin = true in the files of all nodes "
+    "of the flow"
+)
+
+_REFUSALS = {
+    401: "missing or wrong token",
+    403: "commands are disabled, or the connection is not encrypted",
+    404: "no such flow, topic or task",
+    409: "not possible in the current state",
+    422: "invalid body",
+    503: "the node is starting",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRefusedResponse:
+    """A command that was rejected."""
+
+    detail: Annotated[str, Field(description="the reason, and what to do")]
+
+
+def _router(context: RestContext) -> APIRouter:
+    public = APIRouter(
+        prefix="/flows/{source}/{target}",
+        dependencies=[Depends(context.gate)],
+        include_in_schema=context.gate.takes_commands,
+        responses={code: {"model": CommandRefusedResponse, "description": text} for code, text in _REFUSALS.items()},
+    )
+    for name, kind in context.commands.items():
+        public.add_api_route(
+            f"/{kind.path}",
+            _endpoint(context, kind),
+            methods=["POST"],
+            name=name,
+            summary=kind.summary,
+            description=kind.description,
+            response_model=CommandResponse,
+            status_code=status.HTTP_202_ACCEPTED,
+        )
+    router = APIRouter()
+    router.include_router(public)
+    signed = Depends(signed_call(context.leader_contexts))
+
+    @router.post(f"/{{source}}/{{target}}/{'/'.join(PATH)}", include_in_schema=False)
+    async def passed_on(call: SignedCall = signed) -> Response:
+        if not context.gate.takes_commands:
+            raise RefusalError(HTTPStatus.FORBIDDEN, NO_COMMANDS)
+        return await _by_leader(context, call.leader_context, call.body, call.forward)
+
+    return router
+
+
+def _endpoint(context: RestContext, kind: CommandType) -> Callable[..., Awaitable[Response]]:
+    request = Depends(kind.request)
+
+    async def endpoint(source: str, target: str, command: Any = request) -> Response:
+        leader_context = leader_context_of(context.leader_contexts, source, target)
+        return await _by_leader(context, leader_context, json.dumps(as_message(command)).encode(), None)
+
+    return endpoint
+
+
+async def _by_leader(
+    context: RestContext, leader_context: LeaderContext, body: bytes, forward: bool | None
+) -> Response:
+    async def carry_out() -> bytes:
+        return COMMAND_RESPONSE.dump_json(await _carry_out(context, leader_context, body))
+
+    request = PeerRequest(method="POST", path=PATH, body=body, forward=forward)
+    answer = await by_leader(leader_context, request, carry_out, context.peers)
+    return Response(answer, status.HTTP_202_ACCEPTED, media_type=JSON)
+
+
+async def _carry_out(context: RestContext, leader_context: LeaderContext, body: bytes) -> CommandResponse:
+    flow = leader_context.flow
+    try:
+        command = parse_message(decode_json(body, "command"), context.commands)
+    except ValueError as error:
+        raise RefusalError(HTTPStatus.BAD_REQUEST, "unknown command: do all nodes run the same release?") from error
+    try:
+        effect = await context.carry_out(flow, command)
+    except CommandRefusedError as error:
+        code = HTTPStatus.NOT_FOUND if error.is_unknown else HTTPStatus.CONFLICT
+        raise RefusalError(code, str(error)) from error
+    return CommandResponse(flow=str(flow), command=command.command, node=context.status().node_id, effect=effect)
+
+
+ENDPOINT = Endpoint(router=_router)

@@ -1,0 +1,214 @@
+"""The state of a node as Prometheus metrics; docs/reference/metrics.md lists them.
+
+The collector reads one `NodeStatus` and keeps no state, so the values of a scrape are consistent. Counters of a
+partition are exposed for as long as the node runs and the flow has the partition, also after it moved to another node:
+a sum over partitions or nodes does not decrease when partitions move. Gauges of a partition are exposed by the node
+that copies it. An unknown value has no sample, as 0 or -1 would distort every sum.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
+from prometheus_client.registry import Collector
+
+from mm2.core.lanes.lease import TaskState
+from mm2.node.status.status_model import FileStatus, FlowStatus, NodeStatus
+from mm2.rest.public.own_share import own_share
+
+FLOW = ("source", "target")
+PARTITION = (*FLOW, "topic", "partition")
+
+
+class NodeCollector(Collector):
+    """Collects metrics from the result of ``status`` at each scrape. Needs a registry of its own."""
+
+    def __init__(self, status: Callable[[], NodeStatus]) -> None:
+        self._status = status
+
+    def collect(self) -> Iterator[Metric]:
+        status = self._status()
+        flows = own_share(status)
+        yield from _counter_families(status.flows, flows)
+        yield from _lag_families(flows)
+        yield from _flow_families(flows)
+        yield from _state_families(flows)
+        info = GaugeMetricFamily(
+            "mm2_node_info", "Always 1; the labels are the node ID and the version.", labels=("node", "version")
+        )
+        info.add_metric((status.node_id, status.version), 1)
+        yield info
+        yield GaugeMetricFamily(
+            "mm2_node_start_time_seconds", "When the node started, seconds since 1970.", value=status.started_at
+        )
+        yield from _file_families(status.file)
+
+    def describe(self) -> Iterable[Metric]:
+        """Return no metrics: registration must not read a state that does not exist yet."""
+        return ()
+
+
+def _file_families(file: FileStatus) -> Iterator[Metric]:
+    yield GaugeMetricFamily(
+        "mm2_config_last_reload_successful",
+        "1 if the node runs with its configuration file, 0 if the file has changed and is invalid.",
+        value=0 if file.problems else 1,
+    )
+    yield GaugeMetricFamily(
+        "mm2_config_last_reload_seconds",
+        "When the configuration file was last loaded successfully, seconds since 1970.",
+        value=file.loaded_at,
+    )
+
+
+def _counter_families(flows: Iterable[FlowStatus], own: Iterable[FlowStatus]) -> Iterator[Metric]:
+    """Yield counters of the node's own partitions (``own``), and of those in ``flows`` that it has copied before."""
+    records = CounterMetricFamily(
+        "mm2_source_records", "Records acknowledged by the target since the node started.", labels=PARTITION
+    )
+    size = CounterMetricFamily(
+        "mm2_source_bytes",
+        "Bytes of acknowledged batches as stored (compressed, with keys and headers) since the node started.",
+        labels=PARTITION,
+    )
+    age = SummaryMetricFamily(
+        "mm2_source_record_age_seconds",
+        "Seconds from the largest timestamp of a batch to its fetch; one observation per batch.",
+        labels=PARTITION,
+    )
+    latency = SummaryMetricFamily(
+        "mm2_source_replication_latency_seconds",
+        "Seconds from the largest timestamp of a batch until the target acknowledges it; one observation per batch.",
+        labels=PARTITION,
+    )
+    lost = CounterMetricFamily(
+        "mm2_source_lost_records",
+        "Source offsets deleted before they could be copied (retention, topic recreated), since the node started.",
+        labels=PARTITION,
+    )
+    for flow, mine in zip(flows, own, strict=True):
+        present = {(topic.topic, one.partition) for topic in mine.topics for one in topic.partitions}
+        for topic in (*flow.topics, *flow.elsewhere):
+            for partition in topic.partitions:
+                if (topic.topic, partition.partition) not in present and not partition.bytes_total:
+                    continue
+                labels = (flow.source, flow.target, topic.remote_topic, str(partition.partition))
+                records.add_metric(labels, partition.records_total)
+                size.add_metric(labels, partition.bytes_total)
+                age.add_metric(labels, partition.age_count, partition.age_sum)
+                latency.add_metric(labels, partition.latency_count, partition.latency_sum)
+        for (remote_topic, number), count in _lost(flow).items():
+            lost.add_metric((flow.source, flow.target, remote_topic, str(number)), count)
+    return iter((records, size, age, latency, lost))
+
+
+def _lag_families(own: Iterable[FlowStatus]) -> Iterator[Metric]:
+    lag = GaugeMetricFamily(
+        "mm2_source_lag_records",
+        "Source offsets still to copy: high watermark (read_committed: last stable offset) minus position;"
+        " no sample while it is unknown.",
+        labels=PARTITION,
+    )
+    lag_seconds = GaugeMetricFamily(
+        "mm2_source_lag_seconds",
+        "Seconds since the next record to copy was written at the source; 0 when caught up, no sample while it is"
+        " unknown.",
+        labels=PARTITION,
+    )
+    for flow in own:
+        for topic in flow.topics:
+            for partition in topic.partitions:
+                labels = (flow.source, flow.target, topic.remote_topic, str(partition.partition))
+                if partition.lag_records is not None:
+                    lag.add_metric(labels, partition.lag_records)
+                if partition.lag_seconds is not None:
+                    lag_seconds.add_metric(labels, partition.lag_seconds)
+    return iter((lag, lag_seconds))
+
+
+def _flow_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
+    batches = CounterMetricFamily(
+        "mm2_source_batches",
+        "Batches sent since the node started, by path: pass-through, or rebatch with its reason.",
+        labels=(*FLOW, "path", "reason"),
+    )
+    heartbeats = CounterMetricFamily(
+        "mm2_heartbeats", "Heartbeats that the node wrote to the target since it started.", labels=FLOW
+    )
+    states = GaugeMetricFamily(
+        "mm2_task_state",
+        "1 for the state of the task, 0 for all other states.",
+        labels=(*FLOW, "task", "kind", "node", "state"),
+    )
+    checkpoints = SummaryMetricFamily(
+        "mm2_checkpoint_latency_seconds",
+        "Seconds from reading a group's offset on the source to the acknowledgement of its checkpoint by the target;"
+        " one observation per checkpoint.",
+        labels=(*FLOW, "group"),
+    )
+    skipped = CounterMetricFamily(
+        "mm2_internal_records_skipped",
+        "Records of internal topics skipped since the node started: malformed, or written by a later release.",
+        labels=(*FLOW, "topic"),
+    )
+    nodes = GaugeMetricFamily("mm2_flow_nodes", "Nodes that share the flow, as seen by this node.", labels=FLOW)
+    assignment_audit = GaugeMetricFamily(
+        "mm2_flow_assignment",
+        "Tasks and partitions by assignment: assigned once, moving between nodes, unassigned, duplicated, or unexpected"
+        " (running although they should not). Exposed by the leader only.",
+        labels=(*FLOW, "what", "state"),
+    )
+    leader = GaugeMetricFamily("mm2_node_is_leader", "1 if this node leads the flow, otherwise 0.", labels=FLOW)
+    for flow in flows:
+        name = (flow.source, flow.target)
+        for batch in flow.batches:
+            batches.add_metric((*name, batch.path, batch.reason), batch.batches)
+        heartbeats.add_metric(name, flow.heartbeats_total)
+        leader.add_metric(name, flow.is_leader)
+        nodes.add_metric(name, len(flow.members))
+        for what, counts in flow.assignment_audit.items():
+            for one in fields(counts):
+                assignment_audit.add_metric((*name, what, one.name), getattr(counts, one.name))
+        for group, latency in flow.checkpoint_latency.items():
+            checkpoints.add_metric((*name, group), latency.count, latency.seconds)
+        for topic, count in flow.skipped.items():
+            skipped.add_metric((*name, topic), count)
+        for task in flow.tasks:
+            for state in TaskState:
+                states.add_metric((*name, task.id, task.kind, task.node, state), task.state is state)
+    return iter((batches, heartbeats, states, leader, nodes, assignment_audit, checkpoints, skipped))
+
+
+def _state_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
+    """Yield states as seen by this node. Every state has a sample, so that alerts can compare with 0."""
+    of_flow = GaugeMetricFamily(
+        "mm2_flow_state",
+        "1 for the state of the flow on this node, 0 for all other states; enabled=false: heartbeats only.",
+        labels=(*FLOW, "enabled", "state"),
+    )
+    of_topics = GaugeMetricFamily(
+        "mm2_flow_topics", "Topics that this node replicates, by state.", labels=(*FLOW, "state")
+    )
+    of_partitions = GaugeMetricFamily(
+        "mm2_flow_partitions",
+        "Source partitions that this node copies, by state; the leader also counts those that no node copies.",
+        labels=(*FLOW, "state"),
+    )
+    for flow in flows:
+        name = (flow.source, flow.target)
+        topics = Counter(topic.state for topic in flow.topics)
+        partitions = Counter(partition.state for topic in flow.topics for partition in topic.partitions)
+        for state in TaskState:
+            of_flow.add_metric((*name, str(flow.enabled).lower(), state), flow.state is state)
+            of_topics.add_metric((*name, state), topics[state])
+            of_partitions.add_metric((*name, state), partitions[state])
+    return iter((of_flow, of_topics, of_partitions))
+
+
+def _lost(flow: FlowStatus) -> dict[tuple[str, int], int]:
+    """Return lost offsets by remote topic and partition; a topic that no longer exists keeps its source name."""
+    remote = {topic.topic: topic.remote_topic for topic in (*flow.topics, *flow.elsewhere)}
+    return {(remote.get(one.topic, one.topic), one.partition): count for one, count in flow.lost.items()}

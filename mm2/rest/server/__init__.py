@@ -1,0 +1,1 @@
+"""The HTTP server: listeners, TLS, and response headers."""

@@ -1,0 +1,246 @@
+"""Serves an application inside the event loop that is already running.
+
+uvicorn only implements HTTP: it installs no signal handlers (the node's own handlers drain it), logs no requests and
+does not end the process. Sockets are bound here, so that a port in use is reported with a fix.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+from collections.abc import Iterator, Sequence
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from mm2.core.settings.listener import ServerTls
+from mm2.rest.server.listeners import Listener, ListenerError
+from mm2.rest.server.tls import server_context
+
+log = logging.getLogger("mm2.rest")
+
+KEEP_ALIVE_S = 30
+"""Longer than our clients reuse idle connections (httpx: 5 s), so that no connection is closed during a request."""
+
+STOP_WITHIN_S = 5.0
+"""A scrape or long poll in flight ends well within this time; other requests are cancelled."""
+
+CUT_OFF_WITHIN_S = 1.0
+"""A cancelled request ends immediately; uvicorn checks every 0.1 s."""
+
+BACKLOG = 128
+
+START_WITHIN_S = 10.0
+"""The sockets are bound before uvicorn starts: only an overloaded machine reaches this limit."""
+
+
+class RestServer:
+    """One application on one listener.
+
+    With ``port`` 0 the system chooses a port, which the property `port` returns after `start`. ``tls`` enables https.
+    """
+
+    def __init__(self, app: FastAPI, host: str = "127.0.0.1", port: int = 0, *, tls: ServerTls | None = None) -> None:
+        self._listener = Listener(scheme="http" if tls is None else "https", host=host, port=port)
+        context = None if tls is None else server_context(tls)
+        config = uvicorn.Config(
+            app,
+            http=_Connection,
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            workers=1,  # otherwise uvicorn reads WEB_CONCURRENCY
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            backlog=BACKLOG,
+            ssl_context_factory=None if context is None else lambda *_: context,
+        )
+        self._server = _Server(config)
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def listener(self) -> Listener:
+        """The listener; after `start` with the port actually bound."""
+        return self._listener
+
+    @property
+    def port(self) -> int:
+        """The bound port."""
+        return self._listener.port
+
+    @property
+    def url(self) -> str:
+        """``http://host:port`` as bound."""
+        return str(self._listener)
+
+    async def start(self) -> None:
+        """Bind and serve. Raises ListenerError if the address cannot be bound."""
+        bound = await _bind(self._listener)
+        self._listener = Listener(scheme=self._listener.scheme, host=self._listener.host, port=bound.getsockname()[1])
+        self._task = asyncio.create_task(self._server.serve([bound]), name=f"rest {self.url}")
+        self._task.add_done_callback(self._ended)
+        try:
+            async with asyncio.timeout(START_WITHIN_S):
+                await self._server.serving.wait()
+        except TimeoutError:
+            await self._cancel()
+            raise ListenerError(f"listeners: {self.url} did not start within {START_WITHIN_S:.0f} s") from None
+        if self._task.done():
+            self._task.result()
+
+    async def stop(self, within: float = STOP_WITHIN_S) -> None:
+        """Stop accepting connections, wait ``within`` seconds for requests in flight, then cancel them."""
+        if self._task is None:
+            return
+        self._server.should_exit = True
+        await asyncio.wait({self._task}, timeout=within)
+        if not self._task.done():
+            open_requests = self._server.cut_off()
+            log.warning("%s: cancelled %d requests that did not end within %.1f s", self.url, open_requests, within)
+            await asyncio.wait({self._task}, timeout=CUT_OFF_WITHIN_S)
+            await self._cancel()
+        self._task = None
+
+    async def _cancel(self) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.wait({self._task}, timeout=CUT_OFF_WITHIN_S)
+        self._server.cut_off()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._server.serving.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s: REST interface failed: %s", self.url, error, exc_info=error)
+
+
+async def open_listeners(app: FastAPI, listeners: Sequence[Listener], tls: ServerTls | None = None) -> list[RestServer]:
+    """Serve ``app`` on all listeners. If one fails, close the others and raise ListenerError.
+
+    ``tls`` is required if one of them is https.
+    """
+    opened: list[RestServer] = []
+    try:
+        for listener in listeners:
+            server = _server_for(app, listener, tls)
+            await server.start()
+            opened.append(server)
+    except BaseException:
+        await close_listeners(opened)
+        raise
+    return opened
+
+
+def _server_for(app: FastAPI, listener: Listener, tls: ServerTls | None) -> RestServer:
+    if listener.scheme == "http":
+        return RestServer(app, listener.host, listener.port)
+    if tls is None:
+        raise ListenerError(
+            f"listeners: {listener} needs a certificate: set ssl.keystore.type=PEM and ssl.keystore.location, or"
+            " ssl.keystore.certificate.chain and ssl.keystore.key"
+        )
+    return RestServer(app, listener.host, listener.port, tls=tls)
+
+
+async def close_listeners(servers: Sequence[RestServer], within: float = STOP_WITHIN_S) -> None:
+    """Stop all of them in parallel, each within ``within`` seconds."""
+    await asyncio.gather(*(server.stop(within) for server in servers))
+
+
+async def _bind(listener: Listener) -> socket.socket:
+    try:
+        if not listener.host:
+            return _tcp(_bind_everywhere(listener.port))
+        found = await asyncio.get_running_loop().getaddrinfo(
+            listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, *_, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)  # as Java: IPv4 first
+        return _tcp(socket.create_server(address[:2], family=family, backlog=BACKLOG))
+    except OSError as error:
+        raise ListenerError(f"listeners: cannot listen on {listener}: {_why(error)}") from error
+
+
+def _bind_everywhere(port: int) -> socket.socket:
+    """Listen on all interfaces: IPv4 and IPv6 in one socket, or only IPv4 if the system has no IPv6."""
+    if socket.has_dualstack_ipv6():
+        try:
+            return socket.create_server(("", port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True)
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL:  # IPv6 is compiled in but disabled
+                raise
+    return socket.create_server(("", port), family=socket.AF_INET, backlog=BACKLOG)
+
+
+def _tcp(bound: socket.socket) -> socket.socket:
+    """Return the same socket with TCP's protocol number: asyncio sets TCP_NODELAY only with it, and create_server does
+    not set it. Without TCP_NODELAY every small response waits 40 ms for a delayed ACK."""
+    return socket.socket(fileno=bound.detach())
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, socket.gaierror):
+        return "unknown host name. Use a name or address of this machine"
+    match error.errno:
+        case errno.EADDRINUSE:
+            return (
+                "the port is in use, perhaps by another mm2 or Kafka Connect. Stop that process or choose another port"
+            )
+        case errno.EACCES:
+            return "ports below 1024 need additional privileges. Choose a higher port"
+        case errno.EADDRNOTAVAIL:
+            return "the address does not belong to this machine. Use one that does, or none for all interfaces"
+    return error.strerror or str(error)
+
+
+class _Connection(H11Protocol):
+    """uvicorn's connection, closed immediately if it is idle: asyncio would wait up to 30 s for the TLS shutdown of a
+    connection that monitoring keeps open."""
+
+    def shutdown(self) -> None:
+        idle = self.cycle is None or self.cycle.response_complete
+        if idle and self.transport.get_extra_info("ssl_object") is not None:
+            self.transport.abort()
+        else:
+            super().shutdown()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.serving = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.serving.set()
+
+    def cut_off(self) -> int:
+        """Close all connections and cancel all requests; return the number of requests."""
+        self.force_exit = True
+        for server in getattr(self, "servers", ()):  # absent if it never started to serve
+            server.close()
+        for connection in list(self.server_state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+        for request in list(self.server_state.tasks):
+            request.cancel()
+        return len(self.server_state.tasks)
+
+
+def _not_cut_off(record: logging.LogRecord) -> bool:
+    """uvicorn logs a cancelled request as an error with its traceback; `RestServer.stop` has logged it already."""
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
+
+
+logging.getLogger("uvicorn.error").addFilter(_not_cut_off)

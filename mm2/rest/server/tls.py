@@ -1,0 +1,66 @@
+"""TLS contexts of https listeners."""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from pathlib import Path
+
+from mm2.core.settings.cipher_suites import choose
+from mm2.core.settings.listener import ClientAuth, ServerTls
+from mm2.rest.server.listeners import ListenerError
+
+
+def server_context(server: ServerTls) -> ssl.SSLContext:
+    """Return the TLS context of an https listener, from PEM contents. Raises ListenerError if they do not match."""
+    tls = server.tls
+    if tls.certificate_pem is None or tls.key_pem is None:
+        raise ListenerError("listeners: an https listener needs a certificate chain and its private key")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2 if "TLSv1.2" in tls.protocols else ssl.TLSVersion.TLSv1_3
+    context.maximum_version = ssl.TLSVersion.TLSv1_3 if "TLSv1.3" in tls.protocols else ssl.TLSVersion.TLSv1_2
+    try:
+        _ciphers(context, tls.ciphers)
+        _trust(context, server)
+        with tempfile.TemporaryDirectory(prefix="mm2-tls-") as private:  # Python reads a key from files only; mode 0700
+            chain, key = Path(private, "chain.pem"), Path(private, "key.pem")
+            chain.write_text(tls.certificate_pem)
+            key.write_text(tls.key_pem)
+            context.load_cert_chain(chain, key, password=tls.key_password or "")
+    except ssl.SSLError as error:
+        raise ListenerError(
+            f"listeners: invalid certificate, key or cipher list of the https listener: {error.reason or error}; check"
+            " that the key matches the certificate and that ssl.key.password is correct"
+        ) from error
+    context.verify_mode = {
+        ClientAuth.NONE: ssl.CERT_NONE,
+        ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
+        ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
+    }[server.client_auth]
+    return context
+
+
+def _ciphers(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:
+    """Restrict the cipher suites. Without a suite of TLS 1.3, or of 1.2, that version is disabled, too."""
+    if not suites:
+        return
+    try:
+        choice = choose(suites)
+    except ValueError as error:
+        raise ListenerError(f"listeners: {error}") from error
+    if not choice.modern:
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+    if choice.older:
+        context.set_ciphers(":".join(choice.older))
+    else:
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+
+
+def _trust(context: ssl.SSLContext, server: ServerTls) -> None:
+    """Load the certificates that client certificates are verified with. As in a Java trust store every certificate is a
+    trust anchor, even if it is not a CA's; without a trust store the system's is used, as in Java."""
+    if server.tls.ca_pem is not None:
+        context.load_verify_locations(cadata=server.tls.ca_pem)
+        context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+    elif server.client_auth is not ClientAuth.NONE:
+        context.load_default_certs(ssl.Purpose.CLIENT_AUTH)

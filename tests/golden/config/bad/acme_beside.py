@@ -1,1 +1,0 @@
-"""A module beside a file, where it is not looked for."""

@@ -1,0 +1,187 @@
+"""Stored offsets and exact offsets in leases, from the contents of the target's internal topics."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+import javaproperties
+import pytest
+from confluent_kafka import Producer
+
+from mm2.config.clients.flow_clients import ClientRole
+from mm2.config.load import load
+from mm2.core.assignment.source_task_records import SourceTaskRecord
+from mm2.core.lanes.lease import PartitionLease, SourceTaskLease
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.connect_offsets import SourceKey, encode_key, encode_offset
+from mm2.core.offsets.exact_offset_records import CopiedRange, CopiedUpTo, Segment, TopicIds
+from mm2.kafka.admin.cluster_admin import ClusterAdmin
+from mm2.kafka.client.cluster import Cluster
+from mm2.node.source.lease_builder import LeaseBuilder
+from mm2.node.source.source_offsets import StoredSourceOffsets
+from tests.lab import scratch
+from tests.lab.cluster import KafkaCluster
+from tests.lab.fixtures import unique_name
+from tests.lab.settings import one_flow
+from tests.lab.waiting import wait_until
+
+TP = TopicPartition("orders", 0)
+OLD, NEW = TopicIds(UUID(int=1), UUID(int=2)), TopicIds(UUID(int=3), UUID(int=2))
+ELSEWHERE = TopicIds(UUID(int=1), UUID(int=4))
+RECREATED = "was deleted and recreated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseFixture:
+    """Leases of a separate flow, and its internal topics."""
+
+    target: KafkaCluster
+    leases: LeaseBuilder
+    alias: str
+
+    @property
+    def exact_topic(self) -> str:
+        return f"mm2-exact-offsets.{self.alias}.internal"
+
+    @property
+    def offsets_topic(self) -> str:
+        return f"mm2-offsets.{self.alias}.internal"
+
+    def store(self, offset: int) -> None:
+        """Store the source offset of the last copied record."""
+        key = encode_key(SourceKey(cluster=self.alias, topic=TP.topic, partition=TP.partition))
+        self.write(self.offsets_topic, key, encode_offset(offset))
+
+    def copied(self, ids: TopicIds, sequence: int = 0) -> Segment:
+        """Write a segment of 100 records as a lane does."""
+        segment = Segment(
+            topic_partition=TP,
+            index=sequence,
+            sequence=sequence,
+            era=0,
+            topic_ids=ids,
+            before=CopiedUpTo(),
+            through=-1,
+            ranges=(CopiedRange(0, 0, 100),),
+        )
+        self.write(self.exact_topic, segment.key(), segment.value())
+        return segment
+
+    def write(self, topic: str, key: bytes, value: bytes) -> None:
+        producer = Producer({"bootstrap.servers": self.target.bootstrap, "log_level": 0})
+        producer.produce(topic, key=key, value=value, partition=0)
+        assert producer.flush(30) == 0
+
+    def report_topic_ids(self, ids: TopicIds) -> set[str]:
+        return self.leases.take_topic_ids(
+            SourceTaskRecord(source_task=0, epoch=1, version=0, partitions=frozenset({TP}), topic_ids={TP.topic: ids})
+        )
+
+    async def lease(self) -> tuple[SourceTaskLease, PartitionLease]:
+        await self.leases.refresh()
+        lease = self.leases.lease(0, [TP], epoch=1, restart=0, drain=False)
+        return lease, lease.partitions[0]
+
+
+@asynccontextmanager
+async def leases(target: KafkaCluster, **own: str) -> AsyncIterator[LeaseFixture]:
+    a, b = unique_name("A"), unique_name("B")
+    file = scratch.directory("leases") / "mm2.properties"
+    properties = one_flow(target, target, aliases=(a, b), topics=".*") | {f"mm2.{k}": v for k, v in own.items()}
+    file.write_text(javaproperties.dumps(properties, timestamp=False))
+    settings = load(file).settings
+    assert settings is not None
+    flow = next(one for one in settings.flows if one.enabled)
+    target.create_topic(f"mm2-offsets.{a}.internal", config={"cleanup.policy": "compact"})
+    async with Cluster(flow.clients.of(ClientRole.SHARED_ADMIN)) as cluster:
+        offsets = StoredSourceOffsets(cluster, f"mm2-offsets.{a}.internal", flow.flow, partitions=1)
+        given = LeaseFixture(target=target, leases=LeaseBuilder(flow, ClusterAdmin(cluster), offsets), alias=a)
+        given.report_topic_ids(OLD)
+        yield given
+
+
+async def test_start_offset_of_a_partition(cluster_b: KafkaCluster) -> None:
+    async with leases(cluster_b, **{"offset.translation.window": "64"}) as given:
+        lease, partition = await given.lease()
+        assert lease.exact_offsets is not None
+        assert (lease.exact_offsets.topic, lease.exact_offsets.segments) == (given.exact_topic, 2)
+        assert (partition.start_offset, partition.topic_ids, partition.last_segment) == (None, OLD, None)
+        given.store(99)
+        given.copied(OLD, 1)
+        given.copied(OLD, 0)
+        given.write(given.exact_topic, b"garbage", b"garbage")
+        _, partition = await given.lease()
+        assert (partition.start_offset, partition.topic_recreated) == (100, False)
+        assert partition.last_segment is not None
+        assert b64decode(partition.last_segment)[2:10] == (1).to_bytes(8, "big"), (
+            "the segment with the highest sequence"
+        )
+        assert given.leases.warnings == []
+
+
+async def test_topic_recreated_while_no_node_ran(cluster_b: KafkaCluster) -> None:
+    async with leases(cluster_b) as given:
+        await given.lease()
+        given.store(99)
+        given.copied(TopicIds(UUID(int=77), OLD.remote))
+        _, partition = await given.lease()
+        assert (partition.start_offset, partition.topic_recreated, partition.topic_ids) == (0, True, OLD)
+        (warning,) = given.leases.warnings
+        assert warning.startswith(f"topic orders {RECREATED} on {given.alias}; replicating it from the beginning")
+
+
+@pytest.mark.parametrize("translation", ["exact", "compatible"])
+async def test_topic_recreated_while_the_node_runs(cluster_b: KafkaCluster, translation: str) -> None:
+    async with leases(cluster_b, **{"offset.translation": translation}) as given:
+        given.store(99)
+        await given.lease()
+        assert given.report_topic_ids(OLD) == set()
+        assert given.report_topic_ids(NEW) == {"orders"}
+        given.store(119)  # by the lane, for the old topic, before it notices
+        lease, partition = await given.lease()
+        assert (lease.exact_offsets is None) is (translation == "compatible")
+        assert (partition.start_offset, partition.topic_recreated, partition.topic_ids) == (0, True, NEW)
+        given.store(-1)  # by the lane that starts
+        assert [(await given.lease())[1].start_offset, (await given.lease())[1].topic_recreated] == [0, False]
+        given.store(29)
+        assert (await given.lease())[1].start_offset == 30
+        assert len(given.leases.warnings) == 1
+
+
+async def test_remote_topic_recreated(cluster_b: KafkaCluster) -> None:
+    async with leases(cluster_b) as given:
+        await given.lease()
+        given.store(99)
+        given.copied(ELSEWHERE)
+        _, partition = await given.lease()
+        assert (partition.start_offset, partition.topic_recreated) == (100, False), (
+            "copied records are not copied again"
+        )
+        (warning,) = given.leases.warnings
+        assert RECREATED in warning
+        assert warning.startswith("remote topic ")
+        assert given.report_topic_ids(ELSEWHERE) == {"orders"}
+
+
+@pytest.mark.parametrize(("partitions", "policy"), [(1, "delete"), (2, "compact")])
+async def test_exact_offsets_topic_with_wrong_settings(cluster_b: KafkaCluster, partitions: int, policy: str) -> None:
+    """The flow copies without exact offsets and reports the reason. After a fix the next lease has them."""
+    async with leases(cluster_b) as given:
+        cluster_b.create_topic(given.exact_topic, partitions, config={"cleanup.policy": policy})
+        given.store(99)
+        lease, partition = await given.lease()
+        assert (lease.exact_offsets, partition.start_offset) == (None, 100)
+        (warning,) = given.leases.warnings
+        assert warning.startswith("cannot write exact offsets: cluster B-")
+        assert given.exact_topic in warning
+        cluster_b.admin.delete_topics([given.exact_topic])[given.exact_topic].result(30)
+        wait_until(
+            lambda: given.exact_topic not in cluster_b.admin.list_topics(timeout=10).topics, 30, "the topic is deleted"
+        )
+        lease, _ = await given.lease()
+        assert lease.exact_offsets is not None
+        assert given.leases.warnings == []

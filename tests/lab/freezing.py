@@ -1,0 +1,36 @@
+"""A process that hangs: its connections stay open without responses."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+
+from tests.lab.processes import LabProcess
+from tests.lab.waiting import wait_until
+
+STOPPED = 5.0  # seconds until all threads of a process have stopped
+
+
+def freeze(process: LabProcess) -> None:
+    """Stop a process with SIGSTOP and wait until the kernel reports all of it stopped."""
+    process.signal(signal.SIGSTOP)
+    watched = psutil.Process(process.pid)
+    wait_until(lambda: watched.status() == psutil.STATUS_STOPPED, STOPPED, f"{process.name} is stopped by SIGSTOP")
+
+
+def thaw(process: LabProcess) -> None:
+    """Let a frozen process continue."""
+    process.signal(signal.SIGCONT)
+
+
+@contextmanager
+def frozen(process: LabProcess) -> Iterator[None]:
+    """Freeze a process while the block runs."""
+    freeze(process)
+    try:
+        yield
+    finally:
+        thaw(process)

@@ -1,0 +1,30 @@
+"""The help texts.
+
+``MM2_WRITE_SNAPSHOTS=1 pytest tests/snapshots/test_help.py`` rewrites the snapshots.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mm2.cli.command_table import COMMANDS, JAVA_NAME
+from mm2.cli.commands import execute, java_app, mm2_app
+
+SNAPSHOTS = Path(__file__).parent / "help"
+CALLS = {"mm2": [], **{f"mm2-{name}": [name] for name in COMMANDS}, JAVA_NAME: []}
+
+
+@pytest.mark.parametrize(("name", "args"), CALLS.items(), ids=CALLS)
+def test_help(name: str, args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(java_app() if name == JAVA_NAME else mm2_app(), [*args, "--help"]) == 0
+    text = capsys.readouterr().out
+    snapshot = SNAPSHOTS / f"{name}.txt"
+    if os.environ.get("MM2_WRITE_SNAPSHOTS"):
+        snapshot.write_text(text)
+    assert text == snapshot.read_text()
+    assert max(map(len, text.splitlines())) <= 100
+    assert "\nExample:\n  " in text
+    assert "\x1b" not in text

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mm2.cli.node.lag import lag_json, lag_view
+from mm2.cli.node.progress_rates import Outlook, Pace
+from mm2.cli.terminal.tables import duration
+from mm2.core.lanes.lease import TaskState
+from mm2.node.status.status_model import PartitionStatus, TopicStatus
+from tests.contract.samples import flow, heartbeat_flow, node, partition, topic
+from tests.unit.cli.views import lines, shapes
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def at(position: int, end: int, number: int = 0) -> PartitionStatus:
+    return partition(number, position=position, end_offset=end, lag_records=end - position, lag_seconds=1.5)
+
+
+UNKNOWN = partition(position=None, end_offset=None, lag_records=None)
+
+
+def watched(*samples: tuple[float, TopicStatus]) -> Pace:
+    """Return the rates after these samples, each taken so many seconds after the first."""
+    clock = Clock()
+    pace = Pace(clock)
+    for seconds, seen in samples:
+        clock.now = 1_000.0 + seconds
+        pace.take(shapes(node(flow(seen))))
+    return pace
+
+
+def outlook(*samples: tuple[float, TopicStatus]) -> tuple[Outlook, float | None]:
+    whole = watched(*samples).of(*shapes(node(flow(samples[-1][1]))))
+    return whole.outlook, whole.catch_up_seconds
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        (at(0, 1_000), at(1_000, 1_000), (Outlook.CAUGHT_UP, 0.0)),
+        (at(0, 10_000), at(1_000, 10_000), (Outlook.CATCHING_UP, 90.0)),  # 100/s, 9,000 to go
+        (at(0, 10_000), at(1_000, 10_500), (Outlook.CATCHING_UP, 190.0)),  # 100/s, but 50/s arrive: 9,500 at 50/s
+        (at(0, 10_000), at(1_000, 11_000), (Outlook.FALLING_BEHIND, None)),
+        (at(0, 10_000), at(0, 10_000), (Outlook.STANDING_STILL, None)),
+        (at(5_000, 5_010), at(6_000, 6_100), (Outlook.KEEPING_UP, 1.0)),  # 100 in progress at 100/s
+        (UNKNOWN, at(5, 10), (Outlook.UNKNOWN, None)),
+        (at(5, 10), UNKNOWN, (Outlook.UNKNOWN, None)),
+        (at(9_000, 10_000), at(2_000, 10_000), (Outlook.STANDING_STILL, None)),  # restarted from the stored offset
+    ],
+)
+def test_outlook_of_a_flow(
+    before: PartitionStatus, now: PartitionStatus, expected: tuple[Outlook, float | None]
+) -> None:
+    assert outlook((0, topic("orders", before)), (10, topic("orders", now))) == expected
+
+
+def test_single_sample_gives_no_rate() -> None:
+    assert outlook((0, topic("orders", at(0, 10)))) == (Outlook.UNKNOWN, None)
+    assert outlook((0, topic("orders", at(10, 10)))) == (Outlook.CAUGHT_UP, 0.0)
+
+
+def test_rates_cover_the_last_ten_seconds() -> None:
+    slow_then_fast = [(second, topic("orders", at(max(0, second - 20) * 50, 10_000))) for second in range(0, 32, 2)]
+    assert watched(*slow_then_fast).rate(("A->B", "orders", 0)) == 50.0
+
+
+def test_added_partitions_do_not_count_as_copied() -> None:
+    pace = watched((0, topic("orders", at(0, 100))), (10, topic("orders", at(50, 100), at(900, 1_000, 1))))
+    assert pace.rate(("A->B", "orders", 0)) == 5.0
+    assert pace.rate(("A->B", "orders", 1)) is None
+    assert pace.of(*shapes(node(flow(topic("orders", at(50, 100), at(900, 1_000, 1)))))).records_per_second == 5.0
+
+
+def test_view_sorts_partitions_by_lag_with_unknown_lag_last() -> None:
+    status = node(
+        flow(
+            topic(
+                "orders",
+                partition(0, position=None, end_offset=None),
+                partition(1, lag_records=5, lag_seconds=1),
+                partition(2, lag_records=5, lag_seconds=9, state=TaskState.FAILED),
+            ),
+            topic("users", partition(0, position=5_000, end_offset=17_345, lag_records=12_345, lag_seconds=60)),
+        ),
+        heartbeat_flow(),
+    )
+    assert lines(lag_view(shapes(status), Pace(Clock()))) == [
+        "flow  state    outlook      lag records    lag seconds  records/s  partitions  caught up",
+        "A->B  RUNNING  unknown  at least 12,355  at least 60.0    unknown           4          0",
+        "",
+        "flow  topic   partition  state    lag records  lag seconds  records/s  position  end offset",
+        "A->B  users           0  RUNNING       12,345         60.0          -     5,000      17,345",
+        "A->B  orders          2  FAILED             5          9.0          -        90         100",
+        "A->B  orders          1  RUNNING            5          1.0          -        90         100",
+        "A->B  orders          0  RUNNING            -            -          -         -           -",
+    ]
+
+
+def test_remaining_time_of_a_flow_that_catches_up() -> None:
+    seen = topic("orders", at(1_000, 10_000))
+    pace = watched((0, topic("orders", at(0, 10_000))), (10, seen))
+    shown = lines(lag_view(shapes(node(flow(seen))), pace))
+    assert " ".join(shown[1].split()) == "A->B RUNNING caught up in about 90 s 9,000 1.5 100 1 0"
+    assert " ".join(shown[4].split()) == "A->B orders 0 RUNNING 9,000 1.5 100 1,000 10,000"
+
+
+def test_view_is_limited_to_the_screen() -> None:
+    flows = shapes(node(flow(topic("orders", *(at(0, number, number) for number in range(100))))))
+    shown = lines(lag_view(flows, Pace(Clock()), rows=10))
+    assert len(shown) == 10 + 4
+    assert shown[4].split()[2] == "99"
+    assert shown[-1] == "… and 91 more partitions with less or unknown lag"
+
+
+def test_node_without_enabled_flows() -> None:
+    assert lines(lag_view(shapes(node(heartbeat_flow())), Pace(Clock()))) == ["no enabled flows"]
+
+
+def test_unassigned_partitions_make_the_lag_a_lower_bound_and_no_rate_negative() -> None:
+    """A node crashes: its progress becomes unknown, and copying restarts from an earlier stored offset."""
+    clock = Clock()
+    pace = Pace(clock)
+    shown = []
+    for crashed in (at(5_000, 5_000, 1), replace_number(UNKNOWN, 1), at(4_000, 9_000, 1)):
+        clock.now += 5
+        flows = shapes(node(flow(topic("orders", at(100, 140), crashed))))
+        pace.take(flows)
+        (answer,) = json.loads(json.dumps(lag_json(flows, pace)))["flows"]
+        shown.append([answer[key] for key in ("lag_records", "lag_records_at_least", "caught_up", "outlook")])
+        assert pace.rate(("A->B", "orders", 1)) in (None, 0.0)
+    assert shown == [[40, 40, 1, "unknown"], [None, 40, 0, "unknown"], [5_040, 5_040, 0, "standing still"]]
+
+
+def test_recreated_topic_has_no_rate_from_its_predecessor() -> None:
+    pace = watched((0, topic("orders", at(900, 1_000))), (2, topic("orders", at(5, 10))))
+    assert pace.furthest("A->B", "orders", at(5, 10)) == (5, 10)
+
+
+def test_json_has_null_for_unknown_values() -> None:
+    flows = shapes(node(flow(topic("bücher", at(90, 100), replace_number(UNKNOWN, 1))), heartbeat_flow()))
+    (shown,) = json.loads(json.dumps(lag_json(flows, Pace(Clock()))))["flows"]
+    partitions = shown.pop("partitions")
+    assert shown == {
+        "flow": "A->B",
+        "state": "RUNNING",
+        "partition_count": 2,
+        "unknown_partitions": 1,
+        "caught_up": 0,
+        "lag_records": None,
+        "lag_records_at_least": 10,
+        "lag_seconds": None,
+        "lag_seconds_at_least": 1.5,
+        "records_per_second": None,
+        "outlook": "unknown",
+        "catch_up_seconds": None,
+    }
+    assert partitions[0] == {
+        "topic": "bücher",
+        "partition": 0,
+        "state": "RUNNING",
+        "position": 90,
+        "end_offset": 100,
+        "lag_records": 10,
+        "lag_seconds": 1.5,
+        "records_per_second": None,
+        "error": None,
+    }
+    assert [partitions[1][key] for key in ("position", "end_offset", "lag_records", "lag_seconds")] == [None] * 4
+
+
+def replace_number(status: PartitionStatus, number: int) -> PartitionStatus:
+    return partition(number, position=status.position, end_offset=status.end_offset)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.04, "0.0 s"),
+        (9.94, "9.9 s"),
+        (9.96, "10 s"),
+        (119, "119 s"),
+        (121, "2 min"),
+        (7_300, "2 h"),
+        (200_000, "2 d"),
+    ],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rich.console import RenderableType
+
+from mm2.cli.node.progress_rates import Pace
+from mm2.cli.node.status import status_view
+from mm2.core.lanes.lease import TaskState
+from mm2.node.status.status_model import AssignmentAuditStatus, FlowStatus, NodeStatus
+from tests.contract.samples import LOSS, flow, heartbeat_flow, member, node, partition, task, topic
+from tests.unit.cli.views import lines, shapes
+
+
+def view(status: NodeStatus) -> RenderableType:
+    return status_view(shapes(status), Pace(lambda: 0.0))
+
+
+def test_status() -> None:
+    status = node(
+        flow(
+            topic(
+                "orders", partition(0, position=1_000, end_offset=1_500, lag_records=500, lag_seconds=2), partition(1)
+            ),
+            topic("users", partition(0, position=None, end_offset=None)),
+        ),
+        heartbeat_flow(),
+    )
+    assert lines(view(status)) == [
+        "A->B  RUNNING  leader node-1  epoch 7",
+        "topic   remote topic  state    partitions  written  position  records/s  lag records  lag seconds",
+        "orders  A.orders      RUNNING           2    1,600     1,090          -          510          2.0",
+        "users   A.users       RUNNING           1  unknown   unknown    unknown      unknown      unknown",
+        "",
+        "B->A  RUNNING  heartbeats only",
+    ]
+
+
+def test_status_shows_every_problem() -> None:
+    status = node(
+        flow(
+            topic(
+                "orders",
+                partition(3, state=TaskState.FAILED, error="offset 17: [too] large"),
+                state=TaskState.FAILED,
+                error="no rights",
+            ),
+            state=TaskState.WAITING,
+            leader=None,
+            reasons=("cluster B is unreachable",),
+            tasks=(task(state=TaskState.FAILED, error="lane 0 does not start"),),
+            losses=(LOSS,),
+        )
+    )
+    shown = lines(view(status))
+    assert shown[0] == "A->B  WAITING  leader none  epoch 7"
+    assert shown[3:] == [
+        "  ! cluster B is unreachable",
+        "  ! task MirrorSourceConnector-0 on node-1: lane 0 does not start",
+        "  ! topic orders: no rights",
+        "  ! topic orders partition 3: offset 17: [too] large",
+        "  ! topic orders partition 0: offsets 10 to 24 are lost: retention was faster than replication",
+    ]
+
+
+def test_node_without_flows() -> None:
+    assert lines(status_view([], Pace(lambda: 0.0))) == ["no flows on this node"]
+
+
+def shared(**changes: object) -> FlowStatus:
+    """Return a flow of three nodes: the first leads, the second is leaving, the third has no task yet."""
+    status = flow(
+        topic(
+            "orders",
+            partition(0, node="a", source_task=0, position=1_000),
+            partition(1, node="b", source_task=1, lag_records=5),
+            partition(2, node="b", source_task=1, position=None, lag_records=None),
+            partition(3),
+        ),
+        leader="a",
+        tasks=(
+            task(node="a"),
+            task(id="MirrorSourceConnector-2", node="a", state=TaskState.WAITING),
+            task(id="MirrorSourceConnector-1", node="b"),
+            task(id="MirrorCheckpointConnector-0", kind="checkpoint", node="a"),
+            task(id="MirrorHeartbeatConnector-0", kind="heartbeat", node="old"),
+            task(id="MirrorSourceConnector-3", node="", state=TaskState.WAITING),
+        ),
+        members=(
+            member("a", "http://a:8083", leads=True),
+            replace(member("b", "http://b:8083"), capacity=0),
+            member("c"),
+        ),
+    )
+    return replace(status, **changes)  # type: ignore[arg-type]
+
+
+def test_the_nodes_of_a_flow() -> None:
+    shown = lines(view(node(shared())))
+    assert shown[1:7] == [
+        "node           tasks                              partitions  records/s  lag records  lanes  release  url",
+        "a     leader   source 0, 2 WAITING  checkpoint 0           1          -           10      2  0.1.0    "
+        "http://a:8083",
+        "b     leaving  source 1                                    2          -   at least 5      0  0.1.0    "
+        "http://b:8083",
+        "c              -                                           0          -            -      2  0.1.0    -",
+        "old   former   heartbeat 0                                 0          -            -      -  -        -",
+        "",
+    ]
+
+
+def test_rates_by_node_and_topic() -> None:
+    times = iter((0.0, 2.0))
+    pace = Pace(lambda: next(times))
+    for position in (1_000, 1_500):
+        status = node(shared(topics=(topic("orders", partition(0, node="a", position=position, end_offset=2_000)),)))
+        pace.take(shapes(status))
+    shown = lines(status_view(shapes(status), pace, asked="http://127.0.0.1:8083"))
+    assert shown[2].split()[-5:] == ["250", "10", "2", "0.1.0", "http://a:8083"]
+    assert shown[8].split() == ["orders", "A.orders", "RUNNING", "1", "2,000", "1,500", "250", "10", "1.5"]
+    assert shown[-1] == "from http://127.0.0.1:8083"
+
+
+def test_offsets_do_not_decrease_if_a_node_crashes() -> None:
+    """The position of its partition is unknown until another node copies it again from the stored offset."""
+    now = [0.0]
+    pace = Pace(lambda: now[0])
+    shown = []
+    for known in (
+        {"position": 1_000, "end_offset": 1_200, "lag_records": 200},
+        {"position": None, "end_offset": None},
+        {"position": 900, "end_offset": 1_300, "lag_records": 400},
+    ):
+        now[0] += 2.0
+        flows = [
+            flow(topic("orders", partition(0, position=500, end_offset=500, lag_records=0), partition(1, **known)))
+        ]
+        pace.take(flows)
+        cells = [cell.strip() for cell in lines(status_view(flows, pace))[2].split("  ") if cell.strip()]
+        shown.append((cells[4], cells[5], cells[7]))
+    assert shown == [
+        ("1,700", "1,500", "200"),
+        ("at least 1,700", "at least 1,500", "unknown"),
+        ("1,800", "1,500", "400"),
+    ]
+
+
+def test_paused_topics_and_moving_tasks() -> None:
+    moving = {"tasks": AssignmentAuditStatus(assigned=3, moving=1), "partitions": AssignmentAuditStatus(moving=1_200)}
+    shown = lines(view(node(shared(paused=("orders", "users"), assignment_audit=moving))))
+    assert shown[-2:] == ["  paused: orders, users", "  moving to another node: 1 task, 1,200 partitions"]
+    assert lines(view(node(shared(paused=("", "users")))))[-1] == "  paused: the whole flow"
+
+
+def test_unassigned_duplicated_and_unexpected_tasks() -> None:
+    counts = {"tasks": AssignmentAuditStatus(unassigned=1, duplicated=2, unexpected=3)}
+    assert lines(view(node(shared(assignment_audit=counts))))[-3:] == [
+        "  ! unassigned: 1 task",
+        "  ! running more than once: 2 tasks",
+        "  ! running unexpectedly: 3 tasks",
+    ]

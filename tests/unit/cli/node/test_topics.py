@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mm2.cli.errors import UsageError
+from mm2.cli.node.topic_rows import FlowTopics, TopicRow, by_rules, merged, of_node
+from mm2.cli.node.topics import named, topics_json, topics_view
+from mm2.config.load import load
+from mm2.config.settings import FlowSettings
+from mm2.core.lanes.lease import TaskState
+from tests.contract.samples import flow, partition, topic
+from tests.unit.cli.views import lines
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> FlowSettings:
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        "clusters = A, B\nA.bootstrap.servers = a:9092\nB.bootstrap.servers = b:9092\n"
+        "A->B.enabled = true\nA->B.topics = orders.*, pay\nA->B.topics.exclude = orders-old\n"
+    )
+    loaded = load(file).settings
+    assert loaded is not None
+    (one,) = (one for one in loaded.flows if one.enabled)
+    return one
+
+
+def row(name: str, remote: str | None, partitions: int, **changes: object) -> TopicRow:
+    return replace(TopicRow(topic=name, remote_topic=remote, partitions=partitions), **changes)  # type: ignore[arg-type]
+
+
+SOURCE = {"pay": 2, "orders": 3, "orders-new": 1, "orders-old": 1, "users": 1, "B.orders": 1, "__state": 5, "own": 50}
+
+
+def test_every_topic_with_its_reason(settings: FlowSettings) -> None:
+    found = by_rules(settings, SOURCE, {"own"}, {"A.orders": 3, "A.pay": 1})
+    assert found == (
+        row(
+            "B.orders",
+            None,
+            1,
+            reason="it was replicated from the target of this flow, directly or through other clusters",
+        ),
+        row("__state", None, 5, reason="it is internal to Kafka or MirrorMaker"),
+        row("orders", "A.orders", 3, remote_partitions=3),
+        row(
+            "orders-new", "A.orders-new", 1, remote_partitions=0, reason="remote topic A.orders-new does not exist yet"
+        ),
+        row("orders-old", None, 1, reason="excluded by topics.exclude: orders-old"),
+        row("own", None, 50, reason="it is internal to Kafka or MirrorMaker"),
+        row("pay", "A.pay", 2, remote_partitions=1, reason="remote topic A.pay has 1 partition, fewer than the source"),
+        row("users", None, 1, reason="not matched by topics: orders.*, pay"),
+    )
+
+
+def test_target_state_is_omitted_if_the_target_is_not_read(settings: FlowSettings) -> None:
+    (orders,) = (one for one in by_rules(settings, SOURCE, (), None) if one.topic == "orders")
+    assert orders == row("orders", "A.orders", 3)
+
+
+def test_heartbeats_are_replicated_regardless_of_topics(settings: FlowSettings) -> None:
+    assert by_rules(settings, {"heartbeats": 1}, (), None) == (row("heartbeats", "A.heartbeats", 1),)
+
+
+NODE = of_node(
+    flow(
+        topic("users"),
+        topic("orders", partition(0), partition(1, error="offset 17 is too large", state=TaskState.FAILED)),
+    )
+)
+
+
+def test_topics_of_a_node() -> None:
+    assert NODE.topics == (
+        row("orders", "A.orders", 2, state=TaskState.RUNNING, reason="offset 17 is too large"),
+        row("users", "A.users", 1, state=TaskState.RUNNING),
+    )
+
+
+def test_clusters_add_what_the_node_does_not_report() -> None:
+    from_clusters = FlowTopics(
+        flow="A->B",
+        enabled=True,
+        state=None,
+        topics=(row("hidden", None, 1, reason="excluded"), row("orders", "A.orders", 2, remote_partitions=2)),
+        notes=("A->B: cluster B was slow",),
+    )
+    both = merged(NODE, from_clusters)
+    assert both.topics == (
+        row("hidden", None, 1, reason="excluded"),
+        row("orders", "A.orders", 2, remote_partitions=2, state=TaskState.RUNNING, reason="offset 17 is too large"),
+        row("users", "A.users", 1, state=TaskState.RUNNING),
+    )
+    assert (both.state, both.notes) == (TaskState.RUNNING, from_clusters.notes)
+
+
+def test_flow_selection() -> None:
+    assert named([NODE], None) == named([NODE], "A->B") == [NODE]
+    with pytest.raises(UsageError, match=r"no enabled flow 'B->A'\. Enabled flows of the node: A->B\."):
+        named([NODE], "B->A")
+
+
+def test_view() -> None:
+    asked = FlowTopics(
+        flow="C->B",
+        enabled=True,
+        state=None,
+        topics=(row("a", "C.a", 1, remote_partitions=0, reason="deleted"), row("b", None, 9, reason="excluded")),
+    )
+    assert lines(topics_view([NODE, asked])) == [
+        "A->B  RUNNING  2 topics",
+        "topic   remote topic  partitions  on target  state",
+        "orders  A.orders               2          -  RUNNING  offset 17 is too large",
+        "users   A.users                1          -  RUNNING",
+        "",
+        "C->B  state unknown  1 topic, 1 not replicated",
+        "topic  remote topic  partitions  on target  state",
+        "a      C.a                    1          0  -               deleted",
+        "b      -                      9          -  not replicated  excluded",
+    ]
+    assert lines(topics_view([])) == ["no enabled flows"]
+
+
+def test_json() -> None:
+    (shown,) = json.loads(json.dumps(topics_json([NODE])))["flows"]
+    assert (shown["flow"], shown["state"]) == ("A->B", "RUNNING")
+    assert shown["topics"][0] == {
+        "topic": "orders",
+        "remote_topic": "A.orders",
+        "partitions": 2,
+        "remote_partitions": None,
+        "state": "RUNNING",
+        "reason": "offset 17 is too large",
+    }

@@ -1,0 +1,114 @@
+"""Settings with which lanes cannot run, or that would expose secrets to other machines."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from mm2.config.clients.flow_clients import ClientRole
+from tests.unit.config.files import loaded, settings
+
+PEM = Path(__file__).parents[3] / "snapshots" / "config" / "pem"
+CLUSTER = "spark.master = spark://spark:7077\n"
+SECRET = (
+    "B.security.protocol = SASL_SSL\nB.sasl.mechanism = PLAIN\nB.sasl.jaas.config = "
+    'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="b";\n'
+)
+KEY = f"B.security.protocol = SSL\nB.ssl.keystore.type = PEM\nB.ssl.keystore.location = {PEM / 'identity.pem'}\n"
+HTTPS = (
+    "listeners = https://:8443\nlisteners.https.ssl.keystore.type = PEM\n"
+    f"listeners.https.ssl.keystore.location = {PEM / 'identity.pem'}\n"
+)
+ENCRYPTED = "spark.network.crypto.enabled = true\n"
+
+
+def problem_text(directory: Path, lines: str) -> str:
+    return "\n".join(map(str, loaded(directory, lines).problems))
+
+
+@pytest.mark.parametrize("master", ["local[2]", "spark://127.0.0.1:7077"])
+def test_local_lanes_need_no_listeners(tmp_path: Path, master: str) -> None:
+    assert problem_text(tmp_path, f"spark.master = {master}\n{SECRET}") == ""
+    assert settings(tmp_path, f"spark.master = {master}\n").master.url == master
+
+
+def test_lanes_run_in_the_engine_by_default(tmp_path: Path) -> None:
+    assert not settings(tmp_path).master.is_cluster
+
+
+@pytest.mark.parametrize("line", ["spark.remote = sc://spark:15002", "spark.api.mode = Connect"])
+def test_spark_connect_is_rejected(tmp_path: Path, line: str) -> None:
+    assert f"{line}: not supported: lanes need the SparkContext of the driver" in problem_text(tmp_path, line)
+
+
+def test_classic_api_mode_is_accepted(tmp_path: Path) -> None:
+    assert problem_text(tmp_path, "spark.api.mode = classic\nspark.submit.deployMode = client") == ""
+
+
+@pytest.mark.parametrize("master", ["spark://spark:7077", "yarn", "k8s://https://127.0.0.1:6443"])
+def test_other_machines_need_listeners(tmp_path: Path, master: str) -> None:
+    assert f"spark.master = {master}: requires listeners" in problem_text(tmp_path, f"spark.master = {master}\n")
+
+
+def test_invalid_listeners_are_not_also_reported_as_missing(tmp_path: Path) -> None:
+    assert "requires listeners" not in problem_text(tmp_path, f"{CLUSTER}listeners = nonsense\n")
+
+
+def test_http_is_allowed_without_secrets(tmp_path: Path) -> None:
+    assert problem_text(tmp_path, f"{CLUSTER}listeners = http://:8083\n") == ""
+    assert "spark.master" not in problem_text(tmp_path, f"{CLUSTER}dedicated.mode.enable.internal.rest = true\n")
+
+
+@pytest.mark.parametrize("secret", [SECRET, KEY])
+def test_secrets_require_an_https_listener(tmp_path: Path, secret: str) -> None:
+    assert "requires an https listener" in problem_text(tmp_path, f"{CLUSTER}{secret}listeners = http://:8083\n")
+
+
+def test_http_is_rejected_if_https_is_not_advertised(tmp_path: Path) -> None:
+    both = HTTPS.replace("https://:8443", "http://:8083, https://:8443")
+    lines = f"{CLUSTER}{SECRET}{both}{ENCRYPTED}"
+    assert problem_text(tmp_path, lines) == ""
+    assert "requires an https listener" in problem_text(tmp_path, f"{lines}rest.advertised.listener = http\n")
+
+
+def test_unencrypted_token_is_a_warning(tmp_path: Path) -> None:
+    found = problem_text(tmp_path, f"{CLUSTER}{SECRET}{HTTPS}")
+    assert ": warning: " in found
+    assert "add spark.network.crypto.enabled = true" in found
+    assert problem_text(tmp_path, f"{CLUSTER}{SECRET}{HTTPS}{ENCRYPTED}") == ""
+    assert "crypto" in problem_text(tmp_path, f"{CLUSTER}{SECRET}{HTTPS}spark.network.crypto.enabled = false\n")
+
+
+def test_required_client_certificates_are_rejected(tmp_path: Path) -> None:
+    required = "listeners.https.ssl.client.auth = required\nlisteners.https.ssl.truststore.type = PEM\n"
+    required += f"listeners.https.ssl.truststore.location = {PEM / 'ca.pem'}\n"
+    assert "write listeners.https.ssl.client.auth = requested" in problem_text(tmp_path, f"{CLUSTER}{HTTPS}{required}")
+
+
+@pytest.mark.parametrize(
+    ("lines", "culprit"),
+    [
+        ("listeners = http://127.0.0.1:8083\n", "listeners = http://127.0.0.1:8083"),
+        ("listeners = http://[::1]:8083, https://:8443\nrest.advertised.listener = http\n", "listeners = http://[::1]"),
+        ("listeners = http://:8083\nrest.advertised.host.name = localhost\n", "rest.advertised.host.name = localhost"),
+    ],
+)
+def test_loopback_address_is_rejected(tmp_path: Path, lines: str, culprit: str) -> None:
+    found = problem_text(tmp_path, CLUSTER + lines)
+    assert f"{culprit}" in found
+    assert "on their own machine, not to this node" in found
+
+
+def test_advertised_address_is_checked(tmp_path: Path) -> None:
+    lines = "listeners = http://127.0.0.1:8083\nrest.advertised.host.name = node-1\n"
+    assert problem_text(tmp_path, CLUSTER + lines) == ""
+
+
+def test_lanes_receive_file_contents_instead_of_paths(tmp_path: Path) -> None:
+    clients = settings(tmp_path, KEY).flows[0].clients
+    passed = json.dumps([asdict(clients.of(role)) for role in ClientRole])
+    assert "BEGIN PRIVATE KEY" in passed
+    assert str(PEM) not in passed

@@ -1,0 +1,129 @@
+"""Keys that are unknown or have no effect. Messages: tests/snapshots/config/bad."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mm2.config.checks import key_scopes, unknown_keys
+from mm2.config.clients.ignored_client_keys import MISSED, POINTLESS
+from mm2.config.clients.java_derivation import LEGACY_NAMES
+from mm2.config.grammar.properties import Entry
+from mm2.config.load import load
+from mm2.core.naming.names import Flow
+from tests.unit.config.files import CLUSTERS, loaded
+
+ALIASES = ("A", "B", "X")
+NAMES = sorted(
+    key_scopes.ALONE.candidates
+    | key_scopes.under_cluster("B").candidates
+    | key_scopes.under_flow(Flow("A", "B")).candidates
+    | set(LEGACY_NAMES)
+    | {name for reasons in (MISSED, POINTLESS) for names in reasons.values() for name in names}
+    | {f"{kind}.{name}" for reasons in (MISSED, POINTLESS) for kind, names in reasons.items() for name in names}
+)
+
+
+def rule(directory: Path, lines: str) -> str:
+    (problem,) = loaded(directory, lines).problems
+    assert problem.is_warning
+    return problem.rule
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("A->B.topcs = orders", ", so all topics are replicated"),
+        ("A->B.topcs = orders\ntopics = users", ""),
+        ("A->B.topcs = orders\nB->A.topics = users", ", so all topics are replicated"),
+        ("topcs = orders\nA->B.topics = users", ""),
+        ("A->B.group = orders", ", so the offsets of all groups are translated"),
+        ("A->B.task.max = 4", ", so the default tasks.max = 1 applies"),
+        ("A->B.config.propertys.exclude = x", ", so the default of config.properties.exclude applies"),
+        ("B->A.enabeld = true", ", so the flow is not enabled"),
+        ("A.consumer.fetch.min.byte = 9", ", so the default consumer.fetch.min.bytes = 1 applies"),
+        ("A.consumer.fetch.min.byte = 9\nA->B.source.consumer.fetch.min.bytes = 8", ""),
+        ("completely.different = 1", ""),
+    ],
+)
+def test_the_consequence_of_an_unknown_key(tmp_path: Path, line: str, expected: str) -> None:
+    assert rule(tmp_path, f"{line}\n") == f"unknown property, ignored{expected}"
+
+
+def advised() -> Iterator[tuple[str, str]]:
+    for level in ("", "B.", "A->B."):
+        for name in NAMES:
+            key = level + name
+            for finding in unknown_keys.findings({key: _entry(key)}, ALIASES):
+                if finding.fix.startswith("write "):
+                    yield from ((key, instead) for instead in re.findall(r"\b(?:write|or) ([\w.>-]+)", finding.fix))
+
+
+def test_suggested_keys_have_an_effect() -> None:
+    checked = 0
+    for key, instead in advised():
+        found = list(unknown_keys.findings({instead: _entry(instead)}, ALIASES))
+        assert not found, f"{key}: {found}"
+        checked += 1
+    assert checked > 100
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "rest.extension.classes",
+        "plugin.path",
+        "receive.buffer.bytes",
+        "consumer.receive.buffer.bytes",
+        "A->B.plugin.path",
+        "A.errors.tolerance",
+        "exactly.once.support",
+        "A->B.sasl.kerberos.service.name",
+    ],
+)
+def test_keys_without_any_effect_are_to_be_removed(tmp_path: Path, key: str) -> None:
+    (problem,) = loaded(tmp_path, f"{key} = none\n").problems
+    assert problem.rule.startswith("has no effect")
+    assert problem.fix == "remove the line"
+
+
+@pytest.mark.parametrize("level", ["", "A.", "B.", "A->B."])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "exactly.once.source.support = enabled",
+        "exactly.once.source.support = PREPARING",
+        "exactly.once.support = required",
+    ],
+)
+def test_exactly_once_is_an_error_at_every_level(tmp_path: Path, level: str, line: str) -> None:
+    result = loaded(tmp_path, f"{level}{line}\n")
+    (problem,) = result.problems
+    assert problem.rule == "not supported yet: replication is at least once"
+    assert result.settings is None
+
+
+@pytest.mark.parametrize("level", ["", "A.", "B.", "A->B."])
+def test_the_default_of_exactly_once_is_accepted_at_every_level(tmp_path: Path, level: str) -> None:
+    assert loaded(tmp_path, f"{level}exactly.once.source.support = disabled\n").problems == ()
+
+
+@pytest.mark.parametrize("key", ["A-B", "A-->B", "A=>B", "A→B", "A ->B", "A -> B", "A\\u2192B", "A \u2013> B"])
+def test_other_arrows(tmp_path: Path, key: str) -> None:
+    path = tmp_path / "mm2.properties"
+    path.write_text(CLUSTERS.replace("A->B.enabled", f"{key}.enabled"), "utf-8")
+    (problem,) = load(path).problems
+    assert problem.rule == "unknown property, ignored, so the flow is not enabled"
+    assert problem.fix == "did you mean A->B.enabled?"
+
+
+def test_an_arrow_between_other_aliases_is_no_arrow(tmp_path: Path) -> None:
+    assert rule(tmp_path, "A-C.enabled = true\n") == "unknown property, ignored"
+    assert rule(tmp_path, "A = > C.enabled\n") == "unknown property, ignored"
+
+
+def _entry(key: str) -> Entry:
+    return Entry(file="f", line=1, key=key, raw="none", value="none")

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+
+from mm2.config.grammar.problem_report import summary, write_problems
+from mm2.config.grammar.problems import Problem, ProblemLog, to_copy
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def problems() -> tuple[Problem, ...]:
+    found = ProblemLog("mm2.properties")
+    found.warning("no flow is enabled, so nothing is replicated", "add A->B.enabled = true")
+    found.error("missing, so there is nothing to replicate", "add clusters = A, B", key="clusters")
+    return found.in_order()
+
+
+def test_errors_come_first_and_each_problem_has_its_fix() -> None:
+    out = StringIO()
+    write_problems(problems(), out)
+    assert out.getvalue() == (
+        "mm2.properties: error: clusters: missing, so there is nothing to replicate\n"
+        "    fix: add clusters = A, B\n"
+        "mm2.properties: warning: no flow is enabled, so nothing is replicated\n"
+        "    fix: add A->B.enabled = true\n"
+    )
+
+
+@pytest.mark.parametrize("columns", ["10", "44"])
+def test_lines_are_wrapped_to_the_terminal(monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    out = Terminal()
+    write_problems(problems(), out)
+    assert max(map(len, out.getvalue().splitlines())) <= max(40, int(columns))
+    assert " ".join(out.getvalue().split()).startswith("mm2.properties: error: clusters: missing, so there is nothing")
+    assert "\n    fix: add clusters = A, B\n" in out.getvalue()
+
+
+def test_text_to_copy_is_not_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    command, line = "keytool -list -storepass PASSWORD > the-ca.pem", "A.ssl.truststore.location = /etc/the own/ca.pem"
+    found = ProblemLog("f")
+    found.error("r", f"replace PASSWORD with the password of the store, and run:{to_copy(command)}\nwrite {line}")
+    out = Terminal()
+    write_problems(found.in_order(), out)
+    assert out.getvalue() == (
+        "f: error: r\n"
+        "    fix: replace PASSWORD with the\n"
+        "        password of the store, and run:\n"
+        f"           {command}\n"
+        f"         write {line}\n"
+    )
+    (problem,) = found.in_order()
+    assert str(problem) == (
+        f"f: error: r (fix: replace PASSWORD with the password of the store, and run: {command}; write {line})"
+    )
+
+
+def test_lines_of_a_file_are_not_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    out = StringIO()
+    write_problems(problems(), out)
+    assert len(out.getvalue().splitlines()) == 4
+
+
+def test_summary() -> None:
+    assert summary(problems()) == "1 error, 1 warning"
+    assert summary(problems()[:1] * 2) == "2 errors, 0 warnings"

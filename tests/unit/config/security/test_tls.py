@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mm2.core.settings.client import TlsSettings
+from tests.unit.config.files import flow, loaded
+
+PEM = Path(__file__).parents[3] / "snapshots" / "config" / "pem"
+
+
+def tls(directory: Path, lines: str) -> TlsSettings:
+    return flow(directory, f"A.security.protocol = SSL\n{lines}").clients.source_consumer.tls
+
+
+def inline(name: str) -> str:
+    return (PEM / name).read_text().strip().replace("\n", "\\n\\\n")
+
+
+def test_system_trust_store_is_the_default(tmp_path: Path) -> None:
+    assert tls(tmp_path, "") == TlsSettings()
+    assert tls(tmp_path, "A.ssl.enabled.protocols =\n") == TlsSettings()
+
+
+def test_stores_in_files(tmp_path: Path) -> None:
+    found = tls(
+        tmp_path,
+        f"A.ssl.truststore.type = PEM\nA.ssl.truststore.location = {PEM / 'ca.pem'}\n"
+        f"A.ssl.keystore.type = PEM\nA.ssl.keystore.location = {PEM / 'identity-encrypted.pem'}\n"
+        "A.ssl.key.password = sesame\nA.ssl.endpoint.identification.algorithm =\n",
+    )
+    assert found.ca_pem == (PEM / "ca.pem").read_text()
+    assert found.certificate_pem == (PEM / "ca.pem").read_text().strip()
+    assert found.key_pem == (PEM / "key-encrypted.pem").read_text().strip()
+    assert found.key_password == "sesame"
+    assert not found.check_hostname
+    assert "PRIVATE" not in repr(found)
+
+
+def test_inline_stores(tmp_path: Path) -> None:
+    found = tls(
+        tmp_path,
+        f"A.ssl.truststore.type = PEM\nA.ssl.truststore.certificates = {inline('ca.pem')}\n"
+        f"A.ssl.keystore.type = PEM\nA.ssl.keystore.key = {inline('key.pem')}\n"
+        f"A.ssl.keystore.certificate.chain = {inline('ca.pem')}\n"
+        "A.ssl.enabled.protocols = TLSv1.3\nA.ssl.cipher.suites = TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384\n",
+    )
+    assert found.ca_pem == (PEM / "ca.pem").read_text().strip()
+    assert found.key_pem == (PEM / "key.pem").read_text().strip()
+    assert found.certificate_pem == found.ca_pem
+    assert found.protocols == ("TLSv1.3",)
+    assert found.ciphers == ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",)
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("A.ssl.keystore.type = PEM\nA.ssl.keystore.key = KEY\nA.ssl.keystore.certificate.chain = CHAIN\n", "no -----"),
+        (
+            "A.ssl.keystore.type = PEM\nA.ssl.keystore.key = KEY\nA.ssl.keystore.certificate.chain = CHAIN\n"
+            "A.ssl.keystore.location = x\n",
+            "must not be set together with A.ssl.keystore.key",
+        ),
+        (
+            f"A.ssl.keystore.type = PEM\nA.ssl.keystore.location = {PEM / 'identity-encrypted.pem'}\n",
+            "A.ssl.key.password is not set",
+        ),
+        (f"A.ssl.keystore.type = PEM\nA.ssl.keystore.location = {PEM / 'key.pem'}\n", "BEGIN CERTIFICATE"),
+        ("A.ssl.keystore.type = PEM\nA.ssl.keystore.location = /no/such\n", "cannot be read"),
+    ],
+)
+def test_invalid_keystores(lines: str, expected: str, tmp_path: Path) -> None:
+    result = loaded(tmp_path, f"A.security.protocol = SSL\n{lines}")
+    assert result.settings is None
+    assert any(expected in str(problem) for problem in result.problems)

@@ -1,0 +1,241 @@
+"""Letters refer to the invariants of `SourceTaskPlan`."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from mm2.core.assignment.source_task_plan import SourceTaskPlan
+from mm2.core.assignment.source_task_records import (
+    SourceTaskBook,
+    SourceTaskRecord,
+    decode_source_task,
+    encode_source_task,
+)
+from mm2.core.assignment.source_task_reports import SourceTaskReport
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.exact_offset_records import TopicIds
+from tests.lab.work import count_calls
+
+IDS = TopicIds(UUID(int=1), UUID(int=2))
+OTHER_IDS = TopicIds(UUID(int=1), UUID(int=3))
+
+
+def some(*numbers: int) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition("t", number) for number in numbers)
+
+
+def a_list(source_task: int, *numbers: int, epoch: int = 1, version: int = 1) -> SourceTaskRecord:
+    return SourceTaskRecord(source_task=source_task, epoch=epoch, version=version, partitions=some(*numbers))
+
+
+def after(*records: SourceTaskRecord, owners: dict[int, str] | None = None, epoch: int = 2) -> SourceTaskPlan:
+    """Return the plan of a leader that reads these lists."""
+    book = SourceTaskBook()
+    for record in records:
+        for pair in encode_source_task(record):
+            book.take(decode_source_task(*pair))
+    plan = SourceTaskPlan(book, epoch)
+    plan.owned(owners or {})
+    return plan
+
+
+def report(record: SourceTaskRecord, member: str) -> SourceTaskReport:
+    epoch, version = record.age
+    return SourceTaskReport(source_task=record.source_task, epoch=epoch, version=version, member=member, node="node-1")
+
+
+def test_first_lists() -> None:
+    plan = after(epoch=7)
+    plan.want([some(0), some(1)], {"t": IDS, "elsewhere": OTHER_IDS})
+    assert plan.moving == some(0, 1)
+    assert plan.moving is plan.moving  # callers cache derived values by identity
+    first, second = plan.due()
+    assert (first.source_task, first.age, first.partitions) == (0, (7, 1), some(0))
+    assert (second.source_task, second.age, second.partitions) == (1, (7, 1), some(1))
+    assert first.topic_ids == {"t": IDS}
+    assert plan.lists == {0: first, 1: second}
+    assert plan.source_tasks == {TopicPartition("t", 0): 0, TopicPartition("t", 1): 1}
+    assert not plan.moving
+    assert plan.due() == []
+
+
+def test_new_leader_changes_nothing_before_it_has_targets() -> None:
+    assert after(a_list(0, 0), a_list(1, 1), owners={0: "m"}).due() == []
+
+
+def test_partition_moves_after_its_source_task_reports_the_removal() -> None:
+    plan = after(a_list(0, 0, 1), a_list(1, 2), owners={0: "m", 1: "n"})
+    plan.take_report(report(a_list(0, 0, 1), "m"))
+    plan.take_report(report(a_list(1, 2), "n"))
+    plan.want([some(0), some(1, 2)], {})
+    (revoked,) = plan.due()
+    assert (revoked.source_task, revoked.age, revoked.partitions) == (0, (2, 1), some(0))
+    assert plan.moving == some(1)
+    assert plan.source_tasks[TopicPartition("t", 1)] == 1
+    assert plan.due() == []
+    plan.take_report(report(revoked, "m"))
+    (assigned,) = plan.due()
+    assert (assigned.source_task, assigned.partitions) == (1, some(1, 2))
+    assert not plan.moving
+
+
+def test_a_report_of_an_older_list_does_not_release_partitions() -> None:
+    """A previous leader revoked partition 1 from source task 0, whose owner has not read that list."""
+    plan = after(a_list(0, 0, version=2), a_list(1, 2), owners={0: "m", 1: "n"})
+    plan.take_report(report(a_list(1, 2), "n"))
+    plan.want([some(0), some(1, 2)], {})
+    plan.take_report(report(a_list(0, 0, 1, version=1), "m"))
+    assert plan.due() == []
+    plan.take_report(report(a_list(0, 0, version=2), "m"))
+    assert [one.partitions for one in plan.due()] == [some(1, 2)]
+
+
+def test_a_report_of_a_former_owner_is_ignored() -> None:
+    plan = after(a_list(0, 0), owners={0: "n"})
+    plan.take_report(report(a_list(0, 0), "m"))
+    plan.want([some(0), some(1)], {})
+    assert plan.due() == []
+    assert not plan.confirmed(0)
+    plan.take_report(report(a_list(0, 0), "n"))
+    assert plan.confirmed(0)
+    assert [one.source_task for one in plan.due()] == [1]
+
+
+def test_a_source_task_without_a_list_is_drained_first() -> None:
+    """The config topic was lost: running partitions are drained first, because their source task no longer exists."""
+    plan = after(owners={3: "m"})
+    plan.take_report(report(a_list(3, 0), "m"))
+    plan.want([some(0)], {})
+    assert plan.due() == []
+    plan.owned({})
+    assert [one.partitions for one in plan.due()] == [some(0)]
+
+
+def test_a_new_owner_can_start_with_the_previous_list() -> None:
+    """The new owner of source task 0 can read the config topic before it contains the new list."""
+    plan = after(a_list(0, 0, 1), a_list(1, 2), owners={1: "n"})
+    plan.take_report(report(a_list(1, 2), "n"))
+    plan.want([some(0), some(1, 2)], {})
+    (revoked,) = plan.due()
+    assert (revoked.source_task, revoked.partitions) == (0, some(0))
+    plan.owned({0: "m", 1: "n"})  # decided while the list was being published
+    assert plan.due() == []
+    plan.take_report(report(a_list(0, 0, 1), "m"))
+    assert plan.due() == []
+    plan.take_report(report(revoked, "m"))
+    assert [one.partitions for one in plan.due()] == [some(1, 2)]
+
+
+def test_b_partitions_without_an_owner_move_after_the_next_publication() -> None:
+    plan = after(a_list(0, 0, 1), a_list(1, 2))
+    plan.want([some(0), some(1, 2)], {})
+    assert [one.source_task for one in plan.due()] == [0]
+    assert [one.partitions for one in plan.due()] == [some(1, 2)]
+    assert plan.due() == []
+
+
+def test_b_unconfirmed_list_of_a_lost_owner_blocks_nothing() -> None:
+    plan = after(a_list(0, 0, 1), a_list(1, 2), owners={0: "m", 1: "n"})
+    plan.take_report(report(a_list(1, 2), "n"))
+    plan.want([some(0), some(1, 2)], {})
+    plan.due()
+    assert plan.due() == []
+    plan.owned({1: "n"})
+    assert [one.partitions for one in plan.due()] == [some(1, 2)]
+
+
+def test_report_counts_once_its_member_becomes_the_owner() -> None:
+    plan = after(a_list(0, 0, 1), a_list(1, 2), owners={0: "m", 1: "n"})
+    plan.take_report(report(a_list(1, 2), "n"))
+    plan.want([some(0), some(1, 2)], {})
+    (revoked,) = plan.due()
+    plan.take_report(report(revoked, "o"))
+    assert plan.due() == []
+    plan.owned({0: "o", 1: "n"})
+    assert [one.partitions for one in plan.due()] == [some(1, 2)]
+
+
+def test_removed_source_task_has_an_empty_list_and_can_return() -> None:
+    plan = after(a_list(0, 0), a_list(1, 1))
+    plan.want([some(0, 1)], {})
+    assert [(one.source_task, one.partitions) for one in plan.due()] == [(1, some())]
+    assert [(one.source_task, one.partitions) for one in plan.due()] == [(0, some(0, 1))]
+    plan.want([some(0), some(1)], {})
+    assert [(one.source_task, one.age) for one in plan.due()] == [(0, (2, 2))]
+    assert [(one.source_task, one.age) for one in plan.due()] == [(1, (2, 2))]
+
+
+def test_other_topic_ids_are_published_and_unknown_ones_are_not() -> None:
+    plan = after(a_list(0, 0))
+    plan.want([some(0)], {"t": IDS})
+    assert [one.topic_ids for one in plan.due()] == [{"t": IDS}]
+    plan.want([some(0)], {})
+    assert plan.due() == []
+    plan.want([some(0)], {"t": OTHER_IDS})
+    assert [one.topic_ids for one in plan.due()] == [{"t": OTHER_IDS}]
+
+
+def test_late_list_of_a_replaced_leader_is_overridden() -> None:
+    """This happens if the broker does not fence the writer (`ConfigWriter.warning`): what the source task runs is
+    unknown.
+    """
+    plan = after(a_list(0, 0), owners={0: "m"})
+    plan.want([some(0), some(1)], {})
+    plan.take_report(report(a_list(0, 0, 1, version=2), "m"))
+    (overriding,) = plan.due()
+    assert (overriding.source_task, overriding.age, overriding.partitions) == (0, (2, 1), some(0))
+    assert plan.due() == []
+    plan.take_report(report(overriding, "m"))
+    assert [one.partitions for one in plan.due()] == [some(1)]
+
+
+def test_list_of_a_later_leader_is_not_overridden() -> None:
+    plan = after(a_list(0, 0), owners={0: "m"})
+    plan.take_report(report(a_list(0, 1, epoch=3), "m"))
+    assert plan.due() == []
+
+
+def test_confirmed_requires_a_list_and_a_report() -> None:
+    plan = after(a_list(0, 0), owners={0: "m", 1: "m"})
+    assert not plan.confirmed(0)
+    plan.take_report(report(a_list(1, 0), "m"))
+    assert not plan.confirmed(1)
+
+
+def calls_of_reports(source_tasks: int) -> tuple[int, int]:
+    """Return the calls for a repeated and for a new report about one of these source tasks, each with 10 partitions."""
+    lists = [a_list(one, *range(10 * one, 10 * one + 10)) for one in range(source_tasks)]
+    plan = after(*lists, owners=dict.fromkeys(range(source_tasks), "m"))
+    plan.want([one.partitions for one in lists], {})
+    for one in lists:
+        plan.take_report(report(one, "m"))
+    assert plan.due() == []
+
+    def take(member: str) -> None:
+        plan.take_report(report(lists[0], member))
+        assert plan.due() == []
+
+    return count_calls(lambda: take("m")), count_calls(lambda: take("n"))
+
+
+def test_d_a_repeated_report_costs_the_same_for_any_number_of_source_tasks() -> None:
+    assert calls_of_reports(400)[0] == calls_of_reports(100)[0]
+
+
+def test_d_a_report_does_not_look_at_partitions_that_stay() -> None:
+    (_, few), (_, many) = calls_of_reports(100), calls_of_reports(400)
+    assert many < 5 * few
+    assert many < 20 * 400
+
+
+def test_d_a_moving_partition_is_assigned_although_other_source_tasks_are_as_wanted() -> None:
+    plan = after(a_list(0, 0, 1), a_list(1, 2), a_list(2, 3), owners={0: "m", 1: "m", 2: "m"})
+    for one in (a_list(0, 0, 1), a_list(1, 2), a_list(2, 3)):
+        plan.take_report(report(one, "m"))
+    plan.want([some(0), some(1, 2), some(3)], {})
+    (revoked,) = plan.due()
+    plan.take_report(report(a_list(2, 3), "m"))  # repeated
+    assert plan.due() == []
+    plan.take_report(report(revoked, "m"))
+    assert [(one.source_task, one.partitions) for one in plan.due()] == [(1, some(1, 2))]
+    assert plan.due() == []

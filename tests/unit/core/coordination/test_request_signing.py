@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.core.coordination.request_signing import (
+    ALGORITHM_HEADER,
+    MAC_ALGORITHMS,
+    SIGNATURE_HEADER,
+    BadSignatureError,
+    Fault,
+    sign,
+    verify,
+)
+from mm2.core.coordination.session_keys import SessionKey
+
+KEY = SessionKey(secret=b"k" * 32, algorithm="HmacSHA256", created_ms=0)
+OTHER = SessionKey(secret=b"o" * 32, algorithm="HmacSHA256", created_ms=0)
+BODY = '[{"name": "größe"}]'.encode()
+SIGNED = sign(KEY.secret, BODY, "HmacSHA256")[SIGNATURE_HEADER]
+
+
+def fault(
+    *,
+    signature: str | None = SIGNED,
+    algorithm: str | None = "HmacSHA256",
+    body: bytes = BODY,
+    key: SessionKey | None = KEY,
+    accepted: tuple[str, ...] = ("HmacSHA256",),
+) -> Fault | None:
+    try:
+        verify(signature=signature, algorithm=algorithm, body=body, key=key, accepted=accepted)
+    except BadSignatureError as error:
+        return error.fault
+    return None
+
+
+def test_valid_signature() -> None:
+    assert fault() is None
+
+
+@pytest.mark.parametrize("algorithm", MAC_ALGORITHMS)
+def test_every_algorithm(algorithm: str) -> None:
+    headers = sign(KEY.secret, BODY, algorithm)
+    found = fault(signature=headers[SIGNATURE_HEADER], algorithm=headers[ALGORITHM_HEADER], accepted=(algorithm,))
+    assert found is None
+
+
+def test_different_body_key_or_algorithm() -> None:
+    assert fault(body=BODY + b" ") is Fault.WRONG
+    assert fault(body=b"") is Fault.WRONG
+    assert fault(key=OTHER) is Fault.WRONG
+    assert fault(algorithm="HmacSHA512", accepted=("HmacSHA512",)) is Fault.WRONG
+    assert fault(signature="") is Fault.WRONG
+
+
+def test_faults_in_the_order_of_java() -> None:
+    nothing: tuple[str, ...] = ()
+    assert fault(signature=None, algorithm="none", key=None, accepted=nothing) is Fault.MISSING
+    assert fault(algorithm=None, signature="!", key=None, accepted=nothing) is Fault.MISSING
+    assert fault(algorithm="none", key=None, accepted=nothing) is Fault.MALFORMED
+    assert fault(signature="!", key=None, accepted=nothing) is Fault.MALFORMED
+    assert fault(key=None, accepted=nothing) is Fault.NOT_ACCEPTED
+    assert fault(key=None) is Fault.NO_KEY
+    assert fault(key=OTHER) is Fault.WRONG
+
+
+def test_algorithm_names_are_case_sensitive_as_in_java() -> None:
+    assert fault(algorithm="hmacsha256") is Fault.NOT_ACCEPTED
+    assert fault(algorithm="hmacsha256", accepted=("hmacsha256",)) is None

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from pydantic import TypeAdapter
+
+from mm2.core.lanes.lease import (
+    ExactOffsetsLease,
+    FlowLease,
+    LaneOrders,
+    LeaseGrant,
+    LeaseRenewal,
+    LeaseRequest,
+    OffsetsLease,
+    PartitionLease,
+    SourceTaskLease,
+)
+from mm2.core.naming.names import Flow
+from mm2.core.offsets.exact_offset_records import TopicIds
+from mm2.core.settings.client import (
+    ClientSettings,
+    FetchSettings,
+    ProduceSettings,
+    SaslMechanism,
+    SaslSettings,
+    TlsSettings,
+)
+
+CLIENT = ClientSettings(
+    bootstrap_servers=("127.0.0.1:9092",),
+    sasl=SaslSettings(mechanism=SaslMechanism.PLAIN, username="u", password="s3cret"),
+    tls=TlsSettings(key_pem="s3cret", key_password="s3cret"),
+)
+ORDERS = LaneOrders(
+    version=1,
+    source_tasks=(
+        SourceTaskLease(
+            flow=Flow("A", "B"),
+            source_task=0,
+            epoch=1,
+            source=CLIENT,
+            fetch=FetchSettings(),
+            target=CLIENT,
+            produce=ProduceSettings(),
+            offsets=OffsetsLease(client=CLIENT, topic="mm2-offsets.A.internal", partitions=25, flush_interval_ms=5000),
+            offset_syncs=None,
+            exact_offsets=ExactOffsetsLease(client=CLIENT, topic="mm2-exact-offsets.A.internal", segments=32),
+            partitions=(
+                PartitionLease(topic="t", partition=0, remote_topic="A.t", start_offset=None),
+                PartitionLease(
+                    topic="u",
+                    partition=1,
+                    remote_topic="A.u",
+                    start_offset=0,
+                    topic_ids=TopicIds(UUID(int=7), None),
+                    topic_recreated=True,
+                    last_segment="AAAA",
+                ),
+            ),
+        ),
+    ),
+)
+GRANT = LeaseGrant(
+    session="s3cret",
+    renewal=LeaseRenewal(seconds=14, flows=(FlowLease(flow=Flow("A", "B"), seconds=9.5),), orders=ORDERS),
+)
+
+
+@pytest.mark.parametrize("value", [GRANT, LeaseRequest(token="s3cret", attempt=1, pid=1)])
+def test_secrets_are_hidden(value: object) -> None:
+    assert "s3cret" not in repr(value)
+
+
+def test_json_round_trip_with_secrets() -> None:
+    adapter = TypeAdapter(LeaseGrant)
+    assert adapter.validate_json(adapter.dump_json(GRANT)) == GRANT

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
+from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, CopiedRange, CopiedUpTo, Segment, TopicIds
+
+TP = TopicPartition("orders", 0)
+IDS = TopicIds(UUID(int=1), UUID(int=2))
+
+
+def journal(last: Segment | None = None, *, ids: TopicIds = IDS, segments: int = 4) -> ExactOffsetJournal:
+    return ExactOffsetJournal(TP, topic_ids=ids, last=last, segments=segments)
+
+
+def flushed(book: ExactOffsetJournal) -> list[Segment]:
+    segments = list(book.unwritten())
+    for segment in segments:
+        book.written(segment)
+    assert book.unwritten() == ()
+    return segments
+
+
+def with_holes(book: ExactOffsetJournal, ranges: int, start: int = 0) -> None:
+    for number in range(start, start + ranges):
+        book.acked([(10 * number, 9)], 9 * number, since=10 * number, until=10 * number + 10)
+
+
+def test_no_segment_without_copied_records() -> None:
+    book = journal()
+    book.passed(0, 5)
+    assert book.unwritten() == ()
+
+
+def test_contiguous_runs_are_merged() -> None:
+    book = journal()
+    book.acked([(0, 10)], 100, since=0, until=10)
+    book.acked([(10, 5), (15, 5)], 110, since=10, until=20)
+    assert flushed(book)[0].ranges == (CopiedRange(0, 100, 20),)
+
+
+def test_holes_include_all_scanned_offsets() -> None:
+    book = journal()
+    book.passed(0, 2)
+    book.acked([(3, 5), (10, 5)], 0, since=2, until=17)
+    book.passed(17, 19)
+    book.acked([(20, 1)], 10, since=19, until=21)
+    ranges = (CopiedRange(3, 0, 5, 3), CopiedRange(10, 5, 5, 2), CopiedRange(20, 10, 1, 5))
+    assert flushed(book)[0].ranges == ranges
+
+
+def test_unscanned_offsets_are_not_holes() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=10)
+    book.acked([(52, 10)], 60, since=50, until=65)
+    assert flushed(book)[0].ranges == (CopiedRange(0, 0, 10), CopiedRange(52, 60, 10, 2))
+
+
+def test_through_covers_empty_offsets_after_the_last_range() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=12)
+    assert flushed(book)[0].through == 12
+    book.passed(50, 60)
+    assert [(segment.ranges, segment.through, segment.before) for segment in flushed(book)] == [
+        ((), -1, CopiedUpTo(60, 10)),
+    ]
+    book.acked([(61, 1)], 20, since=60, until=62)
+    assert flushed(book)[0].ranges == (CopiedRange(61, 20, 1, 11),)
+
+
+def test_repeated_offsets_start_a_new_range() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=10)
+    book.acked([(7, 3)], 10, since=6, until=10)
+    assert flushed(book)[0].ranges == (CopiedRange(0, 0, 10), CopiedRange(7, 10, 3, 1))
+
+
+def test_batch_with_unknown_target_offset_leaves_a_gap() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=10)
+    book.acked_somewhere(until=15)
+    first, second = flushed(book)
+    assert (first.sequence, first.ranges) == (0, (CopiedRange(0, 0, 10),))
+    assert (second.sequence, second.ranges, second.before) == (1, (), CopiedUpTo(15, 10))
+    book.acked([(15, 5)], 15, since=15, until=20)
+    assert flushed(book)[0].ranges == (CopiedRange(15, 15, 5),)
+
+
+def test_nothing_is_written_without_target_offsets() -> None:
+    book = journal()
+    for number in range(5):
+        book.acked_somewhere(until=10 * number + 10)
+    assert book.unwritten() == ()
+
+
+def test_full_segment_starts_the_next() -> None:
+    book = journal()
+    with_holes(book, SEGMENT_RANGES)
+    (first,) = flushed(book)
+    with_holes(book, 1, SEGMENT_RANGES)
+    (second,) = flushed(book)
+    assert [(segment.sequence, segment.index) for segment in (first, second)] == [(0, 0), (1, 1)]
+    assert second.before == CopiedUpTo(10 * SEGMENT_RANGES, 9 * SEGMENT_RANGES)
+
+
+def test_unwritten_segments_are_returned_up_to_the_limit() -> None:
+    book = journal(segments=2)
+    with_holes(book, 5 * SEGMENT_RANGES)
+    assert [segment.sequence for segment in book.unwritten()] == [2, 3, 4]
+    stale = book.unwritten()[0]
+    book.written(stale)
+    book.written(stale)
+    assert [(segment.sequence, segment.index) for segment in flushed(book)] == [(3, 1), (4, 0)]
+
+
+def test_restart_continues_after_the_last_segment() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=12)
+    book = journal(flushed(book)[-1])
+    assert book.unwritten() == ()
+    book.acked([(14, 2)], 10, since=12, until=16)
+    (segment,) = flushed(book)
+    assert segment.ranges == (CopiedRange(0, 0, 10), CopiedRange(14, 10, 2, 4))
+    assert (segment.sequence, segment.before) == (0, CopiedUpTo())
+
+
+def test_doubtful_offsets_are_kept_until_copying_is_past_them() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=10)
+    book.acked([(10, 3)], 15, since=10, until=13)  # target offsets 10 to 14 are unknown
+    book.acked_somewhere(until=14)
+    assert flushed(book)[-1].before == CopiedUpTo(14, 18, 2)
+
+
+def test_different_topic_ids_start_a_new_era() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=10)
+    last = flushed(book)[-1]
+    assert journal(last, ids=TopicIds(None, IDS.remote)).unwritten() == ()
+    assert journal(replace(last, topic_ids=TopicIds())).unwritten() == (last,)
+    new_era = journal(last, ids=TopicIds(IDS.source, UUID(int=9)))
+    (segment,) = flushed(new_era)
+    assert (segment.era, segment.sequence, segment.ranges, segment.before) == (1, 1, (), CopiedUpTo())
+    assert segment.topic_ids.remote == UUID(int=9)
+    assert journal(segment, ids=segment.topic_ids).unwritten() == ()
+
+
+def test_lower_target_offset_starts_a_new_era() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=10)
+    book.acked([(10, 5)], 3, since=10, until=15)
+    (segment,) = flushed(book)
+    assert (segment.era, segment.ranges) == (1, (CopiedRange(10, 3, 5),))
+
+
+def test_only_unexplained_target_offsets_are_doubtful_after_another_writer() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=10)
+    book.acked([(30, 1)], 30, since=30, until=31)  # 10 to 29 by another program, one record each
+    assert book.newest.before.doubt == 0
+    book.acked([(40, 1)], 45, since=40, until=41)  # 31 to 39, and five target offsets too many
+    book.acked_somewhere(until=42)
+    assert book.newest.before == CopiedUpTo(42, 46, 4)
+
+
+def test_only_the_last_segment_is_retried_after_a_rejection() -> None:
+    book = journal()
+    with_holes(book, 2 * SEGMENT_RANGES + 1)
+    assert len(book.unwritten()) == 3
+    book.refused()
+    (last,) = book.unwritten()
+    assert last == book.newest
+    with_holes(book, SEGMENT_RANGES, 2 * SEGMENT_RANGES + 1)
+    assert len(book.unwritten()) == 2, "later segments are written again"
+
+
+def test_last_range_is_extended() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=10)
+    for number in range(1, 10):
+        book.acked([(10 * number, 10)], 10 * number, since=10 * number, until=10 * number + 10)
+    book.passed(100, 103)
+    (segment,) = flushed(book)
+    assert (segment.ranges, segment.through) == ((CopiedRange(0, 0, 100),), 103)
+    assert book.newest == segment
+
+
+def test_new_topic_ids_are_recorded_and_different_ones_start_a_new_era() -> None:
+    book = journal(ids=TopicIds())
+    book.acked([(0, 10)], 0, since=0, until=10)
+    book.identify(IDS)
+    assert flushed(book)[0].topic_ids == IDS
+    book.identify(IDS)
+    assert book.unwritten() == ()
+    book.acked([(10, 5)], 3, since=10, until=15)  # a remote topic whose ID has not been read yet
+    book.identify(TopicIds(IDS.source, UUID(int=9)))
+    (segment,) = flushed(book)
+    assert (segment.era, segment.topic_ids.remote, segment.ranges) == (1, UUID(int=9), (CopiedRange(10, 3, 5),))
+    book.identify(TopicIds(UUID(int=8), UUID(int=9)))
+    assert [(one.era, one.ranges) for one in flushed(book)] == [(2, ())]

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from mm2.core.policies import DefaultReplicationPolicy, IdentityReplicationPolicy
+from mm2.core.topics.topic_configs import ConfigEntry, ConfigSource, configs_to_create
+from mm2.core.topics.topic_plan import CreateTopic, GrowTopic, NameClash, plan_topics, without_own_copies
+
+
+class Merging(DefaultReplicationPolicy):
+    """A user's policy that maps different topics to the same name."""
+
+    def format_remote_topic(self, alias: str, topic: str) -> str:
+        return f"{alias}.{topic.lower()}"
+
+
+def test_missing_topics_and_partitions_are_created() -> None:
+    plan = plan_topics(
+        {"orders": 3, "invoices": 6, "payments": 2, "users": 4},
+        {"A.invoices": 4, "A.payments": 2, "A.users": 8, "orders": 3},
+        policy=DefaultReplicationPolicy(),
+        source_alias="A",
+    )
+    assert plan.create == (CreateTopic(topic="orders", remote_topic="A.orders", partitions=3),)
+    assert plan.grow == (GrowTopic(topic="invoices", remote_topic="A.invoices", present=4, partitions=6),)
+    assert plan.clashes == ()
+    assert plan.remote_topics == {
+        "invoices": "A.invoices",
+        "orders": "A.orders",
+        "payments": "A.payments",
+        "users": "A.users",
+    }
+
+
+def test_topic_with_an_unchanged_name_exists_on_the_target() -> None:
+    policy = IdentityReplicationPolicy(source_alias="A")
+    plan = plan_topics({"orders": 3}, {"orders": 3}, policy=policy, source_alias="A")
+    assert (plan.create, plan.grow) == ((), ())
+
+
+def test_own_copies_if_both_aliases_are_one_cluster() -> None:
+    topics = {"orders": 3, "A.orders": 3, "A.A.orders": 3, "C.orders": 1, "heartbeats": 1, "A.heartbeats": 1}
+    kept, onto_themselves = without_own_copies(topics, policy=DefaultReplicationPolicy(), source_alias="A")
+    assert kept == {"orders": 3, "C.orders": 1, "heartbeats": 1}
+    assert onto_themselves == set()
+
+
+def test_topics_that_would_be_copied_onto_themselves() -> None:
+    topics = {"orders": 3, "heartbeats": 1, "A.heartbeats": 1}
+    policy = IdentityReplicationPolicy(source_alias="A")
+    kept, onto_themselves = without_own_copies(topics, policy=policy, source_alias="A")
+    assert kept == {"orders": 3, "heartbeats": 1}
+    assert onto_themselves == {"orders"}
+
+
+def test_conflicting_topics_are_excluded_and_reported() -> None:
+    plan = plan_topics({"Orders": 3, "orders": 6, "users": 1}, {}, policy=Merging(), source_alias="A")
+    assert plan.clashes == (NameClash(remote_topic="A.orders", topics=("Orders", "orders")),)
+    assert str(plan.clashes[0]).startswith("Orders, orders all map to remote topic A.orders")
+    assert plan.remote_topics == {"users": "A.users"}
+    assert [action.topic for action in plan.create] == ["users"]
+
+
+def test_hidden_values_are_not_copied() -> None:
+    entry = ConfigEntry(name="retention.ms", value=None, source=ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    assert configs_to_create([entry], excluded=lambda _: False) == {}
+
+
+def test_future_config_sources_are_unknown() -> None:
+    assert ConfigSource(99) is ConfigSource.UNKNOWN

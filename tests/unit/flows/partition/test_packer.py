@@ -1,0 +1,149 @@
+"""Batches that cannot be rebuilt, and what a partition learns from batches that its target rejected."""
+
+from __future__ import annotations
+
+from flows.batch.choice import BatchRules
+from flows.batch.header import HEADER_BYTES
+from flows.batch.target_batch import ProducerId
+from flows.partition.timeouts import FAILED_RETRY_S, REJECTION_MEMORY_S
+from flows.target.produce_errors import from_response
+from mm2.kafka.decompression import Codec
+from mm2.kafka.protocol.error_codes import ErrorCode
+from tests.lab.batches import LOG_APPEND_TIME, Batch, Record
+from tests.unit.flows.replicators import WALL, arrive, data, is_failed, message, partition, send
+
+
+def bomb(*offsets: int, attributes: int = 0) -> bytes:
+    """Return a batch whose records of zeros compress to almost nothing."""
+    records = [Record(offset, 1_000, b"k", bytes(40_000_000 // len(offsets))) for offset in offsets]
+    return Batch(records=records, codec=Codec.ZSTD, attributes=attributes).encode()
+
+
+def test_a_bomb_that_must_be_rebuilt_fails_with_its_offset_and_sizes() -> None:
+    replicator, listener = partition()
+    stored = bomb(1, attributes=LOG_APPEND_TIME)
+    held = arrive(replicator, data(0), stored, data(2))
+    (first,) = send(replicator)
+    replicator.acknowledged(first, 0, 0.0, WALL)
+    assert replicator.next_batch(0.0) is None
+    assert is_failed(replicator)
+    assert message(replicator) == (
+        f"cannot copy orders-3 to A.orders-3: batch at offset 1 is too large to rebuild: {len(stored) - HEADER_BYTES} "
+        "bytes (zstd) decompress to more than the limit of 16777216 bytes; raise max.partition.fetch.bytes of the "
+        "flow's consumer"
+    )
+    assert (replicator.position, replicator.held_bytes, listener.released) == (1, 0, held)
+    assert listener.pauses == [FAILED_RETRY_S]
+
+
+def test_a_bomb_that_the_target_rejects_as_too_large_fails() -> None:
+    replicator, listener = partition()
+    arrive(replicator, bomb(0, 1), data(2))
+    for now in (0.0, FAILED_RETRY_S):
+        (entry,) = send(replicator, now)
+        replicator.produce_failed(entry, from_response(ErrorCode.MESSAGE_TOO_LARGE), now)
+        assert (message(replicator) or "").startswith(
+            "cannot copy orders-3 to A.orders-3: batch at offset 0 is too large to rebuild: "
+        )
+        assert (is_failed(replicator), replicator.held_bytes, replicator.is_idle) == (True, 0, True)
+        replicator.wake(now + FAILED_RETRY_S)
+        arrive(replicator, bomb(0, 1), data(2))
+    assert listener.pauses == [FAILED_RETRY_S, FAILED_RETRY_S]
+
+
+def test_a_rebuilt_batch_that_grew_is_held_with_its_new_size() -> None:
+    replicator, listener = partition(rules=BatchRules(codec=Codec.NONE))
+    held = arrive(replicator, Batch(records=[Record(0, 0, b"k", bytes(50_000))], codec=Codec.ZSTD).encode())
+    assert held < 5_000
+    (entry,) = send(replicator)
+    assert 50_000 < entry.batch.size <= replicator.held_bytes
+    assert listener.released == held - replicator.held_bytes
+    replicator.acknowledged(entry, 0, 0.0, WALL)
+    assert (replicator.held_bytes, listener.released) == (0, held)
+
+
+def test_an_unexpected_error_while_packing_fails_the_partition_only() -> None:
+    rules = BatchRules(codec=Codec.GZIP, level=99)  # zlib does not know this level
+    replicator, listener = partition(rules=rules)
+    arrive(replicator, data(0))
+    assert replicator.next_batch(0.0) is None
+    assert (message(replicator) or "").startswith("cannot copy orders-3 to A.orders-3: unexpected error: ")
+    assert (is_failed(replicator), replicator.held_bytes, replicator.fetch_offset) == (True, 0, None)
+    assert listener.pauses == [FAILED_RETRY_S]
+
+
+def test_an_unexpected_error_while_splitting_fails_the_partition_only() -> None:
+    replicator, listener = partition(rules=BatchRules(tiny_bytes=0, level=99))
+    records = [Record(offset, 0, b"k", b"v") for offset in range(9)]
+    arrive(replicator, Batch(records=records, codec=Codec.GZIP).encode())
+    (entry,) = send(replicator)
+    replicator.produce_failed(entry, from_response(ErrorCode.MESSAGE_TOO_LARGE), 0.0)
+    assert (message(replicator) or "").startswith("cannot copy orders-3 to A.orders-3: unexpected error: ")
+    assert (is_failed(replicator), replicator.held_bytes, replicator.is_idle) == (True, 0, True)
+    assert listener.pauses == [FAILED_RETRY_S]
+
+
+def test_the_size_limit_of_the_target_is_forgotten_after_a_while() -> None:
+    replicator, _ = partition()
+    arrive(replicator, data(0, 10, 100))
+    (entry,) = send(replicator)
+    replicator.produce_failed(entry, from_response(ErrorCode.MESSAGE_TOO_LARGE), 0.0)
+    sizes: dict[float, list[int]] = {}
+    for now in (0.0, REJECTION_MEMORY_S - 1, REJECTION_MEMORY_S):
+        sizes[now] = []
+        while not replicator.is_idle:
+            entry = send(replicator, now)[0]
+            sizes[now].append(entry.batch.count)
+            replicator.acknowledged(entry, -1, now, WALL)
+            replicator.set_producer_id(ProducerId(replicator.position, 0))  # keeps one in flight
+        arrive(replicator, data(replicator.position, 10, 100))
+    assert sizes == {0.0: [4, 4, 2], REJECTION_MEMORY_S - 1: [4, 4, 2], REJECTION_MEMORY_S: [10]}
+
+
+def zstd(offset: int) -> bytes:
+    return Batch(records=[Record(offset, 0, b"k", b"v" * 100)], codec=Codec.ZSTD).encode()
+
+
+def test_another_codec_replaces_one_that_the_target_does_not_support() -> None:
+    replicator, listener = partition()
+    arrive(replicator, data(0))
+    replicator.acknowledged(send(replicator)[0], 0, 0.0, WALL)
+    arrive(replicator, zstd(1), data(2))
+    rejected, following = send(replicator)
+    replicator.produce_failed(rejected, from_response(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), 0.0)
+    replicator.produce_failed(following, from_response(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), 0.0)
+    assert (is_failed(replicator), message(replicator), listener.pauses) == (False, None, [])
+    assert (replicator.fetch_offset, replicator.held_bytes) == (1, 0)
+    arrive(replicator, zstd(1), data(2), zstd(3))
+    codecs = []
+    while not replicator.is_idle:
+        for entry in send(replicator):
+            codecs.append((entry.batch.sequence, entry.batch.codec))
+            replicator.acknowledged(entry, -1, 0.0, WALL)
+    assert codecs == [(1, Codec.LZ4), (2, Codec.NONE), (3, Codec.LZ4)]
+    arrive(replicator, zstd(4))
+    (entry,) = send(replicator, REJECTION_MEMORY_S)
+    assert entry.batch.codec == Codec.ZSTD, "the target may have been upgraded"
+
+
+def test_a_codec_that_is_required_and_not_supported_fails_the_partition() -> None:
+    replicator, _ = partition(rules=BatchRules(codec=Codec.ZSTD))
+    arrive(replicator, data(0))
+    (entry,) = send(replicator)
+    replicator.produce_failed(entry, from_response(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), 0.0)
+    assert is_failed(replicator)
+    assert message(replicator) == (
+        "cannot copy orders-3 offset 0 to A.orders-3: UNSUPPORTED_COMPRESSION_TYPE; set compression.type of the flow's "
+        "producer to a codec that the target supports"
+    )
+
+
+def test_a_bomb_with_a_codec_that_the_target_does_not_support_fails_the_partition() -> None:
+    replicator, _ = partition()
+    unsupported = from_response(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    for _ in range(2):
+        assert not is_failed(replicator)
+        arrive(replicator, bomb(0))
+        (entry,) = send(replicator)
+        replicator.produce_failed(entry, unsupported, 0.0)
+    assert is_failed(replicator)

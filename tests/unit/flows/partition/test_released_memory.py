@@ -1,0 +1,119 @@
+"""A partition that releases its bytes, and fetches and packs the batches again."""
+
+from __future__ import annotations
+
+from flows.batch.choice import BatchRules
+from flows.batch.header import HEADER_BYTES
+from flows.partition.timeouts import FAILED_RETRY_S
+from flows.source.completed_fetch import BATCH_OVERHEAD
+from flows.target.produce_errors import from_exception, from_response
+from mm2.kafka.errors import ConnectionLost
+from mm2.kafka.protocol.error_codes import ErrorCode
+from tests.lab.batches import LOG_APPEND_TIME, Batch, Record, sealed
+from tests.unit.flows.replicators import (
+    WALL,
+    arrive,
+    data,
+    is_failed,
+    message,
+    partition,
+    send,
+)
+
+
+def test_a_stuck_partition_releases_its_bytes_and_retries() -> None:
+    replicator, listener = partition()
+    now = 0.0
+    arrive(replicator, data(0), data(1))
+    while replicator.held_bytes:
+        (entry,) = send(replicator, now)
+        replicator.produce_failed(entry, from_response(ErrorCode.NOT_ENOUGH_REPLICAS), now)
+        now += listener.pauses[-1] + 0.01
+        replicator.wake(now)
+    assert 1 < now < 4
+    assert replicator.is_retrying
+    assert not is_failed(replicator)
+    while replicator.fetch_offset is None:
+        now += 0.1
+        replicator.wake(now)
+    assert replicator.fetch_offset == 0
+
+
+def test_batches_the_target_may_have_are_released_and_packed_as_before() -> None:
+    replicator, _ = partition(rules=BatchRules())
+    arrive(replicator, data(0))
+    replicator.acknowledged(send(replicator)[0], 0, 0.0, WALL)
+    tiny = [data(offset) for offset in range(1, 7)]
+    arrive(replicator, *tiny[:3])  # merged
+    arrive(replicator, *tiny[3:])
+    now = 0.0
+    while replicator.held_bytes:
+        for entry in send(replicator, now):
+            replicator.produce_failed(entry, from_exception(ConnectionLost("gone")), now)
+        now += 0.1
+    assert message(replicator) == "cannot copy orders-3 offsets 1-6 to A.orders-3: gone"
+    while replicator.fetch_offset is None:
+        now += 0.1
+        replicator.wake(now)
+    arrive(replicator, *tiny[:2])
+    assert not replicator.can_send(now + 5), "it was one batch of six"
+    arrive(replicator, *tiny[2:], data(7))
+    (entry,) = send(replicator, now + 5)
+    assert (entry.batch.sequence, entry.batch.runs) == (1, ((1, 6),))
+
+
+def test_batches_the_target_may_have_are_packed_as_before_even_after_a_corrupt_fetch() -> None:
+    replicator, _ = partition()
+    arrive(replicator, data(0, 2))
+    now = 0.0
+    while replicator.held_bytes:
+        for entry in send(replicator, now):
+            replicator.produce_failed(entry, from_exception(ConnectionLost("gone")), now)
+        now += 0.1
+    while replicator.fetch_offset is None:
+        now += 0.1
+        replicator.wake(now)
+    broken = bytearray(Batch(records=[Record(0, 0, b"k", b"v")], attributes=LOG_APPEND_TIME).encode())
+    broken[HEADER_BYTES] = 0x55
+    fields = [0, len(broken) - 12, -1, 2, 0, LOG_APPEND_TIME, 1, 0, 0, -1, -1, -1, 2]
+    arrive(replicator, sealed(broken, fields), now=now)
+    now += 10
+    assert replicator.next_batch(now) is None
+    assert is_failed(replicator)
+    replicator.wake(now + FAILED_RETRY_S)
+    arrive(replicator, data(0))
+    assert not replicator.can_send(now + FAILED_RETRY_S), "it was one batch of two"
+
+
+def test_responses_still_count_after_memory_is_released() -> None:
+    replicator, listener = partition()
+    arrive(replicator, data(0), data(1))
+    (entry,) = send(replicator)
+    replicator.release_memory()
+    assert (replicator.held_bytes, replicator.is_idle, replicator.fetch_offset) == (0, False, None)
+    replicator.acknowledged(entry, 0, 0.0, WALL)
+    assert (replicator.position, replicator.fetch_offset, replicator.is_idle) == (1, 1, True)
+    assert listener.released == len(data(0) + data(1)) + 2 * BATCH_OVERHEAD
+
+
+def test_a_batch_released_in_flight_that_fails_is_fetched_again() -> None:
+    replicator, _ = partition()
+    arrive(replicator, data(0), data(1))
+    (entry,) = send(replicator)
+    replicator.release_memory()
+    replicator.produce_failed(entry, from_exception(ConnectionLost("gone")), 0.0)
+    assert (replicator.is_idle, replicator.fetch_offset) == (True, 0)
+    arrive(replicator, data(0))
+    (entry,) = send(replicator, 1.0)
+    assert entry.batch.sequence == 0
+
+
+def test_a_batch_released_in_flight_that_is_too_large_is_split_when_it_is_fetched_again() -> None:
+    replicator, _ = partition()
+    arrive(replicator, data(0, 10, 100))
+    (entry,) = send(replicator)
+    replicator.release_memory()
+    replicator.produce_failed(entry, from_response(ErrorCode.MESSAGE_TOO_LARGE), 0.0)
+    arrive(replicator, data(0, 10, 100))
+    (entry,) = send(replicator)
+    assert 0 < entry.batch.count < 10

@@ -1,0 +1,119 @@
+"""A partition's replicator without a source task, and fetch responses for it."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from flows.batch.choice import BatchRules, Reason
+from flows.batch.target_batch import ProducerId, TargetBatch
+from flows.partition.in_flight import InFlightBatch
+from flows.partition.replicator import PartitionReplicator
+from flows.partition.state import OffsetRange
+from mm2.core.lanes.lease import PartitionLease, TaskState
+from mm2.kafka.backoff import Backoff
+from mm2.kafka.protocol.fetch_request import FetchedPartition
+from tests.lab.batches import Batch, Record
+
+WALL = 1_700_000_000.0
+
+
+class RecordingListener:
+    """Records the calls of the partition."""
+
+    def __init__(self) -> None:
+        self.released = 0
+        self.pauses: list[float] = []
+        self.acknowledged_batches: list[tuple[int, int]] = []
+        self.checked: list[OffsetRange] = []
+        self.drained_partitions = 0
+        self.remote_end_moves = 0
+
+    def release(self, count: int) -> None:
+        self.released += count
+
+    def fetch_changed(self, replicator: PartitionReplicator) -> None: ...
+
+    def send_changed(self, replicator: PartitionReplicator) -> None: ...
+
+    def wake_later(self, replicator: PartitionReplicator, delay: float) -> None:
+        self.pauses.append(delay)
+
+    def acknowledged(
+        self, replicator: PartitionReplicator, batch: TargetBatch, base_offset: int, checked: OffsetRange
+    ) -> None:
+        self.acknowledged_batches.append((batch.first_offset, base_offset))
+        self.checked.append(checked)
+
+    def skipped(self, replicator: PartitionReplicator, checked: OffsetRange) -> None:
+        self.checked.append(checked)
+
+    def drained(self, replicator: PartitionReplicator) -> None:
+        self.drained_partitions += 1
+
+    def remote_end_moved_back(self, replicator: PartitionReplicator) -> None:
+        self.remote_end_moves += 1
+
+
+def partition(
+    start: int | None = 0, *, max_held_bytes: int = 100_000, rules: BatchRules | None = None
+) -> tuple[PartitionReplicator, RecordingListener]:
+    listener = RecordingListener()
+    lease = PartitionLease(topic="orders", partition=3, remote_topic="A.orders", start_offset=start)
+    replicator = replicator_of(lease, listener, max_held_bytes=max_held_bytes, rules=rules)
+    replicator.set_producer_id(ProducerId(7, 0))
+    return replicator, listener
+
+
+def replicator_of(
+    lease: PartitionLease,
+    listener: RecordingListener,
+    *,
+    max_held_bytes: int = 100_000,
+    rules: BatchRules | None = None,
+) -> PartitionReplicator:
+    return PartitionReplicator(
+        lease,
+        listener,
+        rules=rules or BatchRules(tiny_bytes=0),
+        max_in_flight=5,
+        max_held_bytes=max_held_bytes,
+        check_crcs=True,
+        source_backoff=Backoff(100, 1000, generator=random.Random(1)),
+        target_backoff=Backoff(100, 1000, generator=random.Random(1)),
+        counts=Counter[Reason](),
+        now=0.0,
+    )
+
+
+def data(offset: int, count: int = 1, value_bytes: int = 10) -> bytes:
+    timestamp = int((WALL - 5) * 1000)
+    records = [Record(offset + number, timestamp, b"k", b"v" * value_bytes) for number in range(count)]
+    return Batch(records=records).encode()
+
+
+def fetched(*blobs: bytes) -> FetchedPartition:
+    return FetchedPartition("orders", 3, 0, 100, 100, 0, (), -1, b"".join(blobs))
+
+
+def arrive(replicator: PartitionReplicator, *blobs: bytes, end: int = 100, now: float = 0.0) -> int:
+    asked = replicator.fetch_offset
+    assert asked is not None
+    return replicator.fetched(asked, fetched(*blobs), end, now, WALL)
+
+
+def is_failed(replicator: PartitionReplicator) -> bool:
+    return replicator.progress(0.0, WALL).state is TaskState.FAILED
+
+
+def message(replicator: PartitionReplicator) -> str | None:
+    return replicator.progress(0.0, WALL).error
+
+
+def send(replicator: PartitionReplicator, now: float = 0.0) -> list[InFlightBatch]:
+    entries = []
+    while replicator.can_send(now):
+        entry = replicator.next_batch(now)
+        assert entry is not None
+        entries.append(entry)
+    return entries

@@ -1,0 +1,93 @@
+"""Commands that a leader refuses, with the reasons. The leader is not connected, so it can store no command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mm2.core.assignment.task_placement import TaskAssignments, TaskPlacement
+from mm2.core.assignment.tasks import TaskId, TaskKind
+from mm2.core.coordination.commands import Command, CommandRefusedError
+from mm2.core.coordination.pauses import Pauses
+from mm2.core.settings.client import ClientSettings
+from mm2.kafka.client.cluster import Cluster
+from mm2.node.commands.leader import LeaderHandle
+from mm2.node.commands.pause import Pause
+from mm2.node.commands.refresh import Refresh
+from mm2.node.commands.registry import carry_out
+from mm2.node.commands.restart import RestartTask
+from mm2.node.commands.resume import Resume
+from mm2.node.leader.leader_term import LeaderTerm
+from mm2.node.store.config_store import ConfigStore
+from tests.unit.config import files
+
+SLOT = TaskId(TaskKind.SOURCE, 0)
+WAITING = TaskId(TaskKind.SOURCE, 1)
+PLACEMENT = TaskAssignments(
+    epoch=1,
+    places={
+        SLOT: TaskPlacement(owner="m", node="node-1", since=1, home="node-1"),
+        WAITING: TaskPlacement(owner=None, node="node-2", since=1, home="node-2"),
+    },
+)
+
+
+async def refused(directory: Path, command: Command, pauses: Pauses) -> CommandRefusedError:
+    settings, cluster = files.flow(directory), Cluster(ClientSettings(bootstrap_servers=("localhost:1",)))
+    configs = ConfigStore(settings, cluster, on_change=lambda: None, on_command=lambda _: None)
+    configs.pauses = pauses
+    leader_term = LeaderTerm(
+        settings,
+        generation=1,
+        source=cluster,
+        target=cluster,
+        configs=configs,
+        reports={},
+        fingerprint=lambda: None,
+        changed=lambda: None,
+    )
+    with pytest.raises(CommandRefusedError) as refusal:
+        await carry_out(command, LeaderHandle(term=leader_term, configs=configs, placement=PLACEMENT))
+    assert configs.pauses == pauses
+    return refusal.value
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (Resume(topics=("orders",)), "orders: not paused by name; paused: the flow as a whole, payments"),
+        (
+            RestartTask(task="MirrorSourceConnector-7"),
+            "there is no task MirrorSourceConnector-7; the flow's tasks: MirrorSourceConnector-0,"
+            " MirrorSourceConnector-1",
+        ),
+    ],
+)
+async def test_unknown_topics_and_tasks(tmp_path: Path, command: Command, message: str) -> None:
+    refusal = await refused(tmp_path, command, Pauses(flow=True, topics=frozenset({"payments"})))
+    assert (str(refusal), refusal.is_unknown) == (message, True)
+
+
+async def test_topics_that_are_not_discovered_yet(tmp_path: Path) -> None:
+    refusal = await refused(tmp_path, Pause(topics=("orders",)), Pauses())
+    assert str(refusal) == "the topics of the flow are not known yet: discovering topics"
+    assert not refusal.is_unknown
+
+
+async def test_resume_while_nothing_is_paused(tmp_path: Path) -> None:
+    refusal = await refused(tmp_path, Resume(topics=("orders",)), Pauses())
+    assert str(refusal) == "orders: not paused by name; paused: nothing"
+
+
+async def test_an_unassigned_task_cannot_be_restarted(tmp_path: Path) -> None:
+    refusal = await refused(tmp_path, RestartTask(task=str(WAITING)), Pauses())
+    assert str(refusal) == "MirrorSourceConnector-1 is not assigned to a node; it starts when it is assigned"
+    assert not refusal.is_unknown
+
+
+@pytest.mark.parametrize("command", [Pause(), Resume(), Resume(topics=("t",)), RestartTask(task=str(SLOT)), Refresh()])
+async def test_a_command_that_cannot_be_stored_is_refused(tmp_path: Path, command: Command) -> None:
+    refusal = await refused(tmp_path, command, Pauses(topics=frozenset({"t"})))
+    assert str(refusal).startswith("cannot store the command: ")
+    assert not refusal.is_unknown

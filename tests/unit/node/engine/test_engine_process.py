@@ -1,0 +1,81 @@
+"""The errors and restarts of an engine that does not run; with real sockets of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from mm2.core.lanes.lease import LeasePlace
+from mm2.core.settings.spark_master import read_master
+from mm2.node.engine.engine_process import EngineProcess, failure_line, master_trouble, next_line
+from tests.lab.waiting import until
+
+
+async def test_a_master_that_accepts_connections_is_no_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_server(("127.0.0.1", 0)) as other:
+        up, down = listening.getsockname()[1], other.getsockname()[1]
+        other.close()
+        assert await master_trouble(read_master(f"spark://127.0.0.1:{down},127.0.0.1:{up}")) is None
+
+
+async def test_all_unreachable_masters_are_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        port = bound.getsockname()[1]
+    message = await master_trouble(read_master(f"spark://127.0.0.1:{port},localhost:{port}"))
+    assert message is not None
+    assert f"cannot reach Spark master spark://127.0.0.1:{port},localhost:{port}" in message
+    assert f"127.0.0.1:{port}:" in message
+    assert f"localhost:{port}:" in message
+
+
+async def test_other_kinds_of_masters_are_not_checked() -> None:
+    assert await master_trouble(read_master("yarn")) is None
+
+
+def test_the_line_that_explains_why_an_engine_exited() -> None:
+    java = 'Exception in thread "main" org.apache.spark.SparkException: set HADOOP_CONF_DIR'
+    own = "ERROR mm2.engine the engine failed: it did not start"
+    others = ["java.io.IOException: first", "Caused by: java.net.ConnectException: Connection refused", "\tat Net.java"]
+    assert failure_line([java, own, *others]) == f": {java}"
+    assert failure_line([own, *others]) == f": {own}"
+    assert failure_line(others) == ": Caused by: java.net.ConnectException: Connection refused"
+    assert failure_line(["nothing of use"]) == ""
+
+
+async def test_a_line_that_is_too_long_does_not_end_the_engine() -> None:
+    stream = asyncio.StreamReader(limit=100)
+    stream.feed_data(b"before\n" + b"x" * 1_000)
+    stream.feed_data(b"\nafter\n")
+    stream.feed_eof()
+    lines = []
+    while line := await next_line(stream):
+        lines.append(line)
+    assert (lines[0], lines[-1]) == (b"before\n", b"after\n")
+
+
+async def test_a_failed_start_of_the_engine_is_retried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As without memory for another process; here its Python does not exist."""
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    lost: list[str | None] = []
+    engine = EngineProcess(
+        node_url="http://127.0.0.1:1",
+        token="secret",
+        app_name="mm2",
+        leases=LeasePlace(url="http://127.0.0.1:1"),
+        spark={"spark.master": "local[1]"},
+        temp_dir=tmp_path,
+        on_lost=lambda: lost.append(engine.trouble),
+    )
+    running = asyncio.create_task(engine.run())
+    try:
+        await until(lambda: len(lost) > 1, 60.0, "it is retried")
+        assert not running.done()
+        assert lost[0] is not None
+        assert lost[0].startswith("cannot start the Spark engine: ")
+    finally:
+        running.cancel()
+        await asyncio.wait([running])

@@ -1,0 +1,260 @@
+"""Incidents replayed on the lane board: which process of a lane has the lease, and when a lane is restarted."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from mm2.core.lanes.lease import (
+    EngineReport,
+    LaneEnd,
+    LaneProgress,
+    LeaseRefusedError,
+    LeaseRequest,
+)
+from mm2.core.naming.names import TopicPartition
+from mm2.node.engine.lane_board import LEASE_SECONDS, START_WITHIN_S
+from mm2.node.engine.managed_lane import FIRST_RESTART_S, LONGEST_RESTART_S
+from tests.unit.node.engine.lane_boards import (
+    FLOW,
+    carried_out,
+    grant,
+    new_board,
+    report,
+    said,
+    source_task_lease,
+    token,
+)
+
+
+def test_no_lane_without_source_tasks() -> None:
+    assert new_board().engine_orders(0.0).lanes == ()
+
+
+def test_source_tasks_are_spread_over_lanes_by_weight() -> None:
+    board = new_board()
+    for number, partitions in enumerate([10, 1, 1, 1]):
+        board.put(source_task_lease(number, partitions))
+    assert board.source_tasks_of(0) == ((FLOW, 0),)
+    assert board.source_tasks_of(1) == ((FLOW, 1), (FLOW, 2), (FLOW, 3))
+    assert board.engine_orders(0.0).lanes[1].description == "A->B source tasks 1, 2, 3"
+
+
+def test_a_newer_attempt_invalidates_the_older_session() -> None:
+    board = new_board()
+    board.put(source_task_lease(0))
+    first = grant(board, 0)
+    second = grant(board, 0, attempt=1)
+    with pytest.raises(LeaseRefusedError):
+        report(board, 0, first, 1.0)
+    report(board, 0, second, 1.0)
+
+
+def test_another_process_gets_no_lease_for_the_same_attempt() -> None:
+    board = new_board()
+    board.put(source_task_lease(0))
+    grant(board, 0)
+    with pytest.raises(LeaseRefusedError):
+        board.grant(0, LeaseRequest(token=token(board, 0), attempt=0, pid=2), 0.0)
+
+
+def test_a_process_can_repeat_its_request_until_it_reports() -> None:
+    board = new_board()
+    board.put(source_task_lease(0))
+    grant(board, 0)
+    session = grant(board, 0)
+    report(board, 0, session, 1.0)
+    with pytest.raises(LeaseRefusedError):
+        grant(board, 0)
+
+
+def test_an_unknown_lane_is_rejected() -> None:
+    with pytest.raises(LeaseRefusedError):
+        new_board().lane_orders(7)
+
+
+def test_a_silent_lane_loses_its_lease_and_starts_with_a_new_token() -> None:
+    board = new_board()
+    board.put(source_task_lease(0))
+    session = grant(board, 0)
+    old = token(board, 0)
+    assert board.expire(LEASE_SECONDS) == []
+    (message,) = board.expire(LEASE_SECONDS + 1)
+    assert "lane 0: no progress report for 15 s" in message
+    with pytest.raises(LeaseRefusedError):
+        report(board, 0, session, LEASE_SECONDS + 1)
+    assert token(board, 0, LEASE_SECONDS + 60) != old
+    assert board.trouble((FLOW, 0)) == message
+
+
+def test_a_lane_that_spark_never_started_is_reported() -> None:
+    board = new_board()
+    board.put(source_task_lease(0))
+    board.engine_orders(0.0)
+    (message,) = board.expire(START_WITHIN_S + 1)
+    assert message == "lane 0: did not start within 120 s; restarting"
+
+
+def test_the_backoff_of_a_failing_lane_grows() -> None:
+    board = new_board()
+    board.put(source_task_lease(0))
+    now, waits = 0.0, []
+    for _ in range(10):
+        grant(board, 0, now)
+        end = LaneEnd(lane=0, token=token(board, 0, now), error="boom")
+        board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), now)
+        assert board.engine_orders(now).lanes == ()
+        wait = next(w / 10 for w in itertools.count(1) if board.engine_orders(now + w / 10).lanes)
+        waits.append(wait)
+        now += wait
+    assert waits[0] == FIRST_RESTART_S
+    assert waits == sorted(waits)
+    assert waits[-1] == LONGEST_RESTART_S
+    assert board.trouble((FLOW, 0)) == "boom"
+
+
+def test_all_leases_end_with_a_lost_engine() -> None:
+    board = new_board()
+    board.put(source_task_lease(0))
+    session = grant(board, 0)
+    board.engine_lost(5.0)
+    with pytest.raises(LeaseRefusedError):
+        report(board, 0, session, 5.0)
+    assert [start.lane for start in board.engine_orders(5.0).lanes] == [0]
+
+
+def test_a_lane_without_source_tasks_is_ended_and_not_ordered_again() -> None:
+    board = new_board()
+    board.put(source_task_lease(0))
+    grant(board, 0)
+    board.remove((FLOW, 0))
+    assert board.lane_orders(0).end
+    ended = LaneEnd(lane=0, token=token(board, 0), error=None)
+    board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(ended,)), 1.0)
+    assert board.engine_orders(1.0).lanes == ()
+
+
+def test_drained_when_every_running_source_task_has_reported_it() -> None:
+    board = new_board()
+    board.put(source_task_lease(0))
+    board.put(source_task_lease(1))
+    sessions = [grant(board, 0), grant(board, 1)]
+    board.drain()
+    assert all(source_task.drain for lane in (0, 1) for source_task in board.lane_orders(lane).source_tasks)
+    report(board, 0, sessions[0], 1.0, drained=True)
+    assert not board.drained
+    report(board, 1, sessions[1], 1.0, drained=True)
+    assert board.drained
+
+
+def test_a_source_task_that_drains_before_it_starts_is_drained() -> None:
+    board = new_board(lanes=1)
+    board.put(source_task_lease(0))
+    session = grant(board, 0)
+    board.drain()
+    before, drained = board.lane_orders(0).version - 1, board.lane_orders(0).version
+    board.lane_report(0, session, LaneProgress(version=before, pid=1), 1.0)
+    assert not board.drained, "it may begin before it hears of the drain"
+    board.lane_report(0, session, LaneProgress(version=drained, pid=1), 2.0)
+    assert board.drained
+
+
+def test_only_changed_leases_change_the_version() -> None:
+    board = new_board()
+    source_task = source_task_lease(0)
+    board.put(source_task)
+    version = board.lane_orders(0).version
+    board.put(source_task_lease(0))
+    assert board.lane_orders(0).version == version
+    board.put(replace(source_task, epoch=2))
+    assert board.lane_orders(0).version == version + 1
+
+
+def test_a_lane_reports_only_changes() -> None:
+    board = new_board(1)
+    board.put(source_task_lease(0, 2))
+    session = grant(board, 0)
+    assert board.lane_report(0, session, said(5, 7), 1.0)
+    assert not board.lane_report(0, session, said(whole=False), 2.0), "no news"
+    assert board.lane_report(0, session, said(6, whole=False), 3.0)
+    report = board.progress((FLOW, 0))
+    assert report is not None
+    assert [one.position for one in report.source_task.partitions] == [6, 7]
+    assert report.source_task.whole
+    assert report.running == {TopicPartition("t", 0), TopicPartition("t", 1)}
+    assert board.lane_report(0, session, said(whole=False, version=2), 4.0), "other orders are carried out"
+
+
+def test_a_restarted_lane_reports_everything_again() -> None:
+    board = new_board(1)
+    board.put(source_task_lease(0, 2))
+    assert board.lane_report(0, grant(board, 0), said(5, 7), 1.0)
+    session = grant(board, 0, attempt=1)
+    assert board.progress((FLOW, 0)) is None
+    with pytest.raises(LeaseRefusedError, match="the first report omits partitions"):
+        board.lane_report(0, session, said(6, whole=False), 2.0)
+    assert board.lane_report(0, session, said(5, 7), 3.0)
+
+
+def test_a_source_task_that_left_its_lane_is_forgotten() -> None:
+    board = new_board(1)
+    board.put(source_task_lease(0, 2))
+    session = grant(board, 0)
+    assert board.lane_report(0, session, said(5, 7), 1.0)
+    assert board.lane_report(0, session, LaneProgress(version=1, pid=1), 2.0)
+    assert board.progress((FLOW, 0)) is None
+    with pytest.raises(LeaseRefusedError):
+        board.lane_report(0, session, said(whole=False), 3.0)
+
+
+def test_a_warm_lane_runs_without_source_tasks_until_it_is_not_kept_warm() -> None:
+    board = new_board()
+    board.keep_warm(1)
+    (start,) = board.engine_orders(0.0).lanes
+    assert (start.lane, start.description) == (0, "")
+    assert not board.alive
+    session = grant(board, 0)
+    assert not board.alive
+    carried_out(board, 0, session)
+    assert board.alive
+    assert not board.lane_orders(0).end
+    version = board.lane_orders(0).version
+    board.keep_warm(1)
+    assert board.lane_orders(0).version == version
+    board.keep_warm(0)
+    assert board.lane_orders(0).end
+    assert board.lane_orders(0).version > version
+
+
+def test_the_backoff_of_a_failing_warm_lane_grows() -> None:
+    board = new_board(lanes=1)
+    board.keep_warm(1)
+    now = 0.0
+    for pause in (FIRST_RESTART_S, 2 * FIRST_RESTART_S):
+        board.engine_report(
+            EngineReport(
+                version=0,
+                pid=1,
+                jvm_pid=2,
+                spark_ui=None,
+                ended=(LaneEnd(lane=0, token=token(board, 0, now), error="x"),),
+            ),
+            now,
+        )
+        assert board.engine_orders(now + pause - 0.01).lanes == ()
+        now += pause
+        assert len(board.engine_orders(now).lanes) == 1
+    board.expire(now + START_WITHIN_S + 1)
+    assert not board.alive
+
+
+def test_only_the_current_session_can_report_for_a_lane() -> None:
+    board = new_board()
+    board.put(source_task_lease(0))
+    for secret in ("", "guess"):
+        with pytest.raises(LeaseRefusedError):
+            board.check(0, secret)
+    session = grant(board, 0)
+    board.check(0, session)

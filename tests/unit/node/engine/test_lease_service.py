@@ -1,0 +1,59 @@
+"""Whether a node can start a source task immediately, and how changes wake waiters."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mm2.core.lanes.lease import LaneProgress, LeaseRequest
+from mm2.node.engine.lane_board import LaneBoard
+from mm2.node.engine.lane_readiness import RETURNS_WITHIN_S
+from mm2.node.engine.lease_service import LeaseService
+
+
+def lease_service() -> LeaseService:
+    return LeaseService(LaneBoard(lanes=3, buffer_bytes=1 << 20, new_secret=lambda: "secret"), capacity=2)
+
+
+def test_a_node_is_ready_while_a_lane_runs_and_shortly_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_000.0
+    monkeypatch.setattr("mm2.node.engine.lease_service.time.monotonic", lambda: now)
+    one = lease_service()
+    assert not one.ready
+    one.board.keep_warm(1)
+    one.board.engine_orders(now)
+    session = one.board.grant(0, LeaseRequest(token="secret", attempt=0, pid=1), now)
+    assert not one.ready
+    one.board.lane_report(0, session, LaneProgress(version=1, pid=1), now)
+    assert one.ready
+    one.board.engine_lost(now)
+    for _ in range(int(RETURNS_WITHIN_S)):
+        now += 1.0
+        assert one.ready
+    now += 0.1
+    assert not one.ready
+
+
+def test_as_many_lanes_are_kept_warm_as_the_node_offers() -> None:
+    one = lease_service()
+    assert one.board.engine_orders(0.0).lanes == ()
+    one.keep_warm()
+    assert [start.lane for start in one.board.engine_orders(0.0).lanes] == [0, 1]
+
+
+async def test_a_change_wakes_waiters() -> None:
+    one = lease_service()
+    waiting = asyncio.create_task(one.changed(60))
+    await asyncio.sleep(0)
+    one.wake()
+    assert await waiting
+    assert not await one.changed(0.01)
+
+
+async def test_a_change_between_reading_and_waiting_is_not_missed() -> None:
+    one = lease_service()
+    news = one.news
+    one.wake()
+    assert await one.changed(60, news)
+    assert not await one.changed(0.01, one.news)

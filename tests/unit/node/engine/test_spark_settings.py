@@ -1,0 +1,77 @@
+"""The Spark settings for each kind of master, which the file can override."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from mm2.node.engine.spark_settings import engine_environment, host_of, spark_settings
+
+TEMP = Path("/tmp/mm2-node-1")
+MB = 2**20
+
+
+def told(lanes: int = 4, **user: str) -> dict[str, str]:
+    keys = {key.replace("_", "."): value for key, value in user.items()}
+    return spark_settings(keys, lanes=lanes, temp_dir=TEMP, lane_buffer_bytes=64 * MB, own_host="node-1")
+
+
+def test_without_a_master_lanes_are_threads_of_the_engine_on_loopback() -> None:
+    settings = told(3)
+    assert settings["spark.master"] == "local[3,4]"
+    assert (settings["spark.driver.host"], settings["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
+    assert "spark.executor.cores" not in settings
+
+
+def test_a_cluster_gives_each_lane_an_executor() -> None:
+    settings = told(spark_master="spark://spark:7077")
+    assert settings["spark.cores.max"] == settings["spark.executor.instances"] == "4"
+    assert settings["spark.executor.cores"] == "1"
+    assert settings["spark.executor.memoryOverhead"] == f"{256 + 128 + 2 * 64}m"
+    assert settings["spark.driver.host"] == "node-1"
+    assert "spark.driver.bindAddress" not in settings
+
+
+def test_larger_executors_are_fewer_and_have_room_for_their_lanes() -> None:
+    settings = told(5, spark_master="yarn", spark_executor_cores="2")
+    assert (settings["spark.executor.cores"], settings["spark.executor.instances"]) == ("2", "3")
+    assert settings["spark.executor.memoryOverhead"] == f"{256 + 2 * 128 + 2 * 2 * 64}m"
+
+
+def test_a_master_of_this_machine_stays_on_loopback() -> None:
+    settings = told(spark_master="spark://127.0.0.1:7077")
+    assert settings["spark.cores.max"] == "4"
+    assert (settings["spark.driver.host"], settings["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
+
+
+def test_the_file_overrides_defaults() -> None:
+    settings = told(spark_master="yarn", spark_driver_host="outside", spark_executor_memory="2g", spark_home="/spark")
+    assert settings["spark.driver.host"] == "outside"
+    assert settings["spark.executor.memory"] == "2g"
+    assert engine_environment(settings, TEMP)["SPARK_HOME"] == "/spark"
+
+
+def test_lanes_run_with_the_python_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", "/lying/around")
+    monkeypatch.setenv("PYSPARK_PYTHON", "/lying/around/python")
+    own = engine_environment(told(), TEMP)
+    assert (own["PYSPARK_PYTHON"], own["PYSPARK_DRIVER_PYTHON"]) == (sys.executable, sys.executable)
+    assert "SPARK_HOME" not in own
+    shipped = engine_environment(told(spark_pyspark_python="./environment/bin/python"), TEMP)
+    assert shipped["PYSPARK_PYTHON"] == "./environment/bin/python"
+    assert shipped["PYSPARK_DRIVER_PYTHON"] == sys.executable
+
+
+def test_sparks_pages_are_on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    assert engine_environment(told(spark_master="yarn"), TEMP)["SPARK_LOCAL_IP"] == "127.0.0.1"
+    monkeypatch.setenv("SPARK_LOCAL_IP", "10.0.0.7")
+    assert engine_environment(told(), TEMP)["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert engine_environment(told(spark_master="yarn"), TEMP)["SPARK_LOCAL_IP"] == "10.0.0.7"
+
+
+def test_the_host_name_in_a_url() -> None:
+    assert host_of("https://node-1.example.org:8443") == "node-1.example.org"
+    assert host_of("https://[fd00::2]:8443") == "fd00::2"

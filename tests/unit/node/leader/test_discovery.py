@@ -1,0 +1,43 @@
+"""The status of a flow before its topics are known."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from mm2.kafka.admin.cluster_admin import ClusterAdmin
+from mm2.node.leader.discovery import LOOKING, TopicDiscovery
+from mm2.node.leader.remote_topics import Discovery, RemoteTopics
+from tests.lab.tasks import unconnected_cluster
+from tests.lab.waiting import until
+from tests.unit.config.files import flow
+
+SOON = 10.0  # seconds
+
+
+async def test_discovering_is_the_reason_until_the_first_round_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = 0
+    answer: asyncio.Future[Discovery] = asyncio.get_running_loop().create_future()
+
+    async def discover(_: RemoteTopics) -> Discovery:
+        nonlocal rounds
+        rounds += 1
+        return await answer
+
+    monkeypatch.setattr(RemoteTopics, "discover", discover)
+    settings = flow(tmp_path, "emit.offset-syncs.enabled = false\n")
+    admin = ClusterAdmin(unconnected_cluster())
+    discovery = TopicDiscovery(settings, admin, admin, settings.replication_filter)
+
+    async def take(_: Discovery) -> None:
+        pass
+
+    running = asyncio.create_task(discovery.run(take))
+    await until(lambda: rounds == 1, SOON, "the first round starts")
+    assert discovery.error.text == LOOKING
+    running.cancel()
+    await asyncio.wait([running])

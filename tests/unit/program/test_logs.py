@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from mm2.program.logs import SeldomRepeated, set_up
+
+
+@pytest.fixture(autouse=True)
+def restore_logging() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(False)
+
+
+def test_text_lines() -> None:
+    stream = io.StringIO()
+    set_up(stream=stream)
+    logging.getLogger("mm2.node").info("A->B %s", "runs")
+    logging.getLogger("mm2.node").debug("unseen")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO    mm2\.node: A->B runs\n", stream.getvalue())
+
+
+def test_json_lines() -> None:
+    stream = io.StringIO()
+    set_up(level="debug", log_format="json", stream=stream)
+    try:
+        int("two\nlines")
+    except ValueError:
+        logging.getLogger("mm2.node").exception("it failed")
+    (line,) = stream.getvalue().splitlines()
+    logged = json.loads(line)
+    assert {key: logged[key] for key in ("level", "logger", "message")} == {
+        "level": "ERROR",
+        "logger": "mm2.node",
+        "message": "it failed",
+    }
+    assert logged["exception"].endswith("ValueError: invalid literal for int() with base 10: 'two\\nlines'")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", logged["time"])
+
+
+@pytest.mark.parametrize("level", ["INFO", "DEBUG"])
+def test_log_levels_of_libraries(level: str) -> None:
+    stream = io.StringIO()
+    set_up(level=level, stream=stream)
+    for name in ("aiokafka", "uvicorn.error", "py4j.clientserver", "httpx"):
+        logging.getLogger(name).info("unseen")
+        logging.getLogger(name).warning("seen %s", name)
+    assert [line.rpartition(" ")[2] for line in stream.getvalue().splitlines()] == [
+        "aiokafka",
+        "uvicorn.error",
+        "py4j.clientserver",
+        "httpx",
+    ]
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_secrets_are_masked_in_every_part_of_a_line(log_format: str) -> None:
+    stream = io.StringIO()
+    set_up(log_format=log_format, secrets=["hunter2", 'quo"ted-secret', "abc"], stream=stream)
+    try:
+        int('quo"ted-secret')
+    except ValueError:
+        logging.getLogger("mm2.kafka").exception("password hunter2, abc")
+    text = stream.getvalue()
+    assert "hunter2" not in text
+    assert "ted-secret" not in text
+    assert "password [hidden], abc" in text  # too short: three letters occur in many words
+
+
+def record(name: str, message: str) -> logging.LogRecord:
+    return logging.LogRecord(name, logging.ERROR, __file__, 1, message, ("x",), None)
+
+
+def test_repeated_library_messages_are_limited_to_one_per_minute() -> None:
+    now = 0.0
+    seldom = SeldomRepeated(lambda: now)
+    assert seldom.filter(record("aiokafka.conn", "unable to connect to %s"))
+    assert not seldom.filter(record("aiokafka.conn", "unable to connect to %s"))
+    assert seldom.filter(record("aiokafka.conn", "another message %s"))
+    assert seldom.filter(record("mm2.kafka", "ours %s"))
+    assert seldom.filter(record("mm2.kafka", "ours %s"))
+    now = 61.0
+    assert seldom.filter(record("aiokafka.conn", "unable to connect to %s"))
+
+
+def test_rate_limiter_uses_bounded_memory() -> None:
+    now = 0.0
+    seldom = SeldomRepeated(lambda: now)
+    for number in range(5_000):
+        assert seldom.filter(record("library", f"message {number}"))
+    assert len(seldom._said) <= 1_000
+    now = 61.0
+    assert seldom.filter(record("library", "message 0"))
+    assert len(seldom._said) == 1
