@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -14,9 +15,17 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from tests.lab import scratch
 from tests.lab.waiting import GaveUp
 
+T = TypeVar("T")
+
+ANSWERS = 60.0  # seconds for a cluster whose brokers are restarting
 READ = 120.0  # seconds to read a topic: a million small records take ten
 AT_ONCE = 10_000  # records taken from the client in one call
-_SETTLING = (  # a new leader does not know yet where the partition ends
+_SETTLING = (  # a broker has just started, or a new leader does not know yet where the partition ends
+    KafkaError._NOENT,  # no leader found
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -24,6 +33,7 @@ _SETTLING = (  # a new leader does not know yet where the partition ends
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.OFFSET_NOT_AVAILABLE,
 )
+_PAUSE = 0.1  # seconds between two attempts
 SHOWN_BYTES = 40  # of a key or value in a message
 
 # key, value, headers and timestamp (ms): what a copy must preserve besides the partition and the order
@@ -60,6 +70,17 @@ def read_topic(
 
     Raises KafkaException, and GaveUp after ``timeout`` seconds.
     """
+    deadline = time.monotonic() + timeout
+    return _settled(lambda: _read_once(bootstrap, topic, isolation, settings or {}, deadline), timeout)
+
+
+def _read_once(
+    bootstrap: str,
+    topic: str,
+    isolation: str,
+    settings: Mapping[str, str | int | float | bool],
+    deadline: float,
+) -> dict[int, list[Record]]:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -70,11 +91,11 @@ def read_topic(
             "check.crcs": True,
             "fetch.wait.max.ms": 50,
             "log_level": 0,
-            **(settings or {}),
+            **settings,
         }
     )
     try:
-        return _read(consumer, topic, time.monotonic() + timeout)
+        return _read(consumer, topic, deadline)
     finally:
         consumer.close()
 
@@ -102,17 +123,34 @@ def _read(consumer: Consumer, topic: str, deadline: float) -> dict[int, list[Rec
 def end_offset_sum(bootstrap: str, topic: str) -> int:
     """Return the sum of the end offsets of all partitions, which grows as records arrive.
 
-    0 for an unknown topic, and for one that is being created or changing its leader."""
+    0 for an unknown topic, and for one that is being created or changing its leader. Raises KafkaException, and GaveUp
+    if no broker answers within `ANSWERS`.
+    """
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in _partition_numbers(admin, topic)}
-    if not wanted:
+    numbers = _settled(lambda: _partition_numbers(admin, topic), ANSWERS)
+    if not numbers:
         return 0
+    wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in numbers}
     try:
-        return sum(future.result().offset for future in admin.list_offsets(wanted).values())
+        return sum(future.result().offset for future in admin.list_offsets(wanted, request_timeout=ANSWERS).values())
     except KafkaException as problem:
         if problem.args[0].code() in _SETTLING:
             return 0
         raise
+
+
+def _settled(attempt: Callable[[], T], timeout: float) -> T:
+    """Return the first result from a settled cluster. Raises GaveUp after ``timeout`` seconds."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            return attempt()
+        except KafkaException as problem:
+            if problem.args[0].code() not in _SETTLING:
+                raise
+            if time.monotonic() > deadline:
+                raise GaveUp(f"not within {timeout:g} s: the cluster answers: {problem}") from problem
+        time.sleep(_PAUSE)
 
 
 def count(partitions: Partitions) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from tests.lab.history import Record
 from tests.lab.verify import compare
@@ -29,6 +31,9 @@ def test_missed_deadlines_are_rerun(pytestconfig: pytest.Config) -> None:
         require_within(9, 8, "records arrive again")
     assert is_rerun(pytestconfig, waited.value)
     assert is_rerun(pytestconfig, paused.value)
+    assert is_rerun(pytestconfig, TimeoutError())
+    assert is_rerun(pytestconfig, subprocess.TimeoutExpired("mm2", 60))
+    assert is_rerun(pytestconfig, KafkaException(KafkaError(KafkaError._TRANSPORT)))
 
 
 @pytest.mark.parametrize(
@@ -39,6 +44,7 @@ def test_missed_deadlines_are_rerun(pytestconfig: pytest.Config) -> None:
         GaveUp(f"A.orders is not a copy of orders (90 s allowed): {LOST}"),
         GaveUp(f"not within 90 s: {LOST}"),
         RuntimeError("a record was not delivered"),
+        KafkaException(KafkaError(KafkaError.OFFSET_OUT_OF_RANGE)),
     ],
 )
 def test_other_failures_are_not_rerun(pytestconfig: pytest.Config, problem: BaseException) -> None:
