@@ -74,7 +74,7 @@ class Pipeline:
             on_source_recreated=on_source_recreated,
         )
         self._fetcher = Fetcher(source, lease.fetch, budget, self.spawn, self._topic_ids)
-        self._producer_ids = ProducerIds(target, lease.produce, self.spawn)
+        self._producer_ids = ProducerIds(target, lease.produce, self.spawn, lease.producer)
         self._producer = Producer(target, lease.produce, budget, self.spawn, self._producer_ids)
         # PartitionListener, bound to the implementations: a forwarding method would cost a call per batch
         self.release = budget.release
@@ -95,6 +95,7 @@ class Pipeline:
         """Start the loops that run for the life of the source task."""
         self.spawn(self._flush_offsets())
         self.spawn(self._check())
+        self.spawn(self._producer_ids.keep_renewed())
 
     def close(self) -> None:
         """Stop immediately: no more work is started."""

@@ -29,7 +29,7 @@ from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import ClientSettings
 from mm2.core.topics.topic_recreated import source_topic_recreated
 from mm2.kafka.client.cluster import Cluster
-from mm2.kafka.errors import ClusterError
+from mm2.kafka.errors import ClusterError, first_error
 from mm2.kafka.logs.control_producer import ControlProducer
 
 log = logging.getLogger("mm2.source_task")
@@ -185,7 +185,8 @@ class SourceTask:
         try:
             await self._replicate()
         except Exception as error:  # any error ends only this source task, and is reported
-            self._failure = str(error) if isinstance(error, ClusterError) else f"unexpected error: {error!r}"
+            first = first_error(error) if isinstance(error, BaseExceptionGroup) else error
+            self._failure = str(first) if isinstance(first, ClusterError) else f"unexpected error: {error!r}"
             log.exception("%s: source task %d failed", self._lease.flow, self._lease.source_task)
 
     async def _replicate(self) -> None:

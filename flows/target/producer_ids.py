@@ -1,4 +1,4 @@
-"""Producer ids for idempotent writes, and the fallback to writes without idempotence."""
+"""Producer ids for idempotent writes, which also fence the source task, and the fallback without idempotence."""
 
 from __future__ import annotations
 
@@ -8,14 +8,24 @@ import logging
 from flows.batch.target_batch import NOT_IDEMPOTENT, ProducerId
 from flows.partition.replicator import PartitionReplicator
 from flows.source_task.spawn import Spawn
+from mm2.core.lanes.lease import TaskProducer
 from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import ProduceSettings
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError, NotSupported
+from mm2.kafka.logs.transaction_coordinator import Fenced, TransactionCoordinator
 from mm2.kafka.protocol.produce_request import init_producer_id
+from mm2.kafka.protocol.transaction_requests import ProducerIdAndEpoch
 
 log = logging.getLogger("mm2.produce")
+
+
+RENEW_EVERY_S = 86_400.0
+"""Brokers forget a transactional id that was not used for transactional.id.expiration.ms, a week: the next owner would
+then get another producer id, which fences nothing. A day leaves room for shorter settings, and epochs for decades."""
+
+_TRANSACTION_TIMEOUT_MS = 60_000
 
 
 class ProducerIds:
@@ -23,12 +33,31 @@ class ProducerIds:
 
     (A) A remote partition never gets the same id twice, not even if it leaves the source task and returns: its
         sequences start at 0 again, and a broker that has seen these would treat the batch as a duplicate and drop it.
+    (B) With a `TaskProducer` the ids have its producer id and increasing epochs. If another owner has acquired its
+        transactional id, the request raises Fenced, and the source task ends: it never takes the id back. It also ends
+        if the coordinator rejects the request for good: only a node decides to write without fencing.
     """
 
-    def __init__(self, cluster: Cluster, settings: ProduceSettings, spawn: Spawn) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ProduceSettings,
+        spawn: Spawn,
+        producer: TaskProducer | None = None,
+        *,
+        renew_every_s: float = RENEW_EVERY_S,
+    ) -> None:
+        """``producer``: the producer to continue; None: ids without a transactional id."""
         self._cluster = cluster
         self._spawn = spawn
         self._current: ProducerId | None = None if settings.idempotent and settings.acks == -1 else NOT_IDEMPOTENT
+        self._coordinator: TransactionCoordinator | None = None
+        if producer is not None and self.is_idempotent:
+            self._current = ProducerId(producer.producer_id, producer.epoch)
+            self._coordinator = TransactionCoordinator(
+                cluster, producer.transactional_id, timeout_ms=_TRANSACTION_TIMEOUT_MS, purpose="fencing"
+            )
+        self._renew_every_s = renew_every_s
         self._used: dict[TopicPartition, ProducerId] = {}
         self._waiting: set[PartitionReplicator] = set()
         self._requesting = False
@@ -48,6 +77,14 @@ class ProducerIds:
             self._requesting = True
             self._spawn(self._request())
 
+    async def keep_renewed(self) -> None:
+        """Use the transactional id regularly, so that brokers do not forget it. Raises Fenced."""
+        while self._coordinator is not None and self.is_idempotent:
+            await asyncio.sleep(self._renew_every_s)
+            if not self._requesting:
+                self._requesting = True
+                await self._request()
+
     def disable_idempotence(self, reason: str) -> None:
         """Switch to writes without idempotence, one batch of a partition at a time."""
         if self.is_idempotent:
@@ -64,13 +101,15 @@ class ProducerIds:
         try:
             while True:
                 try:
-                    received = ProducerId(*await init_producer_id(self._cluster))
+                    received = await self._next()
                     if self.is_idempotent:  # it may have been disabled meanwhile
                         self._current = received
-                except ClusterClosed:
+                except (ClusterClosed, Fenced):
                     raise
                 except ClusterError as error:
                     denied = isinstance(error, NotSupported) or (isinstance(error, BrokerError) and not error.retriable)
+                    if denied and self._coordinator is not None:
+                        raise
                     if not denied:
                         for partition in self._waiting:
                             partition.target_unavailable(str(error))
@@ -84,6 +123,11 @@ class ProducerIds:
         for partition in waiting:
             if partition.needs_producer_id:  # otherwise idempotence was disabled, and it may have batches in flight
                 self._give(partition)
+
+    async def _next(self) -> ProducerId:
+        if self._coordinator is None or self._current is None:
+            return ProducerId(*await init_producer_id(self._cluster))
+        return ProducerId(*await self._coordinator.init(ProducerIdAndEpoch(*self._current)))
 
     def _give(self, partition: PartitionReplicator) -> bool:
         current = self._current

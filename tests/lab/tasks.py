@@ -12,6 +12,7 @@ from mm2.node.flow.retained_state import RetainedFlowState
 from mm2.node.flow.task_runner import TaskContext
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.store.config_store import ConfigStore
+from mm2.node.store.status_store import StatusStore
 from mm2.node.store.worker_topics import WorkerTopics
 
 
@@ -32,6 +33,7 @@ def task_context(
         configs=configs,
         target=target,
         producer=ControlProducer(target),
+        statuses=StatusStore(settings.flow, settings.storage.statuses.name),
         topics=WorkerTopics(source_offsets=offsets, status_partitions=1),
         lease_service=LeaseService(board, capacity=1),
         retained=RetainedFlowState(),

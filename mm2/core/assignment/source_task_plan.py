@@ -25,7 +25,8 @@ class SourceTaskPlan:
     Invariants:
     (A) A partition is in at most one list. It is added to a list only when no other source task may be running it or
         may start to: a new owner of a source task starts with the newest list published at that time.
-    (B) A source task without an owner delays a move only until its new list is published.
+    (B) A partition leaves a source task without an owner only if no other source task is to copy it. All others wait
+        for the next owner, which fences the previous one before it releases them.
     (C) Lists change only through `due`, which returns all changes, to be published together.
     (D) Nodes repeat their reports. A repeated report costs nothing, and other work is proportional to the source tasks
         and to the partitions whose list changes.
@@ -41,6 +42,7 @@ class SourceTaskPlan:
         self._wanted: dict[int, Partitions] = {
             source_task: record.partitions for source_task, record in book.records.items()
         }
+        self._copied = _NOTHING.union(*self._wanted.values())
         self._topic_ids: Mapping[str, TopicIds] = {}
         self._owners: Mapping[int, str] = {}
         self._reports: dict[int, SourceTaskReport] = {}
@@ -69,6 +71,7 @@ class SourceTaskPlan:
     def want(self, source_tasks: Sequence[Collection[TopicPartition]], topic_ids: Mapping[str, TopicIds]) -> None:
         """Set the partitions that source task 0, 1 and so on should copy. ``topic_ids``: for topics with known IDs."""
         self._wanted = {source_task: frozenset(partitions) for source_task, partitions in enumerate(source_tasks)}
+        self._copied = _NOTHING.union(*self._wanted.values())
         self._topic_ids = topic_ids
         self._differing = set(filter(self._differs, self._wanted.keys() | self._lists.keys()))
         self._changed = True
@@ -113,7 +116,7 @@ class SourceTaskPlan:
             record = self._lists.get(source_task)
             free = not unknown - {source_task}
             blocked = {one for one in missing if holders.get(one, {source_task}) != {source_task}} if free else missing
-            partitions = self._wanted.get(source_task, _NOTHING) - blocked
+            partitions = self._wanted.get(source_task, _NOTHING) - blocked | self._waiting_for_owner(source_task)
             ids = self._known_ids(partitions)
             if record is None:
                 outdated = bool(partitions)
@@ -129,6 +132,13 @@ class SourceTaskPlan:
                 self._differing.discard(record.source_task)
         self._changed = bool(changed)
         return changed
+
+    def _waiting_for_owner(self, source_task: int) -> Partitions:
+        """Return the partitions that are to move from a source task without an owner: a lost owner may still write."""
+        if source_task in self._owners:
+            return _NOTHING
+        leaving = self._listed(source_task) - self._wanted.get(source_task, _NOTHING)
+        return frozenset(partition for partition in leaving if partition in self._copied)
 
     def _listed(self, source_task: int) -> Partitions:
         record = self._lists.get(source_task)

@@ -78,12 +78,24 @@ class ExactOffsetsLease:
     segments: int
 
 
+@dataclass(frozen=True, slots=True)
+class TaskProducer:
+    """The producer that a source task continues: the broker rejects what an older ``epoch`` of it writes.
+
+    The ``transactional_id`` is that of Java's task; records are written outside transactions.
+    """
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTaskLease:
     """The right of one lane to run one source task, until revoked or expired.
 
     A lower ``epoch`` is void. A higher ``restart`` in the same epoch requests a restart from the ``start_offset``s,
-    after the source task failed.
+    after the source task failed. ``producer`` None: the target cannot fence source tasks, or idempotence is disabled.
     """
 
     flow: Flow
@@ -98,6 +110,7 @@ class SourceTaskLease:
     offset_syncs: OffsetSyncsLease | None
     exact_offsets: ExactOffsetsLease | None = None
     partitions: tuple[PartitionLease, ...]
+    producer: TaskProducer | None = None
     drain: bool = False
 
 

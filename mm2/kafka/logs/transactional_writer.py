@@ -8,22 +8,17 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from mm2.core.naming.names import TopicPartition
-from mm2.kafka.client.cluster import Cluster, CoordinatorKind
-from mm2.kafka.errors import BrokerError, ClusterError, check
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.errors import BrokerError, ClusterError
+from mm2.kafka.logs.transaction_coordinator import Fenced, TransactionCoordinator
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.produce_request import ProduceRequest
-from mm2.kafka.protocol.transaction_requests import (
-    NO_PRODUCER,
-    InitProducerIdRequest,
-    ProducerIdAndEpoch,
-    add_partition,
-    end,
-)
+from mm2.kafka.protocol.transaction_requests import NO_PRODUCER, ProducerIdAndEpoch
 from mm2.kafka.retrying import retried
 
 log = logging.getLogger(__name__)
@@ -33,11 +28,10 @@ T = TypeVar("T")
 _ACKS_ALL = -1
 _BATCH_BYTES = 512 * 1024  # below any sensible max.message.bytes (Kafka's default is 1 MiB)
 _FIRST_PAUSE_MS = 20  # as in Java: the time a coordinator needs to write its markers after a commit
-_ANSWER_MS = 10_000  # per response: these requests are idempotent, so one to a silent broker can be repeated sooner
+_ANSWER_MS = 10_000  # per response to a produce request
 _ABORT_MS = 5_000  # to abort after a failure; otherwise the broker aborts after the transaction's timeout
 _HIGHEST_SEQUENCE = 2**31 - 1
 
-_REPLACED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 _LOST = frozenset(  # the broker lost our producer state or transaction: retry all of it with a new epoch
     {
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -47,15 +41,6 @@ _LOST = frozenset(  # the broker lost our producer state or transaction: retry a
         ErrorCode.TRANSACTION_ABORTABLE,
     }
 )
-_NOTHING_OPEN = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
-
-
-class Fenced(ClusterError):
-    """A newer writer has the transactional id: this one may no longer write.
-
-    A broker also returns this after it aborted a transaction that took longer than its timeout. A caller that is still
-    the rightful writer may ``begin`` again.
-    """
 
 
 class _Batch(NamedTuple):
@@ -85,7 +70,7 @@ class TransactionalWriter:
         self._purpose = purpose
         self._settings = replace(cluster.settings, retry_backoff_ms=_FIRST_PAUSE_MS)
         self._answer_ms = min(cluster.settings.request_timeout_ms, _ANSWER_MS)
-        self._coordinator: int | None = None
+        self._coordinator = TransactionCoordinator(cluster, transactional_id, timeout_ms=timeout_ms, purpose=purpose)
         self._producer = NO_PRODUCER
         self._sequences: dict[TopicPartition, int] = {}
         self._perhaps_open = False  # a transaction
@@ -146,11 +131,11 @@ class TransactionalWriter:
         batches = _batches(records, self._producer, first)
         last = -1
         self._perhaps_open = self._epoch_spent = True  # until the commit succeeded, also in case of cancellation
-        await self._retried(partial(self._add, partition), deadline)
+        await self._retried(partial(self._coordinator.add, self._producer, [partition]), deadline)
         for batch in batches:
             base_offset = await self._retried(partial(self._produce, partition, batch), deadline)
             last = base_offset + batch.records - 1
-        await self._retried(partial(self._end, commit=True), deadline)
+        await self._retried(partial(self._coordinator.commit, self._producer), deadline)
         self._perhaps_open = self._epoch_spent = False
         self._sequences[partition] = _after(first, len(records))
         await self._wait_visible(deadline)
@@ -159,7 +144,7 @@ class TransactionalWriter:
     async def _wait_visible(self, deadline: float) -> None:
         """Wait until every marker is written. The transaction is committed even if this fails."""
         try:
-            await self._retried(partial(self._end, commit=True), deadline)
+            await self._retried(partial(self._coordinator.commit, self._producer), deadline)
         except ClusterError as error:
             log.info("transactional id %s: transaction committed, but possibly not visible yet: %s", self._id, error)
 
@@ -176,45 +161,20 @@ class TransactionalWriter:
     async def _settle(self, deadline: float) -> None:
         """Abort a transaction that may be open, and get a new epoch if the sequences of this one are unknown."""
         if self._perhaps_open:
-            await self._retried(self._abort, deadline)
+            await self._retried(partial(self._coordinator.abort, self._producer), deadline)
             self._perhaps_open = False
         if self._epoch_spent:
             await self._new_epoch(max(0, round((deadline - time.monotonic()) * 1000)))
 
     async def _new_epoch(self, timeout_ms: int) -> None:
-        self._producer = await retried(self._init, self._settings, timeout_ms=timeout_ms)
+        init = partial(self._coordinator.init, self._producer)
+        self._producer = await retried(init, self._settings, timeout_ms=timeout_ms)
         self._sequences.clear()
         self._epoch_spent = False
 
     async def _retried(self, attempt: Callable[[], Awaitable[T]], deadline: float) -> T:
         left_ms = max(0, round((deadline - time.monotonic()) * 1000))
         return await retried(attempt, self._settings, timeout_ms=left_ms)
-
-    # -- one request each
-
-    async def _init(self) -> ProducerIdAndEpoch:
-        request = InitProducerIdRequest(self._id, self._timeout_ms, self._producer)
-        answer = await self._ask_coordinator(request)
-        self._check(answer.error, f"acquire the transactional id {self._id}")
-        found: ProducerIdAndEpoch = answer.producer
-        return found
-
-    async def _add(self, partition: TopicPartition) -> None:
-        answer = await self._ask_coordinator(add_partition(self._id, self._producer, partition))
-        for _, errors in answer.errors:
-            for _, code in errors:
-                self._check(code, f"begin a transaction of {self._id} on {partition}")
-
-    async def _end(self, *, commit: bool) -> None:
-        answer = await self._ask_coordinator(end(self._id, self._producer, commit=commit))
-        self._check(answer.error_code, f"{'commit' if commit else 'abort'} a transaction of {self._id}")
-
-    async def _abort(self) -> None:
-        try:
-            await self._end(commit=False)
-        except BrokerError as error:
-            if error.code not in _NOTHING_OPEN:
-                raise
 
     async def _produce(self, partition: TopicPartition, batch: _Batch) -> int:
         leader = await self._cluster.leader(partition)
@@ -231,29 +191,8 @@ class TransactionalWriter:
         (result,) = answer.partitions
         if (refused := result.broker_error()) is not None:
             self._cluster.forget(partition)
-            self._check(refused.code, refused.what, refused.words)
+            self._coordinator.check(refused.code, refused.what, refused.words)
         return int(result.base_offset)
-
-    async def _ask_coordinator(self, request: Any) -> Any:
-        if self._coordinator is None:
-            self._coordinator = await self._cluster.coordinator(CoordinatorKind.TRANSACTION, self._id)
-        try:
-            return await self._cluster.send(
-                self._coordinator, request, purpose=self._purpose, timeout_ms=self._answer_ms
-            )
-        except ClusterError:
-            self._coordinator = None
-            raise
-
-    def _check(self, code: int, what: str, words: str | None = None) -> None:
-        if code in _REPLACED:
-            raise Fenced(
-                f"cannot {what}: fenced by a newer writer with transactional id {self._id},"
-                " or by the broker after a transaction timed out"
-            )
-        if code and code != ErrorCode.CONCURRENT_TRANSACTIONS:
-            self._coordinator = None  # it may have moved
-        check(code, what, words)
 
 
 def _after(sequence: int, records: int) -> int:

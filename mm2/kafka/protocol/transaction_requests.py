@@ -6,6 +6,7 @@ two are aiokafka's, version 0, with which a broker treats a repeated EndTxn of t
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest
@@ -55,11 +56,14 @@ class InitProducerIdRequest(
         return InitAnswer(error, ProducerIdAndEpoch(producer_id, epoch))
 
 
-def add_partition(
-    transactional_id: str, producer: ProducerIdAndEpoch, partition: TopicPartition
+def add_partitions(
+    transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
 ) -> AddPartitionsToTxnRequest:
-    """Begin a transaction with this partition. The response has an error code per partition."""
-    return AddPartitionsToTxnRequest(transactional_id, *producer, [(partition.topic, [partition.partition])])
+    """Add these partitions to the transaction. The response has an error code per partition."""
+    by_topic: dict[str, list[int]] = {}
+    for one in partitions:
+        by_topic.setdefault(one.topic, []).append(one.partition)
+    return AddPartitionsToTxnRequest(transactional_id, *producer, list(by_topic.items()))
 
 
 def end(transactional_id: str, producer: ProducerIdAndEpoch, *, commit: bool) -> EndTxnRequest:

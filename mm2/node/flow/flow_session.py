@@ -115,6 +115,7 @@ class FlowSession:
                 configs=self.configs,
                 target=target,
                 producer=producer,
+                statuses=self.statuses,
                 topics=topics,
                 lease_service=self._lease_service,
                 retained=self._retained,

@@ -26,6 +26,7 @@ from mm2.node.flow.retained_state import RetainedFlowState
 from mm2.node.status.partition_ownership import HostedSourceTask
 from mm2.node.status.status_model import GroupStatus, TaskStatus
 from mm2.node.store.config_store import ConfigStore
+from mm2.node.store.status_store import StatusStore
 from mm2.node.store.worker_topics import WorkerTopics
 
 log = logging.getLogger(__name__)
@@ -39,8 +40,8 @@ class TaskContext:
     """The objects that the tasks of a flow share during one session.
 
     ``settings`` is replaced when the file changes keys that need no restart (`UpdateMode.RUNNING`). ``producer`` writes
-    to the status topic on ``target``. ``certain_for`` returns for how many seconds this node is certainly a member of
-    the flow's group, so that no other node runs its tasks.
+    to the status topic on ``target``, which ``statuses`` reads. ``certain_for`` returns for how many seconds this node
+    is certainly a member of the flow's group, so that no other node runs its tasks.
     """
 
     settings: FlowSettings
@@ -48,6 +49,7 @@ class TaskContext:
     configs: ConfigStore
     target: Cluster
     producer: ControlProducer
+    statuses: StatusStore
     topics: WorkerTopics
     lease_service: LeaseService
     retained: RetainedFlowState

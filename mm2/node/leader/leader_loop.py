@@ -11,7 +11,7 @@ from mm2.core.plugins import PluginError
 from mm2.election.protocol import Election, Joined, Membership
 from mm2.kafka.clock import session_clock
 from mm2.kafka.errors import ClusterError
-from mm2.kafka.logs.transactional_writer import Fenced
+from mm2.kafka.logs.transaction_coordinator import Fenced
 from mm2.node.common.current_error import CurrentError
 from mm2.node.common.keep_trying import keep_trying
 from mm2.node.leader.leader_term import LeaderTerm

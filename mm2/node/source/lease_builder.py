@@ -8,7 +8,14 @@ from collections.abc import Iterable
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.source_task_records import SourceTaskRecord
-from mm2.core.lanes.lease import ExactOffsetsLease, OffsetsLease, OffsetSyncsLease, PartitionLease, SourceTaskLease
+from mm2.core.lanes.lease import (
+    ExactOffsetsLease,
+    OffsetsLease,
+    OffsetSyncsLease,
+    PartitionLease,
+    SourceTaskLease,
+    TaskProducer,
+)
 from mm2.core.naming.internal_topics import Side, offset_syncs
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, UNKNOWN_IDS, TopicIds
@@ -76,15 +83,29 @@ class LeaseBuilder:
         if self._segments is not None:
             await self._segments.refresh()
 
-    def name_remote_topics(self, partitions: Iterable[TopicPartition]) -> None:
-        """Check that `lease` can name the remote topics of these partitions. Raises PluginError."""
-        for topic in {partition.topic for partition in partitions}:
-            self._remote_topic(topic)
+    def remote(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        """Return the remote partitions. Raises PluginError if the replication policy cannot name a topic."""
+        found: dict[str, list[int]] = {}
+        for one in partitions:
+            found.setdefault(one.topic, []).append(one.partition)
+        return frozenset(
+            TopicPartition(remote, number)
+            for topic, numbers in found.items()
+            for remote in [self._remote_topic(topic)]
+            for number in numbers
+        )
 
     def lease(
-        self, source_task: int, partitions: Iterable[TopicPartition], *, epoch: int, restart: int, drain: bool
+        self,
+        source_task: int,
+        partitions: Iterable[TopicPartition],
+        *,
+        epoch: int,
+        restart: int,
+        producer: TaskProducer | None,
+        drain: bool,
     ) -> SourceTaskLease:
-        """Return the lease, according to the last `refresh`."""
+        """Return the lease, according to the last `refresh`. Raises PluginError as `remote` does."""
         clients, settings = self._settings.clients, self._settings
         return SourceTaskLease(
             flow=self._flow,
@@ -104,6 +125,7 @@ class LeaseBuilder:
             offset_syncs=self._offset_syncs(source_task),
             exact_offsets=self._exact_offsets(),
             partitions=tuple(self._partition(partition) for partition in sorted(partitions)),
+            producer=producer,
             drain=drain,
         )
 

@@ -11,8 +11,9 @@ from functools import partial
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.partition_load import LoadSample, PartitionLoads
 from mm2.core.assignment.source_task_records import SourceTaskRecord
+from mm2.core.assignment.source_task_releases import SourceTaskRelease
 from mm2.core.assignment.source_task_reports import SourceTaskReport
-from mm2.core.lanes.lease import SourceTaskProgress
+from mm2.core.lanes.lease import SourceTaskProgress, TaskProducer
 from mm2.core.naming.names import TopicPartition
 from mm2.core.wire.murmur2 import partition_of
 from mm2.kafka.errors import ClusterClosed, ClusterError
@@ -90,6 +91,17 @@ class SourceTaskReporter:
         ):
             self._reported_at[report.source_task] = now
             self._write(report)
+
+    def release(self, source_task: int, producer: TaskProducer) -> asyncio.Future[int] | None:
+        """Write that the source task was released in order. Return when that is stored; None: it cannot be."""
+        release = SourceTaskRelease(source_task=source_task, producer_id=producer.producer_id, epoch=producer.epoch)
+        key = release.key()
+        try:
+            written = self._producer.send(self._topic, partition_of(key, self._partitions), key, release.value())
+        except ClusterError:
+            return None
+        written.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return written
 
     def forget(self, source_task: int) -> None:
         """Forget a released source task, so that it is reported when it is assigned again."""

@@ -5,31 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 
+from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.partition_assignment import WEIGHT
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.assignment.tasks import TaskKind
 from mm2.core.coordination.pauses import NO_PAUSES
-from mm2.core.lanes.lease import SourceTaskLease, SourceTaskProgress, TaskState
+from mm2.core.lanes.lease import SourceTaskLease, TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.plugins import PluginError
+from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
 from mm2.node.common.current_error import CurrentError
 from mm2.node.engine.managed_lane import LaneState
 from mm2.node.flow.task_runner import TaskContext, TaskRunner
 from mm2.node.source.lease_builder import LeaseBuilder
+from mm2.node.source.source_task_fence import SourceTaskFence
 from mm2.node.source.source_task_reporter import SourceTaskReporter
+from mm2.node.source.source_task_run import RESTART_NOW, SourceTaskRun
+from mm2.node.source.task_producers import TaskProducers
 from mm2.node.status.partition_ownership import HostedSourceTask
 from mm2.node.status.status_model import TaskStatus
 from mm2.node.store.config_store import ConfigStore
 
 log = logging.getLogger(__name__)
-
-RESTART_FAILED_S = 30.0
-"""Delay before a source task that failed as a whole is restarted: long enough to see the error in the status, and to
-use little CPU while the cause persists."""
 
 PROGRESS_EVERY_S = 10.0
 """How often the progress of a source task is processed although it has not changed, so that the measured load of its
@@ -41,33 +41,11 @@ CATCH_UP_MS = 5_000
 SETTLE_EVERY_S = 1.0
 """Lanes report once a second; their reports also wake this task immediately."""
 
-_RESTART_NOW = _LONG_AGO = float("-inf")
+STORE_RELEASES_S = 2.0
+"""How long a node that ends waits until releases are stored; otherwise the next owners fence this node's producers."""
+
+_LONG_AGO = float("-inf")
 _NOT_ENABLED = "the leader assigned this source task to this node, but the flow is not enabled in this node's file"
-
-
-@dataclass(slots=True, kw_only=True)
-class _Run:
-    """A source task from its assignment to its release.
-
-    ``epoch`` is the epoch of its assignment. ``granted`` are the partitions of its lease, which is built from
-    ``record``. ``failed_at`` is when it failed as a whole, in seconds of the event loop's clock. ``reassigned``: it was
-    assigned again while it was draining.
-    """
-
-    source_task: int
-    epoch: int
-    record: SourceTaskRecord | None = None
-    granted: frozenset[TopicPartition] = frozenset()
-    restart: int = 0
-    failed_at: float | None = None
-    draining_since: float | None = None
-    progress: SourceTaskProgress | None = None
-    progress_at: float = float("-inf")
-    reassigned: bool = False
-
-    @property
-    def draining(self) -> bool:
-        return self.draining_since is not None
 
 
 class SourceTaskRunner(TaskRunner):
@@ -93,10 +71,14 @@ class SourceTaskRunner(TaskRunner):
         )
         self._member_id = ""
         self._assigned: Collection[int] = ()
-        self._runs: dict[int, _Run] = {}
+        self._runs: dict[int, SourceTaskRun] = {}
         self._recreated: set[str] = set()
         self._lane_warnings: list[str] = []
         self._leasing = CurrentError(log, settings.flow)
+        records = Cluster(settings.clients.of(ClientRole.RECORDS))
+        fence = SourceTaskFence(settings, records, context.statuses.release)
+        self._records = records
+        self._producers = TaskProducers(settings.flow, fence, self._lease_service.wake)
         self._frozen = False
 
     @classmethod
@@ -121,7 +103,7 @@ class SourceTaskRunner(TaskRunner):
         for source_task, epoch in tasks.items():
             run = self._runs.get(source_task)
             if run is None:
-                self._runs[source_task] = _Run(source_task=source_task, epoch=epoch)
+                self._runs[source_task] = SourceTaskRun(source_task=source_task, epoch=epoch)
             elif run.draining:
                 run.reassigned, run.epoch = True, epoch
         for source_task in self._runs.keys() - tasks.keys():
@@ -132,7 +114,7 @@ class SourceTaskRunner(TaskRunner):
         """End all source tasks immediately: lanes close them without storing offsets."""
         self._assigned = ()
         for run in self._runs.values():
-            run.reassigned, run.draining_since = False, _LONG_AGO
+            run.reassigned, run.draining_since, run.abandoned = False, _LONG_AGO, True
             self._lease_service.remove((self._flow, run.source_task))
 
     @property
@@ -145,7 +127,7 @@ class SourceTaskRunner(TaskRunner):
         run = self._runs.get(number)
         if run is None:
             return False
-        run.failed_at = _RESTART_NOW
+        run.failed_at = RESTART_NOW
         self._lease_service.wake()
         return True
 
@@ -159,6 +141,9 @@ class SourceTaskRunner(TaskRunner):
 
     async def close(self) -> None:
         """Remove all source tasks from the lanes, unless the lanes are draining them."""
+        releases = [run.release for run in self._runs.values() if run.release is not None]
+        if releases:
+            await asyncio.wait(releases, timeout=STORE_RELEASES_S)
         if not self._frozen:
             for source_task in self._runs:
                 self._lease_service.remove((self._flow, source_task))
@@ -168,8 +153,11 @@ class SourceTaskRunner(TaskRunner):
 
     def reasons(self) -> list[str]:
         """Return the error that prevents leases from being granted, and warnings."""
-        error = [] if self._leasing.text is None else [self._leasing.text]
-        return [*error, *dict.fromkeys(self._lane_warnings + self._leases.warnings)]
+        errors = (self._leasing.text, self._producers.error, self._producers.warning)
+        return [
+            *(one for one in errors if one is not None),
+            *dict.fromkeys(self._lane_warnings + self._leases.warnings),
+        ]
 
     @property
     def hosted(self) -> tuple[HostedSourceTask, ...]:
@@ -195,7 +183,7 @@ class SourceTaskRunner(TaskRunner):
             return [self.task_status(number, TaskState.FAILED, _NOT_ENABLED) for number in sorted(self._assigned)]
         return [self._status(self._runs[source_task]) for source_task in sorted(self._runs)]
 
-    def _status(self, run: _Run) -> TaskStatus:
+    def _status(self, run: SourceTaskRun) -> TaskStatus:
         lane = self._lane_state(run.source_task)
         if lane is not None:
             state, error = lane.source_task.state, lane.source_task.error
@@ -213,12 +201,21 @@ class SourceTaskRunner(TaskRunner):
         """Keep the leases up to date until cancelled."""
         if not self._enabled:
             return
+        async with self._records:
+            try:
+                await self._follow()
+            finally:
+                await self._producers.close()
+
+    async def _follow(self) -> None:
         self._lease_service.register(self._flow, self._fresh_lease, self.context.certain_for)
         await self._try(self._leases.refresh)  # can take long, so read before a lane requests its first lease
         while True:
             news = self._lease_service.news
             self._take_progress()
-            if not self._frozen and not await self._try(self._settle):
+            if self._frozen:
+                self._store_releases()
+            elif not await self._try(self._settle):
                 await asyncio.sleep(SETTLE_EVERY_S)
             await self._lease_service.changed(SETTLE_EVERY_S, news)
 
@@ -262,16 +259,12 @@ class SourceTaskRunner(TaskRunner):
         assigned = [run for run in self._runs.values() if not run.draining]
         if any(run.record is None for run in assigned):  # a new source task must not start with an outdated list
             await self.context.configs.catch_up(timeout_ms=CATCH_UP_MS)
-        due = [run for run in self._runs.values() if not run.draining and self._is_lease_due(run, now)]
+        due, failed = self._due(now)
         if due:
-            await self._leases.refresh()
-        failed: PluginError | None = None
+            await self._leases.refresh()  # after earlier owners were fenced: what they stored last counts
         for run in due:
             if self._runs.get(run.source_task) is run and not run.draining:
-                try:
-                    self._grant(run, now)
-                except PluginError as error:  # the replication policy cannot name a remote topic; others continue
-                    failed = error
+                self._grant(run, now)
         self._recreated.clear()
         for run in self._runs.values():
             if run.record is not None and self._member_id and self._is_settled(run, run.record):
@@ -281,7 +274,19 @@ class SourceTaskRunner(TaskRunner):
         if failed is not None:
             raise failed
 
-    def _is_lease_due(self, run: _Run, now: float) -> bool:
+    def _due(self, now: float) -> tuple[list[SourceTaskRun], PluginError | None]:
+        """Return the source tasks to grant a lease now, and an error of the others."""
+        due: list[SourceTaskRun] = []
+        failed: PluginError | None = None
+        for run in self._runs.values():
+            try:
+                if not run.draining and self._is_lease_due(run, now) and self._has_producer(run, now):
+                    due.append(run)
+            except PluginError as error:  # the replication policy cannot name a remote topic; others continue
+                failed = error
+        return due, failed
+
+    def _is_lease_due(self, run: SourceTaskRun, now: float) -> bool:
         """Return whether the source task needs a new lease."""
         record = self.context.configs.source_tasks.records.get(run.source_task)
         if record is None or (run.record is None and self._lease_service.board.runs((self._flow, run.source_task))):
@@ -295,29 +300,29 @@ class SourceTaskRunner(TaskRunner):
             return True  # the lane receives the new topic IDs and decides how to continue
         return self._restart_is_due(run, now)
 
+    def _has_producer(self, run: SourceTaskRun, now: float) -> bool:
+        """Return whether earlier owners are fenced, and earlier runs if the source task is to be restarted."""
+        record = self.context.configs.source_tasks.records[run.source_task]
+        restart = run.restart + self._restarts(run, now)
+        return self._producers.is_ready(run.source_task, restart, self._leases.remote(record.partitions | run.granted))
+
+    def _restarts(self, run: SourceTaskRun, now: float) -> bool:
+        """Return whether the next lease is to restart the source task."""
+        return run.failed_at is not None and run.record is not None and self._restart_is_due(run, now)
+
+    def _restart_is_due(self, run: SourceTaskRun, now: float) -> bool:
+        return run.restart_is_due(self._lane_state(run.source_task), now)
+
     def _unpaused(self, record: SourceTaskRecord) -> frozenset[TopicPartition]:
         pauses = self.context.configs.pauses
         if pauses == NO_PAUSES:
             return record.partitions
         return frozenset(partition for partition in record.partitions if not pauses.covers(partition.topic))
 
-    def _restart_is_due(self, run: _Run, now: float) -> bool:
-        """Return whether a restart was requested, or the task failed as a whole `RESTART_FAILED_S` ago."""
-        if run.failed_at == _RESTART_NOW:
-            return True
-        lane = self._lane_state(run.source_task)
-        if lane is None or not lane.current or lane.source_task.state is not TaskState.FAILED:
-            run.failed_at = None
-            return False
-        if run.failed_at is None:
-            run.failed_at = now
-        return now - run.failed_at >= RESTART_FAILED_S
-
-    def _grant(self, run: _Run, now: float) -> None:
+    def _grant(self, run: SourceTaskRun, now: float) -> None:
         record = self.context.configs.source_tasks.records[run.source_task]
         granted = self._unpaused(record)
-        self._leases.name_remote_topics(granted)
-        if run.failed_at is not None and run.record is not None and self._restart_is_due(run, now):
+        if self._restarts(run, now):
             lane = self._lane_state(run.source_task)
             why = lane.source_task.error if lane is not None and lane.source_task.error else "requested through REST"
             log.warning("%s: restarting source task %d: %s", self._flow, run.source_task, why)
@@ -325,15 +330,16 @@ class SourceTaskRunner(TaskRunner):
             run.failed_at = None
         run.record, run.granted = record, granted
         self._lease_service.put(self._lease(run))
+        run.used |= not self._lease_service.board.idle((self._flow, run.source_task))
 
-    def _drain(self, run: _Run) -> None:
+    def _drain(self, run: SourceTaskRun) -> None:
         run.reassigned = False
         if not run.draining:
             run.draining_since = asyncio.get_running_loop().time()
             if run.record is not None:
                 self._lease_service.put(self._lease(run))
 
-    def _end_if_drained(self, run: _Run, now: float) -> None:
+    def _end_if_drained(self, run: SourceTaskRun, now: float) -> None:
         """Release a revoked source task that has drained or has exceeded the timeout."""
         if run.draining_since is None:
             return
@@ -343,8 +349,10 @@ class SourceTaskRunner(TaskRunner):
         timeout_s = self.context.settings.worker.task_shutdown_graceful_timeout_ms / 1000
         timed_out = now - run.draining_since > timeout_s
         if drained or never_started or (timed_out and not board.lane_has(key) and not board.runs(key)):
-            self._release(run)
+            if timed_out or self._release_is_stored(run, orderly=drained or not run.used):
+                self._release(run)
         elif timed_out and board.lane_has(key):
+            run.abandoned = True
             log.warning(
                 "%s: source task %d did not drain within %.0f s; stopping it, so some of its records will be copied"
                 " again",
@@ -354,19 +362,39 @@ class SourceTaskRunner(TaskRunner):
             )
             self._lease_service.remove(key)
 
-    def _release(self, run: _Run) -> None:
+    def _release_is_stored(self, run: SourceTaskRun, *, orderly: bool) -> bool:
+        """Store an orderly release, so that the next owner need not fence this one; return whether that is done."""
+        producer = self._producers.of(run.source_task)
+        if producer is None or run.abandoned or not orderly:
+            return True
+        if run.release is None:
+            run.release = self._reporter.release(run.source_task, producer)
+            if run.release is None:
+                return True
+            run.release.add_done_callback(lambda _: self._lease_service.wake())
+        return run.release.done()
+
+    def _store_releases(self) -> None:
+        """Store the orderly release of source tasks that have drained because the node drains."""
+        for run in self._runs.values():
+            lane = self._lane_state(run.source_task)
+            drained = lane is not None and lane.source_task.drained
+            self._release_is_stored(run, orderly=drained or not run.used)
+
+    def _release(self, run: SourceTaskRun) -> None:
         self._lease_service.remove((self._flow, run.source_task))
+        self._producers.forget(run.source_task)
         del self._runs[run.source_task]
         self._reporter.forget(run.source_task)
         if run.reassigned:
-            again = _Run(source_task=run.source_task, epoch=run.epoch, restart=run.restart + 1)
+            again = SourceTaskRun(source_task=run.source_task, epoch=run.epoch, restart=run.restart + 1)
             self._runs[run.source_task] = again
             self._lease_service.wake()
         else:
             log.info("%s: source task %d released", self._flow, run.source_task)
             self.on_ended()
 
-    def _is_settled(self, run: _Run, record: SourceTaskRecord) -> bool:
+    def _is_settled(self, run: SourceTaskRun, record: SourceTaskRecord) -> bool:
         """Return whether every partition that runs here is in the source task's list."""
         lane = self._lane_state(run.source_task)
         if lane is None:
@@ -380,12 +408,21 @@ class SourceTaskRunner(TaskRunner):
         run = self._runs.get(source_task)
         if run is None or run.record is None:
             return None
+        if run.used:  # by another run of the lane, which may still be writing
+            await self._producers.renew(source_task, self._leases.remote(run.record.partitions | run.granted))
+        run.used = True
         await self._leases.refresh()
         return self._lease(run) if self._runs.get(source_task) is run else None
 
-    def _lease(self, run: _Run) -> SourceTaskLease:
-        drain = run.draining or self._frozen
-        return self._leases.lease(run.source_task, run.granted, epoch=run.epoch, restart=run.restart, drain=drain)
+    def _lease(self, run: SourceTaskRun) -> SourceTaskLease:
+        return self._leases.lease(
+            run.source_task,
+            run.granted,
+            epoch=run.epoch,
+            restart=run.restart,
+            producer=self._producers.of(run.source_task),
+            drain=run.draining or self._frozen,
+        )
 
     def _lane_state(self, source_task: int) -> LaneState | None:
         return self._lease_service.board.progress((self._flow, source_task))

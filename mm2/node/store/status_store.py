@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from mm2.core.assignment.source_task_releases import SourceTaskRelease, decode_release, is_release_key
 from mm2.core.assignment.source_task_reports import SourceTaskReport, decode_report, is_report_key
 from mm2.core.naming.names import Flow
 from mm2.core.wire.formats import FormatError
@@ -28,6 +31,9 @@ from mm2.node.store.skipped_records import SkippedRecords
 
 log = logging.getLogger(__name__)
 
+FIRST_READ_S = 5.0
+"""How long to wait until the topic has been read, for what needs only the newest records: it takes milliseconds."""
+
 _STATUS_PREFIXES = (CONNECTOR_PREFIX.encode(), TASK_PREFIX.encode())
 _TOPIC_PREFIX = TOPIC_PREFIX.encode()
 
@@ -47,7 +53,8 @@ class StatusEntry:
 class StatusStore:
     """The contents of ``mm2-status.<source>.internal``, written by Java or by this release.
 
-    It contains statuses of tasks and connectors, used topics, and source task reports. Other keys are ignored.
+    It contains statuses of tasks and connectors, used topics, and reports and releases of source tasks. Other keys are
+    ignored.
 
     A. The last record of a key is effective, with Java's exception for tasks: UNASSIGNED is ignored after RUNNING of
        another worker with the same or a newer generation. It comes from a worker that reported the release of the task
@@ -63,6 +70,8 @@ class StatusStore:
         self.error = CurrentError(log, flow)
         self._on_report = on_report
         self._reports: dict[int, SourceTaskReport] = {}
+        self._releases: dict[int, SourceTaskRelease] = {}
+        self._read = asyncio.Event()  # to the end that the topic had at the start
         self._entries: dict[bytes, StatusEntry] = {}
         self._uses: set[bytes] = set()
 
@@ -70,6 +79,13 @@ class StatusStore:
     def reports(self) -> Mapping[int, SourceTaskReport]:
         """The newest report about each source task."""
         return self._reports
+
+    async def release(self, source_task: int) -> SourceTaskRelease | None:
+        """Return the last orderly release of the source task, if it is known within `FIRST_READ_S`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_READ_S):
+                await self._read.wait()
+        return self._releases.get(source_task)
 
     async def follow(self, target: Cluster) -> None:
         """Read the topic from its beginning until cancelled.
@@ -80,6 +96,9 @@ class StatusStore:
 
         async def attempt() -> None:
             self.error.hide()
+            async for record in records.read_to_end():
+                self.take(record)
+            self._read.set()
             async for record in records.follow():
                 self.take(record)
 
@@ -103,6 +122,9 @@ class StatusStore:
                 report = decode_report(record.key, record.value)
                 self._reports[report.source_task] = report
                 self._on_report(report)
+            elif is_release_key(record.key) and record.value is not None:
+                release = decode_release(record.key, record.value)
+                self._releases[release.source_task] = release
         except FormatError as error:
             self.skipped.skip(record, error)
 

@@ -19,6 +19,7 @@ from mm2.core.lanes.lease import (
     PartitionProgress,
     SourceTaskLease,
     SourceTaskProgress,
+    TaskProducer,
 )
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.settings.client import ClientSettings, FetchSettings, ProduceSettings
@@ -162,6 +163,7 @@ async def copying(
     exact_offsets: str | None = None,
     segments: Mapping[TopicPartition, str] | None = None,
     deadline: LeaseDeadline | None = None,
+    producer: TaskProducer | None = None,
 ) -> AsyncIterator[RunningSourceTask]:
     """Run a source task that copies ``topics`` (name to number of partitions) from offsets ``starts``.
 
@@ -182,8 +184,7 @@ async def copying(
         for number in range(count)
     )
     lease = lease_of(source, target, partitions, fetch=fetch, produce=produce, flush_interval_ms=flush_interval_ms)
-    if source_client is not None:
-        lease = replace(lease, source=source_client)
+    lease = replace(lease, producer=producer, source=source_client or lease.source)
     if exact_offsets is not None:
         lease = replace(lease, exact_offsets=ExactOffsetsLease(client=lease.target, topic=exact_offsets, segments=32))
     if predecessor is not None:

@@ -13,7 +13,8 @@ from mm2.core.settings.client import IsolationLevel
 from mm2.kafka.errors import BrokerError, ClusterError
 from mm2.kafka.logs.compacted_log import CompactedLog
 from mm2.kafka.logs.control_producer import ControlProducer
-from mm2.kafka.logs.transactional_writer import Fenced, TransactionalWriter
+from mm2.kafka.logs.transaction_coordinator import Fenced
+from mm2.kafka.logs.transactional_writer import TransactionalWriter
 from mm2.kafka.protocol.error_codes import ErrorCode
 from tests.integration.kafka.clients import connected
 from tests.lab.cluster import KafkaCluster

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from mm2.core.settings.client import SaslMechanism, SaslSettings, SecurityProtocol
 from mm2.kafka.errors import BrokerError
-from mm2.kafka.logs.transactional_writer import Fenced
+from mm2.kafka.logs.transaction_coordinator import Fenced
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.node.leader.config_writer import ConfigWriter
 from mm2.node.store.config_store import ConfigStore

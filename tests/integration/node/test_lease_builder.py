@@ -83,7 +83,7 @@ class LeaseFixture:
 
     async def lease(self) -> tuple[SourceTaskLease, PartitionLease]:
         await self.leases.refresh()
-        lease = self.leases.lease(0, [TP], epoch=1, restart=0, drain=False)
+        lease = self.leases.lease(0, [TP], epoch=1, restart=0, producer=None, drain=False)
         return lease, lease.partitions[0]
 
 

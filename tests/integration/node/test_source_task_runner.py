@@ -11,6 +11,7 @@ import pytest
 
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.naming.names import TopicPartition
+from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.source.source_task_runner import SourceTaskRunner
 from mm2.node.store.config_store import ConfigStore
@@ -36,15 +37,20 @@ async def test_an_error_of_the_policy_ends_no_other_source_task(
     cluster_b: KafkaCluster, unique: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MoodyPolicy, "moody", True)
-    settings = files.flow(tmp_path, f"replication.policy.class = {CLASS}\nmm2.offset.translation = compatible\n")
+    settings = files.flow(
+        tmp_path,
+        f"B.bootstrap.servers = {cluster_b.bootstrap}\nB.group.id = {unique('group')}\n"
+        f"replication.policy.class = {CLASS}\nmm2.offset.translation = compatible\n",
+    )
     topic = cluster_b.create_topic(unique("mm2-offsets"), 1)
-    async with connected(cluster_b) as cluster:
+    async with connected(cluster_b) as cluster, ControlProducer(cluster) as producer:
         configs = ConfigStore(settings, cluster, on_change=lambda: None, on_command=lambda _: None)
         configs.source_tasks.records |= {0: a_list(0, "moody"), 1: a_list(1, "orders")}
         offsets = StoredSourceOffsets(cluster, topic, settings.flow, partitions=1)
         context = replace(
             task_context(settings, configs, cluster, node_id="one"),
             topics=WorkerTopics(source_offsets=offsets, status_partitions=1),
+            producer=producer,
         )
         board = context.lease_service.board
         runner = SourceTaskRunner(context, lambda: None)

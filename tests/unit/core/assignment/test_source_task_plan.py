@@ -115,23 +115,38 @@ def test_a_new_owner_can_start_with_the_previous_list() -> None:
     """The new owner of source task 0 can read the config topic before it contains the new list."""
     plan = after(a_list(0, 0, 1), a_list(1, 2), owners={1: "n"})
     plan.take_report(report(a_list(1, 2), "n"))
+    plan.want([some(0), some(2)], {})  # topic partition 1 is gone
+    (shorter,) = plan.due()
+    assert (shorter.source_task, shorter.partitions) == (0, some(0))
+    plan.owned({0: "m", 1: "n"})  # decided while the list was being published
     plan.want([some(0), some(1, 2)], {})
+    assert plan.due() == []
+    plan.take_report(report(a_list(0, 0, 1), "m"))
+    assert plan.due() == []
+    plan.take_report(report(shorter, "m"))
+    assert [one.partitions for one in plan.due()] == [some(1, 2)]
+
+
+def test_b_partitions_without_an_owner_move_when_the_next_owner_has_released_them() -> None:
+    """The lost owner may still be writing: the next one fences it, for all partitions of the list it starts with."""
+    plan = after(a_list(0, 0, 1), a_list(1, 2), owners={1: "n"})
+    plan.take_report(report(a_list(1, 2), "n"))
+    plan.want([some(0), some(1, 2)], {})
+    assert plan.due() == []
+    plan.owned({0: "m", 1: "n"})
     (revoked,) = plan.due()
     assert (revoked.source_task, revoked.partitions) == (0, some(0))
-    plan.owned({0: "m", 1: "n"})  # decided while the list was being published
-    assert plan.due() == []
     plan.take_report(report(a_list(0, 0, 1), "m"))
     assert plan.due() == []
     plan.take_report(report(revoked, "m"))
     assert [one.partitions for one in plan.due()] == [some(1, 2)]
-
-
-def test_b_partitions_without_an_owner_move_after_the_next_publication() -> None:
-    plan = after(a_list(0, 0, 1), a_list(1, 2))
-    plan.want([some(0), some(1, 2)], {})
-    assert [one.source_task for one in plan.due()] == [0]
-    assert [one.partitions for one in plan.due()] == [some(1, 2)]
     assert plan.due() == []
+
+
+def test_b_partitions_of_deleted_topics_leave_without_an_owner() -> None:
+    plan = after(a_list(0, 0, 1))
+    plan.want([some(0)], {})
+    assert [one.partitions for one in plan.due()] == [some(0)]
 
 
 def test_b_unconfirmed_list_of_a_lost_owner_blocks_nothing() -> None:
@@ -156,12 +171,20 @@ def test_report_counts_once_its_member_becomes_the_owner() -> None:
 
 
 def test_removed_source_task_has_an_empty_list_and_can_return() -> None:
-    plan = after(a_list(0, 0), a_list(1, 1))
+    plan = after(a_list(0, 0), a_list(1, 1), owners={0: "m", 1: "n"})
+    plan.take_report(report(a_list(0, 0), "m"))
+    plan.take_report(report(a_list(1, 1), "n"))
     plan.want([some(0, 1)], {})
-    assert [(one.source_task, one.partitions) for one in plan.due()] == [(1, some())]
-    assert [(one.source_task, one.partitions) for one in plan.due()] == [(0, some(0, 1))]
+    (empty,) = plan.due()
+    assert (empty.source_task, empty.partitions) == (1, some())
+    plan.take_report(report(empty, "n"))
+    (both,) = plan.due()
+    assert (both.source_task, both.partitions) == (0, some(0, 1))
+    plan.take_report(report(both, "m"))
     plan.want([some(0), some(1)], {})
-    assert [(one.source_task, one.age) for one in plan.due()] == [(0, (2, 2))]
+    (less,) = plan.due()
+    assert (less.source_task, less.age) == (0, (2, 2))
+    plan.take_report(report(less, "m"))
     assert [(one.source_task, one.age) for one in plan.due()] == [(1, (2, 2))]
 
 

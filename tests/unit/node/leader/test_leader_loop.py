@@ -11,7 +11,7 @@ import pytest
 from mm2.core.naming.names import Flow
 from mm2.election.protocol import Election, Joined, Membership
 from mm2.kafka.clock import session_clock
-from mm2.kafka.logs.transactional_writer import Fenced
+from mm2.kafka.logs.transaction_coordinator import Fenced
 from mm2.node.leader.leader_loop import LeaderLoop
 from mm2.node.leader.leader_term import LeaderTerm
 from tests.lab.waiting import until

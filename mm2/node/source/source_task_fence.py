@@ -1,0 +1,167 @@
+"""Fencing of the previous owners of source tasks by the target's brokers."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+from mm2.config.settings import FlowSettings
+from mm2.core.assignment.source_task_releases import SourceTaskRelease
+from mm2.core.assignment.tasks import TaskId, TaskKind
+from mm2.core.lanes.lease import TaskProducer
+from mm2.core.naming.names import TopicPartition
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.errors import BrokerError, ClusterError, NotSupported
+from mm2.kafka.logs.transaction_coordinator import TransactionCoordinator
+from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.kafka.protocol.transaction_requests import ProducerIdAndEpoch
+from mm2.kafka.retrying import retried
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+NO_COORDINATOR_S = 30.0
+"""How long source tasks wait for a transaction coordinator: longer than it takes another broker to take over its
+partition of __transaction_state. Then they start without fencing."""
+
+ATTEMPT_MS = 5_000
+"""Limit for one call; the caller repeats it."""
+
+_TRANSACTION_TIMEOUT_MS = 60_000  # Java's default
+_FIRST_PAUSE_MS = 20  # as in Java: the time a coordinator needs to write the markers of a transaction
+_ACKS_ALL = -1
+_DENIED = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
+
+
+class SourceTaskFence:
+    """Acquires the producers with which source tasks write, and fences those of previous owners.
+
+    (A) After `acquire`, the target rejects everything that earlier producers of the source task still send to these
+        partitions. A broker does that only from the first write with the new epoch on, so an aborted transaction of
+        the task's transactional id writes a marker to every partition, at the cost of one offset each.
+    (B) No marker is needed if the previous owner has released the source task in order, or if there was none.
+    (C) If the target cannot fence, source tasks run without: ``warning`` is why, and how to fix it.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        target: Cluster,
+        released: Callable[[int], Awaitable[SourceTaskRelease | None]],
+    ) -> None:
+        """``target`` has the settings of the producers of records. ``released`` returns the last release of a source
+        task, if it is known."""
+        self._settings = settings
+        self._target = target
+        self._released = released
+        self._retries = replace(target.settings, retry_backoff_ms=_FIRST_PAUSE_MS)
+        self._no_coordinator_since: float | None = None
+        self.warning: str | None = None
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether the producers of records are idempotent, which fencing requires."""
+        produce = self._settings.clients.produce
+        return produce.idempotent and produce.acks == _ACKS_ALL
+
+    async def acquire(self, source_task: int, remote: Collection[TopicPartition]) -> TaskProducer | None:
+        """Return the source task's producer for a new owner, or for a new run of the same owner.
+
+        All earlier ones are fenced on the partitions ``remote``. None: the target cannot fence, or fencing is disabled.
+        Raises ClusterErrors, after which the call can be repeated.
+        """
+        if not self.is_enabled:
+            return None
+        transactional_id = self._transactional_id(source_task)
+        try:
+            producer = await self._fenced(transactional_id, source_task, remote)
+        except ClusterError as error:
+            self._take(error, transactional_id)
+            return None
+        self._no_coordinator_since = None
+        if self.warning is not None:
+            log.info("%s: the target fences source tasks again", self._settings.flow)
+            self.warning = None
+        return producer
+
+    def _transactional_id(self, source_task: int) -> str:
+        """Return the ID that Java's task uses for exactly-once (Worker.taskTransactionalId)."""
+        return f"{self._settings.worker.group_id}-{TaskId(TaskKind.SOURCE, source_task)}"
+
+    async def _fenced(
+        self, transactional_id: str, source_task: int, remote: Collection[TopicPartition]
+    ) -> TaskProducer:
+        coordinator = TransactionCoordinator(
+            self._target, transactional_id, timeout_ms=_TRANSACTION_TIMEOUT_MS, purpose="fencing"
+        )
+        deadline = time.monotonic() + ATTEMPT_MS / 1000
+        acquired = await self._retried(coordinator.init, deadline)
+        producer = TaskProducer(transactional_id, acquired.producer_id, acquired.epoch)
+        if acquired.epoch > 0 and remote:
+            released = await self._released(source_task)
+            if released is None or not released.precedes(producer):
+                await self._write_markers(coordinator, acquired, remote, deadline)
+        return producer
+
+    async def _write_markers(
+        self,
+        coordinator: TransactionCoordinator,
+        producer: ProducerIdAndEpoch,
+        remote: Collection[TopicPartition],
+        deadline: float,
+    ) -> None:
+        log.info(
+            "%s: fencing the previous producer %d of %d remote partitions",
+            self._settings.flow,
+            producer.producer_id,
+            len(remote),
+        )
+        add = partial(coordinator.add_writable, producer, remote)
+        if await self._retried(add, deadline):
+            abort = partial(coordinator.abort, producer)
+            await self._retried(abort, deadline)
+            await self._retried(abort, deadline)  # fails until every partition has its marker
+
+    async def _retried(self, attempt: Callable[[], Awaitable[T]], deadline: float) -> T:
+        left_ms = max(0, round((deadline - time.monotonic()) * 1000))
+        return await retried(attempt, self._retries, timeout_ms=left_ms)
+
+    def _take(self, error: ClusterError, transactional_id: str) -> None:
+        """Warn if source tasks have to run without fencing; otherwise raise the error."""
+        if isinstance(error, NotSupported):
+            self._warn(error, "upgrade the brokers")
+        elif not isinstance(error, BrokerError):
+            raise error
+        elif error.code in _DENIED:
+            prefix = transactional_id.removesuffix(transactional_id.rpartition("-")[2])
+            self._warn(
+                error, f"grant the node's principal Write and Describe on transactional IDs with prefix {prefix}"
+            )
+        elif error.code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            now = time.monotonic()
+            if self._no_coordinator_since is None:
+                self._no_coordinator_since = now
+            if now - self._no_coordinator_since < NO_COORDINATOR_S:
+                raise error
+            self._warn(
+                error,
+                "check that the cluster has at least as many brokers as transaction.state.log.replication.factor",
+            )
+        elif error.retriable:
+            raise error
+        else:
+            self._warn(error, "see the broker's log")
+
+    def _warn(self, error: ClusterError, advice: str) -> None:
+        warning = (
+            f"cannot fence earlier owners of source tasks: {error}; writing without fencing, so records that a replaced"
+            f" node has already sent can still arrive behind newer ones; {advice}"
+        )
+        if warning != self.warning:
+            log.warning("%s: %s", self._settings.flow, warning)
+            self.warning = warning

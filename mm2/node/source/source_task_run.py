@@ -1,0 +1,58 @@
+"""The state of one source task on this node, from its assignment to its release."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from mm2.core.assignment.source_task_records import SourceTaskRecord
+from mm2.core.lanes.lease import SourceTaskProgress, TaskState
+from mm2.core.naming.names import TopicPartition
+from mm2.node.engine.managed_lane import LaneState
+
+RESTART_FAILED_S = 30.0
+"""Delay before a source task that failed as a whole is restarted: long enough to see the error in the status, and to
+use little CPU while the cause persists."""
+
+RESTART_NOW = float("-inf")
+"""``failed_at`` of a source task that is to be restarted immediately."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SourceTaskRun:
+    """A source task from its assignment to its release.
+
+    ``epoch`` is the epoch of its assignment. ``granted`` are the partitions of its lease, which is built from
+    ``record``. ``failed_at`` is when it failed as a whole, in seconds of the event loop's clock. ``reassigned``: it was
+    assigned again while it was draining. ``used``: a lane may have written with the producer of its lease.
+    ``abandoned``: it ended without being drained. ``release`` is done when its orderly release is stored.
+    """
+
+    source_task: int
+    epoch: int
+    record: SourceTaskRecord | None = None
+    granted: frozenset[TopicPartition] = frozenset()
+    restart: int = 0
+    failed_at: float | None = None
+    draining_since: float | None = None
+    progress: SourceTaskProgress | None = None
+    progress_at: float = float("-inf")
+    reassigned: bool = False
+    used: bool = False
+    abandoned: bool = False
+    release: asyncio.Future[int] | None = None
+
+    @property
+    def draining(self) -> bool:
+        return self.draining_since is not None
+
+    def restart_is_due(self, lane: LaneState | None, now: float) -> bool:
+        """Return whether a restart was requested, or the task failed as a whole `RESTART_FAILED_S` ago."""
+        if self.failed_at == RESTART_NOW:
+            return True
+        if lane is None or not lane.current or lane.source_task.state is not TaskState.FAILED:
+            self.failed_at = None
+            return False
+        if self.failed_at is None:
+            self.failed_at = now
+        return now - self.failed_at >= RESTART_FAILED_S
