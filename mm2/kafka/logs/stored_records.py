@@ -39,6 +39,7 @@ class StoredRecord:
     key: bytes | None
     value: bytes | None
     timestamp: int
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 def decode(
@@ -132,4 +133,5 @@ def _stored(record: object, partition: int) -> StoredRecord:
         key=record.key,  # type: ignore[attr-defined]
         value=record.value,  # type: ignore[attr-defined]
         timestamp=record.timestamp if record.timestamp is not None else -1,  # type: ignore[attr-defined]
+        headers=tuple(record.headers),  # type: ignore[attr-defined]
     )

@@ -22,6 +22,7 @@ from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, UNKNOWN_IDS, T
 from mm2.core.topics.topic_recreated import remote_topic_recreated, source_topic_recreated
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.node.checkpoint.translation import EXACT
+from mm2.node.source.copied_tails import StoredEnd, remote_position
 from mm2.node.source.newest_segments import NewestSegment, NewestSegments
 from mm2.node.source.source_offsets import StoredSourceOffsets
 
@@ -94,6 +95,23 @@ class LeaseBuilder:
             for remote in [self._remote_topic(topic)]
             for number in numbers
         )
+
+    def stored_ends(self, partitions: Iterable[TopicPartition]) -> list[StoredEnd]:
+        """Return where copying had arrived, for the partitions where the exact offsets tell it."""
+        found = []
+        for partition in partitions:
+            segment = self._segments.of(partition) if self._segments is not None else None
+            position = self._offsets.position(partition)
+            if segment is None or not position:
+                continue
+            ids = self._topic_ids.get(partition.topic, UNKNOWN_IDS)
+            if not ids.may_be(segment.topic_ids) or self._is_void(partition, ids, segment):
+                continue
+            remote = remote_position(segment.decoded(partition), position)
+            if remote is not None:
+                end = TopicPartition(self._remote_topic(partition.topic), partition.partition)
+                found.append(StoredEnd(source=partition, remote=end, position=position, remote_position=remote))
+        return found
 
     def lease(
         self,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from mm2.config.settings import FlowSettings
 from mm2.core.naming.internal_topics import exact_offsets
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.exact_offset_records import TopicIds, decode_segment
+from mm2.core.offsets.exact_offset_records import Segment, TopicIds, decode_segment, segment_key
 from mm2.core.settings.client import IsolationLevel
 from mm2.core.wire.formats import FormatError
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
@@ -45,6 +45,12 @@ class NewestSegment:
     def text(self) -> str:
         """The segment as it is sent in a lease."""
         return b64encode(self.value).decode()
+
+    def decoded(self, partition: TopicPartition) -> Segment:
+        """Return the segment of ``partition``, which was decoded when it was read."""
+        segment = decode_segment(segment_key(partition, 0), self.value)
+        assert segment is not None
+        return segment
 
 
 class NewestSegments:

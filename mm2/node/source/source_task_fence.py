@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.source_task_releases import SourceTaskRelease
@@ -36,6 +36,19 @@ _TRANSACTION_TIMEOUT_MS = 60_000  # Java's default
 _FIRST_PAUSE_MS = 20  # as in Java: the time a coordinator needs to write the markers of a transaction
 _ACKS_ALL = -1
 _DENIED = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
+
+
+class Acquired(NamedTuple):
+    """A source task's ``producer``; None: the target cannot fence, or fencing is disabled.
+
+    ``after_loss``: an earlier owner had not released the source task, and was fenced.
+    """
+
+    producer: TaskProducer | None
+    after_loss: bool
+
+
+_UNFENCED = Acquired(None, after_loss=False)
 
 
 class SourceTaskFence:
@@ -69,33 +82,31 @@ class SourceTaskFence:
         produce = self._settings.clients.produce
         return produce.idempotent and produce.acks == _ACKS_ALL
 
-    async def acquire(self, source_task: int, remote: Collection[TopicPartition]) -> TaskProducer | None:
+    async def acquire(self, source_task: int, remote: Collection[TopicPartition]) -> Acquired:
         """Return the source task's producer for a new owner, or for a new run of the same owner.
 
-        All earlier ones are fenced on the partitions ``remote``. None: the target cannot fence, or fencing is disabled.
-        Raises ClusterErrors, after which the call can be repeated.
+        All earlier ones are fenced on the partitions ``remote``. Raises ClusterErrors, after which the call can be
+        repeated.
         """
         if not self.is_enabled:
-            return None
+            return _UNFENCED
         transactional_id = self._transactional_id(source_task)
         try:
-            producer = await self._fenced(transactional_id, source_task, remote)
+            acquired = await self._fenced(transactional_id, source_task, remote)
         except ClusterError as error:
             self._take(error, transactional_id)
-            return None
+            return _UNFENCED
         self._no_coordinator_since = None
         if self.warning is not None:
             log.info("%s: the target fences source tasks again", self._settings.flow)
             self.warning = None
-        return producer
+        return acquired
 
     def _transactional_id(self, source_task: int) -> str:
         """Return the ID that Java's task uses for exactly-once (Worker.taskTransactionalId)."""
         return f"{self._settings.worker.group_id}-{TaskId(TaskKind.SOURCE, source_task)}"
 
-    async def _fenced(
-        self, transactional_id: str, source_task: int, remote: Collection[TopicPartition]
-    ) -> TaskProducer:
+    async def _fenced(self, transactional_id: str, source_task: int, remote: Collection[TopicPartition]) -> Acquired:
         coordinator = TransactionCoordinator(
             self._target, transactional_id, timeout_ms=_TRANSACTION_TIMEOUT_MS, purpose="fencing"
         )
@@ -106,7 +117,8 @@ class SourceTaskFence:
             released = await self._released(source_task)
             if released is None or not released.precedes(producer):
                 await self._write_markers(coordinator, acquired, remote, deadline)
-        return producer
+                return Acquired(producer, after_loss=True)
+        return Acquired(producer, after_loss=False)
 
     async def _write_markers(
         self,

@@ -20,6 +20,7 @@ from mm2.kafka.errors import ClusterError
 from mm2.node.common.current_error import CurrentError
 from mm2.node.engine.managed_lane import LaneState
 from mm2.node.flow.task_runner import TaskContext, TaskRunner
+from mm2.node.source.copied_tails import CopiedTails
 from mm2.node.source.lease_builder import LeaseBuilder
 from mm2.node.source.source_task_fence import SourceTaskFence
 from mm2.node.source.source_task_reporter import SourceTaskReporter
@@ -78,7 +79,10 @@ class SourceTaskRunner(TaskRunner):
         records = Cluster(settings.clients.of(ClientRole.RECORDS))
         fence = SourceTaskFence(settings, records, context.statuses.release)
         self._records = records
-        self._producers = TaskProducers(settings.flow, fence, self._lease_service.wake)
+        self._producers = TaskProducers(
+            settings.flow, fence, after_loss=self._store_copied_tails, changed=self._lease_service.wake
+        )
+        self._tails = CopiedTails(settings, records)
         self._frozen = False
 
     @classmethod
@@ -305,6 +309,15 @@ class SourceTaskRunner(TaskRunner):
         record = self.context.configs.source_tasks.records[run.source_task]
         restart = run.restart + self._restarts(run, now)
         return self._producers.is_ready(run.source_task, restart, self._leases.remote(record.partitions | run.granted))
+
+    async def _store_copied_tails(self, source_task: int) -> None:
+        """Store the offsets of records that the lost owner copied and did not store, so that they are not repeated."""
+        record = self.context.configs.source_tasks.records.get(source_task)
+        if record is None:
+            return
+        await self._leases.refresh()
+        found = await self._tails.find(self._leases.stored_ends(record.partitions))
+        await self._reporter.store_positions(found, self.context.topics.source_offsets.partitions)
 
     def _restarts(self, run: SourceTaskRun, now: float) -> bool:
         """Return whether the next lease is to restart the source task."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 
 from mm2.core.lanes.lease import TaskProducer
 from mm2.core.naming.names import Flow, TopicPartition
-from mm2.kafka.errors import ClusterError
+from mm2.kafka.errors import ClusterError, RequestTimedOut
 from mm2.node.common.current_error import CurrentError
 from mm2.node.source.source_task_fence import SourceTaskFence
 
 log = logging.getLogger(__name__)
+
+RENEW_S = 1.5
+"""How long a lane's request waits for its producer; the lane repeats it (`flows.lane.lease_client.CALL_TIMEOUT_S`)."""
 
 
 class TaskProducers:
@@ -23,10 +26,22 @@ class TaskProducers:
     (B) The producer that was acquired last is the one that `of` returns; the target rejects earlier ones.
     """
 
-    def __init__(self, flow: Flow, fence: SourceTaskFence, changed: Callable[[], None]) -> None:
-        """``changed`` is called when a producer was acquired."""
+    def __init__(
+        self,
+        flow: Flow,
+        fence: SourceTaskFence,
+        *,
+        after_loss: Callable[[int], Awaitable[None]],
+        changed: Callable[[], None],
+    ) -> None:
+        """``after_loss`` is called with a source task whose lost owner was fenced, before its producer is used.
+
+        ``changed`` is called when a producer was acquired.
+        """
         self._fence = fence
+        self._after_loss = after_loss
         self._changed = changed
+        self._renewing: dict[int, asyncio.Task[None]] = {}
         self._producers: dict[int, TaskProducer | None] = {}
         self._restarts: dict[int, int] = {}
         self._acquiring: dict[int, asyncio.Task[None]] = {}
@@ -63,21 +78,33 @@ class TaskProducers:
         return self._producers.get(source_task)
 
     async def renew(self, source_task: int, remote: Collection[TopicPartition]) -> None:
-        """Acquire the next producer for the same restart, since a lane was lost. Raises ClusterError."""
-        await self._acquire(source_task, remote)
+        """Acquire the next producer for the same restart, since a lane was lost.
+
+        Raises ClusterErrors: RequestTimedOut after `RENEW_S`; the next call waits for the same producer.
+        """
+        task = self._renewing.get(source_task)
+        if task is None:
+            task = asyncio.create_task(self._acquire(source_task, remote), name=f"next producer {source_task}")
+            self._renewing[source_task] = task
+        done, _ = await asyncio.wait([task], timeout=RENEW_S)
+        if not done:
+            raise RequestTimedOut(f"source task {source_task}: the previous lane is not fenced yet")
+        if self._renewing.get(source_task) is task:
+            del self._renewing[source_task]
+        await task
 
     def forget(self, source_task: int) -> None:
         """The source task was released."""
         self._producers.pop(source_task, None)
         self._restarts.pop(source_task, None)
-        task = self._acquiring.pop(source_task, None)
-        if task is not None:
-            task.cancel()
+        for task in (self._acquiring.pop(source_task, None), self._renewing.pop(source_task, None)):
+            if task is not None:
+                task.cancel()
 
     async def close(self) -> None:
         """Cancel what is being acquired."""
-        tasks = list(self._acquiring.values())
-        for source_task in list(self._acquiring):
+        tasks = [*self._acquiring.values(), *self._renewing.values()]
+        for source_task in [*self._acquiring, *self._renewing]:
             self.forget(source_task)
         if tasks:
             await asyncio.wait(tasks)
@@ -89,6 +116,9 @@ class TaskProducers:
             self._error.clear()
         except ClusterError as error:
             self._error.report(f"cannot fence earlier owners of source task {source_task}: {error}; retrying", error)
+        except Exception as error:  # must not end the other source tasks, and is retried
+            log.exception("unexpected error while fencing earlier owners of source task %d", source_task)
+            self._error.report(f"cannot fence earlier owners of source task {source_task}: {error!r}; retrying", error)
         finally:
             if self._acquiring.get(source_task) is asyncio.current_task():
                 del self._acquiring[source_task]
@@ -96,4 +126,7 @@ class TaskProducers:
 
     async def _acquire(self, source_task: int, remote: Collection[TopicPartition]) -> None:
         async with self._one_at_a_time[source_task]:
-            self._producers[source_task] = await self._fence.acquire(source_task, remote)
+            acquired = await self._fence.acquire(source_task, remote)
+            if acquired.after_loss:
+                await self._after_loss(source_task)
+            self._producers[source_task] = acquired.producer

@@ -68,14 +68,16 @@ async def test_earlier_owner_is_fenced_on_every_partition(
     missing = TopicPartition(unique("missing"), 0)
     async with connected(cluster_b) as cluster:
         fence = fence_of(cluster, tmp_path, group, Releases())
-        old = await fence.acquire(TASK, [*remote, missing])
+        old, after_loss = await fence.acquire(TASK, [*remote, missing])
         assert old is not None
+        assert not after_loss
         assert old.transactional_id == f"{group}-MirrorSourceConnector-{TASK}", "Java's"
         assert [await write(cluster, old, one) for one in remote[:2]] == [0, 0]
         assert end_offset_sum(cluster_b.bootstrap, topic) == 2, "nothing is fenced for the first owner"
 
-        new = await fence.acquire(TASK, [*remote, missing])
+        new, after_loss = await fence.acquire(TASK, [*remote, missing])
         assert new is not None
+        assert after_loss
         assert (new.producer_id, new.epoch) == (old.producer_id, old.epoch + 1)
         codes = [await write(cluster, old, one, sequence) for one, sequence in zip(remote, (1, 1, 0), strict=True)]
         assert codes == [ErrorCode.INVALID_PRODUCER_EPOCH] * 3
@@ -96,12 +98,12 @@ async def test_orderly_release_needs_no_fencing(
     remote = [TopicPartition(topic, 0)]
     async with connected(cluster_b) as cluster:
         fence = fence_of(cluster, tmp_path, group, releases)
-        first = await fence.acquire(TASK, remote)
+        first, _ = await fence.acquire(TASK, remote)
         assert first is not None
         releases.last = SourceTaskRelease(source_task=TASK, producer_id=first.producer_id, epoch=first.epoch)
-        await fence.acquire(TASK, remote)
+        assert not (await fence.acquire(TASK, remote)).after_loss
         assert end_offset_sum(cluster_b.bootstrap, topic) == 0
-        await fence.acquire(TASK, remote)  # after a loss of the second owner
+        assert (await fence.acquire(TASK, remote)).after_loss  # the second owner was lost
         assert end_offset_sum(cluster_b.bootstrap, topic) == 1
 
 
@@ -111,7 +113,7 @@ async def test_disabled_idempotence_disables_fencing(
     async with connected(cluster_b) as cluster:
         fence = fence_of(cluster, tmp_path, unique("g"), Releases(), "B.producer.enable.idempotence = false\n")
         assert not fence.is_enabled
-        assert await fence.acquire(TASK, []) is None
+        assert (await fence.acquire(TASK, [])).producer is None
         assert fence.warning is None
 
 
@@ -128,7 +130,7 @@ async def test_without_permission_source_tasks_run_without_fencing(
     ) as cluster:
         fence = fence_of(cluster, tmp_path, "A-mm2", Releases())
         remote = [TopicPartition("A.orders", 0)]
-        assert await fence.acquire(TASK, remote) is None
+        assert (await fence.acquire(TASK, remote)).producer is None
         assert fence.warning is not None
         assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in fence.warning
         assert (
@@ -141,7 +143,7 @@ async def test_without_permission_source_tasks_run_without_fencing(
         )
 
         async def acquired() -> TaskProducer | None:
-            return await fence.acquire(TASK, remote)
+            return (await fence.acquire(TASK, remote)).producer
 
         await until(acquired, 60, "the permission is noticed")
         assert fence.warning is None
@@ -162,7 +164,7 @@ async def test_without_a_coordinator_source_tasks_wait_and_then_run_without_fenc
 
         async def given_up() -> bool:
             try:
-                return await fence.acquire(TASK, []) is None
+                return (await fence.acquire(TASK, [])).producer is None
             except BrokerError:
                 return False
 

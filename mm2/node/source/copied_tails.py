@@ -1,0 +1,126 @@
+"""What a lost owner of a source task copied after it last stored its offsets, found in the remote partitions."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass
+
+from mm2.config.clients.flow_clients import ClientRole
+from mm2.config.settings import FlowSettings
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.exact_offset_records import Segment
+from mm2.core.settings.client import IsolationLevel
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.client.offsets import OffsetSpec, list_offsets
+from mm2.kafka.errors import ClusterError
+from mm2.kafka.logs.record_stream import records_between
+from mm2.kafka.logs.stored_records import StoredRecord
+
+log = logging.getLogger(__name__)
+
+SEARCH_S = 3.0
+"""Limit for all partitions of a source task, since nothing is copied meanwhile: what is not found is copied again."""
+
+RECORDS = 20_000
+"""Limit for one partition: comparing takes about 20 µs for each record."""
+
+AT_ONCE = 8
+"""Partitions that are compared at the same time."""
+
+_PURPOSE = "tails"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEnd:
+    """Where copying of a partition had arrived when its offset was stored.
+
+    ``position``: the next source offset. ``remote_position``: the target offset after the last record before it.
+    """
+
+    source: TopicPartition
+    remote: TopicPartition
+    position: int
+    remote_position: int
+
+
+def remote_position(segment: Segment, position: int) -> int | None:
+    """Return the target offset after the copy of the last record before source offset ``position``, if it is known."""
+    for copied in reversed(segment.ranges):
+        if copied.upstream < position <= copied.upstream_end:
+            return copied.downstream + position - copied.upstream
+    last = segment.ranges[-1] if segment.ranges else None
+    if last is not None and last.upstream_end <= position <= segment.through:
+        return last.downstream_end
+    return None
+
+
+class CopiedTails:
+    """Finds the source offset up to which a remote partition contains every record.
+
+    (A) Records count as copied only if the remote partition contains them, all of them, in their order and with the
+        same content, directly after the copy of the last record whose offset is stored.
+    (B) The previous owners must be fenced, so that the remote partition does not change meanwhile.
+    """
+
+    def __init__(self, settings: FlowSettings, target: Cluster) -> None:
+        """``target`` has the settings of the producers of records."""
+        self._settings = settings
+        self._target = target
+
+    async def find(self, ends: Collection[StoredEnd]) -> dict[TopicPartition, int]:
+        """Return the next source offset to copy, for the partitions where it is after the stored one."""
+        found: dict[TopicPartition, int] = {}
+        limit = asyncio.Semaphore(AT_ONCE)
+
+        async def one(end: StoredEnd) -> None:
+            async with limit:
+                position = await self._find(source, end)
+            if position > end.position:
+                found[end.source] = position
+
+        settings = self._settings.clients.of(ClientRole.REPLICATION_CONSUMER)
+        try:
+            async with asyncio.timeout(SEARCH_S), Cluster(settings) as source, asyncio.TaskGroup() as tasks:
+                for end in ends:
+                    tasks.create_task(one(end))
+        except TimeoutError:
+            log.info("%s: not all remote partitions could be compared within %.0f s", self._settings.flow, SEARCH_S)
+        except Exception:  # comparing is optional: without it, records are copied again
+            log.exception("%s: unexpected error while comparing remote partitions", self._settings.flow)
+        return found
+
+    async def _find(self, source: Cluster, end: StoredEnd) -> int:
+        position = end.position
+        try:
+            isolation = self._settings.clients.fetch.isolation_level
+            copies = await self._records(self._target, end.remote, end.remote_position, IsolationLevel.READ_UNCOMMITTED)
+            originals = await self._records(source, end.source, end.position, isolation)
+            compared = 0
+            async for copy in copies:
+                original = await anext(originals, None)
+                if original is None or compared == RECORDS or not _same(original, copy):
+                    break
+                position, compared = original.offset + 1, compared + 1
+        except ClusterError as error:
+            log.info("%s: cannot compare %s with %s: %s", self._settings.flow, end.source, end.remote, error)
+        return position
+
+    async def _records(
+        self, cluster: Cluster, partition: TopicPartition, start: int, isolation: IsolationLevel
+    ) -> AsyncIterator[StoredRecord]:
+        ends = await list_offsets(cluster, [partition], OffsetSpec.LATEST, isolation=isolation, timeout_ms=1_000)
+        end = ends[partition]
+        if isinstance(end, ClusterError):
+            raise end
+        return records_between(cluster, partition, start, end, isolation=isolation, purpose=_PURPOSE)
+
+
+def _same(original: StoredRecord, copy: StoredRecord) -> bool:
+    return (original.key, original.value, original.headers, original.timestamp) == (
+        copy.key,
+        copy.value,
+        copy.headers,
+        copy.timestamp,
+    )

@@ -1,0 +1,128 @@
+"""What a lost owner copied without storing offsets, found by comparing source and remote partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, CopiedRange, CopiedUpTo, Segment
+from mm2.node.source.copied_tails import CopiedTails, StoredEnd, remote_position
+from tests.integration.flows.test_fencing import abort_on, acquired
+from tests.integration.kafka.clients import connected
+from tests.lab.cluster import KafkaCluster
+from tests.unit.config import files
+
+Unique = Callable[[str], str]
+Headers = list[tuple[str, str | bytes | None]]
+
+
+def produce(kafka: KafkaCluster, topic: str, numbers: Sequence[int], **changes: bytes) -> None:
+    """Write record ``number`` with content that depends only on the number, unless ``changes`` replace its value."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0, "compression.type": "lz4"})
+    for number in numbers:
+        headers: Headers = [("number", str(number).encode()), ("none", None)]
+        value = changes.get("value", b"v" * (number % 50))
+        producer.produce(
+            topic, key=str(number), value=value, headers=headers, partition=0, timestamp=1_700_000_000_000 + number
+        )
+    assert producer.flush(30) == 0
+
+
+class Pair:
+    """A source topic and its remote topic, and where copying had arrived."""
+
+    def __init__(self, a: KafkaCluster, b: KafkaCluster, unique: Unique, directory: Path, extra: str = "") -> None:
+        self.a, self.b = a, b
+        self.source = TopicPartition(a.create_topic(unique("orders")), 0)
+        self.remote = TopicPartition(b.create_topic(f"A.{self.source.topic}"), 0)
+        self.settings = files.flow(
+            directory, f"A.bootstrap.servers = {a.bootstrap}\nB.bootstrap.servers = {b.bootstrap}\n{extra}"
+        )
+
+    async def found(self, position: int, remote_position: int) -> int | None:
+        end = StoredEnd(source=self.source, remote=self.remote, position=position, remote_position=remote_position)
+        async with connected(self.b) as target:
+            return (await CopiedTails(self.settings, target).find([end])).get(self.source)
+
+
+async def test_records_behind_the_stored_offset_are_found(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique, tmp_path: Path
+) -> None:
+    pair = Pair(cluster_a, cluster_b, unique, tmp_path)
+    produce(cluster_a, pair.source.topic, range(3_000))
+    produce(cluster_b, pair.remote.topic, range(20))
+    assert await pair.found(20, 20) is None, "nothing is behind it"
+    produce(cluster_b, pair.remote.topic, range(20, 1_000))
+    lost = await acquired(cluster_b, unique("id"))
+    await abort_on(cluster_b, lost, pair.remote)
+    assert await pair.found(20, 20) == 1_000, "the marker of the fence is no record"
+    assert await pair.found(400, 400) == 1_000
+    produce(cluster_b, pair.remote.topic, range(1_000, 3_000))
+    assert await pair.found(20, 20) == 3_000, "up to the end of the source, across the marker"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "changes"),
+    [
+        ([100, 101], {"value": b"another"}),  # a foreign writer, or a copy that was changed
+        ([101, 100], {}),  # another order
+        ([101], {}),  # one is missing
+        ([99, 100], {}),  # one is repeated
+    ],
+)
+async def test_comparison_ends_at_the_first_difference(
+    cluster_a: KafkaCluster,
+    cluster_b: KafkaCluster,
+    unique: Unique,
+    tmp_path: Path,
+    numbers: list[int],
+    changes: dict[str, bytes],
+) -> None:
+    pair = Pair(cluster_a, cluster_b, unique, tmp_path)
+    produce(cluster_a, pair.source.topic, range(200))
+    produce(cluster_b, pair.remote.topic, range(100))
+    produce(cluster_b, pair.remote.topic, numbers, **changes)
+    produce(cluster_b, pair.remote.topic, range(102, 200))
+    assert await pair.found(20, 20) == 100
+
+
+async def test_aborted_records_of_the_source_are_skipped_under_read_committed(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique, tmp_path: Path
+) -> None:
+    pair = Pair(cluster_a, cluster_b, unique, tmp_path, "A.consumer.isolation.level = read_committed\n")
+    produce(cluster_a, pair.source.topic, range(10))
+    producer = await acquired(cluster_a, unique("id"))
+    await abort_on(cluster_a, producer, pair.source)
+    produce(cluster_a, pair.source.topic, range(10, 20))
+    produce(cluster_b, pair.remote.topic, range(15))
+    assert await pair.found(5, 5) == 16, "the offset of the marker is skipped"
+
+
+async def test_without_an_answer_the_stored_offset_counts(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pair = Pair(cluster_a, cluster_b, unique, tmp_path)
+    produce(cluster_b, pair.remote.topic, range(20))
+    pair.source = TopicPartition(unique("missing"), 0)
+    with caplog.at_level("INFO"):
+        assert await pair.found(10, 10) is None
+    assert "cannot compare" in caplog.text
+
+
+def test_remote_position_of_a_stored_offset() -> None:
+    segment = Segment(
+        topic_partition=TopicPartition("orders", 0),
+        index=0,
+        sequence=0,
+        era=0,
+        topic_ids=UNKNOWN_IDS,
+        before=CopiedUpTo(),
+        through=25,
+        ranges=(CopiedRange(0, 100, 10), CopiedRange(15, 111, 5, hole=5)),
+    )
+    assert [remote_position(segment, position) for position in (1, 10, 16, 20, 25)] == [101, 110, 112, 116, 116]
+    assert [remote_position(segment, position) for position in (0, 13, 26)] == [None, None, None]
