@@ -55,7 +55,7 @@ class Connection:
        for the same attempt share its failure instead of trying one after the other.
     C. The backoff is reset only after the broker has answered a request: a port that accepts connections and closes
        them again is not dialled in a tight loop.
-    D. A request is written only if ``may_send`` returns True immediately before.
+    D. A request is written, and a connection opened for it, only if ``may_send`` returns True immediately before.
     """
 
     def __init__(
@@ -180,6 +180,8 @@ class Connection:
             if self._live.connection.connected():
                 return self._live
             self._drop(CloseReason.CONNECTION_BROKEN)
+        if not self._may_send():
+            raise LeaseExpired(LEASE_EXPIRED)
         if self._failure is not None and self._attempts > attempts:
             raise copy(self._failure)
         await asyncio.sleep(max(0.0, self._not_before - time.monotonic()))

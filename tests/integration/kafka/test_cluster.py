@@ -163,6 +163,9 @@ async def test_nothing_is_sent_while_the_caller_has_no_lease(cluster_a: KafkaClu
             await cluster.send(node, MetadataRequest([]))
         with pytest.raises(LeaseExpired):
             await cluster.refresh(())
+        with pytest.raises(LeaseExpired):
+            await cluster.send(node, MetadataRequest([]), purpose="another")
+        assert not cluster._connections[node, "another"].connected, "no connection is opened either"
         may_send = True
         pending = asyncio.create_task(cluster.send(node, MetadataRequest(None)))
         await asyncio.sleep(0)
