@@ -165,7 +165,7 @@ def test_internal_topics_contain_only_known_keys(scenario: Scenario) -> None:
     """mm2's own keys in mm2-configs and mm2-status start with mm2-; Java skips keys it does not know."""
     ours = {
         "mm2-configs.A.internal": {b"mm2-source-task", b"mm2-groups", b"mm2-terms"},
-        "mm2-status.A.internal": {b"mm2-source-task"},
+        "mm2-status.A.internal": {b"mm2-source-task", b"mm2-released"},
     }
     javas = re.compile(rb"connector|task|commit|session-key|status|target-state|tasks-fencing")
     for topic, known in ours.items():

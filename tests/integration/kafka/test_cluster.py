@@ -158,14 +158,12 @@ async def test_nothing_is_sent_while_the_caller_has_no_lease(cluster_a: KafkaClu
     settings = ClientSettings(bootstrap_servers=(cluster_a.bootstrap,))
     async with Cluster(settings, may_send=lambda: may_send) as cluster:
         node = await cluster.any_node()
+        await cluster.send(node, MetadataRequest([]))
         may_send = False
         with pytest.raises(LeaseExpired, match="was not renewed"):
             await cluster.send(node, MetadataRequest([]))
         with pytest.raises(LeaseExpired):
             await cluster.refresh(())
-        with pytest.raises(LeaseExpired):
-            await cluster.send(node, MetadataRequest([]), purpose="another")
-        assert not cluster._connections[node, "another"].connected, "no connection is opened either"
         may_send = True
         pending = asyncio.create_task(cluster.send(node, MetadataRequest(None)))
         await asyncio.sleep(0)
@@ -173,6 +171,10 @@ async def test_nothing_is_sent_while_the_caller_has_no_lease(cluster_a: KafkaClu
         with pytest.raises(ConnectionLost):
             await pending
         assert await cluster.send(node, MetadataRequest([])), "it connects again"
+        may_send = False
+        with pytest.raises(LeaseExpired):
+            await cluster.send(node, MetadataRequest([]), purpose="another")
+        assert not cluster._connections[node, "another"].connected, "no connection is opened either"
 
 
 async def test_unknown_broker_is_an_error(cluster_a: KafkaCluster) -> None:
