@@ -13,7 +13,8 @@ import pytest
 from fastapi import FastAPI
 
 from flows.lane.lease_client import LeaseClient, LeaseLostError
-from mm2.core.lanes.lease import LaneOrders, LaneProgress, LeasePlace
+from mm2.core.lanes.lease import LaneOrders, LaneProgress, LeasePlace, SourceTaskLease
+from mm2.kafka.errors import RequestTimedOut, Unreachable
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lease_service import LEASE_MARGIN_S, LeaseService
 from mm2.rest.internal.lease_api import LARGEST_REQUEST, lane_router
@@ -42,7 +43,7 @@ class LaneServer:
 
 @pytest.fixture
 async def lane_server(tmp_path: Path) -> AsyncIterator[LaneServer]:
-    board = LaneBoard(lanes=1, buffer_bytes=1 << 20, new_secret=iter(("token", "session", "more")).__next__)
+    board = LaneBoard(lanes=1, buffer_bytes=1 << 20, new_secret=iter(("token", "session", "more", "last")).__next__)
     app, authority = FastAPI(openapi_url=None), Authority()
     service = LeaseService(board, capacity=1)
     app.include_router(lane_router(service))
@@ -84,6 +85,23 @@ async def test_wrong_token_gets_no_lease(lane_server: LaneServer) -> None:
     async with lane_server.lease("guess") as lease:
         with pytest.raises(LeaseLostError, match="another attempt holds the lease"):
             await lease.acquire()
+
+
+async def test_lane_repeats_its_request_until_its_offsets_can_be_read(lane_server: LaneServer) -> None:
+    """Or until an earlier run of the lane is fenced."""
+    answers = iter((RequestTimedOut("not fenced yet"), Unreachable("no broker"), source_task_lease(0)))
+
+    async def fresh_lease(_: int) -> SourceTaskLease:
+        answer = next(answers)
+        if isinstance(answer, SourceTaskLease):
+            return answer
+        raise answer
+
+    lane_server.service.register(FLOW, fresh_lease, lambda: 10.0)
+    lane_server.board.put(source_task_lease(0))
+    async with lane_server.lease("token") as lease:
+        assert (await lease.acquire()).source_tasks == (source_task_lease(0),)
+    assert next(answers, None) is None
 
 
 async def test_invalid_requests_are_rejected_without_echoing_them(lane_server: LaneServer) -> None:

@@ -18,6 +18,10 @@ class LeaseRefusedError(Exception):
     """The caller does not have the lease, or another run took it over. It must stop immediately."""
 
 
+class LeaseNotReadyError(Exception):
+    """The lease cannot be granted yet. The caller repeats its request."""
+
+
 class TaskState(StrEnum):
     """States as shown by the REST interface."""
 

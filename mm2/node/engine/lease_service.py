@@ -15,12 +15,14 @@ from mm2.core.lanes.lease import (
     FlowLease,
     LaneProgress,
     LeaseGrant,
+    LeaseNotReadyError,
     LeaseRefusedError,
     LeaseRenewal,
     LeaseRequest,
     SourceTaskLease,
 )
 from mm2.core.naming.names import Flow
+from mm2.kafka.errors import ClusterError
 from mm2.node.engine.lane_board import LEASE_SECONDS, LaneBoard
 from mm2.node.engine.lane_readiness import LaneReadiness
 from mm2.node.engine.managed_lane import SourceTaskKey
@@ -139,12 +141,16 @@ class LeaseService:
 
     async def lease(self, lane: int, request: LeaseRequest) -> LeaseGrant:
         session = self.board.grant(lane, request, time.monotonic())
-        for flow, source_task in self.board.source_tasks_of(lane):
-            fresh = await self._fresh_lease(flow, source_task)
-            if (flow, source_task) not in self.board.source_tasks_of(lane):
+        keys = self.board.source_tasks_of(lane)
+        try:
+            leases = await asyncio.gather(*(self._fresh_lease(*key) for key in keys))
+        except ClusterError as error:
+            raise LeaseNotReadyError(str(error)) from error
+        for key, fresh in zip(keys, leases, strict=True):
+            if key not in self.board.source_tasks_of(lane):
                 continue  # it was revoked while its offsets were read
             if fresh is None:
-                self.board.remove((flow, source_task))
+                self.board.remove(key)
             else:
                 self.board.put(fresh)
         return LeaseGrant(session=session, renewal=self._renewal(lane, -1))

@@ -87,7 +87,7 @@ class TaskProducers:
             task = asyncio.create_task(self._acquire(source_task, remote), name=f"next producer {source_task}")
             self._renewing[source_task] = task
         done, _ = await asyncio.wait([task], timeout=RENEW_S)
-        if not done:
+        if not done or task.cancelled():
             raise RequestTimedOut(f"source task {source_task}: the previous lane is not fenced yet")
         if self._renewing.get(source_task) is task:
             del self._renewing[source_task]

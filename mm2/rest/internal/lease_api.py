@@ -18,6 +18,7 @@ from mm2.core.lanes.lease import (
     EngineReport,
     LaneProgress,
     LeaseGrant,
+    LeaseNotReadyError,
     LeaseRefusedError,
     LeaseRenewal,
     LeaseRequest,
@@ -45,7 +46,7 @@ class LeaseApi(Protocol):
         """Process the engine's report; return as soon as its orders change, otherwise after ``wait`` seconds."""
 
     async def lease(self, lane: int, request: LeaseRequest) -> LeaseGrant:
-        """Grant a lane its lease, with start offsets read now."""
+        """Grant a lane its lease, with start offsets read now. Raises LeaseNotReadyError if they cannot be read."""
 
     def check(self, lane: int, secret: str) -> None:
         """Check that ``secret`` is that of the lane's lease."""
@@ -81,6 +82,8 @@ def lane_router(lease_service: LeaseApi) -> APIRouter:
             return await lease_service.lease(lane, asked)
         except LeaseRefusedError as error:
             raise HTTPException(status.HTTP_410_GONE, str(error)) from error
+        except LeaseNotReadyError as error:
+            raise HTTPException(status.HTTP_503_SERVICE_UNAVAILABLE, str(error)) from error
 
     @router.post("/{lane}/progress")
     async def progress(
