@@ -99,10 +99,10 @@ class ProducerIds:
         settings = self._cluster.settings
         backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
         try:
-            while True:
+            while self.is_idempotent:  # it may be disabled meanwhile
                 try:
                     received = await self._next()
-                    if self.is_idempotent:  # it may have been disabled meanwhile
+                    if self.is_idempotent:
                         self._current = received
                 except (ClusterClosed, Fenced):
                     raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
@@ -13,7 +13,7 @@ import pytest
 from fastapi import FastAPI
 
 from flows.lane.lease_client import LeaseClient, LeaseLostError
-from mm2.core.lanes.lease import LaneOrders, LaneProgress, LeasePlace, SourceTaskLease
+from mm2.core.lanes.lease import LaneOrders, LaneProgress, LeasePlace
 from mm2.kafka.errors import RequestTimedOut, Unreachable
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lease_service import LEASE_MARGIN_S, LeaseService
@@ -89,19 +89,35 @@ async def test_wrong_token_gets_no_lease(lane_server: LaneServer) -> None:
 
 async def test_lane_repeats_its_request_until_its_offsets_can_be_read(lane_server: LaneServer) -> None:
     """Or until an earlier run of the lane is fenced."""
-    answers = iter((RequestTimedOut("not fenced yet"), Unreachable("no broker"), source_task_lease(0)))
+    errors = [RequestTimedOut("not fenced yet"), Unreachable("no broker")]
 
-    async def fresh_lease(_: int) -> SourceTaskLease:
-        answer = next(answers)
-        if isinstance(answer, SourceTaskLease):
-            return answer
-        raise answer
+    async def prepare(_: int) -> None:
+        if errors:
+            raise errors.pop()
 
-    lane_server.service.register(FLOW, fresh_lease, lambda: 10.0)
+    lane_server.service.register(FLOW, prepare, source_task_lease, lambda: 10.0)
     lane_server.board.put(source_task_lease(0))
     async with lane_server.lease("token") as lease:
         assert (await lease.acquire()).source_tasks == (source_task_lease(0),)
-    assert next(answers, None) is None
+    assert not errors
+
+
+async def test_a_lease_is_built_after_everything_was_read(lane_server: LaneServer) -> None:
+    """What changed while another source task was prepared counts."""
+    drained = replace(source_task_lease(0), drain=True)
+    newest = {0: source_task_lease(0), 1: source_task_lease(1)}
+
+    async def prepare(source_task: int) -> None:
+        if source_task == 1:
+            await asyncio.sleep(0.1)
+            newest[0] = drained
+            lane_server.board.put(drained)
+
+    lane_server.service.register(FLOW, prepare, newest.get, lambda: 10.0)
+    for one in newest.values():
+        lane_server.board.put(one)
+    async with lane_server.lease("token") as lease:
+        assert (await lease.acquire()).source_tasks == (drained, source_task_lease(1))
 
 
 async def test_invalid_requests_are_rejected_without_echoing_them(lane_server: LaneServer) -> None:
@@ -139,7 +155,7 @@ async def late(*_: object) -> None:
 
 
 async def test_leases_of_flows_end_before_the_membership_of_the_node(lane_server: LaneServer) -> None:
-    lane_server.service.register(FLOW, no_lease, lambda: 8.0)
+    lane_server.service.register(FLOW, prepared, lambda _: None, lambda: 8.0)
     lane_server.board.put(source_task_lease(0))
     async with lane_server.lease("token") as lease:
         await lease.acquire()
@@ -149,5 +165,5 @@ async def test_leases_of_flows_end_before_the_membership_of_the_node(lane_server
         assert 0 < lease.deadlines[FLOW].remaining <= 8.0 - LEASE_MARGIN_S
 
 
-async def no_lease(_: int) -> None:
-    return None
+async def prepared(_: int) -> None:
+    pass

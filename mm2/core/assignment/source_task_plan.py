@@ -25,8 +25,8 @@ class SourceTaskPlan:
     Invariants:
     (A) A partition is in at most one list. It is added to a list only when no other source task may be running it or
         may start to: a new owner of a source task starts with the newest list published at that time.
-    (B) A partition leaves a source task without an owner only if no other source task is to copy it. All others wait
-        for the next owner, which fences the previous one before it releases them.
+    (B) A partition that another source task is to copy leaves a source task only after its owner has reported a list:
+        a new owner has then fenced the previous one on all partitions of the list that it started with.
     (C) Lists change only through `due`, which returns all changes, to be published together.
     (D) Nodes repeat their reports. A repeated report costs nothing, and other work is proportional to the source tasks
         and to the partitions whose list changes.
@@ -105,7 +105,10 @@ class SourceTaskPlan:
         if not self._changed:
             return []
         for source_task in self._lists.keys() - self._owners.keys():
-            self._possible[source_task] = [self._lists[source_task]]  # the next owner starts with this list
+            if self._leaving(source_task) <= self._listed(source_task):
+                self._possible[source_task] = [self._lists[source_task]]  # the next owner starts with this list
+            else:  # the lost owner had not confirmed it: its partitions return to the list, so that they are fenced
+                self._differing.add(source_task)
         void = {record.source_task for record in self._lists.values() if self._is_outdated(record)}
         added = {one: self._wanted.get(one, _NOTHING) - self._listed(one) for one in sorted(self._differing | void)}
         unknown = self._with_unknown_list()
@@ -116,7 +119,9 @@ class SourceTaskPlan:
             record = self._lists.get(source_task)
             free = not unknown - {source_task}
             blocked = {one for one in missing if holders.get(one, {source_task}) != {source_task}} if free else missing
-            partitions = self._wanted.get(source_task, _NOTHING) - blocked | self._waiting_for_owner(source_task)
+            partitions = self._wanted.get(source_task, _NOTHING) - blocked
+            if source_task not in self._owners or source_task in unknown:
+                partitions |= self._leaving(source_task)
             ids = self._known_ids(partitions)
             if record is None:
                 outdated = bool(partitions)
@@ -133,12 +138,10 @@ class SourceTaskPlan:
         self._changed = bool(changed)
         return changed
 
-    def _waiting_for_owner(self, source_task: int) -> Partitions:
-        """Return the partitions that are to move from a source task without an owner: a lost owner may still write."""
-        if source_task in self._owners:
-            return _NOTHING
-        leaving = self._listed(source_task) - self._wanted.get(source_task, _NOTHING)
-        return frozenset(partition for partition in leaving if partition in self._copied)
+    def _leaving(self, source_task: int) -> Partitions:
+        """Return the partitions that the source task may be running and another one is to copy."""
+        running = _NOTHING.union(*(record.partitions for record in self._possible.get(source_task, ())))
+        return (running - self._wanted.get(source_task, _NOTHING)) & self._copied
 
     def _listed(self, source_task: int) -> Partitions:
         record = self._lists.get(source_task)

@@ -9,6 +9,7 @@ from mm2.core.settings.client import IsolationLevel
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, check
 from mm2.kafka.logs.stored_records import StoredRecord, decode
+from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.fetch_request import FetchFrom, FetchRequest
 
 _FETCH_BYTES = 1 << 20  # decoded without interruption, about 10 ms in the event loop
@@ -17,7 +18,10 @@ _FETCH_BYTES = 1 << 20  # decoded without interruption, about 10 ms in the event
 async def records_between(
     cluster: Cluster, partition: TopicPartition, start: int, end: int, *, isolation: IsolationLevel, purpose: str
 ) -> AsyncIterator[StoredRecord]:
-    """Yield the records from ``start`` up to ``end``, which the partition must have reached. Raises ClusterError."""
+    """Yield the records from ``start`` up to ``end``, which the partition must have reached.
+
+    Raises ClusterError, also if some of them are no longer there.
+    """
     position = start
     committed_only = isolation is IsolationLevel.READ_COMMITTED
     while position < end:
@@ -42,6 +46,6 @@ async def records_between(
         for record in records:
             if record.offset < end:
                 yield record
-        if after == position:  # a batch that is cut off, or no longer there
-            return
+        if after == position:
+            raise BrokerError(ErrorCode.OFFSET_NOT_AVAILABLE, f"read {partition} from offset {position} to {end}")
         position = after

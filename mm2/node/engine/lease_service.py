@@ -22,6 +22,7 @@ from mm2.core.lanes.lease import (
     SourceTaskLease,
 )
 from mm2.core.naming.names import Flow
+from mm2.core.plugins import PluginError
 from mm2.kafka.errors import ClusterError
 from mm2.node.engine.lane_board import LEASE_SECONDS, LaneBoard
 from mm2.node.engine.lane_readiness import LaneReadiness
@@ -33,9 +34,12 @@ LEASE_MARGIN_S = 1.0
 """A lane stops this long before its lease is granted again, and before the node's membership can end: time for what
 was sent last to arrive."""
 
-FreshLease = Callable[[int], Awaitable[SourceTaskLease | None]]
-"""Returns the lease of a source task with start offsets that are read from the target now; None if the flow no longer
-runs the source task on this node."""
+PrepareLease = Callable[[int], Awaitable[None]]
+"""Fences an earlier run of a source task, and reads its start offsets from the target. Raises ClusterError."""
+
+BuildLease = Callable[[int], SourceTaskLease | None]
+"""Returns the lease of a source task for a lane, according to what was prepared; None if the flow no longer runs the
+source task on this node."""
 
 CertainFor = Callable[[], float]
 """Returns for how many seconds the node is certainly a member of the flow's group."""
@@ -43,7 +47,8 @@ CertainFor = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class _RegisteredFlow:
-    fresh_lease: FreshLease
+    prepare: PrepareLease
+    build: BuildLease
     certain_for: CertainFor
 
 
@@ -67,9 +72,9 @@ class LeaseService:
 
     # -- for the flows of this node
 
-    def register(self, flow: Flow, fresh_lease: FreshLease, certain_for: CertainFor) -> None:
+    def register(self, flow: Flow, prepare: PrepareLease, build: BuildLease, certain_for: CertainFor) -> None:
         """Use these functions for the leases of this flow's source tasks."""
-        self._flows[flow] = _RegisteredFlow(fresh_lease, certain_for)
+        self._flows[flow] = _RegisteredFlow(prepare, build, certain_for)
 
     def put(self, lease: SourceTaskLease) -> None:
         """Run this source task, or change its lease."""
@@ -100,12 +105,11 @@ class LeaseService:
 
         Raises ClusterError if the offsets cannot be read; the source tasks then continue to wait.
         """
-        for flow, source_task in self.board.in_vain(time.monotonic()):
-            fresh = await self._fresh_lease(flow, source_task)
+        for key in self.board.in_vain(time.monotonic()):
+            await self._prepare(key)
+            fresh = self._build(key)
             if fresh is not None:
-                log.warning(
-                    "%s: moving source task %d to another lane: no executor for its own lane", flow, source_task
-                )
+                log.warning("%s: moving source task %d to another lane: no executor for its own lane", *key)
                 self.board.move(fresh, time.monotonic())
                 self.wake()
 
@@ -143,12 +147,14 @@ class LeaseService:
         session = self.board.grant(lane, request, time.monotonic())
         keys = self.board.source_tasks_of(lane)
         try:
-            leases = await asyncio.gather(*(self._fresh_lease(*key) for key in keys))
-        except ClusterError as error:
+            await asyncio.gather(*map(self._prepare, keys))
+        except (ClusterError, PluginError) as error:
             raise LeaseNotReadyError(str(error)) from error
-        for key, fresh in zip(keys, leases, strict=True):
+        self.board.check(lane, session)  # the lease may have been granted to another process meanwhile
+        for key in keys:
             if key not in self.board.source_tasks_of(lane):
                 continue  # it was revoked while its offsets were read
+            fresh = self._build(key)
             if fresh is None:
                 self.board.remove(key)
             else:
@@ -165,9 +171,14 @@ class LeaseService:
         self.board.check(lane, secret)  # the lease may have been granted to another process meanwhile
         return self._renewal(lane, progress.version)
 
-    async def _fresh_lease(self, flow: Flow, source_task: int) -> SourceTaskLease | None:
-        registered = self._flows.get(flow)
-        return None if registered is None else await registered.fresh_lease(source_task)
+    async def _prepare(self, key: SourceTaskKey) -> None:
+        flow, source_task = key
+        if flow in self._flows:
+            await self._flows[flow].prepare(source_task)
+
+    def _build(self, key: SourceTaskKey) -> SourceTaskLease | None:
+        flow, source_task = key
+        return self._flows[flow].build(source_task) if flow in self._flows else None
 
     def _renewal(self, lane: int, version: int) -> LeaseRenewal:
         """Return the lane's lease, and its orders if they are newer than ``version``."""

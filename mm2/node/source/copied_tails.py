@@ -59,8 +59,10 @@ def remote_position(segment: Segment, position: int) -> int | None:
 class CopiedTails:
     """Finds the source offset up to which a remote partition contains every record.
 
-    (A) Records count as copied only if the remote partition contains them, all of them, in their order and with the
-        same content, directly after the copy of the last record whose offset is stored.
+    (A) Records count as copied only if the remote partition contains nothing behind the copy of the last record whose
+        offset is stored, except these records, all of them, in their order and with the same content. With anything
+        else there, a repeated or foreign record for example, the offset stays: copying all of them again makes the last
+        value of each key the right one.
     (B) The previous owners must be fenced, so that the remote partition does not change meanwhile.
     """
 
@@ -68,14 +70,14 @@ class CopiedTails:
         """``target`` has the settings of the producers of records."""
         self._settings = settings
         self._target = target
+        self._limit = asyncio.Semaphore(AT_ONCE)
 
     async def find(self, ends: Collection[StoredEnd]) -> dict[TopicPartition, int]:
         """Return the next source offset to copy, for the partitions where it is after the stored one."""
         found: dict[TopicPartition, int] = {}
-        limit = asyncio.Semaphore(AT_ONCE)
 
         async def one(end: StoredEnd) -> None:
-            async with limit:
+            async with self._limit:
                 position = await self._find(source, end)
             if position > end.position:
                 found[end.source] = position
@@ -92,29 +94,48 @@ class CopiedTails:
         return found
 
     async def _find(self, source: Cluster, end: StoredEnd) -> int:
-        position = end.position
         try:
-            isolation = self._settings.clients.fetch.isolation_level
-            copies = await self._records(self._target, end.remote, end.remote_position, IsolationLevel.READ_UNCOMMITTED)
-            originals = await self._records(source, end.source, end.position, isolation)
-            compared = 0
+            copies = await self._records(self._target, end.remote, end.remote_position)
+            originals = await self._records(source, end.source, end.position)
+            position = end.position
             async for copy in copies:
                 original = await anext(originals, None)
-                if original is None or compared == RECORDS or not _same(original, copy):
-                    break
-                position, compared = original.offset + 1, compared + 1
+                if original is None or not _same(original, copy):
+                    return end.position
+                position = original.offset + 1
+        except _Unknown as reason:
+            log.info("%s: not comparing %s with %s: %s", self._settings.flow, end.source, end.remote, reason)
         except ClusterError as error:
             log.info("%s: cannot compare %s with %s: %s", self._settings.flow, end.source, end.remote, error)
-        return position
+        else:
+            return position
+        return end.position
 
-    async def _records(
-        self, cluster: Cluster, partition: TopicPartition, start: int, isolation: IsolationLevel
-    ) -> AsyncIterator[StoredRecord]:
-        ends = await list_offsets(cluster, [partition], OffsetSpec.LATEST, isolation=isolation, timeout_ms=1_000)
-        end = ends[partition]
-        if isinstance(end, ClusterError):
-            raise end
+    async def _records(self, cluster: Cluster, partition: TopicPartition, start: int) -> AsyncIterator[StoredRecord]:
+        """Return the records from ``start`` to the current end: of the source as the flow reads it, of the target all.
+
+        Raises _Unknown if the target has records of open transactions, or too many records.
+        """
+        is_target = cluster is self._target
+        isolation = IsolationLevel.READ_COMMITTED if is_target else self._settings.clients.fetch.isolation_level
+        end = await _end(cluster, partition, isolation)
+        if is_target and end != await _end(cluster, partition, IsolationLevel.READ_UNCOMMITTED):
+            raise _Unknown("it has an open transaction")
+        if is_target and end - start > RECORDS:
+            raise _Unknown(f"more than {RECORDS} records")
         return records_between(cluster, partition, start, end, isolation=isolation, purpose=_PURPOSE)
+
+
+class _Unknown(Exception):
+    """It cannot be found out what the remote partition contains."""
+
+
+async def _end(cluster: Cluster, partition: TopicPartition, isolation: IsolationLevel) -> int:
+    ends = await list_offsets(cluster, [partition], OffsetSpec.LATEST, isolation=isolation, timeout_ms=1_000)
+    end = ends[partition]
+    if isinstance(end, ClusterError):
+        raise end
+    return end
 
 
 def _same(original: StoredRecord, copy: StoredRecord) -> bool:

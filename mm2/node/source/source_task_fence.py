@@ -16,7 +16,7 @@ from mm2.core.lanes.lease import TaskProducer
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError, NotSupported
-from mm2.kafka.logs.transaction_coordinator import TransactionCoordinator
+from mm2.kafka.logs.transaction_coordinator import Fenced, TransactionCoordinator
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.transaction_requests import ProducerIdAndEpoch
 from mm2.kafka.retrying import retried
@@ -28,6 +28,9 @@ T = TypeVar("T")
 NO_COORDINATOR_S = 30.0
 """How long source tasks wait for a transaction coordinator: longer than it takes another broker to take over its
 partition of __transaction_state. Then they start without fencing."""
+
+PARTITIONS_AT_ONCE = 1_000
+"""Partitions of one transaction: its record in __transaction_state has at most about 1 MiB."""
 
 ATTEMPT_MS = 5_000
 """Limit for one call; the caller repeats it."""
@@ -73,7 +76,7 @@ class SourceTaskFence:
         self._target = target
         self._released = released
         self._retries = replace(target.settings, retry_backoff_ms=_FIRST_PAUSE_MS)
-        self._no_coordinator_since: float | None = None
+        self._failing_since: dict[str, float] = {}
         self.warning: str | None = None
 
     @property
@@ -96,7 +99,7 @@ class SourceTaskFence:
         except ClusterError as error:
             self._take(error, transactional_id)
             return _UNFENCED
-        self._no_coordinator_since = None
+        self._failing_since.pop(transactional_id, None)
         if self.warning is not None:
             log.info("%s: the target fences source tasks again", self._settings.flow)
             self.warning = None
@@ -133,11 +136,15 @@ class SourceTaskFence:
             producer.producer_id,
             len(remote),
         )
-        add = partial(coordinator.add_writable, producer, remote)
-        if await self._retried(add, deadline):
-            abort = partial(coordinator.abort, producer)
-            await self._retried(abort, deadline)
-            await self._retried(abort, deadline)  # fails until every partition has its marker
+        # a partition without a leader gets its marker only when it has one, and the coordinator waits for it
+        leaders = await self._target.leaders(sorted(remote))
+        led = [one for one, leader in leaders.items() if not isinstance(leader, BrokerError)]
+        for first in range(0, len(led), PARTITIONS_AT_ONCE):
+            add = partial(coordinator.add_writable, producer, led[first : first + PARTITIONS_AT_ONCE])
+            if await self._retried(add, deadline):
+                abort = partial(coordinator.abort, producer)
+                await self._retried(abort, deadline)
+                await self._retried(abort, deadline)  # fails until every partition has its marker
 
     async def _retried(self, attempt: Callable[[], Awaitable[T]], deadline: float) -> T:
         left_ms = max(0, round((deadline - time.monotonic()) * 1000))
@@ -145,29 +152,28 @@ class SourceTaskFence:
 
     def _take(self, error: ClusterError, transactional_id: str) -> None:
         """Warn if source tasks have to run without fencing; otherwise raise the error."""
+        code = error.code if isinstance(error, BrokerError) else None
         if isinstance(error, NotSupported):
             self._warn(error, "upgrade the brokers")
-        elif not isinstance(error, BrokerError):
-            raise error
-        elif error.code in _DENIED:
+        elif code in _DENIED:
             prefix = transactional_id.removesuffix(transactional_id.rpartition("-")[2])
             self._warn(
                 error, f"grant the node's principal Write and Describe on transactional IDs with prefix {prefix}"
             )
-        elif error.code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
-            now = time.monotonic()
-            if self._no_coordinator_since is None:
-                self._no_coordinator_since = now
-            if now - self._no_coordinator_since < NO_COORDINATOR_S:
-                raise error
+        elif isinstance(error, Fenced) or self._has_time(transactional_id):
+            raise error
+        elif code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
             self._warn(
                 error,
                 "check that the cluster has at least as many brokers as transaction.state.log.replication.factor",
             )
-        elif error.retriable:
-            raise error
         else:
-            self._warn(error, "see the broker's log")
+            self._warn(error, f"see the logs of the brokers about transactional ID {transactional_id}")
+
+    def _has_time(self, transactional_id: str) -> bool:
+        """Return whether the first of these failures was less than `NO_COORDINATOR_S` ago."""
+        now = time.monotonic()
+        return now - self._failing_since.setdefault(transactional_id, now) < NO_COORDINATOR_S
 
     def _warn(self, error: ClusterError, advice: str) -> None:
         warning = (

@@ -24,8 +24,9 @@ class SourceTaskRun:
 
     ``epoch`` is the epoch of its assignment. ``granted`` are the partitions of its lease, which is built from
     ``record``. ``failed_at`` is when it failed as a whole, in seconds of the event loop's clock. ``reassigned``: it was
-    assigned again while it was draining. ``used``: a lane may have written with the producer of its lease.
-    ``abandoned``: it ended without being drained. ``release`` is done when its orderly release is stored.
+    assigned again while it was draining. ``used``: a lane may have written.
+    ``exposed``: the partitions to which a lane may write that is not fenced yet. ``abandoned``: it ended without being
+    drained. ``release`` is done when its orderly release is stored.
     """
 
     source_task: int
@@ -39,6 +40,7 @@ class SourceTaskRun:
     progress_at: float = float("-inf")
     reassigned: bool = False
     used: bool = False
+    exposed: frozenset[TopicPartition] = frozenset()
     abandoned: bool = False
     release: asyncio.Future[int] | None = None
 

@@ -157,11 +157,8 @@ class SourceTaskRunner(TaskRunner):
 
     def reasons(self) -> list[str]:
         """Return the error that prevents leases from being granted, and warnings."""
-        errors = (self._leasing.text, self._producers.error, self._producers.warning)
-        return [
-            *(one for one in errors if one is not None),
-            *dict.fromkeys(self._lane_warnings + self._leases.warnings),
-        ]
+        error = [] if self._leasing.text is None else [self._leasing.text]
+        return [*error, *self._producers.errors, *dict.fromkeys(self._lane_warnings + self._leases.warnings)]
 
     @property
     def hosted(self) -> tuple[HostedSourceTask, ...]:
@@ -212,7 +209,7 @@ class SourceTaskRunner(TaskRunner):
                 await self._producers.close()
 
     async def _follow(self) -> None:
-        self._lease_service.register(self._flow, self._fresh_lease, self.context.certain_for)
+        self._lease_service.register(self._flow, self._prepare_lease, self._hand_out, self.context.certain_for)
         await self._try(self._leases.refresh)  # can take long, so read before a lane requests its first lease
         while True:
             news = self._lease_service.news
@@ -267,7 +264,7 @@ class SourceTaskRunner(TaskRunner):
         if due:
             await self._leases.refresh()  # after earlier owners were fenced: what they stored last counts
         for run in due:
-            if self._runs.get(run.source_task) is run and not run.draining:
+            if self._runs.get(run.source_task) is run and not run.draining and self._has_producer(run, now):
                 self._grant(run, now)
         self._recreated.clear()
         for run in self._runs.values():
@@ -306,18 +303,27 @@ class SourceTaskRunner(TaskRunner):
 
     def _has_producer(self, run: SourceTaskRun, now: float) -> bool:
         """Return whether earlier owners are fenced, and earlier runs if the source task is to be restarted."""
-        record = self.context.configs.source_tasks.records[run.source_task]
-        restart = run.restart + self._restarts(run, now)
-        return self._producers.is_ready(run.source_task, restart, self._leases.remote(record.partitions | run.granted))
+        if run.record is not None and not self._restarts(run, now):
+            return True  # only its partitions change
+        return self._producers.is_ready(run.source_task, lambda: self._remote(run))
+
+    def _remote(self, run: SourceTaskRun) -> frozenset[TopicPartition]:
+        """Return all remote partitions that earlier owners and runs may be writing. Raises PluginError."""
+        record = self.context.configs.source_tasks.records.get(run.source_task)
+        listed = record.partitions if record is not None else frozenset[TopicPartition]()
+        return self._leases.remote(listed | run.granted | run.exposed)
 
     async def _store_copied_tails(self, source_task: int) -> None:
         """Store the offsets of records that the lost owner copied and did not store, so that they are not repeated."""
         record = self.context.configs.source_tasks.records.get(source_task)
         if record is None:
             return
-        await self._leases.refresh()
-        found = await self._tails.find(self._leases.stored_ends(record.partitions))
-        await self._reporter.store_positions(found, self.context.topics.source_offsets.partitions)
+        try:
+            await self._leases.refresh()
+            found = await self._tails.find(self._leases.stored_ends(record.partitions))
+            await self._reporter.store_positions(found, self.context.topics.source_offsets.partitions)
+        except ClusterError as error:  # records are copied again instead
+            log.info("%s: cannot look for what source task %d has copied: %s", self._flow, source_task, error)
 
     def _restarts(self, run: SourceTaskRun, now: float) -> bool:
         """Return whether the next lease is to restart the source task."""
@@ -343,7 +349,8 @@ class SourceTaskRunner(TaskRunner):
             run.failed_at = None
         run.record, run.granted = record, granted
         self._lease_service.put(self._lease(run))
-        run.used |= not self._lease_service.board.idle((self._flow, run.source_task))
+        if not self._lease_service.board.idle((self._flow, run.source_task)):
+            self._handed_out(run)
 
     def _drain(self, run: SourceTaskRun) -> None:
         run.reassigned = False
@@ -410,22 +417,36 @@ class SourceTaskRunner(TaskRunner):
     def _is_settled(self, run: SourceTaskRun, record: SourceTaskRecord) -> bool:
         """Return whether every partition that runs here is in the source task's list."""
         lane = self._lane_state(run.source_task)
-        if lane is None:
-            return not self._lease_service.board.runs((self._flow, run.source_task))
+        if lane is None:  # a lane that was lost may write until the next one has fenced it
+            return run.exposed <= record.partitions and not self._lease_service.board.runs(
+                (self._flow, run.source_task)
+            )
         return lane.current and lane.running <= record.partitions
 
     # -- leases
 
-    async def _fresh_lease(self, source_task: int) -> SourceTaskLease | None:
-        """Return the lease of a source task whose lane (re)starts, from current stored offsets; None if it ended."""
+    async def _prepare_lease(self, source_task: int) -> None:
+        """Fence the run of a lane that another one replaces, and read the current stored offsets."""
+        run = self._runs.get(source_task)
+        if run is not None and run.record is not None:
+            await self._producers.wait(source_task, lambda: self._remote(run))
+            await self._leases.refresh()
+
+    def _hand_out(self, source_task: int) -> SourceTaskLease | None:
+        """Return the lease of a source task whose lane (re)starts; None if it ended."""
         run = self._runs.get(source_task)
         if run is None or run.record is None:
             return None
-        if run.used:  # by another run of the lane, which may still be writing
-            await self._producers.renew(source_task, self._leases.remote(run.record.partitions | run.granted))
+        lease = self._lease(run)
+        self._handed_out(run)
+        return lease
+
+    def _handed_out(self, run: SourceTaskRun) -> None:
+        """A lane may write to the granted partitions with the current producer from now on."""
+        if self._producers.spend(run.source_task):
+            run.exposed = frozenset()  # earlier producers are fenced
+        run.exposed |= run.granted
         run.used = True
-        await self._leases.refresh()
-        return self._lease(run) if self._runs.get(source_task) is run else None
 
     def _lease(self, run: SourceTaskRun) -> SourceTaskLease:
         return self._leases.lease(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
 
 from mm2.core.lanes.lease import TaskProducer
 from mm2.core.naming.names import Flow, TopicPartition
@@ -15,15 +15,29 @@ from mm2.node.source.source_task_fence import SourceTaskFence
 
 log = logging.getLogger(__name__)
 
-RENEW_S = 1.5
+AT_ONCE = 8
+"""Source tasks whose producers are acquired at the same time."""
+
+WAIT_S = 1.5
 """How long a lane's request waits for its producer; the lane repeats it (`flows.lane.lease_client.CALL_TIMEOUT_S`)."""
+
+Remote = Callable[[], Collection[TopicPartition]]
+"""Returns the remote partitions on which earlier producers of a source task are to be fenced."""
+
+
+@dataclass(slots=True)
+class _Acquired:
+    """``spent``: a lane may write with it, from sequence 0 on, so that no other run may."""
+
+    producer: TaskProducer | None
+    spent: bool = False
 
 
 class TaskProducers:
-    """One producer for each source task and restart of it.
+    """One producer for each run of a source task: for a new owner, a restart, and a lane that replaces a lost one.
 
-    (A) A coordinator that does not answer delays only the source tasks that need it: `is_ready` never waits.
-    (B) The producer that was acquired last is the one that `of` returns; the target rejects earlier ones.
+    (A) A producer is acquired only after the previous one was spent, and is spent by one run only.
+    (B) A coordinator that does not answer delays only the source tasks that need it: `is_ready` never waits.
     """
 
     def __init__(
@@ -38,95 +52,86 @@ class TaskProducers:
 
         ``changed`` is called when a producer was acquired.
         """
+        self._flow = flow
         self._fence = fence
         self._after_loss = after_loss
         self._changed = changed
-        self._renewing: dict[int, asyncio.Task[None]] = {}
-        self._producers: dict[int, TaskProducer | None] = {}
-        self._restarts: dict[int, int] = {}
+        self._acquired: dict[int, _Acquired] = {}
         self._acquiring: dict[int, asyncio.Task[None]] = {}
-        self._one_at_a_time: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._error = CurrentError(log, flow)
+        self._limit = asyncio.Semaphore(AT_ONCE)
+        self._errors: dict[int, CurrentError] = {}
 
     @property
-    def error(self) -> str | None:
-        """The error that prevents source tasks from starting."""
-        return self._error.text
+    def errors(self) -> list[str]:
+        """The errors that prevent source tasks from starting, and why the target cannot fence."""
+        texts = [error.text for error in self._errors.values()]
+        return [text for text in (*texts, self._fence.warning) if text is not None]
 
-    @property
-    def warning(self) -> str | None:
-        """Why the target cannot fence earlier owners."""
-        return self._fence.warning
-
-    def is_ready(self, source_task: int, restart: int, remote: Collection[TopicPartition]) -> bool:
-        """Return whether the producer for this restart has been acquired; otherwise acquire it in the background.
-
-        Earlier producers of the source task are fenced on the partitions ``remote`` (`SourceTaskFence`).
-        """
-        if self._restarts.get(source_task) == restart:
-            return True
-        if not self._fence.is_enabled:
-            self._producers[source_task], self._restarts[source_task] = None, restart
+    def is_ready(self, source_task: int, remote: Remote) -> bool:
+        """Return whether there is a producer for the next run; otherwise acquire it in the background."""
+        known = self._acquired.get(source_task)
+        if known is not None and not known.spent:
             return True
         if source_task not in self._acquiring:
-            task = asyncio.create_task(self._try(source_task, restart, remote), name=f"producer {source_task}")
+            task = asyncio.create_task(
+                self._acquire(source_task, remote()), name=f"{self._flow} producer of source task {source_task}"
+            )
             self._acquiring[source_task] = task
         return False
 
+    async def wait(self, source_task: int, remote: Remote) -> None:
+        """Wait until `is_ready`, but at most `WAIT_S`. Raises RequestTimedOut."""
+        if self.is_ready(source_task, remote):
+            return
+        await asyncio.wait([self._acquiring[source_task]], timeout=WAIT_S)
+        if not self.is_ready(source_task, remote):
+            raise RequestTimedOut(f"source task {source_task}: its earlier lane is not fenced yet")
+
+    def spend(self, source_task: int) -> bool:
+        """A lane may write with the current producer from now on. Return whether none could before."""
+        known = self._acquired.get(source_task)
+        if known is None or known.spent:
+            return False
+        known.spent = True
+        return True
+
     def of(self, source_task: int) -> TaskProducer | None:
         """Return the current producer of the source task; None: it writes without fencing."""
-        return self._producers.get(source_task)
-
-    async def renew(self, source_task: int, remote: Collection[TopicPartition]) -> None:
-        """Acquire the next producer for the same restart, since a lane was lost.
-
-        Raises ClusterErrors: RequestTimedOut after `RENEW_S`; the next call waits for the same producer.
-        """
-        task = self._renewing.get(source_task)
-        if task is None:
-            task = asyncio.create_task(self._acquire(source_task, remote), name=f"next producer {source_task}")
-            self._renewing[source_task] = task
-        done, _ = await asyncio.wait([task], timeout=RENEW_S)
-        if not done or task.cancelled():
-            raise RequestTimedOut(f"source task {source_task}: the previous lane is not fenced yet")
-        if self._renewing.get(source_task) is task:
-            del self._renewing[source_task]
-        await task
+        known = self._acquired.get(source_task)
+        return None if known is None else known.producer
 
     def forget(self, source_task: int) -> None:
         """The source task was released."""
-        self._producers.pop(source_task, None)
-        self._restarts.pop(source_task, None)
-        for task in (self._acquiring.pop(source_task, None), self._renewing.pop(source_task, None)):
-            if task is not None:
-                task.cancel()
+        self._acquired.pop(source_task, None)
+        self._errors.pop(source_task, None)
+        task = self._acquiring.pop(source_task, None)
+        if task is not None:
+            task.cancel()
 
     async def close(self) -> None:
         """Cancel what is being acquired."""
-        tasks = [*self._acquiring.values(), *self._renewing.values()]
-        for source_task in [*self._acquiring, *self._renewing]:
+        tasks = list(self._acquiring.values())
+        for source_task in list(self._acquiring):
             self.forget(source_task)
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _try(self, source_task: int, restart: int, remote: Collection[TopicPartition]) -> None:
+    async def _acquire(self, source_task: int, remote: Collection[TopicPartition]) -> None:
+        """Acquire the next producer. After an error, the caller's next question starts another attempt."""
+        error = self._errors.setdefault(source_task, CurrentError(log, self._flow))
         try:
-            await self._acquire(source_task, remote)
-            self._restarts[source_task] = restart
-            self._error.clear()
-        except ClusterError as error:
-            self._error.report(f"cannot fence earlier owners of source task {source_task}: {error}; retrying", error)
-        except Exception as error:  # must not end the other source tasks, and is retried
-            log.exception("unexpected error while fencing earlier owners of source task %d", source_task)
-            self._error.report(f"cannot fence earlier owners of source task {source_task}: {error!r}; retrying", error)
+            async with self._limit:
+                producer, after_loss = await self._fence.acquire(source_task, remote)
+                if after_loss:
+                    await self._after_loss(source_task)
+            self._acquired[source_task] = _Acquired(producer)
+            error.clear()
+            self._changed()
+        except ClusterError as failure:
+            error.report(f"cannot fence earlier owners of source task {source_task}: {failure}; retrying", failure)
+        except Exception as failure:  # must not end the other source tasks, and is retried
+            log.exception("%s: unexpected error while fencing owners of source task %d", self._flow, source_task)
+            error.report(f"cannot fence earlier owners of source task {source_task}: {failure!r}; retrying", failure)
         finally:
             if self._acquiring.get(source_task) is asyncio.current_task():
                 del self._acquiring[source_task]
-        self._changed()
-
-    async def _acquire(self, source_task: int, remote: Collection[TopicPartition]) -> None:
-        async with self._one_at_a_time[source_task]:
-            acquired = await self._fence.acquire(source_task, remote)
-            if acquired.after_loss:
-                await self._after_loss(source_task)
-            self._producers[source_task] = acquired.producer

@@ -134,10 +134,10 @@ def test_b_partitions_without_an_owner_move_when_the_next_owner_has_released_the
     plan.want([some(0), some(1, 2)], {})
     assert plan.due() == []
     plan.owned({0: "m", 1: "n"})
+    assert plan.due() == [], "the next owner has not started yet"
+    plan.take_report(report(a_list(0, 0, 1), "m"))
     (revoked,) = plan.due()
     assert (revoked.source_task, revoked.partitions) == (0, some(0))
-    plan.take_report(report(a_list(0, 0, 1), "m"))
-    assert plan.due() == []
     plan.take_report(report(revoked, "m"))
     assert [one.partitions for one in plan.due()] == [some(1, 2)]
     assert plan.due() == []
@@ -149,19 +149,30 @@ def test_b_partitions_of_deleted_topics_leave_without_an_owner() -> None:
     assert [one.partitions for one in plan.due()] == [some(0)]
 
 
-def test_b_unconfirmed_list_of_a_lost_owner_blocks_nothing() -> None:
+def test_b_partitions_return_to_the_list_if_its_owner_is_lost_before_it_confirms() -> None:
+    """The next owner starts with them, and fences the lost one."""
     plan = after(a_list(0, 0, 1), a_list(1, 2), owners={0: "m", 1: "n"})
+    plan.take_report(report(a_list(0, 0, 1), "m"))
     plan.take_report(report(a_list(1, 2), "n"))
     plan.want([some(0), some(1, 2)], {})
-    plan.due()
-    assert plan.due() == []
+    (revoked,) = plan.due()
+    assert (revoked.source_task, revoked.partitions) == (0, some(0))
     plan.owned({1: "n"})
+    (returned,) = plan.due()
+    assert (returned.source_task, returned.partitions) == (0, some(0, 1))
+    assert plan.due() == []
+    plan.owned({0: "o", 1: "n"})
+    assert plan.due() == []
+    plan.take_report(report(returned, "o"))
+    (revoked,) = plan.due()
+    plan.take_report(report(revoked, "o"))
     assert [one.partitions for one in plan.due()] == [some(1, 2)]
 
 
 def test_report_counts_once_its_member_becomes_the_owner() -> None:
     plan = after(a_list(0, 0, 1), a_list(1, 2), owners={0: "m", 1: "n"})
     plan.take_report(report(a_list(1, 2), "n"))
+    plan.take_report(report(a_list(0, 0, 1), "m"))
     plan.want([some(0), some(1, 2)], {})
     (revoked,) = plan.due()
     plan.take_report(report(revoked, "o"))
