@@ -32,6 +32,8 @@ def previous_commit(root: Path = ROOT) -> str:
     Of a merge commit, only the first parent counts. Raises NoPreviousVersionError.
     """
     commit = COMMIT or _newest_different(root)
+    if not _found(_git(root, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")):
+        raise NoPreviousVersionError(f"{root} has no commit {commit}")
     if not _found(_git(root, "cat-file", "-e", f"{commit}:{FIRST_FILE}")):
         raise NoPreviousVersionError(f"commit {commit} has no {FIRST_FILE}: its nodes and ours cannot share a flow")
     return _output(_git(root, "rev-parse", "--short", commit))

@@ -45,9 +45,9 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 def test_the_commit_before_the_last_change_of_the_code(repository: Repository) -> None:
     repository.commit(FIRST_FILE, "1")
-    before = repository.commit("docs/page.md", "2")
+    before = repository.commit("README.md", "2")
     repository.commit("flows/lane.py", "3")
-    repository.commit("docs/page.md", "4")
+    repository.commit("README.md", "4")
     assert previous_commit(repository.root) == before
 
 
