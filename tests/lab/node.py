@@ -33,7 +33,8 @@ ROLES = {"worker": "pyspark.daemon", "jvm": "org.apache.spark", "engine": "flows
 class Node:
     """``mm2 run`` with a file of ``properties``, with a REST listener on its own port unless they set one.
 
-    ``trusted`` is a file with the CA certificates of an https listener.
+    ``trusted`` is a file with the CA certificates of an https listener. ``tree`` is the directory of the source code
+    that its processes run; another one applies from the next start.
 
     `start`, then `wait_running`. The same file, port and directory serve all restarts.
     """
@@ -48,6 +49,7 @@ class Node:
         trusted: Path | None = None,
     ) -> None:
         self.name = name
+        self.tree = ROOT
         self._verify: ssl.SSLContext | bool = True if trusted is None else ssl.create_default_context(cafile=trusted)
         self.directory = scratch.directory(name)
         self.file = self.directory / "mm2.properties"
@@ -84,7 +86,10 @@ class Node:
 
     def start(self) -> Self:
         """Start the process without waiting for the node."""
-        self._process = LabProcess(self.name, self._command, self.directory / "node.log", cwd=ROOT, env=self._env)
+        env = self._env
+        if self.tree != ROOT:
+            env = {**env, "PYTHONPATH": os.pathsep.join(filter(None, (str(self.tree), env.get("PYTHONPATH"))))}
+        self._process = LabProcess(self.name, self._command, self.directory / "node.log", cwd=self.tree, env=env)
         return self
 
     def wait_answering(self) -> None:

@@ -13,6 +13,7 @@ from tests.lab import jvm
 from tests.lab.jars import cache_directory
 
 REASONS = {
+    "git": "needs git, for an earlier version of mm2",
     "javac": "needs javac: install a JDK, not only a JRE",
     "kustomize": "needs kustomize: deploy/setup/test-tools.sh installs it",
     "promtool": "needs promtool, which comes with Prometheus: deploy/setup/test-tools.sh installs it",
