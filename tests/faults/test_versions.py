@@ -19,7 +19,7 @@ from tests.lab.fixtures import unique_name
 from tests.lab.lanes import lanes
 from tests.lab.load import Load
 from tests.lab.node import REST_TIMEOUT, Node
-from tests.lab.previous_version import NoPreviousVersionError, importers, previous_commit, unpack
+from tests.lab.previous_version import NO_HISTORY, NoPreviousVersionError, importers, previous_commit, unpack
 from tests.lab.waiting import wait_until
 
 FLOW = "A->B"
@@ -39,7 +39,7 @@ def previous() -> Path:
     try:
         commit = previous_commit()
     except NoPreviousVersionError as problem:
-        pytest.skip(str(problem))
+        pytest.skip(f"{NO_HISTORY}: {problem}")
     print(f"previous version: commit {commit}")
     return unpack(commit)
 

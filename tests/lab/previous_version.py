@@ -22,6 +22,10 @@ pathlib.Path(__file__).with_name(f"{IMPORTED_BY}{{os.getpid()}}").touch()
 PATIENCE = 60.0  # seconds for one git command; archiving two megabytes takes a tenth
 
 
+NO_HISTORY = "no previous version"
+"""Start of the reason for which a test is skipped."""
+
+
 class NoPreviousVersionError(Exception):
     """There is no earlier version that can run beside this one; the message is the reason."""
 
