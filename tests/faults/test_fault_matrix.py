@@ -83,13 +83,13 @@ def test_fault_loses_nothing(
         load.wait_for_more(rng.randrange(PER_SECOND // 10, 3 * PER_SECOND))
         began = time.monotonic()
         done = fault.strike(stage, rng)
-        stage.wait_recovered()
+        arrivals.wait_for_all(time.monotonic(), COPIED)  # before the nodes' reports, which can be a few seconds old
+        stage.wait_recovered()  # under load: tasks move back to their nodes
         recovered = time.monotonic() - began
-        arrivals.wait_for_all(time.monotonic(), COPIED)
-        silence = max(arrivals.gaps(began, time.monotonic()).values())
         load.wait_for_more(PER_SECOND)
+        silence = max(arrivals.gaps(began, time.monotonic()).values())
         load.stop()
-    print(f"{done}; all nodes work again after {recovered:.0f} s; silence {silence:.1f} s")
+    print(f"{done}; all nodes copy again after {recovered:.0f} s; silence {silence:.1f} s")
     try:
         verdict = group.verify(topic, repeats_allowed=True)
     except GaveUp:
