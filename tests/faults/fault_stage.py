@@ -19,13 +19,17 @@ SETTLED = 60.0  # seconds until the replicas of a broker that was killed are in 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """Numbers of nodes and of brokers on each side, and the election. ``lanes``: of each node."""
+    """Numbers of nodes and of brokers on each side, and the election. ``lanes``: of each node.
+
+    ``source_tasks_only``: without heartbeat and checkpoint task, so that a node with one task copies records.
+    """
 
     nodes: int
     brokers: int
     election: str = "kafka"
     lanes: int = 1
     tasks_max: int = 4
+    source_tasks_only: bool = False
 
     def __str__(self) -> str:
         return f"{self.nodes} nodes, {self.brokers} broker{'s' if self.brokers > 1 else ''}"
@@ -71,6 +75,8 @@ def running(topology: Topology) -> Iterator[Stage]:
             sides.append((cluster, tuple(cables)))
         (source, source_cables), (target, target_cables) = sides
         properties = {"mm2.lanes": str(topology.lanes), "tasks.max": str(topology.tasks_max)}
+        if topology.source_tasks_only:
+            properties |= {"emit.heartbeats.enabled": "false", "emit.checkpoints.enabled": "false"}
         zookeeper = None
         if topology.election == "zookeeper":
             zookeeper = ends.enter_context(ZooKeeperServer())
