@@ -32,7 +32,7 @@ class Topology:
     source_tasks_only: bool = False
 
     def __str__(self) -> str:
-        return f"{self.nodes} nodes, {self.brokers} broker{'s' if self.brokers > 1 else ''}"
+        return f"{self.nodes} nodes, {self.brokers} broker{'s' if self.brokers > 1 else ''}, {self.election}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 HEADER = (
     "topology",
-    "election",
     "fault",
     "rounds",
     "silence s (median)",
@@ -29,7 +28,6 @@ class Round:
     PROPERTY: ClassVar = "fault round"  # in a test's report
 
     topology: str
-    election: str
     fault: str
     silence: float
     records: int
@@ -44,9 +42,9 @@ class Round:
 
 def lines(rounds: Iterable[Round]) -> Iterator[str]:
     """Yield the table as Markdown."""
-    of_fault: defaultdict[tuple[str, str, str], list[Round]] = defaultdict(list)
+    of_fault: defaultdict[tuple[str, str], list[Round]] = defaultdict(list)
     for one in rounds:
-        of_fault[one.topology, one.election, one.fault].append(one)
+        of_fault[one.topology, one.fault].append(one)
     yield _line(HEADER)
     yield _line("---" for _ in HEADER)
     for names, found in of_fault.items():
