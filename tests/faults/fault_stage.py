@@ -14,6 +14,8 @@ from tests.lab.zookeeper import ZooKeeperServer
 NAMES = ("one", "two", "three", "four", "five")
 WIRED = "one"  # the node whose connections to brokers go through cables
 STARTED = 480.0  # seconds until all nodes of the largest topology have work, each with its own Spark, on two cores
+# The lab's own clients ask every 5 minutes for all topics that they have asked for, deleted ones included.
+NO_CREATION_BY_CLIENTS = {"auto.create.topics.enable": "false"}
 SETTLED = 60.0  # seconds until the replicas of a broker that was killed are in sync
 
 
@@ -68,8 +70,14 @@ def running(topology: Topology) -> Iterator[Stage]:
         sides = []
         for name in ("source", "target"):
             cables = [ends.enter_context(Cable(f"{WIRED} to {name}-{n + 1}")) for n in range(topology.brokers)]
-            listeners = (listener_behind(*cables),)
-            cluster = ends.enter_context(KafkaCluster(name, brokers=topology.brokers, listeners=listeners))
+            cluster = ends.enter_context(
+                KafkaCluster(
+                    name,
+                    brokers=topology.brokers,
+                    listeners=(listener_behind(*cables),),
+                    properties=NO_CREATION_BY_CLIENTS,
+                )
+            )
             for cable, broker in zip(cables, cluster.brokers, strict=True):
                 cable.plug(broker.address(CUT_OFF))
             sides.append((cluster, tuple(cables)))
