@@ -47,7 +47,7 @@ faults: prepared ## tests/faults alone, with its long tests but the soak and the
 soak: prepared ## one node under load for HOURS=n (0.5), judged at the end; memory, files and threads must not grow
 	@SOAK_HOURS=$(or $(HOURS),0.5) $(BIN)/pytest --long -s tests/faults/test_soak.py --reruns 0
 
-matrix: prepared ## every fault in every topology with both elections, SEEDS=n times (20: ten hours), and a table
+matrix: prepared ## every fault in every topology with both elections, SEEDS=n times (20: seven hours on two cores), and a table
 	@MM2_SEEDS=$(or $(SEEDS),20) $(BIN)/pytest --long tests/faults/test_fault_matrix.py --reruns 0
 
 durations: prepared ## measure what each test file takes, for the order of make test (tests/durations.json)
