@@ -13,7 +13,7 @@ RERUNS := --reruns 1 --max-suite-reruns 5 -rR --rerun-show-tracebacks
 # Percent of lines and branches in mm2/core and mm2/config, where decisions are made, that the fast tests must reach.
 DECIDED := 100
 
-.PHONY: help setup demo run test prepared test-fast test-slow test-long faults soak durations lint bench docs clean pack lock
+.PHONY: help setup demo run test prepared test-fast test-slow test-long faults soak matrix durations lint bench docs clean pack lock
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
@@ -37,15 +37,18 @@ test-fast: setup ## tests without brokers, with the coverage that is demanded
 test-slow: prepared ## tests on real brokers (SLOW_WORKERS=n)
 	@$(BIN)/pytest -n $(SLOW_WORKERS) $(SPREAD) $(SLOW) $(RERUNS)
 
-test-long: prepared ## what takes minutes: 50 seeds, rare faults, a soak; nothing is rerun (SOAK_HOURS=n)
+test-long: prepared ## what takes minutes: 50 seeds, rare faults, a soak; nothing is rerun (SOAK_HOURS=n, MM2_SEEDS=n)
 	@MM2_HYPOTHESIS=explore $(BIN)/pytest -n $(FAST_WORKERS) $(SPREAD) tests/property
 	@$(BIN)/pytest --long -m long $(SLOW) --reruns 0
 
-faults: prepared ## tests/faults alone, with its long tests; nothing is rerun
-	@$(BIN)/pytest --long tests/faults --deselect tests/faults/test_soak.py --reruns 0
+faults: prepared ## tests/faults alone, with its long tests but the soak and the matrix; nothing is rerun
+	@$(BIN)/pytest --long tests/faults --ignore tests/faults/test_soak.py --ignore tests/faults/test_fault_matrix.py --reruns 0
 
 soak: prepared ## one node under load for HOURS=n (0.5), judged at the end; memory, files and threads must not grow
 	@SOAK_HOURS=$(or $(HOURS),0.5) $(BIN)/pytest --long -s tests/faults/test_soak.py --reruns 0
+
+matrix: prepared ## every fault in every topology with both elections, SEEDS=n times (20: seven hours on two cores), and a table
+	@MM2_SEEDS=$(or $(SEEDS),20) $(BIN)/pytest --long tests/faults/test_fault_matrix.py --reruns 0
 
 durations: prepared ## measure what each test file takes, for the order of make test (tests/durations.json)
 	@$(BIN)/pytest -n $(SLOW_WORKERS) $(SPREAD) $(SLOW) $(RERUNS) --store-durations

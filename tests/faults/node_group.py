@@ -63,12 +63,14 @@ class NodeGroup:
         target: KafkaCluster,
         names: tuple[str, ...] = ("one", "two"),
         *,
+        properties: Mapping[str, str] | None = None,
         properties_of: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
-        """``properties_of``: additional properties of single nodes, by name."""
+        """``properties``: additional properties of all nodes; ``properties_of``: of single nodes, by name."""
         self.source = source
         self.target = target
-        shared = one_flow(source, target, topics="t-.*") | PROPERTIES
+        shared = one_flow(source, target, topics="t-.*") | PROPERTIES | dict(properties or {})
+        self._tasks_max = int(shared["tasks.max"])
         self.by_name = {
             name: Node(shared | {"mm2.node.id": name} | dict((properties_of or {}).get(name, {})), name=name)
             for name in names
@@ -101,7 +103,7 @@ class NodeGroup:
 
         def shared() -> View | None:
             view = self.view()
-            if view is None or view.flow["state"] != "RUNNING" or len(view.sources) < TASKS_MAX:
+            if view is None or view.flow["state"] != "RUNNING" or len(view.sources) < self._tasks_max:
                 return None
             done = set(view.sources.values()) == wanted and len(view.nodes) == len(view.flow["tasks"])
             return view if done and all(self.by_name[name].healthy for name in wanted) else None

@@ -9,20 +9,17 @@ from dataclasses import dataclass
 
 import pytest
 
-from mm2.core.settings.client import SecurityProtocol
 from tests.faults.node_group import CONFIGS, COPIED, FLOW, NOISE, PARTITIONS, PER_SECOND, SESSION, NodeGroup
 from tests.lab.arrivals import Arrivals
-from tests.lab.cable import Cable
+from tests.lab.cable import CUT_OFF, Cable, listener_behind
 from tests.lab.cluster import KafkaCluster
 from tests.lab.decisions import decisions, verdict
 from tests.lab.fixtures import unique_name
-from tests.lab.listeners import Listener
 from tests.lab.load import Load
 from tests.lab.node import Node
 from tests.lab.records import plain, write
 from tests.lab.waiting import require_within, wait_until
 
-CUT_OFF = "CUTOFF"  # name of the listener that node ``one`` uses
 TAKEN_OVER = SESSION + 8.0  # seconds, as after kill -9
 CUT_FOR = 20.0  # seconds without contact between nodes: longer than session and lease
 REPORTED = 12.0  # seconds: flows.partition.timeouts.UNANSWERED_REPORT_S, and two reports
@@ -56,7 +53,7 @@ def wired() -> Iterator[Wired]:
             node=ends.enter_context(Cable("two to one")),
         )
         source, target = (
-            ends.enter_context(KafkaCluster(name, listeners=(behind(cable),)))
+            ends.enter_context(KafkaCluster(name, listeners=(listener_behind(cable),)))
             for name, cable in (("source", cables.source), ("target", cables.target))
         )
         cables.source.plug(source.bootstrap_of(CUT_OFF))
@@ -72,10 +69,6 @@ def wired() -> Iterator[Wired]:
         cables.node.plug(group["one"].url.removeprefix("http://"))
         group.wait_shared()
         yield Wired(group=group, cables=cables)
-
-
-def behind(cable: Cable) -> Listener:
-    return Listener(protocol=SecurityProtocol.PLAINTEXT, name=CUT_OFF, advertised=cable.address)
 
 
 @pytest.fixture

@@ -6,39 +6,21 @@ newer records: it would be stale, and a compacted topic would keep it.
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator
 
-import psutil
 import pytest
 
 from tests.faults.node_group import PARTITIONS, PER_SECOND, NodeGroup
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
+from tests.lab.freezing import suspended
 from tests.lab.load import Load
-from tests.lab.node import Node
 
 SUSPENDED = 18.0  # seconds: longer than the session of the node (10 s) and than the lease of its lanes (14 s)
 ALL = ("node", "engine", "jvm", "worker")
 LONG = pytest.mark.long
 
 pytestmark = pytest.mark.timeout(600)
-
-
-@contextlib.contextmanager
-def suspended(node: Node, roles: tuple[str, ...]) -> Iterator[None]:
-    """Stop the processes of these roles with SIGSTOP while the block runs."""
-    processes = [process for role in roles for process in node.members(role)]
-    assert processes
-    for process in processes:
-        process.suspend()
-    try:
-        yield
-    finally:
-        for process in processes:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.resume()
 
 
 @pytest.mark.parametrize(
@@ -59,7 +41,7 @@ def test_suspended_processes_write_nothing_behind_their_successors(
             for _ in range(times):
                 _, follower = nodes.roles()
                 load.wait_for_more(4 * PER_SECOND)
-                with suspended(follower, roles):
+                with suspended([process for role in roles for process in follower.members(role)]):
                     time.sleep(SUSPENDED)
                 nodes.wait_shared()
             load.wait_for_more(PER_SECOND)

@@ -148,7 +148,9 @@ class Broker:
         labels = {CONTROLLER: "PLAINTEXT", INTERNAL: "PLAINTEXT"}
         labels |= {one.label: one.protocol.value for one in self._listeners}
         addresses = {label: f"{label}://{self.address(label)}" for label in labels}
-        told = addresses | {one.label: f"{one.label}://{one.advertised}" for one in self._listeners if one.advertised}
+        told = addresses | {
+            one.label: f"{one.label}://{one.advertised[self.node_id - 1]}" for one in self._listeners if one.advertised
+        }
         return {
             **DEFAULTS,
             "process.roles": "broker,controller",

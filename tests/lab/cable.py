@@ -8,8 +8,11 @@ import threading
 from types import TracebackType
 from typing import Self
 
+from mm2.core.settings.client import SecurityProtocol
+from tests.lab.listeners import Listener
 from tests.lab.ports import HOST, release_port, reserve_port
 
+CUT_OFF = "CUTOFF"  # name of a listener that clients reach through cables only
 CHUNK = 65_536  # bytes forwarded at a time
 WAITING = 64 * 1024 * 1024  # bytes that a direction holds while it is cut; when full, a reset would not be noticed
 STARTS = 10.0  # seconds until its port is open, on busy cores
@@ -100,3 +103,9 @@ class Cable:
         finally:
             await self._whole.wait()
             writer.close()
+
+
+def listener_behind(*cables: Cable) -> Listener:
+    """Return listener `CUT_OFF`, whose clients use one of ``cables`` for each broker."""
+    advertised = tuple(cable.address for cable in cables)
+    return Listener(protocol=SecurityProtocol.PLAINTEXT, name=CUT_OFF, advertised=advertised)

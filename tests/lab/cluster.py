@@ -26,6 +26,7 @@ from tests.lab.storage import new_id
 from tests.lab.waiting import wait_until
 
 ADMIN_TIMEOUT = 30  # seconds for an administrative request of the lab itself
+OFFSETS_TOPIC = "__consumer_offsets"
 SCRAM_ITERATIONS = 4096  # Kafka's minimum: these passwords protect nothing
 
 SCRAM = {
@@ -174,6 +175,28 @@ class KafkaCluster(Server):
             return known[partition].leader if partition in known and known[partition].leader > 0 else None
 
         return self.broker(wait_until(found, ADMIN_TIMEOUT, f"{topic}-{partition} has a leader") or 0)
+
+    def coordinator(self, group: str) -> Broker:
+        """The broker that coordinates a group now: the leader of its partition of __consumer_offsets
+        (GroupCoordinator.partitionFor)."""
+        number = 0
+        for character in group:  # String.hashCode
+            number = (31 * number + ord(character)) & 0xFFFF_FFFF
+        return self.leader(OFFSETS_TOPIC, (number & 0x7FFF_FFFF) % self.partition_count(OFFSETS_TOPIC))
+
+    def wait_in_sync(self, timeout: float) -> None:
+        """Wait until all replicas of all topics are in sync, so that the next broker can stop. Raises GaveUp."""
+
+        def behind() -> list[str]:
+            known = self.admin.list_topics(timeout=ADMIN_TIMEOUT).topics
+            return [
+                f"{name}-{number}"
+                for name, topic in known.items()
+                for number, partition in topic.partitions.items()
+                if len(partition.isrs) < len(partition.replicas)
+            ]
+
+        wait_until(lambda: not behind(), timeout, f"all replicas of {self.name} are in sync")
 
     def _create_scram_users(self) -> None:
         for mechanism in {one for listener in self._listeners for one in listener.mechanisms if one in SCRAM}:

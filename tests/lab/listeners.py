@@ -35,14 +35,14 @@ AUTHORIZER = {
 class Listener:
     """A listener in addition to the internal one. ``name`` distinguishes two of one protocol; default: the protocol.
 
-    ``advertised``: the host:port that clients use instead of the listener's own, for a cluster of one broker.
+    ``advertised``: the host:port of each broker that clients use instead of the listener's own.
     """
 
     protocol: SecurityProtocol
     mechanisms: tuple[SaslMechanism, ...] = ()
     client_certificates: bool = False
     name: str = ""
-    advertised: str = ""
+    advertised: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:

@@ -189,7 +189,7 @@ async def test_a_slow_link_gets_smaller_responses(
     """All that one request would fetch takes longer than the request timeout."""
     topic, slow = unique("slow"), "SLOW"
     with Cable("slow", bytes_per_s=1_000_000) as cable:
-        behind = Listener(protocol=SecurityProtocol.PLAINTEXT, name=slow, advertised=cable.address)
+        behind = Listener(protocol=SecurityProtocol.PLAINTEXT, name=slow, advertised=(cable.address,))
         source = await asyncio.to_thread(start_cluster, "source", listeners=(behind,))
         cable.plug(source.bootstrap_of(slow))
         source.create_topic(topic, partitions=2)
