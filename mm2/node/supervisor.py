@@ -25,6 +25,7 @@ from mm2.core.lanes.lease import LeasePlace, TaskState
 from mm2.core.naming.names import Flow
 from mm2.core.plugins import PluginError
 from mm2.kafka.errors import ClusterError
+from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.common.restarting import restart_on_error
 from mm2.node.engine.engine_process import EngineProcess
 from mm2.node.engine.lane_board import LaneBoard
@@ -157,8 +158,7 @@ class Node:
         """Drain a flow, leave its group, and end all its tasks on this node."""
         await supervisor.stop(why)
         task = self._running.pop(supervisor.settings.flow)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await cancel_and_wait([task])
 
     async def until(self, condition: Callable[[NodeStatus], bool], within: float) -> bool:
         """Wait until the published status meets ``condition``; return False after ``within`` seconds."""
@@ -252,9 +252,7 @@ class Node:
         if self._engine is not None:
             await self._engine.close()
         tasks = [*self._tasks, *self._running.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(tasks)
         shutil.rmtree(self._temp_dir, ignore_errors=True)
 
     def _with_engine_error(self, status: FlowStatus, error: str | None) -> FlowStatus:

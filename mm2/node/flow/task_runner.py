@@ -19,6 +19,7 @@ from mm2.core.plugins import PluginError
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
 from mm2.kafka.logs.control_producer import ControlProducer
+from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.common.current_error import CurrentError
 from mm2.node.common.keep_trying import keep_trying
 from mm2.node.engine.lease_service import LeaseService
@@ -252,8 +253,7 @@ class SharedTaskRunner(TaskRunner):
         """End all tasks now."""
         self._closed = True
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+            await cancel_and_wait([self._task])
 
     def status(self) -> list[TaskStatus]:
         """Return the status of each task."""

@@ -12,6 +12,7 @@ from mm2.election.protocol import Election, Joined, Membership
 from mm2.kafka.clock import session_clock
 from mm2.kafka.errors import ClusterError
 from mm2.kafka.logs.transaction_coordinator import Fenced
+from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.common.current_error import CurrentError
 from mm2.node.common.keep_trying import keep_trying
 from mm2.node.leader.leader_term import LeaderTerm
@@ -68,8 +69,7 @@ class LeaderLoop:
         """Stop leading."""
         leading, self._leading = self._leading, None
         if leading is not None:
-            leading.cancel()
-            await asyncio.wait([leading])
+            await cancel_and_wait([leading])
             self.error.clear()
 
     async def lead(self, election: Election) -> None:

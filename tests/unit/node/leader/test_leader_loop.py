@@ -12,6 +12,7 @@ from mm2.core.naming.names import Flow
 from mm2.election.protocol import Election, Joined, Membership
 from mm2.kafka.clock import session_clock
 from mm2.kafka.logs.transaction_coordinator import Fenced
+from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.leader.leader_loop import LeaderLoop
 from mm2.node.leader.leader_term import LeaderTerm
 from tests.lab.waiting import until
@@ -55,8 +56,7 @@ async def test_a_failed_start_of_a_term_is_retried(caplog: pytest.LogCaptureFixt
     assert leader.error.text == "leader failed unexpectedly; retrying (see the log)"
     assert leader.leader_term is None
     assert "a policy that fails" in caplog.text
-    leading.cancel()
-    await asyncio.wait([leading])
+    await cancel_and_wait([leading])
 
 
 async def test_fenced_leader_leads_again_only_after_the_election_has_confirmed_it() -> None:
@@ -75,5 +75,4 @@ async def test_fenced_leader_leads_again_only_after_the_election_has_confirmed_i
     assert made == [3]
     chosen.confirmed_at = session_clock()
     await until(lambda: len(made) > 1, 30.0, "it leads again")
-    leading.cancel()
-    await asyncio.wait([leading])
+    await cancel_and_wait([leading])
