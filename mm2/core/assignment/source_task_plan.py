@@ -105,10 +105,7 @@ class SourceTaskPlan:
         if not self._changed:
             return []
         for source_task in self._lists.keys() - self._owners.keys():
-            if self._leaving(source_task) <= self._listed(source_task):
-                self._possible[source_task] = [self._lists[source_task]]  # the next owner starts with this list
-            else:  # the lost owner had not confirmed it: its partitions return to the list, so that they are fenced
-                self._differing.add(source_task)
+            self._possible[source_task] = [self._lists[source_task]]  # the next owner starts with this list
         void = {record.source_task for record in self._lists.values() if self._is_outdated(record)}
         added = {one: self._wanted.get(one, _NOTHING) - self._listed(one) for one in sorted(self._differing | void)}
         unknown = self._with_unknown_list()
@@ -139,9 +136,8 @@ class SourceTaskPlan:
         return changed
 
     def _leaving(self, source_task: int) -> Partitions:
-        """Return the partitions that the source task may be running and another one is to copy."""
-        running = _NOTHING.union(*(record.partitions for record in self._possible.get(source_task, ())))
-        return (running - self._wanted.get(source_task, _NOTHING)) & self._copied
+        """Return the listed partitions that another source task is to copy."""
+        return (self._listed(source_task) - self._wanted.get(source_task, _NOTHING)) & self._copied
 
     def _listed(self, source_task: int) -> Partitions:
         record = self._lists.get(source_task)

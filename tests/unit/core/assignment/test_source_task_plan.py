@@ -149,8 +149,8 @@ def test_b_partitions_of_deleted_topics_leave_without_an_owner() -> None:
     assert [one.partitions for one in plan.due()] == [some(0)]
 
 
-def test_b_partitions_return_to_the_list_if_its_owner_is_lost_before_it_confirms() -> None:
-    """The next owner starts with them, and fences the lost one."""
+def test_b_unconfirmed_list_of_a_lost_owner_blocks_nothing() -> None:
+    """It may also have released the source task in order, because the list was empty."""
     plan = after(a_list(0, 0, 1), a_list(1, 2), owners={0: "m", 1: "n"})
     plan.take_report(report(a_list(0, 0, 1), "m"))
     plan.take_report(report(a_list(1, 2), "n"))
@@ -158,15 +158,22 @@ def test_b_partitions_return_to_the_list_if_its_owner_is_lost_before_it_confirms
     (revoked,) = plan.due()
     assert (revoked.source_task, revoked.partitions) == (0, some(0))
     plan.owned({1: "n"})
-    (returned,) = plan.due()
-    assert (returned.source_task, returned.partitions) == (0, some(0, 1))
-    assert plan.due() == []
-    plan.owned({0: "o", 1: "n"})
-    assert plan.due() == []
-    plan.take_report(report(returned, "o"))
-    (revoked,) = plan.due()
-    plan.take_report(report(revoked, "o"))
     assert [one.partitions for one in plan.due()] == [some(1, 2)]
+    assert plan.due() == []
+
+
+def test_b_an_emptied_source_task_that_is_released_stays_empty() -> None:
+    plan = after(a_list(0, 0), a_list(1, 1), owners={0: "m", 1: "m"})
+    plan.take_report(report(a_list(0, 0), "m"))
+    plan.take_report(report(a_list(1, 1), "m"))
+    plan.want([some(0, 1)], {})
+    (empty,) = plan.due()
+    assert (empty.source_task, empty.partitions) == (1, some())
+    plan.owned({0: "m"})  # released before it reported the empty list
+    (both,) = plan.due()
+    assert (both.source_task, both.partitions) == (0, some(0, 1))
+    plan.take_report(report(both, "m"))
+    assert plan.due() == []
 
 
 def test_report_counts_once_its_member_becomes_the_owner() -> None:
