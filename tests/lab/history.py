@@ -111,7 +111,7 @@ def _read(consumer: Consumer, topic: str, deadline: float) -> dict[int, list[Rec
         for message in consumer.consume(AT_ONCE, timeout=0.05):  # seconds: it waits for as many as asked for
             problem = message.error()
             if problem is None:
-                record = _record(message)
+                record = record_of(message)
                 found[record.partition].append(record)
             elif problem.code() == KafkaError._PARTITION_EOF:
                 unread.discard(_number(message.partition()))
@@ -177,7 +177,8 @@ def _partition_numbers(client: AdminClient | Consumer, topic: str) -> list[int]:
     return sorted(known[topic].partitions) if topic in known else []
 
 
-def _record(message: Message) -> Record:
+def record_of(message: Message) -> Record:
+    """Return a message that was consumed, or acknowledged after it was produced."""
     named = message.headers() or []
     assert isinstance(named, list)
     headers = tuple((name, _bytes(value)) for name, value in named)
