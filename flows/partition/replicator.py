@@ -104,6 +104,9 @@ class PartitionReplicator(PartitionState):
             return
         if start.lost is not None:
             self.lose(*start.lost, start.reason)
+        if self._fetched_to is None:
+            self._start_chosen(start.offset)
+            self._listener.start_chosen(self)
         self._fetched_to = start.offset
         self._skip_to(start.offset, now, checked=start.earliest)
         self._listener.fetch_changed(self)
