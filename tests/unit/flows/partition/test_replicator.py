@@ -355,6 +355,14 @@ def test_a_chosen_start_is_stored_like_a_copied_offset(earliest: int, latest: in
     assert replicator.offset_to_commit == latest + 1
 
 
+def test_mm2_start_decides_only_for_a_partition_without_offset() -> None:
+    replicator, listener = partition(None)
+    replicator.reset_offset(OffsetReset.NONE, 40, 90, 0.0, first=60)
+    assert (replicator.position, listener.starts) == (60, [59])
+    replicator.reset_offset(OffsetReset.LATEST, 70, 90, 0.0, first=75)
+    assert (replicator.position, listener.starts) == (90, [59])
+
+
 def test_an_offset_that_is_out_of_range_is_not_a_first_start() -> None:
     replicator, listener = partition(5)
     replicator.reset_offset(OffsetReset.LATEST, 40, 90, 0.0)
