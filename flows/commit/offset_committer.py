@@ -1,5 +1,7 @@
 """Commits of what the target acknowledged: exact offsets first, then source offsets, then offset syncs.
 
+Start offsets that were chosen because none was stored are committed at once.
+
 Source offsets are stored on the target in Connect's format (org.apache.kafka.connect.storage.OffsetStorageWriter).
 """
 
@@ -71,6 +73,17 @@ class OffsetCommitter:
             self._moved.add(partition)
         if self._exact is not None:
             self._exact.add(partition, lease)
+
+    def start_chosen(self, partition: PartitionState) -> None:
+        """The partition had no stored offset and has chosen its start: store it at once.
+
+        Otherwise a restart before the first copied record would choose again, and with auto.offset.reset=latest the
+        records written in between would not be copied. A failed write is repeated by the next `flush`.
+        """
+        self._moved.add(partition)
+        offset = partition.offset_to_commit
+        if offset is not None and partition not in self._writing:
+            self._write(partition, offset)
 
     def acknowledged(
         self, partition: PartitionState, batch: TargetBatch, base_offset: int, checked: OffsetRange

@@ -25,6 +25,9 @@ class PartitionListener(Protocol[Partition_contra]):
     def wake_later(self, partition: Partition_contra, delay: float, /) -> None:
         """Wake the partition after ``delay`` seconds."""
 
+    def start_chosen(self, partition: Partition_contra, /) -> None:
+        """The partition had no stored offset and has chosen its start."""
+
     def acknowledged(
         self, partition: Partition_contra, batch: TargetBatch, base_offset: int, checked: OffsetRange, /
     ) -> None:

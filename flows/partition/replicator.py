@@ -16,7 +16,7 @@ from flows.partition.retry_state import RetryState
 from flows.partition.state import PartitionState
 from flows.partition.timeouts import CORRUPT_ATTEMPTS, FAILED_RETRY_S, TIMER_TOLERANCE_S
 from flows.source.completed_fetch import read_completed_fetch
-from flows.source.offset_reset import NoStartOffset, choose_offset
+from flows.source.offset_reset import NoStartOffset, choose_offset, first_start
 from flows.target.produce_errors import ErrorAction, ProduceError, describe
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.settings.client import OffsetReset
@@ -92,18 +92,27 @@ class PartitionReplicator(PartitionState):
         """Whether everything up to the last known end of the source is fetched."""
         return self._fetched_to is not None and self._fetched_to >= self.end_offset
 
-    def reset_offset(self, policy: OffsetReset, earliest: int, latest: int, now: float) -> None:
-        """Choose another offset: the partition has none, or the source no longer has it."""
+    def reset_offset(
+        self, policy: OffsetReset, earliest: int, latest: int, now: float, *, first: OffsetReset | int | None = None
+    ) -> None:
+        """Choose another offset: the partition has none, and ``first`` or ``policy`` decides as in `first_start`, or
+        the source no longer has it."""
         if self.is_draining:
             return
         if self._topic_recreated and self.position == 0:
             policy = OffsetReset.EARLIEST
-        start = choose_offset(policy, self._fetched_to, earliest=earliest, latest=latest)
+        if self._fetched_to is None:
+            start = first_start(policy, first, earliest=earliest, latest=latest)
+        else:
+            start = choose_offset(policy, self._fetched_to, earliest=earliest, latest=latest)
         if isinstance(start, NoStartOffset):
             self.fetch_failed(f"cannot fetch {self.source}: {start.reason}", now)
             return
         if start.lost is not None:
             self.lose(*start.lost, start.reason)
+        if self._fetched_to is None:
+            self._start_chosen(start.offset)
+            self._listener.start_chosen(self)
         self._fetched_to = start.offset
         self._skip_to(start.offset, now, checked=start.earliest)
         self._listener.fetch_changed(self)

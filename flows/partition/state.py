@@ -8,9 +8,8 @@ from flows.batch.target_batch import TargetBatch
 from flows.partition.health import PartitionHealth, PartitionMetrics
 from mm2.core.lanes.lease import Loss, PartitionLease, PartitionProgress, TaskState
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.connect_offsets import RECREATED_TOPIC
 from mm2.core.offsets.exact_offset_records import TopicIds
-
-BEFORE_FIRST_OFFSET = -1
 
 
 class OffsetRange(NamedTuple):
@@ -32,8 +31,9 @@ class PartitionState:
         resume. It is never after the position.
     (B) Every move of the position returns the offsets that were checked on the way. These exclude offsets skipped by
         auto.offset.reset, since it is unknown whether they have records.
-    (C) For a recreated topic, the offset before the first one is stored first; until then the partition
-        ``needs_initial_commit``.
+    (C) For a recreated topic, `RECREATED_TOPIC` is stored first; until then the partition ``needs_initial_commit``.
+    (D) A start that was chosen because no offset is stored is stored like a copied offset, so that a restart before the
+        first copied record does not choose again.
     """
 
     def __init__(self, lease: PartitionLease, metrics: PartitionMetrics, now: float) -> None:
@@ -46,7 +46,7 @@ class PartitionState:
         self.losses: list[Loss] = []
         self.is_draining = False
         self._stored = None if lease.topic_recreated else lease.start_offset
-        self._last_copied: int | None = None
+        self._last_copied: int | None = None  # or the offset before the chosen start
         self._skipped = OffsetRange(0, 0)
         self._caught_up_at = now
         self._health = PartitionHealth()
@@ -71,12 +71,12 @@ class PartitionState:
 
     @property
     def offset_to_commit(self) -> int | None:
-        """The last copied offset; None: nothing is copied yet."""
-        return BEFORE_FIRST_OFFSET if self.needs_initial_commit else self._last_copied
+        """The last copied offset, or the one before the chosen start; None: nothing is copied or chosen yet."""
+        return RECREATED_TOPIC if self.needs_initial_commit else self._last_copied
 
     def committed(self, offset: int) -> None:
         """``offset``, a former value of `offset_to_commit`, is stored."""
-        self._stored = offset + 1
+        self._stored = max(0, offset + 1)
         self.needs_initial_commit = False
 
     def lease_to_resume(self) -> PartitionLease:
@@ -145,6 +145,10 @@ class PartitionState:
         return max(0.0, wall - oldest / 1000 if oldest >= 0 else now - self._caught_up_at)
 
     # -- moves
+
+    def _start_chosen(self, offset: int) -> None:
+        """No offset is stored, and copying starts at ``offset``."""
+        self._last_copied = offset - 1
 
     def lose(self, first: int, until: int, reason: str) -> None:
         """Record that offsets from ``first`` up to, not including, ``until`` can no longer be copied."""

@@ -80,6 +80,7 @@ class Pipeline:
         self.release = budget.release
         self.fetch_changed = self._fetcher.update
         self.send_changed = self._producer.update
+        self.start_chosen = committer.start_chosen
         self.acknowledged = committer.acknowledged
         self.skipped = committer.skipped
         self.is_replaced = self._topic_ids.is_replaced

@@ -279,7 +279,7 @@ class SourceTask:
             return known
         if leased_id is not None and known_id is not None and leased_id != known_id:
             return lease
-        return known if (known.start_offset or 0) > (lease.start_offset or 0) else lease
+        return known if _position(known) > _position(lease) else lease
 
     def _source_recreated(self, partition: PartitionReplicator, source_id: UUID) -> None:
         """Wait for the batches in flight of the old topic, then copy the new one from its beginning."""
@@ -316,3 +316,8 @@ class SourceTask:
             self._to_resume.setdefault(partition.source, partition.lease_to_resume())
             self._losses += partition.losses
         del self._losses[:-LOSSES_KEPT]
+
+
+def _position(lease: PartitionLease) -> int:
+    """Return the start offset; -1 if it is still to be chosen."""
+    return -1 if lease.start_offset is None else lease.start_offset

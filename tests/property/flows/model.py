@@ -180,6 +180,9 @@ class World:
         assert replicator.is_idle
         self.drained_partitions += 1
 
+    def start_chosen(self, replicator: PartitionReplicator) -> None:
+        assert replicator.offset_to_commit == replicator.position - 1
+
     def remote_end_moved_back(self, replicator: PartitionReplicator) -> None:
         assert self.target.forgetful, "only a batch that was appended twice can be acknowledged at its older offset"
 
