@@ -3,7 +3,8 @@
 The topic is on the target, compacted, with one partition; Java does not replicate it because of its name (KIP-1074).
 
     key      {"topic":"orders","partition":0,"first":100}
-    value    {"topic":"orders","partition":0,"first":100,"last":199,"time":1763740800000,"reason":"…","kind":"retention"}
+    value    {"topic":"orders","partition":0,"first":100,"last":199,"time":1763740800000,"reason":"…",
+              "kind":"retention"}
 
 ``first`` and ``last`` are source offsets, both lost; ``last`` = ``first`` - 1: the extent is unknown. ``time`` is epoch
 ms. ``kind`` is a `LossKind`, or one of a later release. For ``truncated`` they are offsets whose records the target has
@@ -21,6 +22,7 @@ Unknown fields are ignored. A loss that is noticed again, after a restart, has t
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from mm2.core.lanes.lease import Loss
 from mm2.core.wire.formats import FormatError
@@ -84,14 +86,14 @@ def decode_loss(key: bytes | None, value: bytes | None) -> Loss | None:
     raise FormatError(f"cannot read loss: not {{topic, partition, first, last, reason}}: {value!r:.200}")
 
 
-def _text(fields: dict[str, object], name: str) -> str | None:
+def _text(fields: Mapping[object, object], name: str) -> str | None:
     found = fields.get(name)
     if found is None or isinstance(found, str):
         return found
     raise FormatError(f"cannot read loss: {name} is not text: {found!r:.200}")
 
 
-def _number(fields: dict[str, object], name: str) -> int | None:
+def _number(fields: Mapping[object, object], name: str) -> int | None:
     found = fields.get(name)
     if found is None or (isinstance(found, int) and not isinstance(found, bool) and found >= 0):
         return found

@@ -15,13 +15,13 @@ LOSS = Loss(
     partition=0,
     first=100,
     until=200,
-    reason="retention – too fast",
+    reason="retention - too fast",
     kind=LossKind.RETENTION,
     time=1_763_740_800_000,
 )
 VALUE = (
     '{"topic":"orders","partition":0,"first":100,"last":199,"time":1763740800000,'
-    '"reason":"retention – too fast","kind":"retention"}'
+    '"reason":"retention - too fast","kind":"retention"}'
 )
 STOPPED = Loss(
     topic="orders",
