@@ -19,6 +19,7 @@ from flows.source.completed_fetch import read_completed_fetch
 from flows.source.offset_reset import NoStartOffset, choose_offset, first_start
 from flows.target.produce_errors import ErrorAction, ProduceError, describe
 from mm2.core.lanes.lease import PartitionLease
+from mm2.core.lanes.losses import LossPolicy
 from mm2.core.settings.client import OffsetReset
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.fetch_request import FetchedPartition
@@ -50,14 +51,15 @@ class PartitionReplicator(PartitionState):
         counts: Counter[Reason],
         now: float,
         metrics: PartitionMetrics | None = None,
+        policy: LossPolicy | None = None,
     ) -> None:
-        super().__init__(lease, metrics or PartitionMetrics(), now)
+        super().__init__(lease, metrics or PartitionMetrics(), now, policy)
         self.held_bytes = 0
         self.is_full = False  # fetching waits for the target's acknowledgements
         self._listener = listener
+        self._report_loss = lambda loss: listener.lost(self, loss)
         self._topic_recreated = lease.topic_recreated
         self._remote_end = 0  # the target offset after the last record with a known offset
-        # from the source
         self._fetched: deque[SourceBatch] = deque()
         self._fetched_to = lease.start_offset  # None: unknown
         self._fetch_paused_until: float | None = None
@@ -85,7 +87,7 @@ class PartitionReplicator(PartitionState):
 
     @property
     def _may_fetch(self) -> bool:
-        return not (self.is_draining or self.is_full or self._memory_released or self._fetch_paused_until is not None)
+        return not (self._is_halted or self.is_full or self._memory_released or self._fetch_paused_until is not None)
 
     @property
     def has_fetched_all(self) -> bool:
@@ -97,7 +99,7 @@ class PartitionReplicator(PartitionState):
     ) -> None:
         """Choose another offset: the partition has none, and ``first`` or ``policy`` decides as in `first_start`, or
         the source no longer has it."""
-        if self.is_draining:
+        if self._is_halted:
             return
         if self._topic_recreated and self.position == 0:
             policy = OffsetReset.EARLIEST
@@ -107,15 +109,13 @@ class PartitionReplicator(PartitionState):
             start = choose_offset(policy, self._fetched_to, earliest=earliest, latest=latest)
         if isinstance(start, NoStartOffset):
             self.fetch_failed(f"cannot fetch {self.source}: {start.reason}", now)
-            return
-        if start.lost is not None:
-            self.lose(*start.lost, start.reason)
-        if self._fetched_to is None:
-            self._start_chosen(start.offset)
-            self._listener.start_chosen(self)
-        self._fetched_to = start.offset
-        self._skip_to(start.offset, now, checked=start.earliest)
-        self._listener.fetch_changed(self)
+        elif start.lost is None or self.lose(*start.lost, start.reason, kind=start.kind):
+            if self._fetched_to is None:
+                self._start_chosen(start.offset)
+                self._listener.start_chosen(self)
+            self._fetched_to = start.offset
+            self._skip_to(start.offset, now, checked=start.earliest)
+            self._listener.fetch_changed(self)
 
     def fetched(self, offset: int, answer: FetchedPartition, end_offset: int, now: float, wall: float) -> int:
         """Add a successful response to a fetch from ``offset``; returns how many of its bytes are held."""

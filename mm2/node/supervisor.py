@@ -21,7 +21,7 @@ from mm2.config.reload.changes import FileDiff
 from mm2.config.settings import FlowSettings, NodeSettings
 from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.leader_context import LeaderContext
-from mm2.core.lanes.lease import LeasePlace, TaskState
+from mm2.core.lanes.lease import LeasePlace, Loss, TaskState
 from mm2.core.naming.names import Flow
 from mm2.core.plugins import PluginError
 from mm2.kafka.errors import ClusterError
@@ -183,6 +183,13 @@ class Node:
         if supervisor is None:
             raise CommandRefusedError(f"there is no flow {flow} on this node", is_unknown=True)
         return await supervisor.carry_out(command)
+
+    async def losses(self, flow: Flow) -> tuple[Loss, ...]:
+        """Return every recorded loss of a flow of this node. Raises ClusterError, and KeyError without such a flow."""
+        supervisor = self._supervisor(flow)
+        if supervisor is None:
+            raise KeyError(flow)
+        return await supervisor.losses()
 
     def _supervisor(self, flow: Flow) -> FlowSupervisor | None:
         return next((one for one in self.flows if one.settings.flow == flow), None)

@@ -9,10 +9,10 @@ import logging
 from mm2.config.settings import FlowSettings
 from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.leader_context import LeaderContext
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.lease import Loss, TaskState
 from mm2.core.plugins import PluginError
 from mm2.kafka.admin.internal_topics import WrongInternalTopic
-from mm2.kafka.errors import ClusterError
+from mm2.kafka.errors import ClusterError, RequestTimedOut
 from mm2.node.commands.leader import LeaderHandle
 from mm2.node.commands.registry import carry_out
 from mm2.node.common.current_error import CurrentError
@@ -147,8 +147,19 @@ class FlowSupervisor:
         if session is None or session.leader_term is None:
             raise CommandRefusedError(f"this node is not the leader of {self.settings.flow}")
         async with self._commanding:  # each pause extends the stored list of pauses
-            leader = LeaderHandle(term=session.leader_term, configs=session.configs, placement=self._retained.placement)
+            leader = LeaderHandle(
+                term=session.leader_term,
+                configs=session.configs,
+                placement=self._retained.placement,
+                losses=session.losses,
+            )
             return await carry_out(command, leader)
+
+    async def losses(self) -> tuple[Loss, ...]:
+        """Return every recorded loss. Raises ClusterError."""
+        if self._session is None:
+            raise RequestTimedOut(self._error.text or "connecting")
+        return await self._session.losses.read_all()
 
     # -- status
 
