@@ -143,6 +143,7 @@ class Pipeline:
         for partition in partitions:
             self._partitions.discard(partition)
             self._fetcher.remove(partition)
+            self._producer.remove(partition)
 
     def refresh_soon(self) -> None:
         """Refresh topic ids, since a topic may have been recreated."""
