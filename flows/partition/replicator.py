@@ -206,8 +206,7 @@ class PartitionReplicator(PartitionState):
     @property
     def oldest_pending(self) -> int:
         """Largest timestamp (epoch ms) of the first batch buffered or in flight; -1 if there is none."""
-        first = self._in_flight.first
-        if first is not None:
+        if (first := self._in_flight.first) is not None:
             return first.max_timestamp
         return self._fetched[0].header.max_timestamp if self._fetched else -1
 
@@ -222,8 +221,7 @@ class PartitionReplicator(PartitionState):
     @property
     def _can_pack(self) -> bool:
         """Whether everything that has to be packed into a repeated batch is fetched."""
-        boundary = self._in_flight.resend_boundary
-        return boundary is None or (self._fetched_to or 0) >= boundary
+        return (self._fetched_to or 0) >= (self._in_flight.resend_boundary or 0)
 
     @property
     def _packed_to(self) -> int:
@@ -287,6 +285,12 @@ class PartitionReplicator(PartitionState):
         self._listener.send_changed(self)
         if self.is_draining and self.is_idle:
             self._listener.drained(self)
+
+    def leader_changed(self) -> None:
+        """The remote partition has a new leader: end the pause after failed attempts, unless it is FAILED."""
+        if self.is_retrying and not self._health.is_failed:
+            self._retry.end_backoff()
+            self.wake(float("inf"))
 
     def produce_failed(self, entry: InFlightBatch, error: ProduceError, now: float) -> None:
         """The target does not have the batch, or did not answer."""
@@ -381,8 +385,7 @@ class PartitionReplicator(PartitionState):
         self._fetched_to = fetch_from
 
     def _skip_to(self, offset: int, now: float, *, checked: int) -> None:
-        """Continue at ``offset``; before it, only fetched batches are left to copy. Skipped offsets before ``checked``
-        have no records; whether those from there on have any is unknown."""
+        """Continue at ``offset`` after the fetched batches; skipped offsets from ``checked`` on may hold records."""
         self._skip(checked, offset)
         if self._fetched:
             self._fetched[-1].next_offset = offset
@@ -392,12 +395,9 @@ class PartitionReplicator(PartitionState):
 
     def _skip_batch(self, offset: int) -> None:
         """Continue at ``offset`` after the packed batches."""
-        last = self._in_flight.last
-        if last is not None:
+        if (last := self._in_flight.last) is not None:
             last.next_offset = offset
-            return
-        checked = self._move_to(offset)
-        if checked.start < checked.end:
+        elif (checked := self._move_to(offset)).start < checked.end:
             self._listener.skipped(self, checked)
 
     def _release_all(self, batches: Iterable[SourceBatch | TargetBatch]) -> None:

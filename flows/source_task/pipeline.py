@@ -162,6 +162,7 @@ class Pipeline:
         for partition in partitions:
             self._partitions.discard(partition)
             self._fetcher.remove(partition)
+            self._producer.remove(partition)
 
     async def lose_deleted(self, partitions: Collection[PartitionReplicator]) -> None:
         """Report the records left to copy of drained partitions, if their source topic was deleted.
