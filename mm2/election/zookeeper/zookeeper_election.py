@@ -182,21 +182,18 @@ class ZooKeeperElection(SessionElection):
 
     async def _delete_lost(self, session: ZooKeeperSession, ids: Sequence[str], group: Joined) -> list[str]:
         """Delete the znodes of members that have lost the held group; return the IDs of the others."""
-        lost_nodes, kept = self._lost_nodes, []
+        lost_nodes, lost = self._lost_nodes, set()
         for one in ids:
             path = f"{self._members_path}/{one}"
-            with contextlib.suppress(NoNodeError):  # it left in between
+            with contextlib.suppress(NoNodeError):  # it left in between, which the watch reports
                 found = decode_member_znode((await session.ask("get", path))[0])
-                if one == self._member_id or found is None or not found.has_lost_group(group, lost_nodes):
-                    kept.append(one)
-                else:
-                    log.info(
-                        "%s: removing a member of node %s, which has lost the group", self._where, found.info.node_id
-                    )
+                if one != self._member_id and found is not None and found.has_lost_group(group, lost_nodes):
                     await session.ask("delete", path)
+                    lost.add(one)
+                    log.info("%s: removed a member of node %s that has lost the group", self._where, found.info.node_id)
         self._applied_group = group
         self._lost_nodes -= lost_nodes
-        return kept
+        return [one for one in ids if one not in lost]
 
     def _why_left_out(self, raw: bytes, decided: RebalanceMessage | None) -> str:
         if raw and decided is None:
