@@ -81,6 +81,16 @@ class PartitionReplicator(PartitionState):
         return self._fetched_to if self._may_fetch else None
 
     @property
+    def is_fetched(self) -> bool:
+        """Whether its end offset arrives with fetch responses; it need not while the partition drains."""
+        return self._fetched_to is None or self._may_fetch or self.is_draining
+
+    def source_grew(self, end_offset: int, now: float) -> None:
+        """The source has records up to ``end_offset``, as found out without a fetch."""
+        self.end_offset = max(self.end_offset, end_offset)
+        self._update_caught_up(now)
+
+    @property
     def needs_start_offset(self) -> bool:
         """Whether an offset has to be chosen before anything can be fetched."""
         return self._fetched_to is None and self._may_fetch

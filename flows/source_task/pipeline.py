@@ -15,6 +15,7 @@ from flows.commit.offset_committer import OffsetCommitter
 from flows.lane.byte_budget import ByteBudget
 from flows.partition.health import PartitionMetrics
 from flows.partition.replicator import PartitionReplicator
+from flows.source.end_offsets import EndOffsets
 from flows.source.fetcher import Fetcher
 from flows.source.topic_id_checker import TopicIdChecker
 from flows.target.producer import Producer
@@ -87,6 +88,7 @@ class Pipeline:
             on_source_recreated=on_source_recreated,
         )
         self._fetcher = Fetcher(source, lease.fetch, budget, self.spawn, self._topic_ids)
+        self._ends = EndOffsets(source, lease.fetch.isolation_level, self._partitions, self._topic_ids)
         self._producer_ids = ProducerIds(target, lease.produce, self.spawn, lease.producer)
         self._producer = Producer(target, lease.produce, budget, self.spawn, self._producer_ids)
         # PartitionListener, bound to the implementations: a forwarding method would cost a call per batch
@@ -110,6 +112,7 @@ class Pipeline:
         """Start the loops that run for the life of the source task."""
         self.spawn(self._flush_offsets())
         self.spawn(self._check())
+        self.spawn(self._ends.run())
         self.spawn(self._producer_ids.keep_renewed())
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from tests.lab.node import Node
 from tests.lab.quotas import set_quota
 from tests.lab.settings import one_flow
 from tests.lab.verify import wait_until_copied
-from tests.lab.waiting import wait_until
+from tests.lab.waiting import GaveUp, wait_until
 
 CAUGHT_UP = 120.0
 COPIED = 60.0
@@ -129,12 +129,22 @@ def wait_caught_up(node: Node, flow: str, topic: str) -> None:
     wait_until(caught_up, CAUGHT_UP, f"{topic} is caught up")
 
 
+def known_end(node: Node, flow: str, topic: str) -> int:
+    return sum(one["end_offset"] or 0 for one in node.topic(flow, topic).get("partitions", []))
+
+
 def wait_settled(ledger: Ledger, target: KafkaCluster, alias: str, topic: str) -> Account:
     """Return what became of every record. Raises GaveUp with those that are neither copied nor on record."""
 
-    def judged() -> Account:
-        remote = read_topic(target.bootstrap, f"{alias}.{topic}")
-        return account(ledger.written, remote, recorded_losses(target.bootstrap, alias, topic))
+    found: list[Account] = []
 
-    wait_until(lambda: judged().settled, COPIED, "every record is copied or on record as lost")
-    return judged()
+    def settled() -> bool:
+        remote = read_topic(target.bootstrap, f"{alias}.{topic}")
+        found.append(account(ledger.written, remote, recorded_losses(target.bootstrap, alias, topic)))
+        return found[-1].settled
+
+    try:
+        wait_until(settled, COPIED, "every record is copied or on record as lost")
+    except GaveUp as problem:
+        raise GaveUp(f"{problem}: {found[-1]}") from None
+    return found[-1]
