@@ -11,6 +11,15 @@ LOSSES_KEPT = 100
 """Losses kept and reported of one partition or source task, and recorded one by one: a partition whose retention is
 faster than its replication loses records again and again. Further ones are merged into the last (`add_loss`)."""
 
+
+class LossesUnreadableError(Exception):
+    """The recorded losses of a flow cannot be returned; ``is_unknown``: there is no such flow."""
+
+    def __init__(self, text: str, *, is_unknown: bool = False) -> None:
+        super().__init__(text)
+        self.is_unknown = is_unknown
+
+
 _ASKED_FOR = frozenset({LossKind.SKIPPED, LossKind.DEAD_LETTER})
 
 _STOPS = {OnDataLoss.CONTINUE: "", OnDataLoss.STOP_PARTITION: "partition", OnDataLoss.STOP_FLOW: "flow"}

@@ -10,9 +10,10 @@ from mm2.config.settings import FlowSettings
 from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.leader_context import LeaderContext
 from mm2.core.lanes.lease import Loss, TaskState
+from mm2.core.lanes.losses import LossesUnreadableError
 from mm2.core.plugins import PluginError
 from mm2.kafka.admin.internal_topics import WrongInternalTopic
-from mm2.kafka.errors import ClusterError, RequestTimedOut
+from mm2.kafka.errors import ClusterError
 from mm2.node.commands.leader import LeaderHandle
 from mm2.node.commands.registry import carry_out
 from mm2.node.common.current_error import CurrentError
@@ -156,10 +157,13 @@ class FlowSupervisor:
             return await carry_out(command, leader)
 
     async def losses(self) -> tuple[Loss, ...]:
-        """Return every recorded loss. Raises ClusterError."""
+        """Return every recorded loss. Raises LossesUnreadableError."""
         if self._session is None:
-            raise RequestTimedOut(self._error.text or "connecting")
-        return await self._session.losses.read_all()
+            raise LossesUnreadableError(f"cannot read the losses of {self.settings.flow}: {self._error.text}")
+        try:
+            return await self._session.losses.read_all()
+        except ClusterError as error:
+            raise LossesUnreadableError(f"cannot read the losses of {self.settings.flow}: {error}") from error
 
     # -- status
 

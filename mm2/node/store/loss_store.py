@@ -19,6 +19,7 @@ from mm2.kafka.errors import RequestTimedOut
 from mm2.kafka.logs.compacted_log import CompactedLog
 from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.kafka.logs.stored_records import StoredRecord
+from mm2.kafka.retrying import API_TIMEOUT_MS
 from mm2.node.common.current_error import CurrentError
 from mm2.node.common.keep_trying import keep_trying
 from mm2.node.store.skipped_records import SkippedRecords
@@ -167,13 +168,15 @@ class LossStore:
             self._on_change()
 
 
-async def read_losses(cluster: Cluster, topic: str) -> tuple[Loss, ...]:
-    """Return every loss recorded in ``topic``, in the order of their last records. Raises ClusterError.
+async def read_losses(cluster: Cluster, topic: str, *, timeout_ms: int = API_TIMEOUT_MS) -> tuple[Loss, ...]:
+    """Return every loss recorded in ``topic``, in the order of their last records.
+
+    Raises ClusterError if there is no progress for ``timeout_ms``.
 
     Records that cannot be decoded are ignored.
     """
     found: dict[bytes | None, Loss] = {}
-    async for record in CompactedLog(cluster, topic, purpose="losses").read_to_end():
+    async for record in CompactedLog(cluster, topic, purpose="losses").read_to_end(timeout_ms=timeout_ms):
         found.pop(record.key, None)
         try:
             loss = decode_loss(record.key, record.value)
