@@ -146,5 +146,6 @@ def wait_settled(ledger: Ledger, target: KafkaCluster, alias: str, topic: str) -
     try:
         wait_until(settled, COPIED, "every record is copied or on record as lost")
     except GaveUp as problem:
-        raise GaveUp(f"{problem}: {found[-1]}") from None
+        known = recorded_losses(target.bootstrap, alias, topic)
+        raise GaveUp(f"{problem}: {found[-1]}; on record: {known}") from None
     return found[-1]
