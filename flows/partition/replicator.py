@@ -6,7 +6,6 @@ from collections import Counter, deque
 from collections.abc import Iterable
 
 from flows.batch.choice import BatchRules, Reason
-from flows.batch.header import CorruptBatchError
 from flows.batch.target_batch import ProducerId, SourceBatch, TargetBatch
 from flows.partition.health import PartitionMetrics
 from flows.partition.in_flight import InFlightBatch, InFlightBatches
@@ -147,7 +146,7 @@ class PartitionReplicator(PartitionState):
         elif fetch.error is not None:
             self._corrupt_fetches += 1
             message = f"cannot fetch {self.source}: {fetch.error}"
-            if isinstance(fetch.error, CorruptBatchError) and self._corrupt_fetches < CORRUPT_ATTEMPTS:
+            if self._corrupt_fetches < CORRUPT_ATTEMPTS:
                 self.fetch_delayed(message, now)
             else:
                 self._health.copy_failed(offset, message)
