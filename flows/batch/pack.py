@@ -213,9 +213,11 @@ def split(batch: TargetBatch, limit: int, rules: BatchRules) -> list[TargetBatch
         rewriter = RecordRewriter(part_bytes)
         rewriter.add(header, records, 0)
         parts = [_target_batch(part, batch.codec, rules.level) for part in rewriter.parts()]
-        if all(part.size <= limit or part.count == 1 for part in parts):
+        largest = max((part.size for part in parts if part.count > 1), default=0)
+        if largest <= limit:
             break
-        part_bytes //= 2  # the parts compress worse than the whole
+        # the parts compress worse than the whole; those of the next attempt differ a little, too
+        part_bytes = max(1, min(part_bytes * 15 // 16, part_bytes * limit // largest))
     index = 0
     for part in parts:
         part.runs = _slice(batch.runs, index, part.count)
