@@ -26,6 +26,9 @@ class PartitionListener(Protocol[Partition_contra]):
     def wake_later(self, partition: Partition_contra, delay: float, /) -> None:
         """Wake the partition after ``delay`` seconds."""
 
+    def size_rejected(self, partition: Partition_contra, /) -> None:
+        """The target rejected a batch as too large, and the partition waits for `size_limit_read`."""
+
     def start_chosen(self, partition: Partition_contra, /) -> None:
         """The partition had no stored offset and has chosen its start."""
 

@@ -6,7 +6,6 @@ from collections import Counter, deque
 from collections.abc import Iterable
 
 from flows.batch.choice import BatchRules, Reason
-from flows.batch.header import CorruptBatchError
 from flows.batch.target_batch import ProducerId, SourceBatch, TargetBatch
 from flows.partition.health import PartitionMetrics
 from flows.partition.in_flight import InFlightBatch, InFlightBatches
@@ -33,8 +32,8 @@ class PartitionReplicator(PartitionState):
     (B) ``held_bytes`` are counted in the lane's budget and released exactly once, with what rebuilt batches grew by.
     (C) A failed batch is retried, split, or named in the health message; it is never skipped.
     (D) It copies one source topic: if that was recreated, another replicator takes over.
-    (E) A batch that the target rejects as too large is split, and later ones are packed smaller for some minutes, or
-        until a failed partition is retried.
+    (E) A batch that the target rejects as too large is split at the target's limit, which is read first, and later ones
+        are packed smaller for some minutes, or until a failed partition is retried.
     """
 
     def __init__(
@@ -72,6 +71,7 @@ class PartitionReplicator(PartitionState):
         self._in_flight = InFlightBatches(max_in_flight=max_in_flight, now=now)
         self._retry = RetryState(target_backoff)
         self._packer = Packer(rules, counts)
+        self._too_large: TargetBatch | None = None  # nothing is sent until the target's limit is read
 
     # -- source
 
@@ -157,7 +157,7 @@ class PartitionReplicator(PartitionState):
         elif fetch.error is not None:
             self._corrupt_fetches += 1
             message = f"cannot fetch {self.source}: {fetch.error}"
-            if isinstance(fetch.error, CorruptBatchError) and self._corrupt_fetches < CORRUPT_ATTEMPTS:
+            if self._corrupt_fetches < CORRUPT_ATTEMPTS:
                 self.fetch_delayed(message, now)
             else:
                 self._health.copy_failed(offset, message)
@@ -241,6 +241,8 @@ class PartitionReplicator(PartitionState):
 
     def can_send(self, now: float) -> bool:
         """Return whether `next_batch` would return a batch."""
+        if self._too_large is not None:
+            return False
         return self.has_unsent and self._retry.may_send(now) and self._in_flight.can_send
 
     def next_batch(self, now: float) -> InFlightBatch | None:
@@ -331,13 +333,11 @@ class PartitionReplicator(PartitionState):
             case ErrorAction.DISABLE_IDEMPOTENCE:
                 self._in_flight.clear_producer_id()
             case ErrorAction.SPLIT if batch is not None and batch.count > 1:
-                self._packer.reject_size(batch, now)
-                if not self._in_flight.needs_refetch:  # otherwise it is split when it is fetched and packed again
-                    try:
-                        self._in_flight.replace_first(self._packer.split(batch))
-                    except PackingError as failure:
-                        self._refetch()
-                        self._packing_failed(failure, now)
+                if self._packer.reject_size(batch):
+                    self._split_first(now)
+                else:
+                    self._too_large = batch
+                    self._listener.size_rejected(self)
             case ErrorAction.RECODE if batch is not None and self._packer.reject_codec(batch.codec, now):
                 self._refetch()
             case _:
@@ -346,6 +346,25 @@ class PartitionReplicator(PartitionState):
                 self._retry.record_failure(now)
                 self._refetch()
                 self._pause_fetch(FAILED_RETRY_S, now)
+
+    def size_limit_read(self, limit: int | None, now: float) -> None:
+        """The target's limit of a batch in bytes, asked for by `PartitionListener.size_rejected`; None: unknown."""
+        rejected, self._too_large = self._too_large, None
+        if rejected is not None:
+            self._packer.set_size_limit(rejected, limit, now)
+            self._split_first(now)
+            self._listener.send_changed(self)
+
+    def _split_first(self, now: float) -> None:
+        """Split the first batch, which is not in flight, at the known limit."""
+        first = self._in_flight.first
+        if first is None or self._in_flight.needs_refetch:
+            return  # it is split when it is fetched and packed again
+        try:
+            self._in_flight.replace_first(self._packer.split(first))
+        except PackingError as failure:
+            self._refetch()
+            self._packing_failed(failure, now)
 
     def _retry_later(self, error: ProduceError, batch: TargetBatch | None, now: float) -> None:
         self._retry.record_failure(now)

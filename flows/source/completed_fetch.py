@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from flows.batch.header import CorruptBatchError, OldFormatError, batches
+from flows.batch.blob import batches
+from flows.batch.header import CorruptBatchError
 from flows.batch.target_batch import SourceBatch
 from flows.source.aborted_transactions import AbortedTransactions
 from mm2.kafka.protocol.fetch_request import FetchedPartition
@@ -24,7 +25,7 @@ class CompletedFetch:
     next_offset: int
     batches: list[SourceBatch] = field(default_factory=list)
     skipped_to: int | None = None
-    error: CorruptBatchError | OldFormatError | None = None
+    error: CorruptBatchError | None = None
 
 
 def read_completed_fetch(
@@ -39,7 +40,7 @@ def read_completed_fetch(
     transactions = AbortedTransactions(answer.aborted)
     kept = fetch.batches
     try:
-        for header, data in batches(answer.records, check_crcs=check_crcs):
+        for header, data in batches(answer.records, check_crcs=check_crcs, start=fetch_offset):
             carries_data = transactions.carries_data(header, data)
             next_offset = header.next_offset
             if next_offset <= fetch_offset:
@@ -51,7 +52,7 @@ def read_completed_fetch(
                 kept[-1].next_offset = next_offset
             else:
                 fetch.skipped_to = next_offset
-    except (CorruptBatchError, OldFormatError) as error:
+    except CorruptBatchError as error:
         fetch.error = error
     if fetch.error is None and fetch.next_offset == fetch_offset and answer.records:
         # otherwise it would be fetched again at once, and for ever: a broker sends a complete batch or nothing (KIP-74)

@@ -40,13 +40,10 @@ def first_start(
     """
     if isinstance(start, int):
         return StartOffset(offset=latest if start < 0 else min(max(earliest, start), latest), earliest=earliest)
-    match start or policy:
-        case OffsetReset.EARLIEST:
-            return StartOffset(offset=earliest, earliest=earliest)
-        case OffsetReset.LATEST:
-            return StartOffset(offset=latest, earliest=earliest)
-        case OffsetReset.NONE:
-            return NoStartOffset(reason="no offset is stored and auto.offset.reset is none")
+    chosen = start or policy
+    if chosen is OffsetReset.NONE:
+        return NoStartOffset(reason="no offset is stored and auto.offset.reset is none")
+    return StartOffset(offset=earliest if chosen is OffsetReset.EARLIEST else latest, earliest=earliest)
 
 
 def choose_offset(policy: OffsetReset, wanted: int, *, earliest: int, latest: int) -> StartOffset | NoStartOffset:

@@ -20,6 +20,7 @@ from flows.source.fetcher import Fetcher
 from flows.source.topic_id_checker import TopicIdChecker
 from flows.target.producer import Producer
 from flows.target.producer_ids import ProducerIds
+from flows.target.size_limits import SizeLimits
 from mm2.core.lanes.lease import BatchCount, Loss, LossKind, OnDataLoss, PartitionLease, SourceTaskLease
 from mm2.core.lanes.losses import LossPolicy
 from mm2.core.topics.topic_recreated import uncopied
@@ -95,6 +96,7 @@ class Pipeline:
         self.release = budget.release
         self.fetch_changed = self._fetcher.update
         self.send_changed = self._producer.update
+        self.size_rejected = SizeLimits(target, self.spawn).read
         self.start_chosen = committer.start_chosen
         self.acknowledged = committer.acknowledged
         self.skipped = committer.skipped

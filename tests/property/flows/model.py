@@ -147,6 +147,7 @@ class World:
         self.next_producer = 1
         self.acknowledged_runs: list[tuple[int, int, int]] = []
         self.drained_partitions = 0
+        self.limit_wanted = False
         self.journal = ExactOffsetJournal(TopicPartition("t", 0), topic_ids=TopicIds())
         self.alarms: list[float] = []
         self.fetches: deque[int] = deque()
@@ -182,6 +183,14 @@ class World:
     def drained(self, replicator: PartitionReplicator) -> None:
         assert replicator.is_idle
         self.drained_partitions += 1
+
+    def size_rejected(self, replicator: PartitionReplicator) -> None:
+        assert not replicator.can_send(self.now)
+        self.limit_wanted = True
+
+    def _read_limit(self) -> None:
+        self.limit_wanted = False
+        self.replicator.size_limit_read(self.rng.choice([self.target.max_bytes, None]), self.now)
 
     def start_chosen(self, replicator: PartitionReplicator) -> None:
         assert replicator.offset_to_commit == replicator.position - 1
@@ -219,6 +228,8 @@ class World:
             can.append(self._adopt)
         if self.replicator.can_send(self.now):
             can += [self._send] * 3
+        if self.limit_wanted:
+            can.append(self._read_limit)
         if self.requests:
             can += [self._process] * 2
         if self.answers:

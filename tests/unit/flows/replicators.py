@@ -28,6 +28,7 @@ class RecordingListener:
         self.checked: list[OffsetRange] = []
         self.drained_partitions = 0
         self.remote_end_moves = 0
+        self.sizes_rejected = 0
         self.starts: list[int | None] = []
         self.losses: list[Loss] = []
 
@@ -40,6 +41,9 @@ class RecordingListener:
 
     def wake_later(self, replicator: PartitionReplicator, delay: float) -> None:
         self.pauses.append(delay)
+
+    def size_rejected(self, replicator: PartitionReplicator) -> None:
+        self.sizes_rejected += 1
 
     def start_chosen(self, replicator: PartitionReplicator) -> None:
         self.starts.append(replicator.offset_to_commit)

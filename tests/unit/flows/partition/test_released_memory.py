@@ -114,6 +114,7 @@ def test_a_batch_released_in_flight_that_is_too_large_is_split_when_it_is_fetche
     (entry,) = send(replicator)
     replicator.release_memory()
     replicator.produce_failed(entry, from_response(ErrorCode.MESSAGE_TOO_LARGE), 0.0)
+    replicator.size_limit_read(None, 0.0)
     arrive(replicator, data(0, 10, 100))
     (entry,) = send(replicator)
     assert 0 < entry.batch.count < 10

@@ -189,6 +189,7 @@ def test_a_batch_is_split_when_the_target_rejects_its_size() -> None:
     (entry,) = send(replicator)
     whole = entry.batch.size
     replicator.produce_failed(entry, from_response(ErrorCode.MESSAGE_TOO_LARGE), 0.0)
+    replicator.size_limit_read(None, 0.0)
     copied = 0
     while not replicator.is_idle:
         (entry,) = send(replicator)
