@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 
 from flows.batch.target_batch import TargetBatch
 from flows.partition.state import OffsetRange, PartitionState
+from mm2.core.lanes.lease import Loss
 
 Partition_contra = TypeVar("Partition_contra", bound=PartitionState, contravariant=True)
 
@@ -38,6 +39,9 @@ class PartitionListener(Protocol[Partition_contra]):
 
     def skipped(self, partition: Partition_contra, checked: OffsetRange, /) -> None:
         """The position moved without a copied record."""
+
+    def lost(self, partition: Partition_contra, loss: Loss, /) -> None:
+        """Source records can no longer be copied; a loss with the same first offset replaces an earlier one."""
 
     def drained(self, partition: Partition_contra, /) -> None:
         """The draining partition is idle."""

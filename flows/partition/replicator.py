@@ -18,6 +18,7 @@ from flows.source.completed_fetch import read_completed_fetch
 from flows.source.offset_reset import NoStartOffset, choose_offset, first_start
 from flows.target.produce_errors import ErrorAction, ProduceError, describe
 from mm2.core.lanes.lease import PartitionLease
+from mm2.core.lanes.losses import LossPolicy
 from mm2.core.settings.client import OffsetReset
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.fetch_request import FetchedPartition
@@ -49,14 +50,15 @@ class PartitionReplicator(PartitionState):
         counts: Counter[Reason],
         now: float,
         metrics: PartitionMetrics | None = None,
+        policy: LossPolicy | None = None,
     ) -> None:
-        super().__init__(lease, metrics or PartitionMetrics(), now)
+        super().__init__(lease, metrics or PartitionMetrics(), now, policy)
         self.held_bytes = 0
         self.is_full = False  # fetching waits for the target's acknowledgements
         self._listener = listener
+        self._report_loss = lambda loss: listener.lost(self, loss)
         self._topic_recreated = lease.topic_recreated
         self._remote_end = 0  # the target offset after the last record with a known offset
-        # from the source
         self._fetched: deque[SourceBatch] = deque()
         self._fetched_to = lease.start_offset  # None: unknown
         self._fetch_paused_until: float | None = None
@@ -79,13 +81,23 @@ class PartitionReplicator(PartitionState):
         return self._fetched_to if self._may_fetch else None
 
     @property
+    def is_fetched(self) -> bool:
+        """Whether its end offset arrives with fetch responses; it need not while the partition drains."""
+        return self._fetched_to is None or self._may_fetch or self.is_draining
+
+    def source_grew(self, end_offset: int, now: float) -> None:
+        """The source has records up to ``end_offset``, as found out without a fetch."""
+        self.end_offset = max(self.end_offset, end_offset)
+        self._update_caught_up(now)
+
+    @property
     def needs_start_offset(self) -> bool:
         """Whether an offset has to be chosen before anything can be fetched."""
         return self._fetched_to is None and self._may_fetch
 
     @property
     def _may_fetch(self) -> bool:
-        return not (self.is_draining or self.is_full or self._memory_released or self._fetch_paused_until is not None)
+        return not (self._is_halted or self.is_full or self._memory_released or self._fetch_paused_until is not None)
 
     @property
     def has_fetched_all(self) -> bool:
@@ -97,7 +109,7 @@ class PartitionReplicator(PartitionState):
     ) -> None:
         """Choose another offset: the partition has none, and ``first`` or ``policy`` decides as in `first_start`, or
         the source no longer has it."""
-        if self.is_draining:
+        if self._is_halted:
             return
         if self._topic_recreated and self.position == 0:
             policy = OffsetReset.EARLIEST
@@ -107,15 +119,13 @@ class PartitionReplicator(PartitionState):
             start = choose_offset(policy, self._fetched_to, earliest=earliest, latest=latest)
         if isinstance(start, NoStartOffset):
             self.fetch_failed(f"cannot fetch {self.source}: {start.reason}", now)
-            return
-        if start.lost is not None:
-            self.lose(*start.lost, start.reason)
-        if self._fetched_to is None:
-            self._start_chosen(start.offset)
-            self._listener.start_chosen(self)
-        self._fetched_to = start.offset
-        self._skip_to(start.offset, now, checked=start.earliest)
-        self._listener.fetch_changed(self)
+        elif start.lost is None or self.lose(*start.lost, start.reason, kind=start.kind):
+            if self._fetched_to is None:
+                self._start_chosen(start.offset)
+                self._listener.start_chosen(self)
+            self._fetched_to = start.offset
+            self._skip_to(start.offset, now, checked=start.earliest)
+            self._listener.fetch_changed(self)
 
     def fetched(self, offset: int, answer: FetchedPartition, end_offset: int, now: float, wall: float) -> int:
         """Add a successful response to a fetch from ``offset``; returns how many of its bytes are held."""
@@ -206,8 +216,7 @@ class PartitionReplicator(PartitionState):
     @property
     def oldest_pending(self) -> int:
         """Largest timestamp (epoch ms) of the first batch buffered or in flight; -1 if there is none."""
-        first = self._in_flight.first
-        if first is not None:
+        if (first := self._in_flight.first) is not None:
             return first.max_timestamp
         return self._fetched[0].header.max_timestamp if self._fetched else -1
 
@@ -222,8 +231,7 @@ class PartitionReplicator(PartitionState):
     @property
     def _can_pack(self) -> bool:
         """Whether everything that has to be packed into a repeated batch is fetched."""
-        boundary = self._in_flight.resend_boundary
-        return boundary is None or (self._fetched_to or 0) >= boundary
+        return (self._fetched_to or 0) >= (self._in_flight.resend_boundary or 0)
 
     @property
     def _packed_to(self) -> int:
@@ -289,6 +297,12 @@ class PartitionReplicator(PartitionState):
         self._listener.send_changed(self)
         if self.is_draining and self.is_idle:
             self._listener.drained(self)
+
+    def leader_changed(self) -> None:
+        """The remote partition has a new leader: end the pause after failed attempts, unless it is FAILED."""
+        if self.is_retrying and not self._health.is_failed:
+            self._retry.end_backoff()
+            self.wake(float("inf"))
 
     def produce_failed(self, entry: InFlightBatch, error: ProduceError, now: float) -> None:
         """The target does not have the batch, or did not answer."""
@@ -400,8 +414,7 @@ class PartitionReplicator(PartitionState):
         self._fetched_to = fetch_from
 
     def _skip_to(self, offset: int, now: float, *, checked: int) -> None:
-        """Continue at ``offset``; before it, only fetched batches are left to copy. Skipped offsets before ``checked``
-        have no records; whether those from there on have any is unknown."""
+        """Continue at ``offset`` after the fetched batches; skipped offsets from ``checked`` on may hold records."""
         self._skip(checked, offset)
         if self._fetched:
             self._fetched[-1].next_offset = offset
@@ -411,12 +424,9 @@ class PartitionReplicator(PartitionState):
 
     def _skip_batch(self, offset: int) -> None:
         """Continue at ``offset`` after the packed batches."""
-        last = self._in_flight.last
-        if last is not None:
+        if (last := self._in_flight.last) is not None:
             last.next_offset = offset
-            return
-        checked = self._move_to(offset)
-        if checked.start < checked.end:
+        elif (checked := self._move_to(offset)).start < checked.end:
             self._listener.skipped(self, checked)
 
     def _release_all(self, batches: Iterable[SourceBatch | TargetBatch]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from flows.batch.target_batch import TargetBatch
 from flows.partition.health import PartitionHealth, PartitionMetrics
-from mm2.core.lanes.lease import Loss, PartitionLease, PartitionProgress, TaskState
+from mm2.core.lanes.lease import Loss, LossKind, PartitionLease, PartitionProgress, TaskState
+from mm2.core.lanes.losses import LossPolicy, add_loss
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.connect_offsets import RECREATED_TOPIC
 from mm2.core.offsets.exact_offset_records import TopicIds
@@ -34,16 +36,21 @@ class PartitionState:
     (C) For a recreated topic, `RECREATED_TOPIC` is stored first; until then the partition ``needs_initial_commit``.
     (D) A start that was chosen because no offset is stored is stored like a copied offset, so that a restart before the
         first copied record does not choose again.
+    (E) While the partition is ``stopped_by`` a loss, nothing after the loss is fetched, copied or stored. It ends when
+        a lease with the acceptance replaces this object.
     """
 
-    def __init__(self, lease: PartitionLease, metrics: PartitionMetrics, now: float) -> None:
+    def __init__(
+        self, lease: PartitionLease, metrics: PartitionMetrics, now: float, policy: LossPolicy | None = None
+    ) -> None:
         self.source = TopicPartition(lease.topic, lease.partition)
         self.target = TopicPartition(lease.remote_topic, lease.partition)
         self.topic_ids = TopicIds(*lease.topic_ids)
         self.needs_initial_commit = lease.topic_recreated
         self.position = -1 if lease.start_offset is None else lease.start_offset
         self.end_offset = -1
-        self.losses: list[Loss] = []
+        self.losses: list[Loss] = []  # the newest `LOSSES_KEPT`
+        self.stopped_by = lease.stopped_by
         self.is_draining = False
         self._stored = None if lease.topic_recreated else lease.start_offset
         self._last_copied: int | None = None  # or the offset before the chosen start
@@ -51,6 +58,9 @@ class PartitionState:
         self._caught_up_at = now
         self._health = PartitionHealth()
         self._metrics = metrics
+        self._report_loss: Callable[[Loss], None] = lambda _: None  # also called with a loss that has grown
+        self._policy = policy or LossPolicy()
+        self._accepted = lease.accepted_loss
 
     # -- health
 
@@ -88,6 +98,7 @@ class PartitionState:
             start_offset=0 if self.needs_initial_commit else self._stored,
             topic_ids=self.topic_ids,
             topic_recreated=self.needs_initial_commit,
+            stopped_by=self.stopped_by,
         )
 
     # -- reports
@@ -110,7 +121,7 @@ class PartitionState:
             latency_count=metrics.latency_count,
             age_sum=metrics.age_sum,
             age_count=metrics.age_count,
-            error=self._health.message,
+            error=self._error,
         )
 
     def progress_key(self) -> tuple[object, ...] | None:
@@ -119,7 +130,7 @@ class PartitionState:
             return None
         metrics = self._metrics
         counts = (metrics.records, metrics.latency_count, metrics.age_count)
-        return (self.position, self.end_offset, self._stored, *counts, self._task_state, self._health.message)
+        return (self.position, self.end_offset, self._stored, *counts, self._task_state, self._error)
 
     @property
     def oldest_pending(self) -> int:
@@ -127,8 +138,16 @@ class PartitionState:
         raise NotImplementedError
 
     @property
+    def _is_halted(self) -> bool:
+        return self.is_draining or self.stopped_by is not None
+
+    @property
+    def _error(self) -> str | None:
+        return self._health.message if self.stopped_by is None else self._policy.message(self.stopped_by)
+
+    @property
     def _task_state(self) -> TaskState:
-        if self._health.is_failed:
+        if self._health.is_failed or self.stopped_by is not None:
             return TaskState.FAILED
         if self.is_draining:
             return TaskState.DRAINING
@@ -150,10 +169,33 @@ class PartitionState:
         """No offset is stored, and copying starts at ``offset``."""
         self._last_copied = offset - 1
 
-    def lose(self, first: int, until: int, reason: str) -> None:
-        """Record that offsets from ``first`` up to, not including, ``until`` can no longer be copied."""
-        loss = Loss(topic=self.source.topic, partition=self.source.partition, first=first, until=until, reason=reason)
-        self.losses.append(loss)
+    @property
+    def first_left(self) -> int:
+        """The first offset that is neither copied nor part of the loss that stopped the partition; -1: unknown."""
+        return self.position if self.stopped_by is None else max(self.position, self.stopped_by.until)
+
+    def lose(self, first: int, until: int, reason: str, *, kind: LossKind) -> bool:
+        """Report that offsets from ``first`` up to, not including, ``until`` can no longer be copied.
+
+        Returns whether copying may continue. False: mm2.on.data.loss stops it until an operator accepts the loss; the
+        position must not move over it.
+        """
+        topic_id = self.topic_ids.source
+        loss = Loss(
+            topic=self.source.topic,
+            partition=self.source.partition,
+            first=first,
+            until=until,
+            reason=reason,
+            kind=kind,
+            topic_id=None if topic_id is None else str(topic_id),
+        )
+        before = self.losses[-1] if self.losses else None
+        loss = add_loss(self.losses, self._policy.applied(loss, before, self._accepted))
+        if loss.awaits_acceptance:
+            self.stopped_by = loss
+        self._report_loss(loss)
+        return self.stopped_by is None
 
     def _skip(self, checked: int, offset: int) -> None:
         """The position will move to ``offset``; offsets before ``checked`` have no records, the rest is unknown."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mm2.core.lanes.lease import LossKind
 from mm2.core.settings.client import OffsetReset
 
 
@@ -11,13 +12,15 @@ from mm2.core.settings.client import OffsetReset
 class StartOffset:
     """Continue at ``offset``. The source has nothing before ``earliest``.
 
-    Source offsets ``lost`` (first, until) can no longer be copied, for ``reason``; None: nothing was lost.
+    Source offsets ``lost`` (first, until) can no longer be copied, for ``reason`` of this ``kind``; None: nothing was
+    lost.
     """
 
     offset: int
     earliest: int
     lost: tuple[int, int] | None = None
     reason: str = ""
+    kind: LossKind = LossKind.RETENTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,4 +62,5 @@ def choose_offset(policy: OffsetReset, wanted: int, *, earliest: int, latest: in
     if policy is OffsetReset.NONE:
         return NoStartOffset(reason=f"{why}; auto.offset.reset is none")
     offset = earliest if policy is OffsetReset.EARLIEST else latest
-    return StartOffset(offset=offset, earliest=earliest, lost=(wanted, max(wanted, offset)), reason=why)
+    kind = LossKind.RETENTION if wanted < earliest else LossKind.OUT_OF_RANGE
+    return StartOffset(offset=offset, earliest=earliest, lost=(wanted, max(wanted, offset)), reason=why, kind=kind)

@@ -1,4 +1,4 @@
-"""``mm2 pause``, ``resume``, ``restart`` and ``refresh``: commands to a flow, through any of its nodes."""
+"""``mm2 pause``, ``resume``, ``restart``, ``refresh`` and ``accept-loss``: commands to a flow, through any of its nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 
 from mm2.cli.errors import DONE, UsageError
 from mm2.cli.node.node_address import admin_token, node_context, node_urls
-from mm2.cli.node.node_client import first_answering, send_command
+from mm2.cli.node.node_client import fetch_flows, first_answering, read_flows, send_command
 from mm2.config.grammar.environment import Environment
 
 
@@ -30,6 +30,24 @@ def restart(node: str, task: str, *, flow: str) -> int:
 def refresh(node: str, *, flow: str) -> int:
     """Read topics and groups now. Raises CommandError."""
     return _command(node, flow, "refresh", {})
+
+
+def accept_loss(node: str, *, topic: str, partition: str, flow: str | None = None) -> int:
+    """Continue after the loss that stopped a partition or a flow. Raises CommandError."""
+    if not (partition.isascii() and partition.isdigit()):
+        raise UsageError(f"--partition {partition} is not a partition number: write for example --partition 0")
+    body = {"topic": topic, "partition": int(partition)}
+    return _command(node, flow or _only_flow(node), "accept-loss", body)
+
+
+def _only_flow(node: str) -> str:
+    """Return the only enabled flow of a node. Raises CommandError."""
+    context = node_context(node)
+    flows = first_answering(node_urls(node), lambda url: read_flows(fetch_flows(url, context), url))
+    enabled = [flow.flow for flow in flows if flow.enabled]
+    if len(enabled) != 1:
+        raise UsageError(f"add --flow 'A->B'; enabled flows: {', '.join(enabled) or 'none'}")
+    return enabled[0]
 
 
 def _command(node: str, flow: str, what: str, body: Mapping[str, object]) -> int:

@@ -26,6 +26,7 @@ from mm2.config.grammar.java_types import (
 from mm2.config.keys.declaration import KeyModel, flow_key, idle_key, live_key, node_key
 from mm2.config.regex.java_characters import JavaRegexError
 from mm2.config.regex.java_regex import compile_java
+from mm2.core.lanes.lease import OnDataLoss
 from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES
 from mm2.core.settings.client import OffsetReset
 from mm2.core.settings.response_headers import ResponseHeadersError, read_header_rules
@@ -219,6 +220,12 @@ class OwnFlowSettings(KeyModel):
         1024,
         "Maximum number of offset ranges stored for each partition for exact translation; a partition without gaps "
         "needs one range.",
+    )
+    on_data_loss: Annotated[String, one_of(*OnDataLoss)] = flow_key(
+        "mm2.on.data.loss",
+        OnDataLoss.CONTINUE.value,
+        "What a loss stops until `mm2 accept-loss` ([what to do](../how-to/troubleshooting.md#a-loss-was-reported)): "
+        "`continue`, nothing, as in Java; `stop-partition`, its partition; `stop-flow`, all source tasks of the flow.",
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mm2.core.assignment.task_placement import TaskAssignments
 from mm2.node.leader.leader_term import LeaderTerm
 from mm2.node.store.config_store import ConfigStore
+from mm2.node.store.loss_store import LossStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,3 +17,4 @@ class LeaderHandle:
     term: LeaderTerm
     configs: ConfigStore
     placement: TaskAssignments
+    losses: LossStore

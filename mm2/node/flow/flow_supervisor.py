@@ -9,7 +9,8 @@ import logging
 from mm2.config.settings import FlowSettings
 from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.leader_context import LeaderContext
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.lease import Loss, TaskState
+from mm2.core.lanes.losses import LossesUnreadableError
 from mm2.core.plugins import PluginError
 from mm2.kafka.admin.internal_topics import WrongInternalTopic
 from mm2.kafka.errors import ClusterError
@@ -147,8 +148,22 @@ class FlowSupervisor:
         if session is None or session.leader_term is None:
             raise CommandRefusedError(f"this node is not the leader of {self.settings.flow}")
         async with self._commanding:  # each pause extends the stored list of pauses
-            leader = LeaderHandle(term=session.leader_term, configs=session.configs, placement=self._retained.placement)
+            leader = LeaderHandle(
+                term=session.leader_term,
+                configs=session.configs,
+                placement=self._retained.placement,
+                losses=session.losses,
+            )
             return await carry_out(command, leader)
+
+    async def losses(self) -> tuple[Loss, ...]:
+        """Return every recorded loss. Raises LossesUnreadableError."""
+        if self._session is None:
+            raise LossesUnreadableError(f"cannot read the losses of {self.settings.flow}: {self._error.text}")
+        try:
+            return await self._session.losses.read_all()
+        except ClusterError as error:
+            raise LossesUnreadableError(f"cannot read the losses of {self.settings.flow}: {error}") from error
 
     # -- status
 

@@ -89,6 +89,11 @@ def _counter_families(flows: Iterable[FlowStatus], own: Iterable[FlowStatus]) ->
         "Source offsets deleted before they could be copied (retention, topic recreated), since the node started.",
         labels=PARTITION,
     )
+    losses = CounterMetricFamily(
+        "mm2_source_losses",
+        "Losses of source records (retention, truncation, topic deleted or recreated, skipped) since the node started.",
+        labels=PARTITION,
+    )
     for flow, mine in zip(flows, own, strict=True):
         present = {(topic.topic, one.partition) for topic in mine.topics for one in topic.partitions}
         for topic in (*flow.topics, *flow.elsewhere):
@@ -100,9 +105,13 @@ def _counter_families(flows: Iterable[FlowStatus], own: Iterable[FlowStatus]) ->
                 size.add_metric(labels, partition.bytes_total)
                 age.add_metric(labels, partition.age_count, partition.age_sum)
                 latency.add_metric(labels, partition.latency_count, partition.latency_sum)
-        for (remote_topic, number), count in _lost(flow).items():
-            lost.add_metric((flow.source, flow.target, remote_topic, str(number)), count)
-    return iter((records, size, age, latency, lost))
+        remote = {topic.topic: topic.remote_topic for topic in (*flow.topics, *flow.elsewhere)}
+        for family, counts in ((lost, flow.lost), (losses, flow.loss_counts)):
+            for one, count in counts.items():  # a topic that no longer exists keeps its source name
+                family.add_metric(
+                    (flow.source, flow.target, remote.get(one.topic, one.topic), str(one.partition)), count
+                )
+    return iter((records, size, age, latency, lost, losses))
 
 
 def _lag_families(own: Iterable[FlowStatus]) -> Iterator[Metric]:
@@ -206,9 +215,3 @@ def _state_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
             of_topics.add_metric((*name, state), topics[state])
             of_partitions.add_metric((*name, state), partitions[state])
     return iter((of_flow, of_topics, of_partitions))
-
-
-def _lost(flow: FlowStatus) -> dict[tuple[str, int], int]:
-    """Return lost offsets by remote topic and partition; a topic that no longer exists keeps its source name."""
-    remote = {topic.topic: topic.remote_topic for topic in (*flow.topics, *flow.elsewhere)}
-    return {(remote.get(one.topic, one.topic), one.partition): count for one, count in flow.lost.items()}

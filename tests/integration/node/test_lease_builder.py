@@ -21,8 +21,10 @@ from mm2.core.offsets.connect_offsets import RECREATED_TOPIC, SourceKey, encode_
 from mm2.core.offsets.exact_offset_records import CopiedRange, CopiedUpTo, Segment, TopicIds
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.node.source.lease_builder import LeaseBuilder
 from mm2.node.source.source_offsets import StoredSourceOffsets
+from mm2.node.store.loss_store import LossStore
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
@@ -99,7 +101,8 @@ async def leases(target: KafkaCluster, **own: str) -> AsyncIterator[LeaseFixture
     target.create_topic(f"mm2-offsets.{a}.internal", config={"cleanup.policy": "compact"})
     async with Cluster(flow.clients.of(ClientRole.SHARED_ADMIN)) as cluster:
         offsets = StoredSourceOffsets(cluster, f"mm2-offsets.{a}.internal", flow.flow, partitions=1)
-        given = LeaseFixture(target=target, leases=LeaseBuilder(flow, ClusterAdmin(cluster), offsets), alias=a)
+        losses = LossStore(flow, cluster, ControlProducer(cluster), lambda: None)
+        given = LeaseFixture(target=target, leases=LeaseBuilder(flow, ClusterAdmin(cluster), offsets, losses), alias=a)
         given.report_topic_ids(OLD)
         yield given
 

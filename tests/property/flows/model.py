@@ -16,7 +16,7 @@ from flows.partition.in_flight import InFlightBatch
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import OffsetRange
 from flows.target.produce_errors import DUPLICATE, from_exception, from_response
-from mm2.core.lanes.lease import PartitionLease
+from mm2.core.lanes.lease import Loss, PartitionLease
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
 from mm2.core.offsets.exact_offset_records import TopicIds
@@ -176,6 +176,9 @@ class World:
     def fetch_changed(self, replicator: PartitionReplicator) -> None: ...
 
     def send_changed(self, replicator: PartitionReplicator) -> None: ...
+
+    def lost(self, replicator: PartitionReplicator, loss: Loss) -> None:
+        assert loss in replicator.losses
 
     def drained(self, replicator: PartitionReplicator) -> None:
         assert replicator.is_idle

@@ -10,7 +10,7 @@ from flows.batch.target_batch import ProducerId, TargetBatch
 from flows.partition.in_flight import InFlightBatch
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import OffsetRange
-from mm2.core.lanes.lease import PartitionLease, TaskState
+from mm2.core.lanes.lease import Loss, PartitionLease, TaskState
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.fetch_request import FetchedPartition
 from tests.lab.batches import Batch, Record
@@ -30,6 +30,7 @@ class RecordingListener:
         self.remote_end_moves = 0
         self.sizes_rejected = 0
         self.starts: list[int | None] = []
+        self.losses: list[Loss] = []
 
     def release(self, count: int) -> None:
         self.released += count
@@ -55,6 +56,9 @@ class RecordingListener:
 
     def skipped(self, replicator: PartitionReplicator, checked: OffsetRange) -> None:
         self.checked.append(checked)
+
+    def lost(self, replicator: PartitionReplicator, loss: Loss) -> None:
+        self.losses.append(loss)
 
     def drained(self, replicator: PartitionReplicator) -> None:
         self.drained_partitions += 1

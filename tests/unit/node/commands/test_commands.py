@@ -12,6 +12,7 @@ from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.pauses import Pauses
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.node.commands.leader import LeaderHandle
 from mm2.node.commands.pause import Pause
 from mm2.node.commands.refresh import Refresh
@@ -20,6 +21,7 @@ from mm2.node.commands.restart import RestartTask
 from mm2.node.commands.resume import Resume
 from mm2.node.leader.leader_term import LeaderTerm
 from mm2.node.store.config_store import ConfigStore
+from mm2.node.store.loss_store import LossStore
 from tests.unit.config import files
 
 SLOT = TaskId(TaskKind.SOURCE, 0)
@@ -48,7 +50,9 @@ async def refused(directory: Path, command: Command, pauses: Pauses) -> CommandR
         changed=lambda: None,
     )
     with pytest.raises(CommandRefusedError) as refusal:
-        await carry_out(command, LeaderHandle(term=leader_term, configs=configs, placement=PLACEMENT))
+        losses = LossStore(settings, cluster, ControlProducer(cluster), lambda: None)
+        leader = LeaderHandle(term=leader_term, configs=configs, placement=PLACEMENT, losses=losses)
+        await carry_out(command, leader)
     assert configs.pauses == pauses
     return refusal.value
 
