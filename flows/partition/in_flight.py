@@ -134,6 +134,19 @@ class InFlightBatches:
         """Stop sending until another producer id is set: the broker no longer accepts this one."""
         self.producer_id = None
 
+    def forget_boundaries(self) -> int | None:
+        """Discard the ends of batches to be repeated, since the source has other records there now.
+
+        Returns the last end; None: there is none. The target would take new records for a repetition by their
+        sequences, so they need another producer id.
+        """
+        if not self._boundaries:
+            return None
+        last = self._boundaries[-1]
+        self._boundaries.clear()
+        self.clear_producer_id()
+        return last
+
     def append(self, batches: list[TargetBatch], *, resend: bool = False) -> None:
         """Add packed batches at the end; ``resend``: they end at `resend_boundary`, which is removed."""
         if resend:

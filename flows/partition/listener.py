@@ -33,6 +33,9 @@ class PartitionListener(Protocol[Partition_contra]):
     def skipped(self, partition: Partition_contra, checked: OffsetRange, /) -> None:
         """The position moved without a copied record."""
 
+    def truncated(self, partition: Partition_contra, offset: int, /) -> None:
+        """The position moved back to ``offset``: the source lost its records from there on."""
+
     def drained(self, partition: Partition_contra, /) -> None:
         """The draining partition is idle."""
 

@@ -11,21 +11,22 @@ from flows.batch.target_batch import ProducerId, SourceBatch, TargetBatch
 from flows.partition.health import PartitionMetrics
 from flows.partition.in_flight import InFlightBatch, InFlightBatches
 from flows.partition.listener import PartitionListener
+from flows.partition.log_position import LogPosition
 from flows.partition.packer import Packer, PackingError
 from flows.partition.retry_state import RetryState
-from flows.partition.state import PartitionState
 from flows.partition.timeouts import CORRUPT_ATTEMPTS, FAILED_RETRY_S, TIMER_TOLERANCE_S
 from flows.source.completed_fetch import read_completed_fetch
 from flows.source.offset_reset import NoStartOffset, choose_offset
 from flows.target.produce_errors import ErrorAction, ProduceError, describe
 from mm2.core.lanes.lease import PartitionLease
+from mm2.core.offsets.leader_epochs import EpochEnd
 from mm2.core.settings.client import OffsetReset
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.fetch_request import FetchedPartition
 
 
-class PartitionReplicator(PartitionState):
-    """A state machine without I/O and clock; see `PartitionState` for its position and health.
+class PartitionReplicator(LogPosition):
+    """A state machine without I/O and clock; see `LogPosition` and `PartitionState`.
 
     (A) Fetched and in-flight batches contain all records from the position up to the fetch offset, in order. A fetch
         response for any other offset than ``fetch_offset`` is ignored.
@@ -34,6 +35,7 @@ class PartitionReplicator(PartitionState):
     (D) It copies one source topic: if that was recreated, another replicator takes over.
     (E) A batch that the target rejects as too large is split, and later ones are packed smaller for some minutes, or
         until a failed partition is retried.
+    (F) If the source's log was truncated, the batches in flight are completed before copying continues.
     """
 
     def __init__(
@@ -85,7 +87,8 @@ class PartitionReplicator(PartitionState):
 
     @property
     def _may_fetch(self) -> bool:
-        return not (self.is_draining or self.is_full or self._memory_released or self._fetch_paused_until is not None)
+        is_paused = self._fetch_paused_until is not None or self._truncated_at is not None
+        return not (self.is_draining or self.is_full or self._memory_released or is_paused)
 
     @property
     def has_fetched_all(self) -> bool:
@@ -103,9 +106,38 @@ class PartitionReplicator(PartitionState):
             self.fetch_failed(f"cannot fetch {self.source}: {start.reason}", now)
             return
         if start.lost is not None:
-            self.lose(*start.lost, start.reason)
+            self.lose(*start.lost, start.reason, kind=start.kind)
+        if start.offset != self._fetched_to:
+            self.epochs = ()  # offsets in between have other ones
         self._fetched_to = start.offset
         self._skip_to(start.offset, now, checked=start.earliest)
+        self._listener.fetch_changed(self)
+
+    def diverged(self, offset: int, end: EpochEnd) -> bool:
+        """Continue where the logs part; return False if they do not before ``offset``, the fetch offset.
+
+        ``end`` is the broker's answer for one of ``epochs``. Fetching continues at the first offset from which the logs
+        can differ; the broker then checks again.
+        """
+        if offset != self.fetch_offset or not self._truncate(offset, end):
+            return False
+        self._health.fetch_succeeded()
+        self._source_backoff.reset()
+        self._drop_fetched(self._packed_to)
+        self._continue_after_truncation()
+        self._listener.fetch_changed(self)
+        return True
+
+    def _continue_after_truncation(self) -> None:
+        """Move to where the logs part, as soon as no batch is in flight."""
+        offset = self._truncated_at
+        if offset is None or self._in_flight:
+            return
+        self._truncated_at = None
+        maybe_copied = self._in_flight.forget_boundaries() or 0
+        if self._lose_end(offset, max(self.position, maybe_copied)):
+            self._listener.truncated(self, offset)
+        self._drop_fetched(self.position)
         self._listener.fetch_changed(self)
 
     def fetched(self, offset: int, answer: FetchedPartition, end_offset: int, now: float, wall: float) -> int:
@@ -121,8 +153,9 @@ class PartitionReplicator(PartitionState):
         return held
 
     def _add_fetched(self, offset: int, answer: FetchedPartition, now: float, wall: float) -> int:
-        fetch = read_completed_fetch(answer, offset, check_crcs=self._check_crcs, arrived=wall)
+        fetch = read_completed_fetch(answer, offset, self.epochs, check_crcs=self._check_crcs, arrived=wall)
         self._fetched_to = fetch.next_offset
+        self._set_epochs(fetch.epochs)
         if fetch.skipped_to is not None:
             self._skip_to(fetch.skipped_to, now, checked=fetch.skipped_to)
         held = 0
@@ -275,6 +308,7 @@ class PartitionReplicator(PartitionState):
             self._memory_released = self.is_full = False
             self._listener.fetch_changed(self)
         self._answered(now)
+        self._continue_after_truncation()
         self._listener.send_changed(self)
         if self.is_draining and self.is_idle:
             self._listener.drained(self)
@@ -362,6 +396,7 @@ class PartitionReplicator(PartitionState):
         self._release_all(self._in_flight.clear())
         self._drop_fetched(self.position)
         self._memory_released = self.is_full = False
+        self._continue_after_truncation()
         self._listener.fetch_changed(self)
         if self.is_draining:
             self._listener.drained(self)
@@ -370,6 +405,7 @@ class PartitionReplicator(PartitionState):
         self._release_all(self._fetched)
         self._fetched.clear()
         self._fetched_to = fetch_from
+        self._drop_epochs(fetch_from)
 
     def _skip_to(self, offset: int, now: float, *, checked: int) -> None:
         """Continue at ``offset``; before it, only fetched batches are left to copy. Skipped offsets before ``checked``

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from flows.batch.target_batch import TargetBatch
 from flows.partition.health import PartitionHealth, PartitionMetrics
-from mm2.core.lanes.lease import Loss, PartitionLease, PartitionProgress, TaskState
+from mm2.core.lanes.lease import Loss, LossKind, PartitionLease, PartitionProgress, TaskState
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets import leader_epochs
 from mm2.core.offsets.exact_offset_records import TopicIds
 
 BEFORE_FIRST_OFFSET = -1
@@ -29,23 +30,26 @@ class PartitionState:
     Offsets are the source's; ``now`` is monotonic seconds, ``wall`` epoch seconds.
 
     (A) ``position`` is the first offset not known to be copied (-1: unknown); ``stored`` is where a restart would
-        resume. It is never after the position.
+        resume. It is not after the position, except from a truncation of the source's log until the next commit.
     (B) Every move of the position returns the offsets that were checked on the way. These exclude offsets skipped by
         auto.offset.reset, since it is unknown whether they have records.
-    (C) For a recreated topic, the offset before the first one is stored first; until then the partition
-        ``needs_initial_commit``.
+    (C) For a recreated topic, the offset before the first one is stored first, and for a truncated log the offset
+        before the truncation; until then the partition ``needs_initial_commit``.
+    (D) ``epochs`` are the leader epochs of the records that were fetched, as far as they are known.
     """
 
     def __init__(self, lease: PartitionLease, metrics: PartitionMetrics, now: float) -> None:
         self.source = TopicPartition(lease.topic, lease.partition)
         self.target = TopicPartition(lease.remote_topic, lease.partition)
         self.topic_ids = TopicIds(*lease.topic_ids)
-        self.needs_initial_commit = lease.topic_recreated
         self.position = -1 if lease.start_offset is None else lease.start_offset
+        self.epochs = leader_epochs.before(lease.leader_epochs, self.position)
         self.end_offset = -1
         self.losses: list[Loss] = []
         self.is_draining = False
         self._stored = None if lease.topic_recreated else lease.start_offset
+        self._initial_commit = BEFORE_FIRST_OFFSET if lease.topic_recreated else None
+        self._starts_over = lease.topic_recreated
         self._last_copied: int | None = None
         self._skipped = OffsetRange(0, 0)
         self._caught_up_at = now
@@ -70,24 +74,33 @@ class PartitionState:
     # -- offset commits
 
     @property
+    def needs_initial_commit(self) -> bool:
+        """Whether an offset has to be stored before those of records that are copied now: (C)."""
+        return self._initial_commit is not None
+
+    @property
     def offset_to_commit(self) -> int | None:
         """The last copied offset; None: nothing is copied yet."""
-        return BEFORE_FIRST_OFFSET if self.needs_initial_commit else self._last_copied
+        return self._last_copied if self._initial_commit is None else self._initial_commit
 
     def committed(self, offset: int) -> None:
         """``offset``, a former value of `offset_to_commit`, is stored."""
         self._stored = offset + 1
-        self.needs_initial_commit = False
+        if offset == self._initial_commit:
+            self._initial_commit = None
+            self._starts_over = False
 
     def lease_to_resume(self) -> PartitionLease:
-        """Return a lease that resumes from the stored offset."""
+        """Return a lease that resumes from the stored offset, or from the one that has to be stored."""
+        start = self._stored if self._initial_commit is None else self._initial_commit + 1
         return PartitionLease(
             topic=self.source.topic,
             partition=self.source.partition,
             remote_topic=self.target.topic,
-            start_offset=0 if self.needs_initial_commit else self._stored,
+            start_offset=start,
             topic_ids=self.topic_ids,
-            topic_recreated=self.needs_initial_commit,
+            topic_recreated=self._starts_over,
+            leader_epochs=leader_epochs.before(self.epochs, start or 0),
         )
 
     # -- reports
@@ -146,10 +159,13 @@ class PartitionState:
 
     # -- moves
 
-    def lose(self, first: int, until: int, reason: str) -> None:
-        """Record that offsets from ``first`` up to, not including, ``until`` can no longer be copied."""
-        loss = Loss(topic=self.source.topic, partition=self.source.partition, first=first, until=until, reason=reason)
-        self.losses.append(loss)
+    def lose(self, first: int, until: int, reason: str, *, kind: LossKind) -> None:
+        """Record that offsets from ``first`` up to, not including, ``until`` can no longer be copied.
+
+        Of kind TRUNCATED: that the target has them, and the source does not any more.
+        """
+        topic, partition = self.source.topic, self.source.partition
+        self.losses.append(Loss(topic=topic, partition=partition, first=first, until=until, reason=reason, kind=kind))
 
     def _skip(self, checked: int, offset: int) -> None:
         """The position will move to ``offset``; offsets before ``checked`` have no records, the rest is unknown."""
@@ -161,6 +177,14 @@ class PartitionState:
         start, skipped = max(self.position, 0), self._skipped
         self.position = end
         return OffsetRange(start, min(end, skipped.start) if start < skipped.end and skipped.start < end else end)
+
+    def _move_back(self, offset: int) -> None:
+        """Copy again from ``offset``, where the source's log was truncated."""
+        self.position = offset
+        self._last_copied = offset - 1
+        if self._initial_commit is None or self._initial_commit >= offset:
+            self._initial_commit = offset - 1
+        self._skipped = OffsetRange(0, 0)
 
     def _copied(self, batch: TargetBatch) -> OffsetRange:
         """The target has this batch and all before it."""

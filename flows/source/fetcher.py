@@ -12,9 +12,11 @@ from flows.source.broker_fetcher import BrokerFetcher
 from flows.source.topic_id_checker import TopicIdChecker
 from flows.source_task.spawn import Spawn
 from mm2.core.settings.client import FetchSettings
+from mm2.core.offsets.leader_epochs import UNKNOWN_EPOCH, EpochEnd
 from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.client.epoch_ends import epoch_ends
 from mm2.kafka.client.offsets import OffsetSpec, list_offsets
-from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
+from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError, NotSupported
 from mm2.kafka.protocol.error_codes import ErrorCode
 
 
@@ -35,6 +37,7 @@ class Fetcher:
         self._brokers: dict[int, BrokerFetcher] = {}
         self._assigned: dict[PartitionReplicator, BrokerFetcher] = {}
         self._preferred_replicas: dict[PartitionReplicator, int] = {}
+        self._checked: dict[PartitionReplicator, int] = {}  # the leader epoch in which its position was checked
         self._unassigned: set[PartitionReplicator] = set()
         self._assigning = False
         self._without_offset: set[PartitionReplicator] = set()
@@ -56,6 +59,7 @@ class Fetcher:
         """The partition has left the source task."""
         self._unassigned.discard(partition)
         self._preferred_replicas.pop(partition, None)
+        self._checked.pop(partition, None)
         self._unassign(partition)
 
     async def refresh(self) -> None:
@@ -85,6 +89,25 @@ class Fetcher:
             partition.fetch_delayed(str(error), now)
         else:
             partition.fetch_failed(str(error), now)
+
+    def _on_diverged(self, partition: PartitionReplicator, offset: int, end: EpochEnd) -> None:
+        if not self._leave_replica(partition):  # a follower may only not have the record yet
+            partition.diverged(offset, end)
+
+    def _is_unchecked(self, partition: PartitionReplicator) -> bool:
+        """Return whether the source may have been truncated since the position was checked; it is then checked again.
+
+        Only for brokers before 2.7, which do not check it with every fetch: a truncation needs another leader epoch.
+        """
+        leader = self._cluster.cached_leader(partition.source)
+        if leader is None or self._checked.get(partition) == leader.epoch:
+            return False
+        if not partition.epochs:
+            self._checked[partition] = leader.epoch
+            return False
+        self._unassign(partition)
+        self._reset_offset(partition)
+        return True
 
     def _on_preferred_replica(self, partition: PartitionReplicator, node_id: int) -> None:
         self._preferred_replicas[partition] = node_id
@@ -165,6 +188,8 @@ class Fetcher:
                 self._settings,
                 self._budget,
                 on_error=self._on_error,
+                on_diverged=self._on_diverged,
+                is_unchecked=self._is_unchecked,
                 on_preferred_replica=self._on_preferred_replica,
                 on_broker_failed=self._on_broker_failed,
             )
@@ -194,14 +219,36 @@ class Fetcher:
         isolation = self._settings.isolation_level
         earliest = await list_offsets(self._cluster, sources, OffsetSpec.EARLIEST, timeout_ms=0)
         latest = await list_offsets(self._cluster, sources, OffsetSpec.LATEST, isolation=isolation, timeout_ms=0)
+        ends = await epoch_ends(self._cluster, {one.source: one.epochs for one in partitions if one.epochs})
         now = time.monotonic()
         for partition in partitions:
-            match earliest[partition.source], latest[partition.source]:
-                case int(first), int(last):
+            leader = self._cluster.cached_leader(partition.source)
+            self._checked[partition] = leader.epoch if leader is not None else UNKNOWN_EPOCH
+            match earliest[partition.source], latest[partition.source], ends.get(partition.source):
+                case int(first), int(last), NotSupported():  # a broker before 2.3: only the offsets are compared
                     partition.reset_offset(self._settings.auto_offset_reset, first, last, now)
-                case (ClusterError() as error, _) | (_, ClusterError() as error):
+                case (
+                    (ClusterError() as error, _, _) | (_, ClusterError() as error, _) | (_, _, ClusterError() as error)
+                ):
+                    del self._checked[partition]
                     self._cluster.forget(partition.source)
                     self._delay({partition}, error)
+                case int(first), int(last), end:
+                    self._continue(partition, first, last, end, now)
+
+    def _continue(
+        self, partition: PartitionReplicator, earliest: int, latest: int, end: EpochEnd | None, now: float
+    ) -> None:
+        """Continue at the fetch offset, at the end of the records that the source still has, or at another offset."""
+        offset = partition.fetch_offset
+        if end is None:
+            partition.forget_epochs()
+        elif offset is not None and partition.diverged(offset, end):
+            return
+        elif offset is not None and offset > latest:
+            partition.fetch_delayed(f"cannot fetch {partition.source}: its leader has not reached offset {offset}", now)
+            return
+        partition.reset_offset(self._settings.auto_offset_reset, earliest, latest, now)
 
     async def _of_same_topic(self, partitions: set[PartitionReplicator]) -> set[PartitionReplicator]:
         """Return the partitions whose topic was not recreated: in another topic their offsets have no meaning."""

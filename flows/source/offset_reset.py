@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mm2.core.lanes.lease import LossKind
 from mm2.core.settings.client import OffsetReset
 
 
@@ -11,13 +12,15 @@ from mm2.core.settings.client import OffsetReset
 class StartOffset:
     """Continue at ``offset``. The source has nothing before ``earliest``.
 
-    Source offsets ``lost`` (first, until) can no longer be copied, for ``reason``; None: nothing was lost.
+    Source offsets ``lost`` (first, until) can no longer be copied, for ``reason`` of this ``kind``; None: nothing was
+    lost.
     """
 
     offset: int
     earliest: int
     lost: tuple[int, int] | None = None
     reason: str = ""
+    kind: LossKind = LossKind.RETENTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,4 +52,5 @@ def choose_offset(
     offset = earliest if policy is OffsetReset.EARLIEST else latest
     if wanted is None:
         return StartOffset(offset=offset, earliest=earliest)
-    return StartOffset(offset=offset, earliest=earliest, lost=(wanted, max(wanted, offset)), reason=why)
+    kind = LossKind.RETENTION if wanted < earliest else LossKind.OUT_OF_RANGE
+    return StartOffset(offset=offset, earliest=earliest, lost=(wanted, max(wanted, offset)), reason=why, kind=kind)

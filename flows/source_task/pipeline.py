@@ -82,6 +82,7 @@ class Pipeline:
         self.send_changed = self._producer.update
         self.acknowledged = committer.acknowledged
         self.skipped = committer.skipped
+        self.truncated = committer.truncated
         self.is_replaced = self._topic_ids.is_replaced
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:

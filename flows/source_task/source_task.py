@@ -19,6 +19,7 @@ from flows.partition.replicator import PartitionReplicator
 from flows.source_task.pipeline import Pipeline
 from mm2.core.lanes.lease import (
     Loss,
+    LossKind,
     PartitionLease,
     PartitionProgress,
     SourceTaskLease,
@@ -26,6 +27,7 @@ from mm2.core.lanes.lease import (
     TaskState,
 )
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.leader_epochs import UNKNOWN_EPOCH, last_epoch
 from mm2.core.settings.client import ClientSettings
 from mm2.core.topics.topic_recreated import source_topic_recreated
 from mm2.kafka.client.cluster import Cluster
@@ -279,6 +281,9 @@ class SourceTask:
             return known
         if leased_id is not None and known_id is not None and leased_id != known_id:
             return lease
+        epoch, leased_epoch = last_epoch(known.leader_epochs), last_epoch(lease.leader_epochs)
+        if UNKNOWN_EPOCH not in (epoch, leased_epoch) and epoch != leased_epoch:
+            return known if epoch > leased_epoch else lease
         return known if (known.start_offset or 0) > (lease.start_offset or 0) else lease
 
     def _source_recreated(self, partition: PartitionReplicator, source_id: UUID) -> None:
@@ -287,11 +292,13 @@ class SourceTask:
         if self._pipeline is None or self._running.get(source) is not partition:
             return
         end = max(partition.position, partition.end_offset)
-        partition.lose(partition.position, end, source_topic_recreated(source.topic, self._lease.flow.source))
+        reason = source_topic_recreated(source.topic, self._lease.flow.source)
+        partition.lose(partition.position, end, reason, kind=LossKind.TOPIC_RECREATED)
         self._to_resume[source] = dataclasses.replace(
             partition.lease_to_resume(),
             start_offset=0,
             topic_recreated=True,
+            leader_epochs=(),
             topic_ids=partition.topic_ids._replace(source=source_id),
         )
         self._pipeline.spawn(self._remove(self._pipeline, self._leave({source})))

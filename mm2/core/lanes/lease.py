@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from mm2.core.naming.names import Flow
 from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, TopicIds
+from mm2.core.offsets.leader_epochs import EpochStarts
 from mm2.core.settings.client import ClientSettings, FetchSettings, ProduceSettings
 
 
@@ -41,7 +42,8 @@ class PartitionLease:
     ``topic_ids``: the topics that ``start_offset`` refers to; topics with other IDs have to be copied from the
     beginning. ``topic_recreated``: the source topic was recreated and the stored offset is void. ``start_offset`` is
     then the new topic's beginning, and has to be stored first. ``last_segment``: the value, in base64, of the newest
-    record in the exact offsets topic (`exact_offset_records`).
+    record in the exact offsets topic (`exact_offset_records`). ``leader_epochs``: of the source's records before
+    ``start_offset``, as far as they are known.
     """
 
     topic: str
@@ -51,6 +53,7 @@ class PartitionLease:
     topic_ids: TopicIds = UNKNOWN_IDS
     topic_recreated: bool = False
     last_segment: str | None = None
+    leader_epochs: EpochStarts = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,15 +161,28 @@ class PartitionProgress:
     error: str | None = None
 
 
+class LossKind(StrEnum):
+    """Causes of a loss."""
+
+    RETENTION = "retention"
+    TRUNCATED = "truncated"
+    TOPIC_DELETED = "topic-deleted"
+    TOPIC_RECREATED = "topic-recreated"
+    OUT_OF_RANGE = "out-of-range"
+    SKIPPED = "skipped"
+    DEAD_LETTER = "dead-letter"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """Source records that can no longer be copied."""
+    """Source records that can no longer be copied; of kind ``truncated``: that were copied, but exist only on the target."""
 
     topic: str
     partition: int
     first: int = field(metadata={"description": "first source offset that is lost"})
     until: int = field(metadata={"description": "first source offset after the lost range"})
     reason: str
+    kind: str = field(default="", metadata={"description": "the cause, a `LossKind`; empty: unknown"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -156,14 +156,16 @@ class LeaseBuilder:
             self._warn(source_topic_recreated(partition.topic, self._flow.source))
         elif segment is not None and not ids.may_be(segment.topic_ids):
             self._warn(remote_topic_recreated(remote_topic, self._flow.target))
+        start = 0 if topic_recreated else self._offsets.position(partition)
         return PartitionLease(
             topic=partition.topic,
             partition=partition.partition,
             remote_topic=remote_topic,
-            start_offset=0 if topic_recreated else self._offsets.position(partition),
+            start_offset=start,
             topic_ids=ids,
             topic_recreated=topic_recreated,
             last_segment=segment.text if segment is not None else None,
+            leader_epochs=segment.epochs_before(start) if segment is not None and not topic_recreated else (),
         )
 
     def _remote_topic(self, topic: str) -> str:

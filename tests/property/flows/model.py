@@ -186,6 +186,9 @@ class World:
     def wake_later(self, replicator: PartitionReplicator, delay: float) -> None:
         self.alarms.append(self.now + delay)
 
+    def truncated(self, replicator: PartitionReplicator, offset: int) -> None:
+        self.journal.truncated(offset)
+
     def skipped(self, replicator: PartitionReplicator, checked: OffsetRange) -> None:
         self.journal.passed(checked.start, checked.end)
 

@@ -26,6 +26,7 @@ class RecordingListener:
         self.pauses: list[float] = []
         self.acknowledged_batches: list[tuple[int, int]] = []
         self.checked: list[OffsetRange] = []
+        self.truncations: list[int] = []
         self.drained_partitions = 0
         self.remote_end_moves = 0
 
@@ -47,6 +48,9 @@ class RecordingListener:
 
     def skipped(self, replicator: PartitionReplicator, checked: OffsetRange) -> None:
         self.checked.append(checked)
+
+    def truncated(self, replicator: PartitionReplicator, offset: int) -> None:
+        self.truncations.append(offset)
 
     def drained(self, replicator: PartitionReplicator) -> None:
         self.drained_partitions += 1

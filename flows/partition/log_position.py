@@ -1,0 +1,67 @@
+"""The position of one partition in the source's log, which can lose its end (KIP-320)."""
+
+from __future__ import annotations
+
+from flows.partition.health import PartitionMetrics
+from flows.partition.state import PartitionState
+from mm2.core.lanes.lease import LossKind, PartitionLease
+from mm2.core.offsets.leader_epochs import EpochEnd, EpochStarts, before, common_end, last_epoch
+
+
+class LogPosition(PartitionState):
+    """The leader epochs of the fetched records, which tell whether the source's log still contains them.
+
+    (A) ``epochs`` end with the last record before the fetch offset.
+    (B) ``truncated_at`` is where copying continues once the batches in flight are completed; None: nothing was
+        truncated.
+    """
+
+    def __init__(self, lease: PartitionLease, metrics: PartitionMetrics, now: float) -> None:
+        super().__init__(lease, metrics, now)
+        self._truncated_at: int | None = None
+        self._distrusted_epoch: int | None = None  # the source does not know this leader epoch and later ones
+
+    @property
+    def last_fetched_epoch(self) -> int:
+        """The leader epoch of the record before the fetch offset; -1: unknown."""
+        return last_epoch(self.epochs)
+
+    def forget_epochs(self) -> None:
+        """The source knows none of the leader epochs of ``epochs``: they cannot tell whether it was truncated.
+
+        These and later epochs are ignored from now on; otherwise the source would reject every fetch.
+        """
+        if self.epochs:
+            self._distrusted_epoch = self.epochs[0].epoch
+            self.epochs = ()
+
+    def _set_epochs(self, epochs: EpochStarts) -> None:
+        """Set the leader epochs up to the new fetch offset."""
+        distrusted = self._distrusted_epoch
+        self.epochs = () if distrusted is not None and last_epoch(epochs) >= distrusted else epochs
+
+    def _drop_epochs(self, fetch_from: int) -> None:
+        """The fetch offset moves back to ``fetch_from``."""
+        self.epochs = before(self.epochs, fetch_from)
+
+    def _truncate(self, fetch_offset: int, end: EpochEnd) -> bool:
+        """Set where the logs part, if that is before ``fetch_offset``, and return whether it is."""
+        offset = common_end(self.epochs, end)
+        if offset >= fetch_offset:
+            return False
+        self._truncated_at = offset
+        return True
+
+    def _lose_end(self, offset: int, end: int) -> bool:
+        """Move back to ``offset``; the target may have records up to ``end``. Returns whether the position changed."""
+        if offset < end:
+            reason = (
+                f"the source's log was truncated at offset {offset}: the target has records up to offset {end - 1} that"
+                " the source does not have any more"
+            )
+            self.lose(offset, end, reason, kind=LossKind.TRUNCATED)
+        if offset >= self.position:
+            return False
+        self._move_back(offset)
+        self._health.truncated(offset)
+        return True
