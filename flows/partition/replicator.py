@@ -134,8 +134,8 @@ class PartitionReplicator(LogPosition):
         if offset is None or self._in_flight:
             return
         self._truncated_at = None
-        maybe_copied = self._in_flight.forget_boundaries() or 0
-        if self._lose_end(offset, max(self.position, maybe_copied)):
+        self._in_flight.truncated(offset)
+        if self._lose_end(offset):
             self._listener.truncated(self, offset)
         self._drop_fetched(self.position)
         self._listener.fetch_changed(self)
@@ -155,7 +155,11 @@ class PartitionReplicator(LogPosition):
     def _add_fetched(self, offset: int, answer: FetchedPartition, now: float, wall: float) -> int:
         fetch = read_completed_fetch(answer, offset, self.epochs, check_crcs=self._check_crcs, arrived=wall)
         self._fetched_to = fetch.next_offset
-        self._set_epochs(fetch.epochs)
+        self._set_epochs(fetch.epochs, self._in_flight.last_boundary)
+        if self._truncated_at is not None:
+            self._drop_fetched(self._packed_to)
+            self._continue_after_truncation()
+            return 0
         if fetch.skipped_to is not None:
             self._skip_to(fetch.skipped_to, now, checked=fetch.skipped_to)
         held = 0
@@ -271,7 +275,9 @@ class PartitionReplicator(LogPosition):
                 self._drop_fetched(self._packed_to)
                 self._packing_failed(error, now)
                 return None
-        return self._in_flight.send(now)
+        entry = self._in_flight.send(now)
+        self._sent_to = max(self._sent_to, entry.batch.next_offset)
+        return entry
 
     def _pack(self, now: float) -> None:
         """Pack the next batch from the fetched batches. Raises PackingError."""
@@ -393,6 +399,8 @@ class PartitionReplicator(LogPosition):
 
     def _refetch(self) -> None:
         """Drop everything and fetch again from the position."""
+        if self._in_flight.last_boundary is None:
+            self._keep_sent_epochs()
         self._release_all(self._in_flight.clear())
         self._drop_fetched(self.position)
         self._memory_released = self.is_full = False

@@ -60,6 +60,19 @@ def last_epoch(epochs: EpochStarts) -> int:
     return epochs[-1].epoch if epochs else UNKNOWN_EPOCH
 
 
+def replaced_from(epochs: EpochStarts, now: EpochStarts, first: int, end: int) -> int | None:
+    """Return the first offset from ``first`` up to, not including, ``end`` whose record was replaced by one of a later
+    epoch; None: there is none. ``epochs`` are those of the records that were there, ``now`` those that are there now.
+
+    An earlier epoch than before proves nothing: compaction can have removed the first record of the epoch.
+    """
+    for offset in sorted({first, *(one.offset for one in now if first < one.offset < end)}):
+        old, new = last_epoch(before(epochs, offset + 1)), last_epoch(before(now, offset + 1))
+        if UNKNOWN_EPOCH < old < new and offset < end:
+            return offset
+    return None
+
+
 def common_end(epochs: EpochStarts, end: EpochEnd) -> int:
     """Return the offset up to which a broker's log can contain the same records.
 

@@ -304,12 +304,16 @@ class World:
         for _ in range(steps):
             self.step()
 
+    @property
+    def is_copied(self) -> bool:
+        return self.replicator.position >= self.source.end
+
     def finish(self) -> None:
         """Stop all faults and run until everything is copied."""
         self.target.faulty = False
         self.target.rejects_all = 0
         for _ in range(20_000):
-            if self.replicator.position >= self.source.end and self.replicator.is_idle:
+            if self.is_copied and self.replicator.is_idle:
                 return
             self.step()
             if self.alarms and not self.replicator.can_send(self.now):
