@@ -11,8 +11,8 @@ from flows.partition.replicator import PartitionReplicator
 from flows.source.broker_fetcher import BrokerFetcher
 from flows.source.topic_id_checker import TopicIdChecker
 from flows.source_task.spawn import Spawn
-from mm2.core.settings.client import FetchSettings
 from mm2.core.offsets.leader_epochs import UNKNOWN_EPOCH, EpochEnd
+from mm2.core.settings.client import FetchSettings
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.epoch_ends import epoch_ends
 from mm2.kafka.client.offsets import OffsetSpec, list_offsets

@@ -175,7 +175,10 @@ class LossKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """Source records that can no longer be copied; of kind ``truncated``: that were copied, but exist only on the target."""
+    """Source records that can no longer be copied.
+
+    Of kind ``truncated``: records that the target has and the source no longer has.
+    """
 
     topic: str
     partition: int

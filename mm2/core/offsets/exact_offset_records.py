@@ -21,13 +21,13 @@ them.
              first)
 
 A partition copied without interruption is one record of about 100 bytes; a full segment has a few hundred. The fields
-in brackets are missing if there is no truncation and no epoch, and in records of older releases. Bytes after the last field are ignored; a version other than 0 is
-rejected. A null value deletes the segment.
+in brackets are missing if there is no truncation and no epoch, and in records of older releases, which ignore them.
+Bytes after the last field are ignored; a version other than 0 is rejected. A null value deletes the segment.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 from uuid import UUID
 
@@ -178,7 +178,7 @@ def decode_segment(key: bytes | None, value: bytes | None) -> Segment | None:
         return None
     fields = Fields("exact offsets value", value)
     fields.version()
-    return Segment(
+    segment = Segment(
         topic_partition=topic_partition,
         index=index,
         sequence=fields.int64("sequence"),
@@ -187,9 +187,10 @@ def decode_segment(key: bytes | None, value: bytes | None) -> Segment | None:
         before=CopiedUpTo(fields.int64("upstream"), fields.int64("downstream"), fields.int64("doubt")),
         through=fields.int64("through"),
         ranges=_ranges(fields),
-        truncated=fields.unsigned("truncated") - 1 if fields.left else -1,
-        epochs=_epochs(fields) if fields.left else (),
     )
+    if not fields.left:
+        return segment
+    return replace(segment, truncated=fields.unsigned("truncated") - 1, epochs=_epochs(fields))
 
 
 def _uuid(fields: Fields) -> UUID | None:

@@ -3,8 +3,8 @@
 In a session the broker stores partitions and offsets; a request contains only changes, and a response only partitions
 with new data. Topics are identified by name up to version 12 and by id from 13 on (brokers 3.1+): a recreated topic is
 then rejected, never mistaken for the old one. From version 12 on (brokers 2.7+) the broker compares the epoch of the
-last fetched record with its log, and answers where the logs part. Records are left as bytes. Each partition's are copied
-out of the response once, so that one slow partition does not keep the whole response in memory.
+last fetched record with its log, and answers where the logs part. Records are left as bytes. Those of a partition are
+copied out of the response once, so that one slow partition does not keep the whole response in memory.
 """
 
 from __future__ import annotations

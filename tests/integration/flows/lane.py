@@ -22,6 +22,7 @@ from mm2.core.lanes.lease import (
     TaskProducer,
 )
 from mm2.core.naming.names import Flow, TopicPartition
+from mm2.core.offsets.leader_epochs import EpochStarts
 from mm2.core.settings.client import ClientSettings, FetchSettings, ProduceSettings
 from mm2.kafka.clock import session_clock
 from tests.lab.cluster import KafkaCluster
@@ -162,12 +163,14 @@ async def copying(
     predecessor: RunningSourceTask | None = None,
     exact_offsets: str | None = None,
     segments: Mapping[TopicPartition, str] | None = None,
+    epochs: Mapping[TopicPartition, EpochStarts] | None = None,
     deadline: LeaseDeadline | None = None,
     producer: TaskProducer | None = None,
 ) -> AsyncIterator[RunningSourceTask]:
     """Run a source task that copies ``topics`` (name to number of partitions) from offsets ``starts``.
 
-    ``predecessor``: run as successor of that source task, with its newest ``segments`` of the exact offsets topic.
+    ``predecessor``: run as successor of that source task, with its newest ``segments`` of the exact offsets topic, and
+    the leader ``epochs`` in them.
     ``deadline``: of its lease, by default never.
     """
     remote = {topic: f"A.{topic}" for topic in topics}
@@ -179,6 +182,7 @@ async def copying(
             remote_topic=remote[topic],
             start_offset=starts.get(TopicPartition(topic, number)),
             last_segment=(segments or {}).get(TopicPartition(topic, number)),
+            leader_epochs=(epochs or {}).get(TopicPartition(topic, number), ()),
         )
         for topic, count in topics.items()
         for number in range(count)

@@ -306,7 +306,7 @@ class World:
 
     @property
     def is_copied(self) -> bool:
-        return self.replicator.position >= self.source.end
+        return bool(self.replicator.position >= self.source.end)
 
     def finish(self) -> None:
         """Stop all faults and run until everything is copied."""

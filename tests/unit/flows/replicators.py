@@ -11,9 +11,10 @@ from flows.partition.in_flight import InFlightBatch
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import OffsetRange
 from mm2.core.lanes.lease import PartitionLease, TaskState
+from mm2.core.offsets.leader_epochs import EpochStarts
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.fetch_request import FetchedPartition
-from tests.lab.batches import Batch, Record
+from tests.lab.batches import HEADER, Batch, Record, sealed
 
 WALL = 1_700_000_000.0
 
@@ -60,10 +61,16 @@ class RecordingListener:
 
 
 def partition(
-    start: int | None = 0, *, max_held_bytes: int = 100_000, rules: BatchRules | None = None
+    start: int | None = 0,
+    *,
+    max_held_bytes: int = 100_000,
+    rules: BatchRules | None = None,
+    epochs: EpochStarts = (),
 ) -> tuple[PartitionReplicator, RecordingListener]:
     listener = RecordingListener()
-    lease = PartitionLease(topic="orders", partition=3, remote_topic="A.orders", start_offset=start)
+    lease = PartitionLease(
+        topic="orders", partition=3, remote_topic="A.orders", start_offset=start, leader_epochs=epochs
+    )
     replicator = replicator_of(lease, listener, max_held_bytes=max_held_bytes, rules=rules)
     replicator.set_producer_id(ProducerId(7, 0))
     return replicator, listener
@@ -90,10 +97,12 @@ def replicator_of(
     )
 
 
-def data(offset: int, count: int = 1, value_bytes: int = 10) -> bytes:
+def data(offset: int, count: int = 1, value_bytes: int = 10, *, epoch: int = -1) -> bytes:
     timestamp = int((WALL - 5) * 1000)
     records = [Record(offset + number, timestamp, b"k", b"v" * value_bytes) for number in range(count)]
-    return Batch(records=records).encode()
+    raw = bytearray(Batch(records=records).encode())
+    base, length, _, *fields = HEADER.unpack_from(raw)
+    return sealed(raw, (base, length, epoch, *fields))
 
 
 def fetched(*blobs: bytes) -> FetchedPartition:
