@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mm2.core.lanes.lease import BatchCount, Loss, TaskState
+from mm2.core.lanes.lease import BatchCount, Loss, LossKind, TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.node.status.status_model import (
     FileStatus,
@@ -129,7 +129,14 @@ def node(*flows: FlowStatus, **changes: object) -> NodeStatus:
     return replace(status, **changes)  # type: ignore[arg-type]
 
 
-LOSS = Loss(topic="orders", partition=0, first=10, until=25, reason="retention was faster than replication")
+LOSS = Loss(
+    topic="orders",
+    partition=0,
+    first=10,
+    until=25,
+    reason="retention was faster than replication",
+    kind=LossKind.RETENTION,
+)
 LOST = {TopicPartition("orders", 0): 15}
 
 
