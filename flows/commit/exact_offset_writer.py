@@ -38,6 +38,7 @@ class ExactOffsetWriter:
     (B) `write` sends everything that was reported before it, except for partitions with an earlier write in flight.
     (C) Nothing is written for a partition that ``needs_initial_commit``: if the lane ends before the commit, the
         segments still refer to the replaced topic, and the next lane starts at the beginning of the new topic as well.
+        Likewise, they still have the leader epochs from before a truncation, which the next lane detects again.
     """
 
     def __init__(self, producer: ControlProducer, lease: ExactOffsetsLease) -> None:
@@ -93,6 +94,11 @@ class ExactOffsetWriter:
             journal.passed(checked.start, checked.end)
             self._changed.add(partition)
 
+    def truncated(self, partition: PartitionState, offset: int) -> None:
+        """The position moved back to ``offset``: the source lost its records from there on."""
+        self._journals[partition].truncated(offset)
+        self._changed.add(partition)
+
     def topic_ids_changed(self, partition: PartitionState) -> None:
         """The partition's ``topic_ids`` have changed or become known."""
         journal = self._journals.get(partition)
@@ -115,6 +121,7 @@ class ExactOffsetWriter:
                 continue
             self._changed.discard(partition)
             journal = self._journals[partition]
+            journal.set_epochs(partition.epochs)
             for segment in journal.unwritten():
                 try:
                     written = self._producer.send(self._topic, _PARTITION, segment.key(), segment.value())

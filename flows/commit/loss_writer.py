@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, replace
 from functools import partial
 
-from mm2.core.lanes.lease import Loss, LossesLease, OnDataLoss
+from mm2.core.lanes.lease import Loss, LossesLease, LossKey, LossKind, OnDataLoss
 from mm2.core.lanes.losses import LOSSES_KEPT
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.loss_records import PARTITION, encode_loss, encode_loss_key
@@ -23,8 +23,6 @@ longer than the election of a leader, and short enough that a restart does not r
 
 MOST_UNWRITTEN = 10_000
 """Losses kept until they can be recorded: about 5 MB."""
-
-_Key = tuple[str, int, int]
 
 
 @dataclass(slots=True)
@@ -43,7 +41,7 @@ class LossWriter:
         records after a restart. Under the other values it does not end.
     (B) A loss that is not recorded stays in memory, with a warning, and is sent again by each `write`. When more than
         `MOST_UNWRITTEN` wait, the oldest are dropped; the node has logged each of them.
-    (C) A loss with the same topic, partition and first offset replaces the earlier one.
+    (C) A loss with the same key replaces the earlier one.
     """
 
     def __init__(self, producer: ControlProducer | None, lease: LossesLease | None) -> None:
@@ -51,8 +49,8 @@ class LossWriter:
         self._producer = producer
         self._topic = lease.topic if lease is not None else ""
         self._waits_forever = lease is not None and lease.on_data_loss is not OnDataLoss.CONTINUE
-        self._newest: dict[_Key, Loss] = {}
-        self._unwritten: dict[_Key, _Unwritten] = {}
+        self._newest: dict[LossKey, Loss] = {}
+        self._unwritten: dict[LossKey, _Unwritten] = {}
         self._logged: str | None = None
 
     @property
@@ -68,15 +66,14 @@ class LossWriter:
     def lost(self, loss: Loss) -> None:
         """Record a loss, or the new extent of one, and send it."""
         loss = replace(loss, time=time.time_ns() // 1_000_000)
-        key = (loss.topic, loss.partition, loss.first)
-        self._newest.pop(key, None)
-        self._newest[key] = loss
+        self._newest.pop(loss.key, None)
+        self._newest[loss.key] = loss
         if len(self._newest) > LOSSES_KEPT:
             del self._newest[next(iter(self._newest))]
         if self._producer is None:
             return
-        self._unwritten.pop(key, None)
-        self._unwritten[key] = _Unwritten(loss, time.monotonic())
+        self._unwritten.pop(loss.key, None)
+        self._unwritten[loss.key] = _Unwritten(loss, time.monotonic())
         if len(self._unwritten) > MOST_UNWRITTEN:
             del self._unwritten[next(iter(self._unwritten))]
         self.write()
@@ -84,14 +81,15 @@ class LossWriter:
     def holds_back(self, partition: TopicPartition, offset: int) -> bool:
         """Return whether source offset ``offset`` must not be stored yet, by (A).
 
-        ``offset`` below 0: the beginning of a recreated topic.
+        ``offset`` below 0: the beginning of a recreated topic. After a truncation the offset is before the loss, which
+        would not be noticed again there.
         """
         if not self._unwritten:
             return False
         now = time.monotonic()
         return any(
             TopicPartition(one.loss.topic, one.loss.partition) == partition
-            and (offset < 0 or offset >= one.loss.first)
+            and (offset < 0 or offset >= one.loss.first or one.loss.kind == LossKind.TRUNCATED)
             and (self._waits_forever or now - one.since < PATIENCE_S)
             for one in self._unwritten.values()
         )
@@ -122,7 +120,7 @@ class LossWriter:
             if late and self._producer is not None:
                 self._failed(str(self._producer.trouble or f"not written within {timeout:.0f} s"))
 
-    def _written(self, key: _Key, one: _Unwritten, done: asyncio.Future[int]) -> None:
+    def _written(self, key: LossKey, one: _Unwritten, done: asyncio.Future[int]) -> None:
         one.written = None
         error = None if done.cancelled() else done.exception()
         if done.cancelled() or isinstance(error, ClusterClosed):

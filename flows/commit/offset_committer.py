@@ -118,6 +118,12 @@ class OffsetCommitter:
         if self._exact is not None:
             self._exact.skipped(partition, checked)
 
+    def truncated(self, partition: PartitionState, offset: int) -> None:
+        """The position moved back to ``offset``: the source lost its records from there on."""
+        self._moved.add(partition)
+        if self._exact is not None:
+            self._exact.truncated(partition, offset)
+
     def topic_ids_changed(self, partition: PartitionState) -> None:
         """The partition's ``topic_ids`` have changed or become known."""
         if self._exact is not None:

@@ -92,6 +92,11 @@ class PartitionHealth:
         """Set the state to failed until the record at source offset ``offset`` is copied."""
         self._failed_offset, self._target_message, self.is_waiting_for_target = offset, message, False
 
+    def truncated(self, offset: int) -> None:
+        """The source lost its records from ``offset`` on."""
+        if self._failed_offset is not None and self._failed_offset >= offset:
+            self._failed_offset, self._target_message, self.is_waiting_for_target = None, None, False
+
     def fetch_succeeded(self) -> None:
         """A fetch succeeded."""
         self._fetch_failed, self._source_message, self.is_waiting_for_source = False, None, False

@@ -104,6 +104,11 @@ class InFlightBatches:
         return self._boundaries[0] if self._boundaries else None
 
     @property
+    def last_boundary(self) -> int | None:
+        """The source offset up to which the target may have records that are to be sent again."""
+        return self._boundaries[-1] if self._boundaries else None
+
+    @property
     def first(self) -> TargetBatch | None:
         return self._batches[0].batch if self._batches else None
 
@@ -133,6 +138,15 @@ class InFlightBatches:
     def clear_producer_id(self) -> None:
         """Stop sending until another producer id is set: the broker no longer accepts this one."""
         self.producer_id = None
+
+    def truncated(self, offset: int) -> None:
+        """The source has other records from ``offset`` on now, so no batch after it can be repeated.
+
+        The target would take the new records for a repetition by their sequences: they need another producer id.
+        """
+        if self._boundaries and self._boundaries[-1] > offset:
+            self._boundaries.clear()
+            self.clear_producer_id()
 
     def append(self, batches: list[TargetBatch], *, resend: bool = False) -> None:
         """Add packed batches at the end; ``resend``: they end at `resend_boundary`, which is removed."""

@@ -43,6 +43,9 @@ class PartitionListener(Protocol[Partition_contra]):
     def lost(self, partition: Partition_contra, loss: Loss, /) -> None:
         """Source records can no longer be copied; a loss with the same first offset replaces an earlier one."""
 
+    def truncated(self, partition: Partition_contra, offset: int, /) -> None:
+        """The position moved back to ``offset``: the source lost its records from there on."""
+
     def drained(self, partition: Partition_contra, /) -> None:
         """The draining partition is idle."""
 

@@ -10,22 +10,23 @@ from flows.batch.target_batch import ProducerId, SourceBatch, TargetBatch
 from flows.partition.health import PartitionMetrics
 from flows.partition.in_flight import InFlightBatch, InFlightBatches
 from flows.partition.listener import PartitionListener
+from flows.partition.log_position import LogPosition
 from flows.partition.packer import Packer, PackingError
 from flows.partition.retry_state import RetryState
-from flows.partition.state import PartitionState
 from flows.partition.timeouts import CORRUPT_ATTEMPTS, FAILED_RETRY_S, TIMER_TOLERANCE_S
 from flows.source.completed_fetch import read_completed_fetch
 from flows.source.offset_reset import NoStartOffset, choose_offset, first_start
 from flows.target.produce_errors import ErrorAction, ProduceError, describe
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import LossPolicy
+from mm2.core.offsets.leader_epochs import EpochEnd
 from mm2.core.settings.client import OffsetReset
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.fetch_request import FetchedPartition
 
 
-class PartitionReplicator(PartitionState):
-    """A state machine without I/O and clock; see `PartitionState` for its position and health.
+class PartitionReplicator(LogPosition):
+    """A state machine without I/O and clock; see `LogPosition` and `PartitionState`.
 
     (A) Fetched and in-flight batches contain all records from the position up to the fetch offset, in order. A fetch
         response for any other offset than ``fetch_offset`` is ignored.
@@ -34,6 +35,7 @@ class PartitionReplicator(PartitionState):
     (D) It copies one source topic: if that was recreated, another replicator takes over.
     (E) A batch that the target rejects as too large is split at the target's limit, which is read first, and later ones
         are packed smaller for some minutes, or until a failed partition is retried.
+    (F) If the source's log was truncated, the batches in flight are completed before copying continues.
     """
 
     def __init__(
@@ -97,7 +99,8 @@ class PartitionReplicator(PartitionState):
 
     @property
     def _may_fetch(self) -> bool:
-        return not (self._is_halted or self.is_full or self._memory_released or self._fetch_paused_until is not None)
+        is_paused = self._fetch_paused_until is not None or self._truncated_at is not None
+        return not (self._is_halted or self.is_full or self._memory_released or is_paused)
 
     @property
     def has_fetched_all(self) -> bool:
@@ -123,9 +126,38 @@ class PartitionReplicator(PartitionState):
             if self._fetched_to is None:
                 self._start_chosen(start.offset)
                 self._listener.start_chosen(self)
+            if start.offset != self._fetched_to:
+                self.epochs = ()  # offsets in between have other ones
             self._fetched_to = start.offset
             self._skip_to(start.offset, now, checked=start.earliest)
             self._listener.fetch_changed(self)
+
+    def diverged(self, offset: int, end: EpochEnd) -> bool:
+        """Continue where the logs part; return False if they do not before ``offset``, the fetch offset.
+
+        ``end`` is the broker's answer for one of ``epochs``. Fetching continues at the first offset from which the logs
+        can differ; the broker then checks again.
+        """
+        if offset != self.fetch_offset or not self._truncate(offset, end):
+            return False
+        self._health.fetch_succeeded()
+        self._source_backoff.reset()
+        self._drop_fetched(self._packed_to)
+        self._continue_after_truncation()
+        self._listener.fetch_changed(self)
+        return True
+
+    def _continue_after_truncation(self) -> None:
+        """Move to where the logs part, as soon as no batch is in flight."""
+        offset = self._truncated_at
+        if offset is None or self._in_flight:
+            return
+        self._truncated_at = None
+        self._in_flight.truncated(offset)
+        if self._lose_end(offset):
+            self._listener.truncated(self, offset)
+        self._drop_fetched(self.position)
+        self._listener.fetch_changed(self)
 
     def fetched(self, offset: int, answer: FetchedPartition, end_offset: int, now: float, wall: float) -> int:
         """Add a successful response to a fetch from ``offset``; returns how many of its bytes are held."""
@@ -140,8 +172,13 @@ class PartitionReplicator(PartitionState):
         return held
 
     def _add_fetched(self, offset: int, answer: FetchedPartition, now: float, wall: float) -> int:
-        fetch = read_completed_fetch(answer, offset, check_crcs=self._check_crcs, arrived=wall)
+        fetch = read_completed_fetch(answer, offset, self.epochs, check_crcs=self._check_crcs, arrived=wall)
         self._fetched_to = fetch.next_offset
+        self._set_epochs(fetch.epochs, self._in_flight.last_boundary)
+        if self._truncated_at is not None:
+            self._drop_fetched(self._packed_to)
+            self._continue_after_truncation()
+            return 0
         if fetch.skipped_to is not None:
             self._skip_to(fetch.skipped_to, now, checked=fetch.skipped_to)
         held = 0
@@ -257,7 +294,9 @@ class PartitionReplicator(PartitionState):
                 self._drop_fetched(self._packed_to)
                 self._packing_failed(error, now)
                 return None
-        return self._in_flight.send(now)
+        entry = self._in_flight.send(now)
+        self._sent_to = max(self._sent_to, entry.batch.next_offset)
+        return entry
 
     def _pack(self, now: float) -> None:
         """Pack the next batch from the fetched batches. Raises PackingError."""
@@ -294,6 +333,7 @@ class PartitionReplicator(PartitionState):
             self._memory_released = self.is_full = False
             self._listener.fetch_changed(self)
         self._answered(now)
+        self._continue_after_truncation()
         self._listener.send_changed(self)
         if self.is_draining and self.is_idle:
             self._listener.drained(self)
@@ -401,9 +441,12 @@ class PartitionReplicator(PartitionState):
 
     def _refetch(self) -> None:
         """Drop everything and fetch again from the position."""
+        if self._in_flight.last_boundary is None:
+            self._keep_sent_epochs()
         self._release_all(self._in_flight.clear())
         self._drop_fetched(self.position)
         self._memory_released = self.is_full = False
+        self._continue_after_truncation()
         self._listener.fetch_changed(self)
         if self.is_draining:
             self._listener.drained(self)
@@ -412,6 +455,7 @@ class PartitionReplicator(PartitionState):
         self._release_all(self._fetched)
         self._fetched.clear()
         self._fetched_to = fetch_from
+        self._drop_epochs(fetch_from)
 
     def _skip_to(self, offset: int, now: float, *, checked: int) -> None:
         """Continue at ``offset`` after the fetched batches; skipped offsets from ``checked`` on may hold records."""

@@ -10,6 +10,7 @@ from flows.partition.health import PartitionHealth, PartitionMetrics
 from mm2.core.lanes.lease import Loss, LossKind, PartitionLease, PartitionProgress, TaskState
 from mm2.core.lanes.losses import LossPolicy, add_loss
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets import leader_epochs
 from mm2.core.offsets.connect_offsets import RECREATED_TOPIC
 from mm2.core.offsets.exact_offset_records import TopicIds
 
@@ -30,14 +31,16 @@ class PartitionState:
     Offsets are the source's; ``now`` is monotonic seconds, ``wall`` epoch seconds.
 
     (A) ``position`` is the first offset not known to be copied (-1: unknown); ``stored`` is where a restart would
-        resume. It is never after the position.
+        resume. It is not after the position, except from a truncation of the source's log until the next commit.
     (B) Every move of the position returns the offsets that were checked on the way. These exclude offsets skipped by
         auto.offset.reset, since it is unknown whether they have records.
-    (C) For a recreated topic, `RECREATED_TOPIC` is stored first; until then the partition ``needs_initial_commit``.
+    (C) For a recreated topic, `RECREATED_TOPIC` is stored first, and for a truncated log the offset before the
+        truncation; until then the partition ``needs_initial_commit``.
     (D) A start that was chosen because no offset is stored is stored like a copied offset, so that a restart before the
         first copied record does not choose again.
     (E) While the partition is ``stopped_by`` a loss, nothing after the loss is fetched, copied or stored. It ends when
         a lease with the acceptance replaces this object.
+    (F) ``epochs`` are the leader epochs of the records that were fetched, as far as they are known.
     """
 
     def __init__(
@@ -46,13 +49,15 @@ class PartitionState:
         self.source = TopicPartition(lease.topic, lease.partition)
         self.target = TopicPartition(lease.remote_topic, lease.partition)
         self.topic_ids = TopicIds(*lease.topic_ids)
-        self.needs_initial_commit = lease.topic_recreated
         self.position = -1 if lease.start_offset is None else lease.start_offset
+        self.epochs = leader_epochs.before(lease.leader_epochs, self.position)
         self.end_offset = -1
         self.losses: list[Loss] = []  # the newest `LOSSES_KEPT`
         self.stopped_by = lease.stopped_by
         self.is_draining = False
         self._stored = None if lease.topic_recreated else lease.start_offset
+        self._initial_commit = RECREATED_TOPIC if lease.topic_recreated else None
+        self._starts_over = lease.topic_recreated
         self._last_copied: int | None = None  # or the offset before the chosen start
         self._skipped = OffsetRange(0, 0)
         self._caught_up_at = now
@@ -80,25 +85,34 @@ class PartitionState:
     # -- offset commits
 
     @property
+    def needs_initial_commit(self) -> bool:
+        """Whether an offset has to be stored before those of records that are copied now: (C)."""
+        return self._initial_commit is not None
+
+    @property
     def offset_to_commit(self) -> int | None:
         """The last copied offset, or the one before the chosen start; None: nothing is copied or chosen yet."""
-        return RECREATED_TOPIC if self.needs_initial_commit else self._last_copied
+        return self._last_copied if self._initial_commit is None else self._initial_commit
 
     def committed(self, offset: int) -> None:
         """``offset``, a former value of `offset_to_commit`, is stored."""
         self._stored = max(0, offset + 1)
-        self.needs_initial_commit = False
+        if offset == self._initial_commit:
+            self._initial_commit = None
+            self._starts_over = False
 
     def lease_to_resume(self) -> PartitionLease:
-        """Return a lease that resumes from the stored offset."""
+        """Return a lease that resumes from the stored offset, or from the one that has to be stored."""
+        start = self._stored if self._initial_commit is None else max(0, self._initial_commit + 1)
         return PartitionLease(
             topic=self.source.topic,
             partition=self.source.partition,
             remote_topic=self.target.topic,
-            start_offset=0 if self.needs_initial_commit else self._stored,
+            start_offset=start,
             topic_ids=self.topic_ids,
-            topic_recreated=self.needs_initial_commit,
+            topic_recreated=self._starts_over,
             stopped_by=self.stopped_by,
+            leader_epochs=leader_epochs.before(self.epochs, start or 0),
         )
 
     # -- reports
@@ -177,6 +191,8 @@ class PartitionState:
     def lose(self, first: int, until: int, reason: str, *, kind: LossKind) -> bool:
         """Report that offsets from ``first`` up to, not including, ``until`` can no longer be copied.
 
+        Of kind TRUNCATED: that the target has them, and the source does not any more.
+
         Returns whether copying may continue. False: mm2.on.data.loss stops it until an operator accepts the loss; the
         position must not move over it.
         """
@@ -207,6 +223,14 @@ class PartitionState:
         start, skipped = max(self.position, 0), self._skipped
         self.position = end
         return OffsetRange(start, min(end, skipped.start) if start < skipped.end and skipped.start < end else end)
+
+    def _move_back(self, offset: int) -> None:
+        """Copy again from ``offset``, where the source's log was truncated."""
+        self.position = offset
+        self._last_copied = offset - 1
+        if self._initial_commit is None or self._initial_commit >= offset:
+            self._initial_commit = offset - 1
+        self._skipped = OffsetRange(0, 0)
 
     def _copied(self, batch: TargetBatch) -> OffsetRange:
         """The target has this batch and all before it."""

@@ -10,6 +10,7 @@ from flows.lane.byte_budget import ByteBudget
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.timeouts import PROBE_BYTES, UNANSWERED_REPORT_S
 from flows.source.response_size import ResponseSize
+from mm2.core.offsets.leader_epochs import UNKNOWN_EPOCH, EpochEnd
 from mm2.core.settings.client import FetchSettings, IsolationLevel
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.fetch_session import SESSION_ERRORS, FetchSession
@@ -51,16 +52,22 @@ class BrokerFetcher:
         budget: ByteBudget,
         *,
         on_error: Callable[[PartitionReplicator, BrokerError], None],
+        on_diverged: Callable[[PartitionReplicator, int, EpochEnd], None],
+        is_unchecked: Callable[[PartitionReplicator], bool],
         on_preferred_replica: Callable[[PartitionReplicator, int], None],
         on_broker_failed: Callable[[list[PartitionReplicator]], Awaitable[None]],
     ) -> None:
-        """``on_error``: the broker rejected the fetch of a partition. ``on_preferred_replica``: fetch it from that
-        broker instead (KIP-392). ``on_broker_failed``: the request for these partitions failed."""
+        """``on_error``: the broker rejected the fetch of a partition. ``on_diverged``: its log does not contain the
+        record before that offset. ``is_unchecked``: whether to discard what a broker that cannot tell has answered,
+        since that is checked otherwise. ``on_preferred_replica``: fetch it from that broker instead (KIP-392).
+        ``on_broker_failed``: the request for these partitions failed."""
         self.node_id = node_id
         self._cluster = cluster
         self._settings = settings
         self._budget = budget
         self._on_error = on_error
+        self._on_diverged = on_diverged
+        self._is_unchecked = is_unchecked
         self._on_preferred_replica = on_preferred_replica
         self._on_broker_failed = on_broker_failed
         self._session = FetchSession()
@@ -116,7 +123,15 @@ class BrokerFetcher:
                 self._requested[partition] = offset
                 if partition.end_offset < 0 and self._session.still_has(partition.source):
                     self._session.lost()  # a full request is answered in full: (C)
-                self._session.want(partition.source, FetchFrom(offset, max_bytes, topic_id=partition.topic_ids.source))
+                leader = self._cluster.cached_leader(partition.source)
+                wanted = FetchFrom(
+                    offset,
+                    max_bytes,
+                    leader_epoch=leader.epoch if leader is not None else UNKNOWN_EPOCH,
+                    topic_id=partition.topic_ids.source,
+                    last_fetched_epoch=partition.last_fetched_epoch,
+                )
+                self._session.want(partition.source, wanted)
         self._updated.clear()
 
     async def _fetch_once(self) -> None:
@@ -200,6 +215,12 @@ class BrokerFetcher:
                 continue
             if fetched.error:
                 self._on_error(partition, BrokerError(fetched.error, f"fetch {partition.source}"))
+                continue
+            if not answer.checks_epochs and self._is_unchecked(partition):
+                continue
+            if fetched.diverging is not None:
+                self._on_diverged(partition, offset, fetched.diverging)
+                self._updated.add(partition)
                 continue
             end_offset = fetched.last_stable_offset if committed else fetched.high_watermark
             kept += partition.fetched(offset, fetched, end_offset, now, wall)

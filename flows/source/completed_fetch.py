@@ -8,6 +8,7 @@ from flows.batch.blob import batches
 from flows.batch.header import CorruptBatchError
 from flows.batch.target_batch import SourceBatch
 from flows.source.aborted_transactions import AbortedTransactions
+from mm2.core.offsets.leader_epochs import EpochStarts, appended, last_epoch
 from mm2.kafka.protocol.fetch_request import FetchedPartition
 
 BATCH_OVERHEAD = 700
@@ -20,23 +21,28 @@ class CompletedFetch:
     """The batches to copy. ``next_offset`` is where the next fetch continues; ``error`` is what is wrong there.
 
     ``skipped_to``: the offset after the batches without records that precede ``batches``; None if there are none.
+    ``epochs``: the leader epochs of the source's records up to ``next_offset``.
     """
 
     next_offset: int
     batches: list[SourceBatch] = field(default_factory=list)
     skipped_to: int | None = None
     error: CorruptBatchError | None = None
+    epochs: EpochStarts = ()
 
 
 def read_completed_fetch(
-    answer: FetchedPartition, fetch_offset: int, *, check_crcs: bool, arrived: float
+    answer: FetchedPartition, fetch_offset: int, epochs: EpochStarts = (), *, check_crcs: bool, arrived: float
 ) -> CompletedFetch:
     """Read the batches from source offset ``fetch_offset`` on, without markers, aborted and empty batches.
+
+    ``epochs`` are the leader epochs of the records before it.
 
     ``held_bytes`` of all batches are assigned to the last: they share one buffer, which is freed with it. Our own
     objects are counted too.
     """
     fetch = CompletedFetch(next_offset=fetch_offset)
+    epoch = last_epoch(epochs)
     transactions = AbortedTransactions(answer.aborted)
     kept = fetch.batches
     try:
@@ -46,6 +52,9 @@ def read_completed_fetch(
             if next_offset <= fetch_offset:
                 continue
             fetch.next_offset = next_offset
+            if header.leader_epoch != epoch:
+                epoch = header.leader_epoch
+                epochs = appended(epochs, epoch, header.base_offset)
             if carries_data:
                 kept.append(SourceBatch(header, data, next_offset, 0, arrived))
             elif kept:
@@ -54,6 +63,7 @@ def read_completed_fetch(
                 fetch.skipped_to = next_offset
     except CorruptBatchError as error:
         fetch.error = error
+    fetch.epochs = epochs
     if fetch.error is None and fetch.next_offset == fetch_offset and answer.records:
         # otherwise it would be fetched again at once, and for ever: a broker sends a complete batch or nothing (KIP-74)
         size = len(answer.records)

@@ -12,10 +12,12 @@ from flows.source.broker_fetcher import BrokerFetcher
 from flows.source.topic_id_checker import TopicIdChecker
 from flows.source_task.spawn import Spawn
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.leader_epochs import UNKNOWN_EPOCH, EpochEnd
 from mm2.core.settings.client import FetchSettings, OffsetReset
 from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.client.epoch_ends import epoch_ends
 from mm2.kafka.client.offsets import OffsetSpec, list_offsets
-from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
+from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError, NotSupported
 from mm2.kafka.protocol.error_codes import ErrorCode
 
 
@@ -36,6 +38,7 @@ class Fetcher:
         self._brokers: dict[int, BrokerFetcher] = {}
         self._assigned: dict[PartitionReplicator, BrokerFetcher] = {}
         self._preferred_replicas: dict[PartitionReplicator, int] = {}
+        self._checked: dict[PartitionReplicator, int] = {}  # the leader epoch in which its position was checked
         self._unassigned: set[PartitionReplicator] = set()
         self._assigning = False
         self._without_offset: set[PartitionReplicator] = set()
@@ -57,6 +60,7 @@ class Fetcher:
         """The partition has left the source task."""
         self._unassigned.discard(partition)
         self._preferred_replicas.pop(partition, None)
+        self._checked.pop(partition, None)
         self._unassign(partition)
 
     async def refresh(self) -> None:
@@ -86,6 +90,25 @@ class Fetcher:
             partition.fetch_delayed(str(error), now)
         else:
             partition.fetch_failed(str(error), now)
+
+    def _on_diverged(self, partition: PartitionReplicator, offset: int, end: EpochEnd) -> None:
+        if not self._leave_replica(partition):  # a follower may only not have the record yet
+            partition.diverged(offset, end)
+
+    def _is_unchecked(self, partition: PartitionReplicator) -> bool:
+        """Return whether the source may have been truncated since the position was checked; it is then checked again.
+
+        Only for brokers before 2.7, which do not check it with every fetch: a truncation needs another leader epoch.
+        """
+        leader = self._cluster.cached_leader(partition.source)
+        if leader is None or self._checked.get(partition) == leader.epoch:
+            return False
+        if not partition.epochs:
+            self._checked[partition] = leader.epoch
+            return False
+        self._unassign(partition)
+        self._reset_offset(partition)
+        return True
 
     def _on_preferred_replica(self, partition: PartitionReplicator, node_id: int) -> None:
         self._preferred_replicas[partition] = node_id
@@ -166,6 +189,8 @@ class Fetcher:
                 self._settings,
                 self._budget,
                 on_error=self._on_error,
+                on_diverged=self._on_diverged,
+                is_unchecked=self._is_unchecked,
                 on_preferred_replica=self._on_preferred_replica,
                 on_broker_failed=self._on_broker_failed,
             )
@@ -196,15 +221,44 @@ class Fetcher:
         earliest = await list_offsets(self._cluster, sources, OffsetSpec.EARLIEST, timeout_ms=0)
         latest = await list_offsets(self._cluster, sources, OffsetSpec.LATEST, isolation=isolation, timeout_ms=0)
         begin = await self._first_starts(partitions)
+        ends = await epoch_ends(self._cluster, {one.source: one.epochs for one in partitions if one.epochs})
         now = time.monotonic()
         for partition in partitions:
-            match earliest[partition.source], latest[partition.source], begin.get(partition.source):
-                case int(first), int(last), None | OffsetReset() | int() as start:
-                    partition.reset_offset(self._settings.auto_offset_reset, first, last, now, first=start)
+            source = partition.source
+            leader = self._cluster.cached_leader(source)
+            self._checked[partition] = leader.epoch if leader is not None else UNKNOWN_EPOCH
+            policy = self._settings.auto_offset_reset
+            match earliest[source], latest[source], begin.get(source), ends.get(source):
+                case int(first), int(last), None | OffsetReset() | int() as start, NotSupported():
+                    partition.reset_offset(policy, first, last, now, first=start)  # a broker before 2.3
+                case int(first), int(last), None | OffsetReset() | int() as start, None | EpochEnd() as end:
+                    self._continue(partition, first, last, end, now, start=start)
                 case answers:
                     error = next(answer for answer in answers if isinstance(answer, ClusterError))
+                    del self._checked[partition]
                     self._cluster.forget(partition.source)
                     self._delay({partition}, error)
+
+    def _continue(
+        self,
+        partition: PartitionReplicator,
+        earliest: int,
+        latest: int,
+        end: EpochEnd | None,
+        now: float,
+        *,
+        start: OffsetReset | int | None,
+    ) -> None:
+        """Continue at the fetch offset, at the end of the records that the source still has, or at another offset."""
+        offset = partition.fetch_offset
+        if end is None:
+            partition.forget_epochs()
+        elif offset is not None and partition.diverged(offset, end):
+            return
+        elif offset is not None and offset > latest:
+            partition.fetch_delayed(f"cannot fetch {partition.source}: its leader has not reached offset {offset}", now)
+            return
+        partition.reset_offset(self._settings.auto_offset_reset, earliest, latest, now, first=start)
 
     async def _first_starts(
         self, partitions: Iterable[PartitionReplicator]

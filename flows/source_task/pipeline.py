@@ -23,6 +23,7 @@ from flows.target.producer_ids import ProducerIds
 from flows.target.size_limits import SizeLimits
 from mm2.core.lanes.lease import BatchCount, Loss, LossKind, OnDataLoss, PartitionLease, SourceTaskLease
 from mm2.core.lanes.losses import LossPolicy
+from mm2.core.offsets.exact_offset_records import TopicIds
 from mm2.core.topics.topic_recreated import uncopied
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
@@ -101,6 +102,7 @@ class Pipeline:
         self.acknowledged = committer.acknowledged
         self.skipped = committer.skipped
         self.lost = committer.lost
+        self.truncated = committer.truncated
         self.is_replaced = self._topic_ids.is_replaced
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -170,27 +172,32 @@ class Pipeline:
             self._fetcher.remove(partition)
             self._producer.remove(partition)
 
-    async def lose_deleted(self, partitions: Collection[PartitionReplicator]) -> None:
-        """Report the records left to copy of drained partitions, if their source topic was deleted.
+    async def lose_deleted(self, partitions: Collection[PartitionReplicator]) -> set[PartitionReplicator]:
+        """Report the records left to copy of drained partitions, if their source topic was deleted or recreated.
 
-        Returns when the losses are recorded, or cannot be. If the source cannot be asked, nothing is reported.
+        Return them when their losses are recorded, or cannot be. If the source cannot be asked, nothing is reported.
         """
         left = {one: one.first_left for one in partitions if 0 <= one.first_left < one.end_offset}
         if not left:
-            return
+            return set()
         try:
             async with asyncio.timeout(DELETED_TIMEOUT_S):
                 found = (await self._source.metadata({one.source.topic for one in left})).topics
         except (ClusterError, TimeoutError) as error:
             log.info("cannot find out whether topics were deleted: %s", error)
-            return
+            return set()
+        gone: set[PartitionReplicator] = set()
         for one, first in left.items():
             info = found.get(one.source.topic)
-            if info is not None and info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                one.lose(
-                    first, one.end_offset, uncopied(first, one.end_offset, is_deleted=True), kind=LossKind.TOPIC_DELETED
-                )
+            if info is None:
+                continue
+            is_deleted = info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if is_deleted or not TopicIds(source=info.topic_id).may_be(one.topic_ids):
+                kind = LossKind.TOPIC_DELETED if is_deleted else LossKind.TOPIC_RECREATED
+                one.lose(first, one.end_offset, uncopied(first, one.end_offset, is_deleted=is_deleted), kind=kind)
+                gone.add(one)
         await self._committer.losses_recorded()
+        return gone
 
     def refresh_soon(self) -> None:
         """Refresh topic ids, since a topic may have been recreated."""

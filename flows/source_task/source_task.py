@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import logging
 import time
-from collections.abc import Collection
 from contextlib import AsyncExitStack
 from uuid import UUID
 
@@ -28,6 +27,7 @@ from mm2.core.lanes.lease import (
     TaskState,
 )
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.leader_epochs import UNKNOWN_EPOCH, last_epoch
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError, first_error
@@ -62,6 +62,7 @@ class SourceTask:
         self._stopped: dict[TopicPartition, PartitionProgress] = {}
         self._metrics: dict[TopicPartition, PartitionMetrics] = {}
         self._to_resume: dict[TopicPartition, PartitionLease] = {}  # for partitions that left: where to resume
+        self._uncopied: dict[TopicPartition, tuple[int, int] | None] = {}  # what they had left to copy
         self._recreated: dict[TopicPartition, UUID] = {}  # while they leave: the ID of the new topic
         self._regrouped = True
         self._reported: dict[PartitionReplicator, tuple[object, ...] | None] = {}
@@ -253,8 +254,7 @@ class SourceTask:
             if self._draining and not self._drained:
                 leaving = self._leave(set(self._running))
                 await pipeline.drain(leaving | set(self._leaving.values()))
-                await self._lose_deleted(pipeline, self._leaving.values())
-                self._removed(set(self._leaving.values()))
+                await self._removed(pipeline, set(self._leaving.values()))
                 self._drained = True
             elif not self._draining:
                 accepted = set(filter(self._is_accepted, self._running))
@@ -288,7 +288,10 @@ class SourceTask:
         if pipeline.is_replaced(leased_id) or (leased_id is None and known.topic_recreated):
             return known
         if leased_id is not None and known_id is not None and leased_id != known_id:
-            return lease
+            return dataclasses.replace(lease, former=self._uncopied.get(partition)) if lease.topic_recreated else lease
+        epoch, leased_epoch = last_epoch(known.leader_epochs), last_epoch(lease.leader_epochs)
+        if UNKNOWN_EPOCH not in (epoch, leased_epoch) and epoch != leased_epoch:
+            return known if epoch > leased_epoch else lease
         return known if _position(known) > _position(lease) else lease
 
     def _source_recreated(self, partition: PartitionReplicator, source_id: UUID) -> None:
@@ -305,14 +308,13 @@ class SourceTask:
         source_id = self._recreated.pop(partition.source, None)
         if source_id is None:
             return lease
-        stored = lease.start_offset if lease.start_offset is not None else partition.position
-        is_copied = 0 <= partition.end_offset <= partition.position
         return dataclasses.replace(
             lease,
             start_offset=0,
             topic_recreated=True,
+            leader_epochs=(),
             topic_ids=partition.topic_ids._replace(source=source_id),
-            former=None if is_copied or stored < 0 else (stored, max(stored, partition.end_offset)),
+            former=_left_to_copy(partition, lease),
             stopped_by=None,
         )
 
@@ -324,21 +326,26 @@ class SourceTask:
 
     async def _remove(self, pipeline: Pipeline, partitions: set[PartitionReplicator]) -> None:
         await pipeline.drain(partitions)
-        await self._lose_deleted(pipeline, partitions)
-        self._removed(partitions)
+        await self._removed(pipeline, partitions)
         self._changed.set()
 
-    async def _lose_deleted(self, pipeline: Pipeline, partitions: Collection[PartitionReplicator]) -> None:
-        """Report what was left to copy of partitions whose topic was deleted, and not recreated."""
-        await pipeline.lose_deleted([one for one in partitions if one.source not in self._recreated])
-
-    def _removed(self, partitions: set[PartitionReplicator]) -> None:
+    async def _removed(self, pipeline: Pipeline, partitions: set[PartitionReplicator]) -> None:
+        """Report what was left to copy of partitions whose topic is gone, and keep where to resume the others."""
+        reported = await pipeline.lose_deleted([one for one in partitions if one.source not in self._recreated])
         self._regrouped = True
         now, wall = time.monotonic(), time.time()
         for partition in partitions:
             self._leaving.pop(partition.source, None)
             self._stopped[partition.source] = partition.progress(now, wall, stopped=True)
-            self._to_resume[partition.source] = self._lease_to_resume(partition)
+            lease = self._to_resume[partition.source] = self._lease_to_resume(partition)
+            self._uncopied[partition.source] = None if partition in reported else _left_to_copy(partition, lease)
+
+
+def _left_to_copy(partition: PartitionReplicator, lease: PartitionLease) -> tuple[int, int] | None:
+    """Return the source offsets (first, until) that are not copied, counted from the stored offset in ``lease``."""
+    stored = lease.start_offset if lease.start_offset is not None else partition.position
+    is_copied = 0 <= partition.end_offset <= partition.position
+    return None if is_copied or stored < 0 else (stored, max(stored, partition.end_offset))
 
 
 def _position(lease: PartitionLease) -> int:

@@ -22,7 +22,9 @@ COPY = st.tuples(st.just("copy"), st.integers(1, 6))
 COMMIT = st.tuples(st.sampled_from(["flush", "write", "marker", "compact", "restart"]), st.just(0))
 CRASH = st.tuples(st.just("crash"), st.integers(0, 6))
 FAILURE = st.tuples(
-    st.sampled_from(["java", "somewhere", "somewhere", "rejected", "delete_records", "lose_target", "new_source"]),
+    st.sampled_from(
+        ["java", "somewhere", "somewhere", "rejected", "delete_records", "lose_target", "new_source", "truncate"]
+    ),
     SMALL,
 )
 WRITE = st.tuples(st.sampled_from(["flush", "write", "write", "marker"]), st.just(0))
@@ -170,6 +172,15 @@ class World:
         self.restart(0)
         self.write(0)
         self.first_segment()
+
+    def truncate(self, count: int) -> None:
+        """Lose the last offsets of the source. The program goes back and stores that before it writes segments."""
+        self.source_end = max(0, self.source_end - count)
+        self.records = {offset for offset in self.records if offset < self.source_end}
+        self.target = [None if offset is None or offset >= self.source_end else offset for offset in self.target]
+        if self.position > self.source_end:
+            self.position = self.stored = self.source_end
+            self.journal.truncated(self.source_end)
 
     def new_source(self, _: int) -> None:
         self.records.clear()

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from mm2.core.naming.names import Flow
 from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, TopicIds
+from mm2.core.offsets.leader_epochs import EpochStarts
 from mm2.core.settings.client import ClientSettings, FetchSettings, ProduceSettings
 
 
@@ -56,6 +57,10 @@ class OnDataLoss(StrEnum):
     STOP_FLOW = "stop-flow"
 
 
+LossKey = tuple[str, int, int, str, str]
+"""Topic, partition, first offset, kind and topic ID of a loss."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
     """Source records that can no longer be copied, as reported by lanes and recorded in `loss_records`.
@@ -99,15 +104,14 @@ class Loss:
         """Whether copying waits for an operator to accept the loss."""
         return bool(self.stops) and not self.accepted
 
+    @property
+    def key(self) -> LossKey:
+        """What tells it from other losses; it is the same if the loss is noticed again with another extent."""
+        return self.topic, self.partition, self.first, self.kind, self.topic_id or ""
+
     def is_same(self, other: Loss) -> bool:
         """Return whether ``other`` is this loss, though possibly noticed at another time with another extent."""
-        return (self.topic, self.partition, self.first, self.kind, self.topic_id) == (
-            other.topic,
-            other.partition,
-            other.first,
-            other.kind,
-            other.topic_id,
-        )
+        return self.key == other.key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +122,8 @@ class PartitionLease:
     ``topic_ids``: the topics that ``start_offset`` refers to; topics with other IDs have to be copied from the
     beginning. ``topic_recreated``: the source topic was recreated and the stored offset is void. ``start_offset`` is
     then the new topic's beginning, and has to be stored first. ``last_segment``: the value, in base64, of the newest
-    record in the exact offsets topic (`exact_offset_records`).
+    record in the exact offsets topic (`exact_offset_records`). ``leader_epochs``: of the source's records before
+    ``start_offset``, as far as they are known.
 
     ``former``: the source offsets (first, until) of the deleted topic that were not copied, as far as known; None:
     nothing was left to copy, or the topic was not recreated. ``stopped_by``: a loss that an operator has to accept
@@ -135,6 +140,7 @@ class PartitionLease:
     former: tuple[int, int] | None = None
     stopped_by: Loss | None = None
     accepted_loss: Loss | None = None
+    leader_epochs: EpochStarts = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

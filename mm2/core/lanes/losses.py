@@ -49,7 +49,8 @@ class LossPolicy:
         stops = "" if loss.kind in _ASKED_FOR else _STOPS[self.on_data_loss]
         covered = before is not None and before.accepted and _continues(before, loss)
         known = accepted is not None and loss.is_same(accepted)
-        return replace(loss, stops=stops, accepted=bool(stops) and (known or covered))
+        until = max(loss.until, accepted.until) if known and accepted is not None else loss.until
+        return replace(loss, until=until, stops=stops, accepted=bool(stops) and (known or covered))
 
     def message(self, loss: Loss) -> str:
         """Return the error of what ``loss`` stopped, with the command that continues."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, CopiedRange, CopiedUpTo, Segment, TopicIds
+from mm2.core.offsets.leader_epochs import EpochStarts, before
 
 SEGMENTS = 32  # of 32 ranges: 1,024 ranges, about 10 KB in the topic, for a partition that is all holes
 
@@ -18,7 +20,7 @@ class ExactOffsetJournal:
 
     Invariants:
     A. Target offsets increase from range to range and from segment to segment of an era; source offsets step back only
-       where copying restarted at an earlier offset.
+       where copying restarted at an earlier offset, or where a segment begins because the source's log was truncated.
     B. A range's hole contains only offsets that the copier has seen to carry no record. Offsets that it did not process
        itself, because it started after them or was not told where a batch went, belong to no range and no hole.
     C. At most ``segments`` full segments wait to be written; those dropped in favour of newer ones are not covered.
@@ -47,6 +49,8 @@ class ExactOffsetJournal:
         self._ranges: list[CopiedRange] = []
         self._next = (-1, -1)  # the source and target offset right after the last range
         self._grown = 0
+        self._truncated = -1
+        self._epochs: EpochStarts = ()
         self._sealed: dict[int, Segment] = {}
         self._written: Segment | None = last
         if last is not None:
@@ -54,6 +58,7 @@ class ExactOffsetJournal:
 
     def _continue(self, last: Segment) -> None:
         self._sequence, self._era = last.sequence, last.era
+        self._truncated, self._epochs = last.truncated, last.epochs
         self._before = self._reach = last.before
         for copied in last.ranges:
             self._reach = self._reach.after(copied)
@@ -70,9 +75,25 @@ class ExactOffsetJournal:
         self._sequence += 1
         self._era += 1
         self._before = self._reach = CopiedUpTo()
-        self._empty_from = self._through = -1
+        self._empty_from = self._through = self._truncated = -1
         self._forget_ranges()
         self._sealed.clear()
+
+    def truncated(self, upstream: int) -> None:
+        """Record that the source lost its records from ``upstream`` on, where copying continues.
+
+        Their copies stay on the target, and the ranges with them end at ``upstream``. Records in doubt are among the
+        lost ones.
+        """
+        self._catch_up()
+        self._seal()
+        self._truncated = upstream
+        self._before = self._reach = CopiedUpTo(upstream, self._reach.downstream)
+        self._empty_from = self._through = upstream
+
+    def set_epochs(self, epochs: EpochStarts) -> None:
+        """Set the leader epochs of the source's records; those of records that are not copied yet are not written."""
+        self._epochs = epochs
 
     @property
     def newest(self) -> Segment:
@@ -143,7 +164,7 @@ class ExactOffsetJournal:
         self._sealed.clear()
 
     def _segment(self) -> Segment:
-        return Segment(
+        segment = Segment(
             topic_partition=self._topic_partition,
             index=self._sequence % self._segments,
             sequence=self._sequence,
@@ -152,7 +173,11 @@ class ExactOffsetJournal:
             before=self._before,
             through=self._through if self._ranges else -1,
             ranges=tuple(self._ranges),
+            truncated=self._truncated,
+            epochs=self._epochs,
         )
+        copied = before(self._epochs, segment.end)
+        return segment if copied is self._epochs else replace(segment, epochs=copied)
 
     def _add(self, upstream: int, downstream: int, records: int, since: int) -> None:
         if downstream < self._reach.downstream:  # the ID of that remote topic is not known yet
@@ -197,4 +222,5 @@ class ExactOffsetJournal:
             del self._sealed[min(self._sealed)]
         self._sequence += 1
         self._before = self._reach
+        self._truncated = -1
         self._forget_ranges()

@@ -9,28 +9,35 @@ them.
     key      version:INT16=0  topic:STRING  partition:INT32  index:INT32
     value    version:INT16=0  sequence:INT64  era:INT32  source id:UUID  remote id:UUID
              upstream:INT64  downstream:INT64  doubt:INT64  through:INT64  count:UNSIGNED  range…
+             [truncated+1:UNSIGNED  count:UNSIGNED  epoch…]
     range    step:UNSIGNED  ahead:UNSIGNED  records-1:UNSIGNED  hole:UNSIGNED
+    epoch    step of the epoch:UNSIGNED  step of the offset:UNSIGNED
 
     STRING and INT as in `formats`; UUID 16 bytes, all zero for none; UNSIGNED as `formats.Fields.unsigned`
     step     from the end of the previous range (0 for the first) to this range's first source offset, zigzag: 2s, or
              -2s-1
     ahead    the same for the target offset, which never steps back
+    epoch    a leader epoch and the source offset of its first record, each as the step from the entry before (0 for the
+             first)
 
-A partition copied without interruption is one record of about 100 bytes; a full segment has a few hundred. Bytes after
-the last field are ignored; a version other than 0 is rejected. A null value deletes the segment.
+A partition copied without interruption is one record of about 100 bytes; a full segment has a few hundred. The fields
+in brackets are missing if there is no truncation and no epoch, and in records of older releases, which ignore them.
+Bytes after the last field are ignored; a version other than 0 is rejected. A null value deletes the segment.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 from uuid import UUID
 
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.leader_epochs import MAX_EPOCHS, EpochStart, EpochStarts
 from mm2.core.wire.formats import Fields, FormatError, encode_string, encode_unsigned, pack
 
 SEGMENT_RANGES = 32  # ranges re-encoded when one is added: tens of microseconds
 _INT64_MAX = 2**63 - 1
+_NO_EPOCHS = EpochStart(0, 0)
 
 
 class CopiedRange(NamedTuple):
@@ -106,7 +113,8 @@ class Segment:
     ``sequence`` counts the partition's segments from 0. ``era`` increases when the source or the remote topic was
     recreated, or the remote topic was truncated: ranges of an earlier era are void. ``before``: the progress of this
     era before the first of these ranges. ``through``: all source offsets from the last range up to this one carry no
-    record.
+    record. ``truncated``: before the first of these ranges, the source lost its records from this offset on (-1: it did
+    not). ``epochs``: the leader epochs of the copied records, as far as they are known.
     """
 
     topic_partition: TopicPartition
@@ -117,6 +125,13 @@ class Segment:
     before: CopiedUpTo
     through: int
     ranges: tuple[CopiedRange, ...]
+    truncated: int = -1
+    epochs: EpochStarts = ()
+
+    @property
+    def end(self) -> int:
+        """The source offset before which everything was processed when the segment was written; -1: unknown."""
+        return max(self.ranges[-1].upstream_end, self.through) if self.ranges else self.before.upstream
 
     def key(self) -> bytes:
         return segment_key(self.topic_partition, self.index)
@@ -138,6 +153,13 @@ class Segment:
                 encode_unsigned(copied.hole),
             )
             upstream, downstream = copied.upstream_end, copied.downstream_end
+        if self.truncated < 0 and not self.epochs:
+            return b"".join(encoded)
+        encoded += (encode_unsigned(self.truncated + 1), encode_unsigned(len(self.epochs)))
+        last = _NO_EPOCHS
+        for start in self.epochs:
+            encoded += (encode_unsigned(start.epoch - last.epoch), encode_unsigned(start.offset - last.offset))
+            last = start
         return b"".join(encoded)
 
 
@@ -156,7 +178,7 @@ def decode_segment(key: bytes | None, value: bytes | None) -> Segment | None:
         return None
     fields = Fields("exact offsets value", value)
     fields.version()
-    return Segment(
+    segment = Segment(
         topic_partition=topic_partition,
         index=index,
         sequence=fields.int64("sequence"),
@@ -166,6 +188,9 @@ def decode_segment(key: bytes | None, value: bytes | None) -> Segment | None:
         through=fields.int64("through"),
         ranges=_ranges(fields),
     )
+    if not fields.left:
+        return segment
+    return replace(segment, truncated=fields.unsigned("truncated") - 1, epochs=_epochs(fields))
 
 
 def _uuid(fields: Fields) -> UUID | None:
@@ -186,3 +211,12 @@ def _ranges(fields: Fields) -> tuple[CopiedRange, ...]:
         ranges.append(copied)
         upstream, downstream = copied.upstream_end, copied.downstream_end
     return tuple(ranges)
+
+
+def _epochs(fields: Fields) -> EpochStarts:
+    epochs = []
+    last = _NO_EPOCHS
+    for _ in range(min(fields.unsigned("number of epochs"), MAX_EPOCHS)):
+        last = EpochStart(last.epoch + fields.unsigned("epoch"), last.offset + fields.unsigned("offset of the epoch"))
+        epochs.append(last)
+    return tuple(epochs)

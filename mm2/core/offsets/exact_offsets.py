@@ -111,6 +111,9 @@ class PartitionOffsets:
     records. Until the repeat has caught up, records after its end are on the target only before its start. If the
     source were lost now, a group positioned in the repeat would miss them. The older ranges therefore count until then.
 
+    Records that the source lost when its log was truncated do not count any more, although the target has them: the
+    positions from there on translate to what was copied later.
+
     Invariants:
     A. Among the ranges that count, source and target offsets both increase, without overlap.
     B. A found offset misses nothing: every record at or after the position that the target has, and that the source
@@ -121,11 +124,12 @@ class PartitionOffsets:
     E. At most ``window`` ranges count, and as many wait in a repeat.
     """
 
-    __slots__ = ("_counting", "_era", "_reach", "_repeat", "_sequence", "_window")
+    __slots__ = ("_counting", "_era", "_reach", "_repeat", "_sequence", "_truncations", "_window")
 
     def __init__(self, *, window: int = WINDOW) -> None:
         self._window = window
         self._era = self._sequence = -1
+        self._truncations = -1  # the sequence of the last segment that begins with a truncation
         self._counting = _Ranges()
         self._repeat: _Ranges | None = None
         self._reach = CopiedUpTo()
@@ -142,6 +146,8 @@ class PartitionOffsets:
         elif segment.sequence > self._sequence + 1:  # compaction removed those in between
             self._repeat = None
             self._reach = segment.before
+        if segment.truncated >= 0 and segment.sequence > self._truncations:
+            self._truncate(segment)
         self._sequence = max(self._sequence, segment.sequence)
         self._reach = self._reach._replace(upstream=max(self._reach.upstream, segment.before.upstream))
         for copied in segment.ranges:
@@ -157,6 +163,18 @@ class PartitionOffsets:
     def look_up(self, upstream: int) -> MapLookup:
         """Return the target offset of the source position ``upstream``, or its bounds."""
         return self._counting.look_up(upstream)
+
+    def _truncate(self, segment: Segment) -> None:
+        """End all ranges where the source's log was truncated. A repeat has reached that offset, so it counts now."""
+        self._truncations = segment.sequence
+        if self._repeat is not None:
+            self._repeat.cut(segment.truncated)
+            self._counting.replace_from(self._repeat, self._window)
+            self._repeat = None
+        self._counting.cut(segment.truncated)
+        self._reach = segment.before
+        if self._reach.downstream >= 0:  # a range without records: what is copied from there on follows on the target
+            self._counting.append(CopiedRange(segment.truncated, self._reach.downstream, 0), self._window)
 
     def _add(self, copied: CopiedRange) -> None:
         again = copied.upstream < self._reach.upstream
@@ -208,9 +226,12 @@ class _Ranges:
             del column[kept:]
         if kept:
             self._records[-1] = min(self._records[-1], upstream - self._upstream[-1])
+        self.through = min(self.through, upstream)
 
     def replace_from(self, other: _Ranges, window: int) -> None:
-        """Replace everything from the first offset of ``other`` on with ``other``."""
+        """Replace everything from the first offset of ``other`` on with ``other``, which may be empty."""
+        if not other._upstream:
+            return
         self.cut(other._upstream[0])
         self._upstream += other._upstream
         self._downstream += other._downstream

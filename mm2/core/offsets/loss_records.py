@@ -2,7 +2,7 @@
 
 The topic is on the target, compacted, with one partition; Java does not replicate it because of its name (KIP-1074).
 
-    key      {"topic":"orders","partition":0,"first":100}
+    key      {"topic":"orders","partition":0,"first":100,"kind":"retention","topicId":"…"}
     value    {"topic":"orders","partition":0,"first":100,"last":199,"time":1763740800000,"reason":"…",
               "kind":"retention"}
 
@@ -16,7 +16,8 @@ and the source no longer has. These fields follow if they have another value tha
     stops      "partition" or "flow": copying stops until the loss is accepted (nothing stops)
     accepted   true: an operator accepted the loss (false)
 
-Unknown fields are ignored. A loss that is noticed again, after a restart, has the same key. A null value deletes it.
+Unknown fields are ignored. A loss that is noticed again, after a restart, has the same key; ``topicId`` keeps those of
+topics of the same name apart, and is left out of the key if it is unknown. A null value deletes a loss.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ _INT64_MAX = 2**63 - 1
 
 def encode_loss_key(loss: Loss) -> bytes:
     """Return the record's key."""
-    return _dump({"topic": loss.topic, "partition": loss.partition, "first": loss.first})
+    key: dict[str, object] = {"topic": loss.topic, "partition": loss.partition, "first": loss.first}
+    key["kind"] = str(loss.kind)
+    return _dump(key if loss.topic_id is None else key | {"topicId": loss.topic_id})
 
 
 def encode_loss(loss: Loss) -> bytes:

@@ -165,6 +165,11 @@ class Fields:
         self._at += struct.calcsize(layout)
         return int(number)
 
+    @property
+    def left(self) -> int:
+        """The bytes that were not read yet."""
+        return len(self._data) - self._at
+
     def int32(self, field: str) -> int:
         return self._number(field, ">i")
 
@@ -173,9 +178,10 @@ class Fields:
 
     def string(self, field: str) -> str:
         length = self._number(field, ">h")
-        left = len(self._data) - self._at
-        if not 0 <= length <= left:
-            raise FormatError(f"cannot read {self._what}: {field}: string of {length} bytes, but {left} bytes are left")
+        if not 0 <= length <= self.left:
+            raise FormatError(
+                f"cannot read {self._what}: {field}: string of {length} bytes, but {self.left} bytes are left"
+            )
         start, self._at = self._at, self._at + length
         return self._data[start : self._at].decode(errors="replace")  # invalid UTF-8 as in Java
 

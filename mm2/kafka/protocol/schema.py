@@ -7,11 +7,12 @@ A table is a dict from field name to type, in wire order; it is the grammar of t
     [type]                              an array or None
     {name: type, ...}                   a struct
     Since(version, type)                a field of later versions only; ``until`` is the last version that has it
+    Tagged(tag, type)                   a field in the tag section of flexible versions, which is only decoded
 
 A struct's value is a tuple of its fields in the order of the table, the fields of other versions included: they are
 ignored when encoding, and None when decoded. Fields whose names start with ``_`` are skipped when decoding and are not
 part of the tuple. In flexible versions (KIP-482) lengths are varints, and every struct ends with a tag section, which
-is written empty and skipped when read.
+is written empty. When it is read, tags without a field are skipped. Tagged fields are the last ones of a table.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ Encoder = Callable[[bytearray, Any], None]
 
 Decoder = Callable[[bytes, int], tuple[Any, int]]
 """Decodes the value at a position in the bytes, and returns it with the position after it."""
+
+_Step = tuple[Callable[[list[Any], Any], None], Decoder]
+"""The decoder of one or more fields, with the function that adds its result to the struct's values."""
 
 NO_TAGS = 0  # an empty tag section
 
@@ -70,8 +74,16 @@ class Since:
         return self.first <= version and (self.until is None or version <= self.until)
 
 
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """A field in the tag section; None if the section does not contain ``tag``."""
+
+    tag: int
+    type: Type
+
+
 Table = Mapping[str, "Type"]
-Type = Fixed | Variable | Sequence["Type"] | Table | Since
+Type = Fixed | Variable | Sequence["Type"] | Table | Since | Tagged
 
 
 def encoder(type_: Type, version: int, *, flexible: bool) -> Encoder:
@@ -121,7 +133,9 @@ def _struct_encoder(table: Table, version: int, flexible: bool) -> Encoder:
 
 
 def _in_version(field: Type, version: int) -> Type | None:
-    """Return the field's type; None if ``version`` does not have it."""
+    """Return the field's type; None if ``version`` does not have it among the fields before the tag section."""
+    if isinstance(field, Tagged):
+        return None
     if not isinstance(field, Since):
         return field
     return field.type if field.includes(version) else None
@@ -179,6 +193,9 @@ def decoder(type_: Type, version: int, *, flexible: bool) -> Decoder:
 
 def _struct_decoder(table: Table, version: int, flexible: bool) -> Decoder:
     steps = _steps(table, version, flexible)
+    tagged = [field for field in table.values() if isinstance(field, Tagged)]
+    if flexible and tagged:
+        return _tagged_struct_decoder(steps[: -len(tagged)], tagged, version)
 
     def decode_struct(data: bytes, at: int) -> tuple[Any, int]:
         values: list[Any] = []
@@ -190,9 +207,34 @@ def _struct_decoder(table: Table, version: int, flexible: bool) -> Decoder:
     return decode_struct
 
 
-def _steps(table: Table, version: int, flexible: bool) -> list[tuple[Callable[[list[Any], Any], None], Decoder]]:
+def _tagged_struct_decoder(steps: list[_Step], tagged: Sequence[Tagged], version: int) -> Decoder:
+    absent = (None,) * len(tagged)
+    decoders = {field.tag: (index, decoder(field.type, version, flexible=True)) for index, field in enumerate(tagged)}
+
+    def decode_struct(data: bytes, at: int) -> tuple[Any, int]:
+        values: list[Any] = []
+        for take, step in steps:
+            found, at = step(data, at)
+            take(values, found)
+        if data[at] == NO_TAGS:
+            return (*values, *absent), at + 1
+        extra: list[Any] = list(absent)
+        count, at = varint(data, at)
+        for _ in range(count):
+            tag, at = varint(data, at)
+            size, at = varint(data, at)
+            if tag in decoders:
+                index, decode = decoders[tag]
+                extra[index], _ = decode(data, at)
+            at += size
+        return (*values, *extra), at
+
+    return decode_struct
+
+
+def _steps(table: Table, version: int, flexible: bool) -> list[_Step]:
     """Return the decoders of all fields in order, each with the function that adds its values to a list."""
-    steps: list[tuple[Callable[[list[Any], Any], None], Decoder]] = []
+    steps: list[_Step] = []
     layout = ""  # of adjacent fields of fixed length, which are unpacked together
     for name, field in table.items():
         type_, skipped = _in_version(field, version), name.startswith("_")

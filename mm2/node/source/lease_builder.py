@@ -171,17 +171,19 @@ class LeaseBuilder:
         elif segment is not None and not ids.may_be(segment.topic_ids):
             self._warn(remote_topic_recreated(remote_topic, self._flow.target))
         position = self._offsets.position(partition)
+        start = 0 if topic_recreated else position
         return PartitionLease(
             topic=partition.topic,
             partition=partition.partition,
             remote_topic=remote_topic,
-            start_offset=0 if topic_recreated else position,
+            start_offset=start,
             topic_ids=ids,
             topic_recreated=topic_recreated,
             last_segment=segment.text if segment is not None else None,
             former=(position, position) if topic_recreated and position is not None else None,
             stopped_by=self._losses.stopped_by(partition),
             accepted_loss=self._losses.accepted(partition),
+            leader_epochs=segment.epochs_before(start) if segment is not None and not topic_recreated else (),
         )
 
     def _remote_topic(self, topic: str) -> str:

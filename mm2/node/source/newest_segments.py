@@ -11,6 +11,7 @@ from mm2.config.settings import FlowSettings
 from mm2.core.naming.internal_topics import exact_offsets
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import Segment, TopicIds, decode_segment, segment_key
+from mm2.core.offsets.leader_epochs import EpochStarts, before
 from mm2.core.settings.client import IsolationLevel
 from mm2.core.wire.formats import FormatError
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
@@ -34,12 +35,22 @@ STEP_RECORDS = 250
 class NewestSegment:
     """The newest segment of a partition.
 
-    ``value`` is the record's value of some hundred bytes; decoded it would need ten times that.
+    ``value`` is the record's value of some hundred bytes; decoded it would need ten times that. ``end`` and ``epochs``
+    are the segment's.
     """
 
     sequence: int
     topic_ids: TopicIds
     value: bytes
+    end: int
+    epochs: EpochStarts
+
+    def epochs_before(self, position: int | None) -> EpochStarts:
+        """Return the leader epochs of the records before source offset ``position``.
+
+        They are unknown after ``end``, where another program has copied since.
+        """
+        return before(self.epochs, position) if position is not None and position <= self.end else ()
 
     @property
     def text(self) -> str:
@@ -115,7 +126,9 @@ class NewestSegments:
                 ids = self._ids.setdefault(segment.topic_ids, segment.topic_ids)
                 known = self._newest.get(segment.topic_partition)
                 if known is None or segment.sequence >= known.sequence:
-                    self._newest[segment.topic_partition] = NewestSegment(segment.sequence, ids, record.value)
+                    self._newest[segment.topic_partition] = NewestSegment(
+                        segment.sequence, ids, record.value, segment.end, segment.epochs
+                    )
             taken += 1
             if taken % STEP_RECORDS == 0:
                 await asyncio.sleep(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mm2.core.lanes.lease import Loss
+from mm2.core.lanes.lease import Loss, LossKey
 from mm2.core.lanes.losses import LOSSES_KEPT
 from mm2.core.naming.names import TopicPartition
 
@@ -16,7 +16,7 @@ class Losses:
     """
 
     def __init__(self) -> None:
-        self._newest: dict[tuple[str, int, int], Loss] = {}
+        self._newest: dict[LossKey, Loss] = {}
         self._reported: dict[int, tuple[str, Sequence[Loss]]] = {}
         self._totals: dict[TopicPartition, int] = {}
         self._counts: dict[TopicPartition, int] = {}
@@ -52,10 +52,8 @@ class Losses:
 
     def _add(self, loss: Loss) -> bool:
         """Add a loss, or the new extent of a known one; return whether it is new."""
-        key = loss.topic, loss.partition, loss.first
-        before = self._newest.pop(key, None)
-        is_new = before is None or not before.is_same(loss)
-        if before is None or is_new:
+        before = self._newest.pop(loss.key, None)
+        if before is None:
             offsets, count = loss.offsets, loss.count
         else:
             offsets, count = max(0, loss.offsets - before.offsets), max(0, loss.count - before.count)
@@ -63,7 +61,7 @@ class Losses:
         partition = TopicPartition(loss.topic, loss.partition)
         self._totals[partition] = self._totals.get(partition, 0) + offsets
         self._counts[partition] = self._counts.get(partition, 0) + count
-        self._newest[key] = loss
+        self._newest[loss.key] = loss
         if len(self._newest) > LOSSES_KEPT:
             del self._newest[next(iter(self._newest))]
-        return is_new
+        return before is None

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from mm2.config.settings import FlowSettings
-from mm2.core.lanes.lease import Loss, OnDataLoss
+from mm2.core.lanes.lease import Loss, LossKey, OnDataLoss
 from mm2.core.naming import internal_topics
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.loss_records import PARTITION, decode_loss, encode_loss, encode_loss_key
@@ -34,8 +34,6 @@ PATIENCE_S = 5.0
 
 ACCEPT_S = 10.0
 """How long an acceptance may take to be written and read."""
-
-_Key = tuple[str, int, int]
 
 
 class LossStore:
@@ -65,7 +63,7 @@ class LossStore:
         self.acceptances = 0
         self._log = CompactedLog(target, self.topic, purpose="losses")
         self._read = asyncio.Event()
-        self._waiting: dict[_Key, Loss] = {}
+        self._waiting: dict[LossKey, Loss] = {}
         self._accepted: dict[TopicPartition, Loss] = {}
 
     @property
@@ -157,10 +155,9 @@ class LossStore:
         loss = decode_loss(record.key, record.value)
         if loss is None:
             return
-        key = loss.topic, loss.partition, loss.first
-        before = self._waiting.pop(key, None)
+        before = self._waiting.pop(loss.key, None)
         if loss.awaits_acceptance:
-            self._waiting[key] = loss
+            self._waiting[loss.key] = loss
         elif loss.accepted:
             self._accepted[TopicPartition(loss.topic, loss.partition)] = loss
             self.acceptances += before is not None

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from mm2.core.assignment.tasks import TaskId
-from mm2.core.lanes.lease import Loss, TaskState
+from mm2.core.lanes.lease import Loss, LossKey, TaskState
 from mm2.core.lanes.task_states import worst
 from mm2.node.status.status_model import FlowStatus, PartitionStatus, TaskStatus, TopicStatus
 from mm2.rest.merge.flow_problems import placed_reasons
@@ -178,10 +178,10 @@ def unseen(node: str, why: str) -> str:
 
 
 def _losses(shares: Sequence[FlowShare]) -> tuple[Loss, ...]:
-    found: dict[tuple[str, int, int], Loss] = {}
+    found: dict[LossKey, Loss] = {}
     for share in shares:
         for loss in share.flow.losses:
-            before = found.setdefault((loss.topic, loss.partition, loss.first), loss)
+            before = found.setdefault(loss.key, loss)
             if loss.until > before.until:  # reported while it was still growing
-                found[loss.topic, loss.partition, loss.first] = loss
+                found[loss.key] = loss
     return tuple(found[key] for key in sorted(found))

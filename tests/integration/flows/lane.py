@@ -24,6 +24,7 @@ from mm2.core.lanes.lease import (
     TaskProducer,
 )
 from mm2.core.naming.names import Flow, TopicPartition
+from mm2.core.offsets.leader_epochs import EpochStarts
 from mm2.core.settings.client import ClientSettings, FetchSettings, ProduceSettings
 from mm2.kafka.clock import session_clock
 from tests.lab.cluster import KafkaCluster
@@ -164,6 +165,7 @@ async def copying(
     predecessor: RunningSourceTask | None = None,
     exact_offsets: str | None = None,
     segments: Mapping[TopicPartition, str] | None = None,
+    epochs: Mapping[TopicPartition, EpochStarts] | None = None,
     deadline: LeaseDeadline | None = None,
     producer: TaskProducer | None = None,
     on_data_loss: OnDataLoss | None = None,
@@ -171,9 +173,9 @@ async def copying(
 ) -> AsyncIterator[RunningSourceTask]:
     """Run a source task that copies ``topics`` (name to number of partitions) from offsets ``starts``.
 
-    ``predecessor``: run as successor of that source task, with its newest ``segments`` of the exact offsets topic.
-    ``deadline``: of its lease, by default never. ``on_data_loss``: losses are recorded in a topic of their own, created
-    with ``losses_config``.
+    ``predecessor``: run as successor of that source task, with its newest ``segments`` of the exact offsets topic, and
+    the leader ``epochs`` in them. ``deadline``: of its lease, by default never. ``on_data_loss``: losses are recorded
+    in a topic of their own, created with ``losses_config``.
     """
     remote = {topic: f"A.{topic}" for topic in topics}
     starts = starts or {}
@@ -184,6 +186,7 @@ async def copying(
             remote_topic=remote[topic],
             start_offset=starts.get(TopicPartition(topic, number)),
             last_segment=(segments or {}).get(TopicPartition(topic, number)),
+            leader_epochs=(epochs or {}).get(TopicPartition(topic, number), ()),
         )
         for topic, count in topics.items()
         for number in range(count)

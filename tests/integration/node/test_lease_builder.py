@@ -19,6 +19,7 @@ from mm2.core.lanes.lease import PartitionLease, SourceTaskLease
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.connect_offsets import RECREATED_TOPIC, SourceKey, encode_key, encode_offset
 from mm2.core.offsets.exact_offset_records import CopiedRange, CopiedUpTo, Segment, TopicIds
+from mm2.core.offsets.leader_epochs import EpochStart, EpochStarts
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.control_producer import ControlProducer
@@ -58,7 +59,7 @@ class LeaseFixture:
         key = encode_key(SourceKey(cluster=self.alias, topic=TP.topic, partition=TP.partition))
         self.write(self.offsets_topic, key, encode_offset(offset))
 
-    def copied(self, ids: TopicIds, sequence: int = 0) -> Segment:
+    def copied(self, ids: TopicIds, sequence: int = 0, epochs: EpochStarts = ()) -> Segment:
         """Write a segment of 100 records as a lane does."""
         segment = Segment(
             topic_partition=TP,
@@ -69,6 +70,7 @@ class LeaseFixture:
             before=CopiedUpTo(),
             through=-1,
             ranges=(CopiedRange(0, 0, 100),),
+            epochs=epochs,
         )
         self.write(self.exact_topic, segment.key(), segment.value())
         return segment
@@ -124,6 +126,21 @@ async def test_start_offset_of_a_partition(cluster_b: KafkaCluster) -> None:
             "the segment with the highest sequence"
         )
         assert given.leases.warnings == []
+
+
+async def test_leader_epochs_of_the_copied_records(cluster_b: KafkaCluster) -> None:
+    """They are unknown where Java has copied since, and in a recreated topic."""
+    epochs = (EpochStart(3, 0), EpochStart(4, 60))
+    async with leases(cluster_b) as given:
+        await given.lease()  # creates the topic
+        given.copied(OLD, epochs=epochs)
+        assert (await given.lease())[1].leader_epochs == ()
+        for stored, known in ((99, epochs), (59, epochs[:1]), (100, ())):
+            given.store(stored)
+            assert (await given.lease())[1].leader_epochs == known
+        given.store(99)
+        given.report_topic_ids(NEW)
+        assert (await given.lease())[1].leader_epochs == ()
 
 
 async def test_topic_recreated_while_no_node_ran(cluster_b: KafkaCluster) -> None:

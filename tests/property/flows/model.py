@@ -201,6 +201,9 @@ class World:
     def wake_later(self, replicator: PartitionReplicator, delay: float) -> None:
         self.alarms.append(self.now + delay)
 
+    def truncated(self, replicator: PartitionReplicator, offset: int) -> None:
+        self.journal.truncated(offset)
+
     def skipped(self, replicator: PartitionReplicator, checked: OffsetRange) -> None:
         self.journal.passed(checked.start, checked.end)
 
@@ -318,12 +321,16 @@ class World:
         for _ in range(steps):
             self.step()
 
+    @property
+    def is_copied(self) -> bool:
+        return bool(self.replicator.position >= self.source.end)
+
     def finish(self) -> None:
         """Stop all faults and run until everything is copied."""
         self.target.faulty = False
         self.target.rejects_all = 0
         for _ in range(20_000):
-            if self.replicator.position >= self.source.end and self.replicator.is_idle:
+            if self.is_copied and self.replicator.is_idle:
                 return
             self.step()
             if self.alarms and not self.replicator.can_send(self.now):

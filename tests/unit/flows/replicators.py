@@ -12,9 +12,10 @@ from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import OffsetRange
 from mm2.core.lanes.lease import Loss, PartitionLease, TaskState
 from mm2.core.lanes.losses import LossPolicy
+from mm2.core.offsets.leader_epochs import EpochStarts
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.fetch_request import FetchedPartition
-from tests.lab.batches import Batch, Record
+from tests.lab.batches import HEADER, Batch, Record, sealed
 
 WALL = 1_700_000_000.0
 
@@ -27,6 +28,7 @@ class RecordingListener:
         self.pauses: list[float] = []
         self.acknowledged_batches: list[tuple[int, int]] = []
         self.checked: list[OffsetRange] = []
+        self.truncations: list[int] = []
         self.drained_partitions = 0
         self.remote_end_moves = 0
         self.sizes_rejected = 0
@@ -61,6 +63,9 @@ class RecordingListener:
     def lost(self, replicator: PartitionReplicator, loss: Loss) -> None:
         self.losses.append(loss)
 
+    def truncated(self, replicator: PartitionReplicator, offset: int) -> None:
+        self.truncations.append(offset)
+
     def drained(self, replicator: PartitionReplicator) -> None:
         self.drained_partitions += 1
 
@@ -69,10 +74,16 @@ class RecordingListener:
 
 
 def partition(
-    start: int | None = 0, *, max_held_bytes: int = 100_000, rules: BatchRules | None = None
+    start: int | None = 0,
+    *,
+    max_held_bytes: int = 100_000,
+    rules: BatchRules | None = None,
+    epochs: EpochStarts = (),
 ) -> tuple[PartitionReplicator, RecordingListener]:
     listener = RecordingListener()
-    lease = PartitionLease(topic="orders", partition=3, remote_topic="A.orders", start_offset=start)
+    lease = PartitionLease(
+        topic="orders", partition=3, remote_topic="A.orders", start_offset=start, leader_epochs=epochs
+    )
     replicator = replicator_of(lease, listener, max_held_bytes=max_held_bytes, rules=rules)
     replicator.set_producer_id(ProducerId(7, 0))
     return replicator, listener
@@ -101,10 +112,12 @@ def replicator_of(
     )
 
 
-def data(offset: int, count: int = 1, value_bytes: int = 10) -> bytes:
+def data(offset: int, count: int = 1, value_bytes: int = 10, *, epoch: int = -1) -> bytes:
     timestamp = int((WALL - 5) * 1000)
     records = [Record(offset + number, timestamp, b"k", b"v" * value_bytes) for number in range(count)]
-    return Batch(records=records).encode()
+    raw = bytearray(Batch(records=records).encode())
+    base, length, _, *fields = HEADER.unpack_from(raw)
+    return sealed(raw, (base, length, epoch, *fields))
 
 
 def fetched(*blobs: bytes) -> FetchedPartition:

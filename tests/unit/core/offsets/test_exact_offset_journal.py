@@ -6,6 +6,7 @@ from uuid import UUID
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
 from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, CopiedRange, CopiedUpTo, Segment, TopicIds
+from mm2.core.offsets.leader_epochs import EpochStart
 
 TP = TopicPartition("orders", 0)
 IDS = TopicIds(UUID(int=1), UUID(int=2))
@@ -200,3 +201,41 @@ def test_new_topic_ids_are_recorded_and_different_ones_start_a_new_era() -> None
     assert (segment.era, segment.topic_ids.remote, segment.ranges) == (1, UUID(int=9), (CopiedRange(10, 3, 5),))
     book.identify(TopicIds(UUID(int=8), UUID(int=9)))
     assert [(one.era, one.ranges) for one in flushed(book)] == [(2, ())]
+
+
+def test_a_truncation_begins_a_segment_whose_ranges_follow_on_the_target() -> None:
+    book = journal()
+    book.acked([(0, 1_000)], 0, since=0, until=1_000)
+    (first,) = flushed(book)
+    book.truncated(900)
+    (marker,) = flushed(book)
+    assert (marker.sequence, marker.truncated, marker.ranges) == (first.sequence + 1, 900, ())
+    assert (marker.before, marker.end) == (CopiedUpTo(900, 1_000), 900)
+    book.acked([(900, 350)], 1_000, since=900, until=1_250)
+    (copied,) = flushed(book)
+    assert (copied.sequence, copied.truncated) == (marker.sequence, 900)
+    assert copied.ranges == (CopiedRange(900, 1_000, 350),)
+
+
+def test_a_truncation_is_kept_by_the_next_journal_and_ends_with_its_segment() -> None:
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=10)
+    book.truncated(5)
+    again = journal(book.newest)
+    with_holes(again, SEGMENT_RANGES + 1, start=2)
+    *_, second, third = flushed(again)
+    assert (second.truncated, third.truncated) == (5, -1)
+    book.start_over(IDS)
+    assert book.newest.truncated == -1
+
+
+def test_epochs_of_copied_records_are_written() -> None:
+    epochs = (EpochStart(0, 0), EpochStart(3, 10))
+    book = journal()
+    book.acked([(0, 10)], 0, since=0, until=10)
+    book.set_epochs(epochs)
+    assert flushed(book)[0].epochs == epochs[:1], "those after it are only fetched"
+    book.acked([(10, 1)], 10, since=10, until=11)
+    (written,) = flushed(book)
+    assert written.epochs == epochs
+    assert journal(written).unwritten() == (), "a successor keeps them"

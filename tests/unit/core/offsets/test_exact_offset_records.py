@@ -14,6 +14,7 @@ from mm2.core.offsets.exact_offset_records import (
     decode_segment,
     segment_key,
 )
+from mm2.core.offsets.leader_epochs import MAX_EPOCHS, EpochStart
 from mm2.core.wire.formats import Fields, FormatError, encode_unsigned
 
 SEGMENT = Segment(
@@ -43,11 +44,31 @@ def test_encoded_record() -> None:
     assert decode_segment(SEGMENT.key(), SEGMENT.value()) == SEGMENT
 
 
+def test_encoded_epochs_and_truncation() -> None:
+    """They follow a record of an older release, which has neither."""
+    epochs = (EpochStart(3, 1_000), EpochStart(7, 1_200))
+    segment = replace(SEGMENT, truncated=1_000, epochs=epochs)
+    assert segment.value().hex() == SEGMENT.value().hex() + "e907" + "02" + "03" + "e807" + "04" + "c801"
+    assert decode_segment(segment.key(), segment.value()) == segment
+    assert decode_segment(segment.key(), segment.value() + b"x") == segment
+    only_epochs, only_truncated = replace(SEGMENT, epochs=epochs), replace(SEGMENT, truncated=0)
+    assert decode_segment(SEGMENT.key(), only_epochs.value()) == only_epochs
+    assert decode_segment(SEGMENT.key(), only_truncated.value()) == only_truncated
+
+
+def test_a_segment_ends_with_its_last_range_or_the_empty_offsets_after_it() -> None:
+    assert SEGMENT.end == 1_302
+    assert replace(SEGMENT, through=-1).end == 1_300
+    assert replace(SEGMENT, ranges=(), through=-1).end == 1_000
+
+
 def test_record_of_a_partition_copied_in_order_is_small() -> None:
     copied = replace(SEGMENT, ranges=(CopiedRange(2**40, 2**40, 2**40),))
     assert len(copied.key()) + len(copied.value()) < 120
     full = replace(SEGMENT, ranges=tuple(CopiedRange(1000 * n, 990 * n, 990, 10) for n in range(32)))
     assert len(full.value()) < 300
+    epochs = tuple(EpochStart(n, n * 2**40) for n in range(MAX_EPOCHS))
+    assert len(replace(full, epochs=epochs).value()) < 500
 
 
 def test_null_value_removes_the_segment() -> None:
@@ -55,7 +76,8 @@ def test_null_value_removes_the_segment() -> None:
 
 
 def test_bytes_after_the_last_field_are_ignored() -> None:
-    assert decode_segment(SEGMENT.key() + b"x", SEGMENT.value() + b"x") == SEGMENT
+    segment = replace(SEGMENT, epochs=(EpochStart(0, 0),))
+    assert decode_segment(segment.key() + b"x", segment.value() + b"x") == segment
 
 
 @pytest.mark.parametrize(
@@ -68,6 +90,8 @@ def test_bytes_after_the_last_field_are_ignored() -> None:
         (SEGMENT.key(), b"\0\1" + SEGMENT.value()[2:], "version 1 is not supported"),
         (SEGMENT.key(), SEGMENT.value()[:40], "topic id"),
         (SEGMENT.key(), SEGMENT.value()[:-1], "hole"),
+        (SEGMENT.key(), SEGMENT.value() + b"\0", "number of epochs"),
+        (SEGMENT.key(), SEGMENT.value() + b"\0\1\1", "offset of the epoch"),
         (SEGMENT.key(), b"\0\0garbage", "sequence"),
         (SEGMENT.key(), replace(SEGMENT, ranges=(CopiedRange(5, 0, 1, 6),)).value(), "below 0"),
         (SEGMENT.key(), replace(SEGMENT, ranges=(CopiedRange(-5, 0, 1),)).value(), "below 0"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import tracemalloc
+from dataclasses import replace
 
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
@@ -203,3 +204,33 @@ def test_translations_and_their_cpu_and_memory_cost() -> None:
     assert answer == Translated(offset=9_821, behind=0)
     assert took < (1.0 if sys.gettrace() is None else 5.0)  # about 0.3; a tracer such as that of coverage adds to it
     assert exact_size < 1_500
+
+
+TRUNCATED = replace(segment(sequence=1, before=CopiedUpTo(900, 1_000)), truncated=900)
+
+
+def test_positions_after_a_truncation_are_those_of_the_new_records() -> None:
+    """The target has the old records 900 to 999 at these offsets, and the new ones from 1000 on."""
+    partition = known(segment(CopiedRange(0, 0, 1_000)), TRUNCATED)
+    assert offsets(partition, 899, 900) == [899, 1_000]
+    assert partition.look_up(950) == Bounded(least=1_000, behind=50)
+    partition.apply(replace(TRUNCATED, ranges=(CopiedRange(900, 1_000, 350),)))
+    assert offsets(partition, 899, 900, 950, 1_249) == [899, 1_000, 1_050, 1_349]
+    partition.apply(replace(TRUNCATED, ranges=(CopiedRange(900, 1_000, 400),)))  # the segment has grown
+    assert offsets(partition, 899, 900, 1_299) == [899, 1_000, 1_399]
+
+
+def test_a_truncation_without_known_records() -> None:
+    partition = known(replace(segment(sequence=1, before=CopiedUpTo(900)), truncated=900))
+    assert partition.look_up(900) == Bounded()
+
+
+def test_a_truncation_ends_a_repeat() -> None:
+    """Copying was repeated from 800 on and had reached 950 when the log was truncated."""
+    first = segment(CopiedRange(0, 0, 1_000), CopiedRange(800, 1_000, 150))
+    cut = replace(segment(sequence=1, before=CopiedUpTo(900, 1_150)), truncated=900)
+    partition = known(first, cut)
+    assert offsets(partition, 799, 800, 899, 900) == [799, 1_000, 1_099, 1_150]
+    cut = replace(segment(sequence=1, before=CopiedUpTo(700, 1_150)), truncated=700)
+    partition = known(first, cut)
+    assert offsets(partition, 699, 700) == [699, 1_150]

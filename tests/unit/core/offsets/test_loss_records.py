@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from dataclasses import replace
+
 import pytest
 
 from mm2.core.lanes.lease import Loss, LossKind
@@ -40,8 +42,13 @@ STOPPED = Loss(
 
 
 def test_bytes_of_a_record() -> None:
-    assert encode_loss_key(LOSS) == b'{"topic":"orders","partition":0,"first":100}'
+    assert encode_loss_key(LOSS) == b'{"topic":"orders","partition":0,"first":100,"kind":"retention"}'
     assert encode_loss(LOSS).decode() == VALUE
+
+
+def test_losses_of_topics_of_the_same_name_have_different_keys() -> None:
+    keys = {encode_loss_key(replace(LOSS, topic_id=topic_id)) for topic_id in (None, "a", "b")}
+    assert len(keys) == 3
 
 
 @pytest.mark.parametrize("loss", [LOSS, STOPPED])

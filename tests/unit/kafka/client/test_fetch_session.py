@@ -52,6 +52,18 @@ def test_only_changes_are_named() -> None:
     assert sent(session) == (77, 3, {}, [2])
 
 
+def test_another_leader_epoch_is_a_change() -> None:
+    session = established()
+    session.want(ONE, FetchFrom(10, 100, leader_epoch=4))
+    assert sent(session) == (77, 1, {1: 10}, [])
+    session.answered(answer())
+    session.want(ONE, FetchFrom(10, 100, leader_epoch=4, last_fetched_epoch=3))
+    assert sent(session) == (77, 2, {1: 10}, [])
+    session.answered(answer())
+    session.want(ONE, FetchFrom(10, 100, leader_epoch=4, last_fetched_epoch=3))
+    assert sent(session) == (77, 3, {}, [])
+
+
 def test_a_partition_that_leaves_and_comes_back_between_two_requests_is_named_again() -> None:
     session = established()
     session.want(ONE, None)

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.leader_epochs import EpochEnd
 from mm2.core.settings.client import IsolationLevel
 from mm2.kafka.protocol.fetch_request import FetchedPartition, FetchFrom, FetchRequest
 
@@ -17,7 +18,7 @@ NAMES = {ORDERS: "orders", PAYMENTS: "payments"}
 def request(**changes: Any) -> FetchRequest:
     fields: dict[str, Any] = {
         "partitions": {
-            TopicPartition("orders", 3): FetchFrom(70, 1_000, 5, ORDERS),
+            TopicPartition("orders", 3): FetchFrom(70, 1_000, 5, ORDERS, 4),
             TopicPartition("payments", 0): FetchFrom(0, 2_000, -1, PAYMENTS),
             TopicPartition("orders", 1): FetchFrom(80, 1_000, -1, ORDERS),
         },
@@ -34,8 +35,8 @@ def request(**changes: Any) -> FetchRequest:
     return FetchRequest(**(fields | changes))
 
 
-def partition(number: int, epoch: int, offset: int, max_bytes: int) -> bytes:
-    return struct.pack(">iiqiqi", number, epoch, offset, -1, -1, max_bytes) + b"\0"
+def partition(number: int, epoch: int, offset: int, max_bytes: int, last_epoch: int = -1) -> bytes:
+    return struct.pack(">iiqiqi", number, epoch, offset, last_epoch, -1, max_bytes) + b"\0"
 
 
 def test_request() -> None:
@@ -43,7 +44,7 @@ def test_request() -> None:
         b"\x03"
         + ORDERS.bytes
         + b"\x03"
-        + partition(3, 5, 70, 1_000)
+        + partition(3, 5, 70, 1_000, 4)
         + partition(1, -1, 80, 1_000)
         + b"\0"
         + PAYMENTS.bytes
@@ -65,6 +66,7 @@ def test_answer() -> None:
 
     two = b"\x03" + struct.pack(">qq", 8, 60) + b"\0" + struct.pack(">qq", 9, 61) + b"\0"
     current_leader = b"\x01\x01\x04four"  # a tagged field that is not used here
+    diverging = b"\x01\x00\x0d" + struct.pack(">iq", 4, 65) + b"\0"
     body = (
         struct.pack(">ihi", 12, 0, 77)
         + b"\x04"
@@ -72,7 +74,7 @@ def test_answer() -> None:
         + (result(3, 0, two, -1, b"\x08batches") + b"\0")
         + (result(1, 100, b"\0", -1, b"\0") + current_leader)
         + b"\0"
-        + (PAYMENTS.bytes + b"\x02" + result(0, 0, b"\x01", 2, b"\x01") + b"\0" + b"\0")
+        + (PAYMENTS.bytes + b"\x02" + result(0, 0, b"\x01", 2, b"\x01") + diverging + b"\0")
         + (UUID(int=99).bytes + b"\x02" + result(0, 0, b"\x01", 2, b"\x02x") + b"\0" + b"\0")
         + b"\0"
     )
@@ -84,12 +86,21 @@ def test_answer() -> None:
     assert answer.partitions == [
         FetchedPartition("orders", 3, 0, 100, 90, 5, [(8, 60), (9, 61)], -1, b"batches"),
         FetchedPartition("orders", 1, 100, 100, 90, 5, (), -1, b""),
-        FetchedPartition("payments", 0, 0, 100, 90, 5, (), 2, b""),
+        FetchedPartition("payments", 0, 0, 100, 90, 5, (), 2, b"", EpochEnd(4, 65)),
     ], "and nothing of a topic that was not asked for"
+    assert answer.checks_epochs
 
 
 def test_a_broker_without_topic_ids_gets_names() -> None:
-    ours = request().prepare({1: (4, 12)})
+    ours = request().prepare({1: (4, 11)})
     assert ours.API_VERSION == 11
     assert b"orders" in ours.encode()
     assert b"\0\0\0\0\0\x04rack" in ours.encode(), "a partition that is wanted is not forgotten by its name"
+
+
+def test_version_12_has_names_and_the_last_fetched_epoch() -> None:
+    ours = request().prepare({1: (4, 12)})
+    wanted = b"\x07orders\x03" + partition(3, 5, 70, 1_000, 4) + partition(1, -1, 80, 1_000) + b"\0"
+    assert ours.API_VERSION == 12
+    assert b"\x03" + wanted + b"\x09payments\x02" + partition(0, -1, 0, 2_000) + b"\0" in ours.encode()
+    assert ours.encode().endswith(b"\x01\x05rack\0"), "a partition that is wanted is not forgotten by its name"

@@ -74,6 +74,7 @@ def test_answer(version: int) -> None:
     assert ours.answers(raw) == 9
     answer = ours.decode(raw)
     assert (answer.throttle_ms, answer.error, answer.session_id) == (12, 0, 77 if version >= 7 else 0)
+    assert not answer.checks_epochs
     log_start = 5 if version >= 5 else -1
     assert answer.partitions == [
         FetchedPartition("orders", 3, 0, 100, 90, log_start, [(8, 60), (9, 61)], -1, b"batches"),
@@ -83,9 +84,9 @@ def test_answer(version: int) -> None:
 
 
 def test_brokers_that_are_too_old() -> None:
-    with pytest.raises(NotSupported, match="Fetch versions 0 to 3, but this client needs 4 to 11"):
+    with pytest.raises(NotSupported, match="Fetch versions 0 to 3, but this client needs 4 to 12"):
         request().prepare({1: (0, 3)})
     with pytest.raises(NotSupported):
-        request().prepare({1: (12, 17)})
+        request().prepare({1: (13, 17)})
     with pytest.raises(NotSupported):
         request().prepare({})

@@ -18,6 +18,7 @@ from mm2.kafka.protocol.schema import (
     UUID,
     Since,
     Table,
+    Tagged,
     decoder,
     encoder,
 )
@@ -73,6 +74,17 @@ def test_fields_that_are_skipped() -> None:
     skipping: Table = {"_a": INT16, "b": INT32, "_c": STRING, "_d": Since(5, STRING), "_e": [{"f": STRING}], "g": INT8}
     data = encoded(table, (1, 2, "c", "d", [("f",)], 6), 0, flexible=True)
     assert decoded(skipping, data, 0, flexible=True) == (2, 6)
+
+
+def test_tagged_fields() -> None:
+    end: Table = {"epoch": INT32, "end": INT64}
+    table: Table = {"a": INT16, "far": Tagged(300, STRING), "end": Tagged(1, end)}
+    plain: Table = {"a": INT16}
+    assert encoded(table, (7, "x", (1, 2)), 0, flexible=True) == bytes.fromhex("0007 00"), "they are not written"
+    assert decoded(table, encoded(plain, (7,), 0), 0) == (7, None, None)
+    assert decoded(table, bytes.fromhex("0007 00"), 0, flexible=True) == (7, None, None)
+    tags = "03 00 01 ff" + "01 0d 00000005 0000000000000009 00" + "ac02 03 027878"  # the first one is unknown
+    assert decoded(table, bytes.fromhex("0007" + tags), 0, flexible=True) == (7, "x", (5, 9))
 
 
 @pytest.mark.parametrize("length", [0, 126, 127, 128, 16_383, 16_384, 3_000_000])
