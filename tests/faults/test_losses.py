@@ -89,7 +89,7 @@ def test_unclean_election(cluster_b: KafkaCluster) -> None:
     with KafkaCluster("unclean", brokers=3) as source:
         topic = "elected"
         config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
-        wanted = NewTopic(topic, replica_assignment=[[1, 2], [1, 2]], config=config)
+        wanted = NewTopic(topic, 2, replica_assignment=[[1, 2], [1, 2]], config=config)
         source.admin.create_topics([wanted])[topic].result(ADMIN_TIMEOUT)
         ledger = Ledger()
         remote = cluster_b.bootstrap, f"UA.{topic}"
