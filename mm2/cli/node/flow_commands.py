@@ -1,4 +1,4 @@
-"""``mm2 pause``, ``resume``, ``restart``, ``refresh`` and ``accept-loss``: commands to a flow, through any of its nodes."""
+"""``mm2 pause``, ``resume``, ``restart``, ``refresh``, ``accept-loss``: commands to a flow through any of its nodes."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from flows.partition.in_flight import InFlightBatch
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import OffsetRange
 from mm2.core.lanes.lease import Loss, PartitionLease, TaskState
+from mm2.core.lanes.losses import LossPolicy
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.fetch_request import FetchedPartition
 from tests.lab.batches import Batch, Record
@@ -83,6 +84,7 @@ def replicator_of(
     *,
     max_held_bytes: int = 100_000,
     rules: BatchRules | None = None,
+    policy: LossPolicy | None = None,
 ) -> PartitionReplicator:
     return PartitionReplicator(
         lease,
@@ -95,6 +97,7 @@ def replicator_of(
         target_backoff=Backoff(100, 1000, generator=random.Random(1)),
         counts=Counter[Reason](),
         now=0.0,
+        policy=policy,
     )
 
 

@@ -49,9 +49,9 @@ async def refused(directory: Path, command: Command, pauses: Pauses) -> CommandR
         fingerprint=lambda: None,
         changed=lambda: None,
     )
+    losses = LossStore(settings, cluster, ControlProducer(cluster), lambda: None)
+    leader = LeaderHandle(term=leader_term, configs=configs, placement=PLACEMENT, losses=losses)
     with pytest.raises(CommandRefusedError) as refusal:
-        losses = LossStore(settings, cluster, ControlProducer(cluster), lambda: None)
-        leader = LeaderHandle(term=leader_term, configs=configs, placement=PLACEMENT, losses=losses)
         await carry_out(command, leader)
     assert configs.pauses == pauses
     return refusal.value
