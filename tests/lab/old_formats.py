@@ -41,7 +41,7 @@ def wrapper(inside: bytes, codec: int, *, magic: int, offset: int, timestamp: in
 def compressed(data: bytes, codec: int, *, magic: int) -> bytes:
     """Return ``data`` as the producers of these releases compressed it."""
     if codec == GZIP:
-        return gzip.compress(data)
+        return gzip.compress(data, mtime=0)
     if codec == SNAPPY:  # in blocks, after the header of the library that Java uses
         block = bytes(cramjam.snappy.compress_raw(data))
         return b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, len(block)) + block

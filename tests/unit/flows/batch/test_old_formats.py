@@ -194,6 +194,10 @@ INNER = message(0, None, b"a", magic=1) + message(1, None, b"b", magic=1)
             "it contains a compressed message",
         ),
     ],
+    ids=[
+        *("null-value", "gzip", "lz4", "zstd", "codec", "empty", "cut-off", "length", "twice", "after", "before"),
+        "wrapper-in-wrapper",
+    ],
 )
 def test_invalid_wrappers(blob: bytes, error: str) -> None:
     with pytest.raises(CorruptBatchError, match=rf"at offset (0|9): .*{error}"):
