@@ -113,11 +113,16 @@ def batches(blob: bytes | memoryview, *, check_crcs: bool) -> Iterator[tuple[Bat
         until = at + LENGTH_END + length
         if until > end:
             return
-        header = BatchHeader._make(_HEADER.unpack_from(view, at))
+        header = read_header(view, at)
         if check_crcs and crc32c.crc32c(view[at + CRC_START : until]) != header.crc:
             raise CorruptBatchError(f"batch at offset {header.base_offset}: CRC mismatch ({length} bytes)")
         yield header, view[at:until]
         at = until
+
+
+def read_header(view: memoryview, at: int = 0) -> BatchHeader:
+    """Return the header of the batch at byte ``at``, unchecked; there must be `HEADER_BYTES` bytes."""
+    return BatchHeader._make(_HEADER.unpack_from(view, at))
 
 
 def encode_header(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from flows.batch.choice import BatchRules, Reason
 from flows.batch.header import CorruptBatchError
@@ -12,13 +12,21 @@ from flows.partition.health import PartitionMetrics
 from flows.partition.in_flight import InFlightBatch, InFlightBatches
 from flows.partition.listener import PartitionListener
 from flows.partition.packer import Packer, PackingError
+from flows.partition.rejection import (
+    Rejection,
+    Stage,
+    of_fetched_batch,
+    of_record,
+    of_rejected_batch,
+    of_source_batch,
+)
 from flows.partition.retry_state import RetryState
 from flows.partition.state import PartitionState
 from flows.partition.timeouts import CORRUPT_ATTEMPTS, FAILED_RETRY_S, TIMER_TOLERANCE_S
 from flows.source.completed_fetch import read_completed_fetch
 from flows.source.offset_reset import NoStartOffset, choose_offset
 from flows.target.produce_errors import ErrorAction, ProduceError, describe
-from mm2.core.lanes.lease import PartitionLease
+from mm2.core.lanes.lease import LossKind, PartitionLease
 from mm2.core.settings.client import OffsetReset
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.fetch_request import FetchedPartition
@@ -30,7 +38,9 @@ class PartitionReplicator(PartitionState):
     (A) Fetched and in-flight batches contain all records from the position up to the fetch offset, in order. A fetch
         response for any other offset than ``fetch_offset`` is ignored.
     (B) ``held_bytes`` are counted in the lane's budget and released exactly once, with what rebuilt batches grew by.
-    (C) A failed batch is retried, split, or named in the health message; it is never skipped.
+    (C) A failed batch is retried, split, or cut until the records are alone that the target rejects. These are named in
+        the health message, and left out only after they are in the dead-letter topic, or if an operator has asked to
+        skip them. Everything before them is copied first, and nothing after them is sent before that is decided.
     (D) It copies one source topic: if that was recreated, another replicator takes over.
     (E) A batch that the target rejects as too large is split, and later ones are packed smaller for some minutes, or
         until a failed partition is retried.
@@ -45,12 +55,14 @@ class PartitionReplicator(PartitionState):
         max_in_flight: int,
         max_held_bytes: int,
         check_crcs: bool,
+        dead_letters: bool = False,
         source_backoff: Backoff,
         target_backoff: Backoff,
         counts: Counter[Reason],
         now: float,
         metrics: PartitionMetrics | None = None,
     ) -> None:
+        """``dead_letters``: records that cannot be copied go to the dead-letter topic."""
         super().__init__(lease, metrics or PartitionMetrics(), now)
         self.held_bytes = 0
         self.is_full = False  # fetching waits for the target's acknowledgements
@@ -70,6 +82,11 @@ class PartitionReplicator(PartitionState):
         self._in_flight = InFlightBatches(max_in_flight=max_in_flight, now=now)
         self._retry = RetryState(target_backoff)
         self._packer = Packer(rules, counts)
+        # records that cannot be copied
+        self._dead_letters = dead_letters
+        self._skip_offset = lease.skip_offset
+        self._unreadable: Rejection | None = None  # the next batch, once everything before it is copied
+        self._letter: Rejection | None = None  # is being written to the dead-letter topic
 
     # -- source
 
@@ -85,7 +102,8 @@ class PartitionReplicator(PartitionState):
 
     @property
     def _may_fetch(self) -> bool:
-        return not (self.is_draining or self.is_full or self._memory_released or self._fetch_paused_until is not None)
+        waits = self.is_full or self._memory_released or self._unreadable is not None or self._letter is not None
+        return not (self.is_draining or waits or self._fetch_paused_until is not None)
 
     @property
     def has_fetched_all(self) -> bool:
@@ -140,7 +158,10 @@ class PartitionReplicator(PartitionState):
             message = f"cannot fetch {self.source}: {fetch.error}"
             if isinstance(fetch.error, CorruptBatchError) and self._corrupt_fetches < CORRUPT_ATTEMPTS:
                 self.fetch_delayed(message, now)
+            elif fetch.unreadable is not None:
+                self._found_unreadable(of_fetched_batch(self.source, fetch.unreadable, message), now)
             else:
+                self._rejection = None
                 self._health.copy_failed(offset, message)
                 self._pause_fetch(FAILED_RETRY_S, now)
         return held
@@ -192,7 +213,7 @@ class PartitionReplicator(PartitionState):
     @property
     def is_idle(self) -> bool:
         """Whether nothing is buffered or in flight."""
-        return not self._in_flight and not self._fetched
+        return not self._in_flight and not self._fetched and self._letter is None
 
     @property
     def oldest_pending(self) -> int:
@@ -224,7 +245,7 @@ class PartitionReplicator(PartitionState):
 
     def can_send(self, now: float) -> bool:
         """Return whether `next_batch` would return a batch."""
-        return self.has_unsent and self._retry.may_send(now) and self._in_flight.can_send
+        return self.has_unsent and self._letter is None and self._retry.may_send(now) and self._in_flight.can_send
 
     def next_batch(self, now: float) -> InFlightBatch | None:
         """Return the next batch to send, if `can_send`; None if the fetched batches contain no records to copy."""
@@ -235,8 +256,13 @@ class PartitionReplicator(PartitionState):
             try:
                 self._pack(now)
             except PackingError as error:
-                self._drop_fetched(self._packed_to)
-                self._packing_failed(error, now)
+                wanted, source = self._packed_to, error.source
+                self._drop_fetched(wanted)
+                if source is not None:
+                    self._found_unreadable(
+                        of_source_batch(self.source, self.target, source, wanted, str(error), expected=error.expected),
+                        now,
+                    )
                 return None
         return self._in_flight.send(now)
 
@@ -252,10 +278,6 @@ class PartitionReplicator(PartitionState):
                 self._skip_batch(source.next_offset)
             self._update_caught_up(now)
 
-    def _packing_failed(self, error: PackingError, now: float) -> None:
-        self._health.copy_failed(error.offset, f"cannot copy {self.source} to {self.target}: {error}")
-        self._pause_fetch(FAILED_RETRY_S, now)
-
     def acknowledged(self, entry: InFlightBatch, base_offset: int, now: float, wall: float) -> None:
         """The target has the batch, from ``base_offset`` on (-1: unknown)."""
         for done in self._in_flight.acknowledged(entry, base_offset, now):
@@ -268,16 +290,22 @@ class PartitionReplicator(PartitionState):
                 if base_offset < self._remote_end:
                     self._listener.remote_end_moved_back(self)
                 self._remote_end = base_offset + batch.count
+        self._advanced(now)
+        self._answered(now)
+        if self._unreadable is not None:
+            self._reach_unreadable(now)
+        self._listener.send_changed(self)
+        if self.is_draining and self.is_idle:
+            self._listener.drained(self)
+
+    def _advanced(self, now: float) -> None:
+        """The position moved: nothing before it is a problem any more."""
         self._retry.reset()
         self._health.copied_to(self.position)
         self._update_caught_up(now)
         if self._memory_released or (self.is_full and self.held_bytes <= self._max_held_bytes // 2):
             self._memory_released = self.is_full = False
             self._listener.fetch_changed(self)
-        self._answered(now)
-        self._listener.send_changed(self)
-        if self.is_draining and self.is_idle:
-            self._listener.drained(self)
 
     def produce_failed(self, entry: InFlightBatch, error: ProduceError, now: float) -> None:
         """The target does not have the batch, or did not answer."""
@@ -310,19 +338,47 @@ class PartitionReplicator(PartitionState):
             case ErrorAction.SPLIT if batch is not None and batch.count > 1:
                 self._packer.reject_size(batch, now)
                 if not self._in_flight.needs_refetch:  # otherwise it is split when it is fetched and packed again
-                    try:
-                        self._in_flight.replace_first(self._packer.split(batch))
-                    except PackingError as failure:
-                        self._refetch()
-                        self._packing_failed(failure, now)
+                    self._take_apart(batch, error, self._packer.split, now)
             case ErrorAction.RECODE if batch is not None and self._packer.reject_codec(batch.codec, now):
                 self._refetch()
+            case _ if batch is not None and error.concerns_records:
+                if not self._in_flight.needs_refetch:
+                    self._isolate(batch, error, now)
             case _:
                 offset = self.position if batch is None else batch.first_offset
-                self._health.copy_failed(offset, describe(self.source, self.target, batch, error))
                 self._retry.record_failure(now)
-                self._refetch()
-                self._pause_fetch(FAILED_RETRY_S, now)
+                self._fail(offset, describe(self.source, self.target, batch, error), now)
+
+    def _isolate(self, batch: TargetBatch, error: ProduceError, now: float) -> None:
+        """The target rejects records of the batch: narrow it down to them."""
+        if batch.count > 1:
+            self._take_apart(batch, error, lambda whole: self._packer.isolate(whole, error.record_indexes), now)
+            return
+        try:
+            record = self._packer.read(batch) if self._dead_letters else None
+        except PackingError as failure:
+            self._reject(self._rejected_batch(batch, error, failure), now)
+        else:
+            self._reject(of_record(self.source, self.target, batch, error, record), now)
+
+    def _take_apart(
+        self, batch: TargetBatch, error: ProduceError, parts: Callable[[TargetBatch], list[TargetBatch]], now: float
+    ) -> None:
+        """Replace the first batch by its parts; a batch that cannot be taken apart is rejected as a whole."""
+        try:
+            self._in_flight.replace_first(parts(batch))
+        except PackingError as failure:
+            self._reject(self._rejected_batch(batch, error, failure), now)
+
+    def _rejected_batch(self, batch: TargetBatch, error: ProduceError, failure: PackingError) -> Rejection:
+        return of_rejected_batch(self.source, self.target, batch, error, str(failure), expected=failure.expected)
+
+    def _fail(self, offset: int, message: str, now: float, rejection: Rejection | None = None) -> None:
+        """Set the state to FAILED, with occasional retries. ``rejection``: these records are the cause."""
+        self._rejection = None if rejection is None else rejection.without_content()
+        self._health.copy_failed(offset, message)
+        self._refetch()
+        self._pause_fetch(FAILED_RETRY_S, now)
 
     def _retry_later(self, error: ProduceError, batch: TargetBatch | None, now: float) -> None:
         self._retry.record_failure(now)
@@ -334,6 +390,76 @@ class PartitionReplicator(PartitionState):
             self._pause_fetch(self._retry.fetch_delay(delay), now)
         else:
             self._listener.wake_later(self, delay)
+
+    # -- records that cannot be copied
+
+    def request_skip(self, offset: int | None, now: float) -> None:
+        """Leave out what cannot be copied at source offset ``offset``, now or when it is found; None: nothing."""
+        if offset == self._skip_offset:
+            return
+        self._skip_offset = offset
+        stopped = self._stopped_at
+        if stopped is not None and stopped.first == offset and not self._in_flight and self._letter is None:
+            self._leave_out(stopped, LossKind.SKIPPED, now)
+
+    def _found_unreadable(self, rejection: Rejection, now: float) -> None:
+        """The next batch cannot be read, and nothing after it is fetched."""
+        self._unreadable = rejection
+        self._health.fetch_delayed(rejection.message)
+        self._listener.fetch_changed(self)
+        self._reach_unreadable(now)
+
+    def _reach_unreadable(self, now: float) -> None:
+        rejection = self._unreadable
+        if rejection is not None and not self._in_flight and not self._fetched:
+            self._unreadable = None
+            self._reject(rejection, now)
+
+    def _reject(self, rejection: Rejection, now: float) -> None:
+        """These records cannot be copied, and everything before them is."""
+        if rejection.first == self._skip_offset:
+            self._leave_out(rejection, LossKind.SKIPPED, now)
+        elif self._dead_letters and rejection.is_certain:
+            self._letter = rejection
+            self._health.produce_delayed(rejection.message)
+            self._listener.dead_letter(self, rejection)
+        else:
+            if rejection.stage is Stage.PRODUCE:
+                self._retry.record_failure(now)
+            self._fail(rejection.first, rejection.message, now, rejection)
+
+    def dead_letter_written(self, rejection: Rejection, now: float) -> None:
+        """The dead-letter topic has these records."""
+        self._letter = None
+        self._metrics.dead_letters += 1
+        self._leave_out(rejection, LossKind.DEAD_LETTER, now)
+
+    def dead_letter_delayed(self, message: str) -> None:
+        """The dead-letter topic has not acknowledged the records for a while: make room for other partitions."""
+        self._health.produce_delayed(message, prolonged=True)
+        self._refetch()
+
+    def dead_letter_failed(self, rejection: Rejection, message: str, now: float) -> None:
+        """The dead-letter topic rejects the records."""
+        self._letter = None
+        self._fail(rejection.first, message, now, rejection)
+
+    def _leave_out(self, rejection: Rejection, kind: LossKind, now: float) -> None:
+        """Continue behind these records, which are the first ones that are not copied."""
+        self.lose(rejection.first, rejection.until, rejection.message, kind=kind)
+        self._rejection = self._fetch_paused_until = None
+        batch, until = self._in_flight.leave_out_first(), rejection.until
+        if batch is not None:
+            until = max(until, batch.next_offset)
+            self._release(batch.held_bytes)
+        else:
+            self._drop_fetched(until)
+        self._listener.left_out(self, self._left_out(until))
+        self._advanced(now)
+        self._listener.fetch_changed(self)
+        self._listener.send_changed(self)
+        if self.is_draining and self.is_idle:
+            self._listener.drained(self)
 
     # -- both
 
@@ -369,6 +495,7 @@ class PartitionReplicator(PartitionState):
     def _drop_fetched(self, fetch_from: int) -> None:
         self._release_all(self._fetched)
         self._fetched.clear()
+        self._unreadable = None
         self._fetched_to = fetch_from
 
     def _skip_to(self, offset: int, now: float, *, checked: int) -> None:

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from flows.batch.target_batch import TargetBatch
 from flows.partition.health import PartitionHealth, PartitionMetrics
-from mm2.core.lanes.lease import Loss, PartitionLease, PartitionProgress, TaskState
+from flows.partition.rejection import Rejection
+from mm2.core.lanes.lease import Loss, LossKind, PartitionLease, PartitionProgress, TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import TopicIds
 
@@ -31,7 +32,8 @@ class PartitionState:
     (A) ``position`` is the first offset not known to be copied (-1: unknown); ``stored`` is where a restart would
         resume. It is never after the position.
     (B) Every move of the position returns the offsets that were checked on the way. These exclude offsets skipped by
-        auto.offset.reset, since it is unknown whether they have records.
+        auto.offset.reset, since it is unknown whether they have records. Records that are left out count as checked:
+        on the target, the next record follows in their place.
     (C) For a recreated topic, the offset before the first one is stored first; until then the partition
         ``needs_initial_commit``.
     """
@@ -45,6 +47,7 @@ class PartitionState:
         self.end_offset = -1
         self.losses: list[Loss] = []
         self.is_draining = False
+        self._rejection: Rejection | None = None  # why copying failed the last time, if records are the cause
         self._stored = None if lease.topic_recreated else lease.start_offset
         self._last_copied: int | None = None
         self._skipped = OffsetRange(0, 0)
@@ -71,7 +74,7 @@ class PartitionState:
 
     @property
     def offset_to_commit(self) -> int | None:
-        """The last copied offset; None: nothing is copied yet."""
+        """The last offset that was copied or left out; None: there is none yet."""
         return BEFORE_FIRST_OFFSET if self.needs_initial_commit else self._last_copied
 
     def committed(self, offset: int) -> None:
@@ -94,7 +97,7 @@ class PartitionState:
 
     def progress(self, now: float, wall: float, *, stopped: bool = False) -> PartitionProgress:
         """Return the progress to report; ``stopped``: the partition has left the source task."""
-        metrics = self._metrics
+        metrics, stopped_at = self._metrics, self._stopped_at
         return PartitionProgress(
             topic=self.source.topic,
             partition=self.source.partition,
@@ -111,6 +114,9 @@ class PartitionState:
             age_sum=metrics.age_sum,
             age_count=metrics.age_count,
             error=self._health.message,
+            stopped_at=stopped_at.first if stopped_at is not None else None,
+            stopped_until=stopped_at.until if stopped_at is not None else None,
+            dead_letters_total=metrics.dead_letters,
         )
 
     def progress_key(self) -> tuple[object, ...] | None:
@@ -118,8 +124,13 @@ class PartitionState:
         if self.position < self.end_offset:
             return None
         metrics = self._metrics
-        counts = (metrics.records, metrics.latency_count, metrics.age_count)
+        counts = (metrics.records, metrics.latency_count, metrics.age_count, metrics.dead_letters)
         return (self.position, self.end_offset, self._stored, *counts, self._task_state, self._health.message)
+
+    @property
+    def _stopped_at(self) -> Rejection | None:
+        """The records that have stopped the partition."""
+        return self._rejection if self._health.is_stopped else None
 
     @property
     def oldest_pending(self) -> int:
@@ -146,10 +157,12 @@ class PartitionState:
 
     # -- moves
 
-    def lose(self, first: int, until: int, reason: str) -> None:
+    def lose(self, first: int, until: int, reason: str, *, kind: LossKind = LossKind.OUT_OF_RANGE) -> None:
         """Record that offsets from ``first`` up to, not including, ``until`` can no longer be copied."""
-        loss = Loss(topic=self.source.topic, partition=self.source.partition, first=first, until=until, reason=reason)
-        self.losses.append(loss)
+        source = self.source
+        self.losses.append(
+            Loss(topic=source.topic, partition=source.partition, first=first, until=until, reason=reason, kind=kind)
+        )
 
     def _skip(self, checked: int, offset: int) -> None:
         """The position will move to ``offset``; offsets before ``checked`` have no records, the rest is unknown."""
@@ -166,6 +179,11 @@ class PartitionState:
         """The target has this batch and all before it."""
         self._last_copied = batch.last_offset
         return self._move_to(batch.next_offset)
+
+    def _left_out(self, until: int) -> OffsetRange:
+        """What is before ``until`` is copied or left out."""
+        self._last_copied = until - 1
+        return self._move_to(until)
 
     def _update_caught_up(self, now: float) -> None:
         """Record ``now`` as the last time the partition was caught up, if it is."""

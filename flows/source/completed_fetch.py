@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from flows.batch.header import CorruptBatchError, OldFormatError, batches
 from flows.batch.target_batch import SourceBatch
 from flows.source.aborted_transactions import AbortedTransactions
+from flows.source.unreadable_batch import UnreadableBatch, unreadable_batch
 from mm2.kafka.protocol.fetch_request import FetchedPartition
 
 BATCH_OVERHEAD = 700
@@ -18,6 +19,8 @@ batches that is most of their memory."""
 class CompletedFetch:
     """The batches to copy. ``next_offset`` is where the next fetch continues; ``error`` is what is wrong there.
 
+    ``unreadable`` is the corrupt batch that is there.
+
     ``skipped_to``: the offset after the batches without records that precede ``batches``; None if there are none.
     """
 
@@ -25,6 +28,7 @@ class CompletedFetch:
     batches: list[SourceBatch] = field(default_factory=list)
     skipped_to: int | None = None
     error: CorruptBatchError | OldFormatError | None = None
+    unreadable: UnreadableBatch | None = None
 
 
 def read_completed_fetch(
@@ -38,8 +42,10 @@ def read_completed_fetch(
     fetch = CompletedFetch(next_offset=fetch_offset)
     transactions = AbortedTransactions(answer.aborted)
     kept = fetch.batches
+    at = 0
     try:
         for header, data in batches(answer.records, check_crcs=check_crcs):
+            at += header.size
             carries_data = transactions.carries_data(header, data)
             next_offset = header.next_offset
             if next_offset <= fetch_offset:
@@ -59,6 +65,9 @@ def read_completed_fetch(
         fetch.error = CorruptBatchError(
             f"the broker sent {size} bytes without a complete batch from offset {fetch_offset} on"
         )
+    if isinstance(fetch.error, CorruptBatchError) and fetch.next_offset == fetch_offset:
+        rest = memoryview(answer.records)[at:]
+        fetch.unreadable = unreadable_batch(rest, fetch_offset, answer.high_watermark)
     if kept:
         kept[-1].held_bytes = len(answer.records) + BATCH_OVERHEAD * len(kept)
     return fetch

@@ -41,7 +41,8 @@ class PartitionLease:
     ``topic_ids``: the topics that ``start_offset`` refers to; topics with other IDs have to be copied from the
     beginning. ``topic_recreated``: the source topic was recreated and the stored offset is void. ``start_offset`` is
     then the new topic's beginning, and has to be stored first. ``last_segment``: the value, in base64, of the newest
-    record in the exact offsets topic (`exact_offset_records`).
+    record in the exact offsets topic (`exact_offset_records`). ``skip_offset``: an operator has asked to leave out what
+    cannot be copied at this source offset.
     """
 
     topic: str
@@ -51,6 +52,7 @@ class PartitionLease:
     topic_ids: TopicIds = UNKNOWN_IDS
     topic_recreated: bool = False
     last_segment: str | None = None
+    skip_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +84,17 @@ class ExactOffsetsLease:
     segments: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLettersLease:
+    """Where records that cannot be copied are written (partition 0 of ``topic``), through the client of the records.
+
+    ``context_headers``: with headers that say where a record is from and why it cannot be copied.
+    """
+
+    topic: str
+    context_headers: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class TaskProducer:
     """The producer that a source task continues: the broker rejects what an older ``epoch`` of it writes.
@@ -100,6 +113,7 @@ class SourceTaskLease:
 
     A lower ``epoch`` is void. A higher ``restart`` in the same epoch requests a restart from the ``start_offset``s,
     after the source task failed. ``producer`` None: the target cannot fence source tasks, or idempotence is disabled.
+    ``dead_letters`` None: a record that cannot be copied stops its partition.
     """
 
     flow: Flow
@@ -116,6 +130,7 @@ class SourceTaskLease:
     partitions: tuple[PartitionLease, ...]
     producer: TaskProducer | None = None
     drain: bool = False
+    dead_letters: DeadLettersLease | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +151,11 @@ class LaneOrders:
 class PartitionProgress:
     """Replication progress of one source partition. Offsets are source offsets; totals start at 0 with this lane run.
 
-    ``position``: next offset to copy; everything before it is acknowledged by the target or carries no data (-1:
-    unknown yet). ``stored``: the offset a restart would start at. ``end_offset``: high watermark, or last stable offset
-    under read_committed (-1: unknown yet). ``latency_*`` and ``age_*`` are seconds, with one observation per batch.
+    ``position``: next offset to copy; everything before it is acknowledged by the target, left out or carries no data
+    (-1: unknown yet). ``stored``: the offset a restart would start at. ``end_offset``: high watermark, or last stable
+    offset under read_committed (-1: unknown yet). ``latency_*`` and ``age_*`` are seconds, with one observation per
+    batch. ``stopped_at`` and ``stopped_until``: the offsets, without the last, that cannot be copied and stop the
+    partition; None: it is not stopped by a record.
     """
 
     topic: str
@@ -156,6 +173,21 @@ class PartitionProgress:
     age_sum: float = 0.0
     age_count: int = 0
     error: str | None = None
+    stopped_at: int | None = None
+    stopped_until: int | None = None
+    dead_letters_total: int = 0
+
+
+class LossKind(StrEnum):
+    """Why source records are missing on the target, or why the target has records that the source no longer has."""
+
+    RETENTION = "retention"
+    TRUNCATED = "truncated"
+    TOPIC_DELETED = "topic-deleted"
+    TOPIC_RECREATED = "topic-recreated"
+    OUT_OF_RANGE = "out-of-range"
+    SKIPPED = "skipped"
+    DEAD_LETTER = "dead-letter"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +199,7 @@ class Loss:
     first: int = field(metadata={"description": "first source offset that is lost"})
     until: int = field(metadata={"description": "first source offset after the lost range"})
     reason: str
+    kind: LossKind = LossKind.OUT_OF_RANGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

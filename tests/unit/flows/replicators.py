@@ -8,6 +8,7 @@ from collections import Counter
 from flows.batch.choice import BatchRules, Reason
 from flows.batch.target_batch import ProducerId, TargetBatch
 from flows.partition.in_flight import InFlightBatch
+from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import OffsetRange
 from mm2.core.lanes.lease import PartitionLease, TaskState
@@ -26,6 +27,7 @@ class RecordingListener:
         self.pauses: list[float] = []
         self.acknowledged_batches: list[tuple[int, int]] = []
         self.checked: list[OffsetRange] = []
+        self.letters: list[Rejection] = []
         self.drained_partitions = 0
         self.remote_end_moves = 0
 
@@ -46,6 +48,12 @@ class RecordingListener:
         self.checked.append(checked)
 
     def skipped(self, replicator: PartitionReplicator, checked: OffsetRange) -> None:
+        self.checked.append(checked)
+
+    def dead_letter(self, replicator: PartitionReplicator, rejection: Rejection) -> None:
+        self.letters.append(rejection)
+
+    def left_out(self, replicator: PartitionReplicator, checked: OffsetRange) -> None:
         self.checked.append(checked)
 
     def drained(self, replicator: PartitionReplicator) -> None:

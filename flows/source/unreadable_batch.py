@@ -1,0 +1,47 @@
+"""The extent of a fetched batch that cannot be read, as far as its damaged header can be trusted."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from flows.batch.header import HEADER_BYTES, BatchHeader, CorruptBatchError, OldFormatError, batches, read_header
+
+
+class UnreadableBatch(NamedTuple):
+    """A batch from source offset ``first`` up to, not including, ``until`` (None: unknown), and its bytes."""
+
+    first: int
+    until: int | None
+    data: bytes
+
+
+def unreadable_batch(rest: memoryview, wanted: int, high_watermark: int) -> UnreadableBatch:
+    """Return the extent of the first batch in ``rest``, which was fetched from source offset ``wanted``.
+
+    The header is trusted if it does not contradict itself, the batch that follows and ``high_watermark`` (-1: unknown).
+    Otherwise the batch ends where the next one begins, if that one is intact.
+    """
+    if len(rest) < HEADER_BYTES:
+        return UnreadableBatch(wanted, None, bytes(rest))
+    header = read_header(rest)
+    is_whole = HEADER_BYTES <= header.size <= len(rest)
+    following = _next(rest[header.size :]) if is_whole else None
+    end = following.base_offset if following is not None else high_watermark
+    data = bytes(rest[: header.size] if is_whole else rest)
+    if is_whole and _agrees(header) and wanted < header.next_offset and (end < 0 or header.next_offset <= end):
+        return UnreadableBatch(max(wanted, header.base_offset), header.next_offset, data)
+    if following is not None and wanted < following.base_offset:
+        return UnreadableBatch(wanted, following.base_offset, data)
+    return UnreadableBatch(wanted, None, data)
+
+
+def _agrees(header: BatchHeader) -> bool:
+    return header.base_offset >= 0 and 0 < header.record_count <= header.last_offset_delta + 1
+
+
+def _next(rest: memoryview) -> BatchHeader | None:
+    """Return the header of the intact batch at the start of ``rest``."""
+    try:
+        return next((header for header, _ in batches(rest, check_crcs=True)), None)
+    except (CorruptBatchError, OldFormatError):
+        return None
