@@ -163,6 +163,23 @@ COMMANDS = {
         help="Refresh topics, groups, topic configurations and ACLs now.\n\n"
         f"Without it they are refreshed at their configured intervals.\n\n{COMMAND_HELP}",
     ),
+    "skip": CliCommand(
+        function="mm2.cli.node.flow_commands:skip",
+        parameters=(
+            NODE,
+            Parameter(names=("--topic",), value="T", help="The topic, by source topic name.", required=True),
+            Parameter(names=("--partition",), value="P", help="The partition.", required=True),
+            Parameter(
+                names=("--offset",), value="N", help="The source offset that stops the partition.", required=True
+            ),
+            CHOSEN_FLOW,
+        ),
+        example="mm2 skip mm2.properties --topic orders --partition 0 --offset 1042",
+        help="Skip a record that cannot be copied and stops its partition.\n\n"
+        "mm2 status shows the offset. Of a batch that cannot be read, all records are\n"
+        "skipped, and the answer says which. The skip is recorded as a loss, and copying\n"
+        f"continues at once.\n\n{COMMAND_HELP}",
+    ),
     "version": CliCommand(
         function="mm2.cli.version:version", example="mm2 version", help="Print the version, as mm2 --version does."
     ),

@@ -174,7 +174,7 @@ class Node:
         supervisor = self._supervisor(Flow(source, target))
         return supervisor.leader_context() if supervisor is not None else None
 
-    async def carry_out(self, flow: Flow, command: Command) -> str:
+    async def carry_out(self, flow: Flow, command: Command, status: Callable[[], Awaitable[FlowStatus]]) -> str:
         """Run a command for a flow that this node leads; return a message about its effect.
 
         Raises CommandRefusedError.
@@ -182,7 +182,7 @@ class Node:
         supervisor = self._supervisor(flow)
         if supervisor is None:
             raise CommandRefusedError(f"there is no flow {flow} on this node", is_unknown=True)
-        return await supervisor.carry_out(command)
+        return await supervisor.carry_out(command, status)
 
     def _supervisor(self, flow: Flow) -> FlowSupervisor | None:
         return next((one for one in self.flows if one.settings.flow == flow), None)

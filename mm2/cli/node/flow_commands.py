@@ -1,4 +1,4 @@
-"""``mm2 pause``, ``resume``, ``restart`` and ``refresh``: commands to a flow, through any of its nodes."""
+"""``mm2 pause``, ``resume``, ``restart``, ``refresh`` and ``skip``: commands to a flow, through any of its nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 
 from mm2.cli.errors import DONE, UsageError
 from mm2.cli.node.node_address import admin_token, node_context, node_urls
-from mm2.cli.node.node_client import first_answering, send_command
+from mm2.cli.node.node_client import fetch_flows, first_answering, read_flows, send_command
 from mm2.config.grammar.environment import Environment
 
 
@@ -30,6 +30,28 @@ def restart(node: str, task: str, *, flow: str) -> int:
 def refresh(node: str, *, flow: str) -> int:
     """Read topics and groups now. Raises CommandError."""
     return _command(node, flow, "refresh", {})
+
+
+def skip(node: str, *, topic: str, partition: str, offset: str, flow: str = "") -> int:
+    """Skip the record that stops a partition; ``flow`` can be omitted if one is enabled. Raises CommandError."""
+    body = {"topic": topic, "partition": _number("--partition", partition), "offset": _number("--offset", offset)}
+    return _command(node, flow or _only_flow(node), "skip", body)
+
+
+def _number(option: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(f"{option} {text}: must be a whole number of at least 0")
+    return int(text)
+
+
+def _only_flow(node: str) -> str:
+    """Return the name of the only enabled flow of the node. Raises CommandError."""
+    context = node_context(node)
+    url, body = first_answering(node_urls(node), lambda url: (url, fetch_flows(url, context)))
+    enabled = [flow.flow for flow in read_flows(body, url) if flow.enabled]
+    if len(enabled) == 1:
+        return enabled[0]
+    raise UsageError(f"add --flow, one of: {', '.join(map(repr, enabled))}" if enabled else "no flow is enabled")
 
 
 def _command(node: str, flow: str, what: str, body: Mapping[str, object]) -> int:

@@ -16,6 +16,7 @@ COMMANDS: dict[str, str] = {
     "resume": "mm2.node.commands.resume:COMMAND",
     "restart": "mm2.node.commands.restart:COMMAND",
     "refresh": "mm2.node.commands.refresh:COMMAND",
+    "skip": "mm2.node.commands.skip:COMMAND",
 }
 """From the name of a command to the import string of its `CommandType`."""
 

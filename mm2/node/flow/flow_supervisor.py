@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Awaitable, Callable
 
 from mm2.config.settings import FlowSettings
 from mm2.core.coordination.commands import Command, CommandRefusedError
@@ -141,13 +142,21 @@ class FlowSupervisor:
             accepted_algorithms=worker.inter_worker_verification_algorithms,
         )
 
-    async def carry_out(self, command: Command) -> str:
-        """Run a command for the flow, which this node leads. Raises CommandRefusedError."""
+    async def carry_out(self, command: Command, status: Callable[[], Awaitable[FlowStatus]]) -> str:
+        """Run a command for the flow, which this node leads; ``status`` returns the status of the whole flow.
+
+        Raises CommandRefusedError.
+        """
         session = self._session
         if session is None or session.leader_term is None:
             raise CommandRefusedError(f"this node is not the leader of {self.settings.flow}")
         async with self._commanding:  # each pause extends the stored list of pauses
-            leader = LeaderHandle(term=session.leader_term, configs=session.configs, placement=self._retained.placement)
+            leader = LeaderHandle(
+                term=session.leader_term,
+                configs=session.configs,
+                placement=self._retained.placement,
+                status=status,
+            )
             return await carry_out(command, leader)
 
     # -- status

@@ -89,6 +89,11 @@ def _counter_families(flows: Iterable[FlowStatus], own: Iterable[FlowStatus]) ->
         "Source offsets deleted before they could be copied (retention, topic recreated), since the node started.",
         labels=PARTITION,
     )
+    dead_letters = CounterMetricFamily(
+        "mm2_source_dead_letters",
+        "Records, or batches that cannot be read, written to the dead-letter topic since the node started.",
+        labels=PARTITION,
+    )
     for flow, mine in zip(flows, own, strict=True):
         present = {(topic.topic, one.partition) for topic in mine.topics for one in topic.partitions}
         for topic in (*flow.topics, *flow.elsewhere):
@@ -100,9 +105,10 @@ def _counter_families(flows: Iterable[FlowStatus], own: Iterable[FlowStatus]) ->
                 size.add_metric(labels, partition.bytes_total)
                 age.add_metric(labels, partition.age_count, partition.age_sum)
                 latency.add_metric(labels, partition.latency_count, partition.latency_sum)
+                dead_letters.add_metric(labels, partition.dead_letters_total)
         for (remote_topic, number), count in _lost(flow).items():
             lost.add_metric((flow.source, flow.target, remote_topic, str(number)), count)
-    return iter((records, size, age, latency, lost))
+    return iter((records, size, age, latency, lost, dead_letters))
 
 
 def _lag_families(own: Iterable[FlowStatus]) -> Iterator[Metric]:
