@@ -12,6 +12,7 @@ from flows.lane.lease_deadline import LeaseDeadline
 from flows.source_task.source_task import SourceTask
 from mm2.core.lanes.accumulated_progress import AccumulatedProgress
 from mm2.core.lanes.lease import (
+    DeadLettersLease,
     ExactOffsetsLease,
     OffsetsLease,
     OffsetSyncsLease,
@@ -101,6 +102,11 @@ class RunningSourceTask:
 
         await until(none_lags, COPIED, f"{topic} has no lag")
 
+    def skip(self, offset: int) -> None:
+        """Ask to skip what cannot be copied at this offset of every partition."""
+        partitions = tuple(replace(one, skip_offset=offset) for one in self.lease.partitions)
+        self.runner.apply(replace(self.lease, partitions=partitions))
+
     async def drained(self) -> dict[TopicPartition, int | None]:
         """Drain the source task and return its stored offsets."""
         self.runner.drain()
@@ -164,11 +170,12 @@ async def copying(
     segments: Mapping[TopicPartition, str] | None = None,
     deadline: LeaseDeadline | None = None,
     producer: TaskProducer | None = None,
+    dead_letters: str | None = None,
 ) -> AsyncIterator[RunningSourceTask]:
     """Run a source task that copies ``topics`` (name to number of partitions) from offsets ``starts``.
 
     ``predecessor``: run as successor of that source task, with its newest ``segments`` of the exact offsets topic.
-    ``deadline``: of its lease, by default never.
+    ``deadline``: of its lease, by default never. ``dead_letters``: the topic for records that cannot be copied.
     """
     remote = {topic: f"A.{topic}" for topic in topics}
     starts = starts or {}
@@ -187,6 +194,8 @@ async def copying(
     lease = replace(lease, producer=producer, source=source_client or lease.source)
     if exact_offsets is not None:
         lease = replace(lease, exact_offsets=ExactOffsetsLease(client=lease.target, topic=exact_offsets, segments=32))
+    if dead_letters is not None:
+        lease = replace(lease, dead_letters=DeadLettersLease(topic=dead_letters))
     if predecessor is not None:
         lease = replace(lease, offsets=predecessor.lease.offsets, offset_syncs=predecessor.lease.offset_syncs)
     elif create:

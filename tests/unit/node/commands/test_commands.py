@@ -128,7 +128,8 @@ def stopped(*, at: int | None, reasons: tuple[str, ...] = ()) -> FlowStatus:
         (
             Skip(topic="orders", partition=0, offset=5),
             stopped(at=None, reasons=("state of node n2 is unknown: refused", "other")),
-            "orders-0 is not stopped by a record that cannot be copied: it is RUNNING (state of node n2 is unknown: refused)",
+            "orders-0 is not stopped by a record that cannot be copied: it is RUNNING (state of node n2 is unknown: "
+            "refused)",
         ),
         (Skip(topic="orders", partition=1, offset=5), stopped(at=5), "the flow does not replicate orders-1"),
         (Skip(topic="order", partition=0, offset=5), stopped(at=5), "the flow does not replicate order"),
