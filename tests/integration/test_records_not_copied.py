@@ -92,12 +92,9 @@ def test_a_record_is_skipped_through_any_node(flow: Flow) -> None:
         assert flow.remote_values() == [GOOD[:BAD]] * PARTITIONS
 
         wrong = skip(nodes[0], flow.topic, 0, BAD - 1)
-        assert (wrong.code, f"{flow.topic}-0 is not stopped at this offset, but at offset {BAD}" in wrong.stderr) == (
-            1,
-            True,
-        )
+        assert wrong.code == 1
+        assert f"{flow.topic}-0 is not stopped at this offset, but at offset {BAD}: " in wrong.stderr, wrong.stderr
         assert skip(nodes[0], flow.topic, PARTITIONS, BAD).code == 2
-        assert "no such" not in skip(nodes[0], flow.topic, 0, BAD, "--flow", "X->Y").stdout
         for number in range(PARTITIONS):
             outcome = skip(nodes[number % 2], flow.topic, number, BAD)
             assert outcome.code == 0, outcome.stderr
@@ -126,7 +123,7 @@ def test_dead_letters_of_a_node(flow: Flow) -> None:
     with Node(properties) as node:
         node.wait_running()
         flow.wait_partitions(node, SEEN, state="RUNNING", position=COUNT, error=None)
-        assert node.healthy()
+        assert node.healthy
         assert flow.remote_values() == [GOOD] * PARTITIONS
         found = read_topic(flow.target.bootstrap, letters)[0]
         assert [(record.key, record.value) for record in found] == [(None, b"%d" % BAD)] * PARTITIONS
