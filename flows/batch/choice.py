@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from flows.batch.codecs import codec_named
-from flows.batch.header import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader
+from flows.batch.header import HEADER_BYTES, LOG_APPEND_TIME, MAGIC, BatchHeader
 from mm2.core.settings.client import FetchSettings, ProduceSettings
 from mm2.kafka.decompression import Codec
 
@@ -25,6 +25,7 @@ class Reason(StrEnum):
     HOLES = "holes"  # compaction removed records; a producer's batch must be contiguous
     CODEC = "codec"  # compression.type requires another codec, or the target does not support this one
     TOO_LARGE = "too-large"  # the target rejected one of this size: split
+    OLD_FORMAT = "old-format"  # a message format from before Kafka 0.11: converted
     TINY = "tiny"  # one of several small ones, merged
 
 
@@ -61,7 +62,7 @@ class BatchRules:
     """How a flow's settings shape batches. ``codec`` None keeps the source's codec; sizes are in bytes.
 
     ``unsupported`` are codecs that the target rejected. ``max_uncompressed``: larger batches are not rebuilt, unless
-    they are stored in more bytes than that.
+    they are stored in more bytes than that. ``check_crcs``: of messages inside compressed ones of an old format.
     """
 
     codec: Codec | None = None
@@ -71,6 +72,7 @@ class BatchRules:
     tiny_records: int = TINY_RECORDS
     merged_bytes: int = MERGED_BYTES
     max_uncompressed: int = MAX_UNCOMPRESSED
+    check_crcs: bool = True
 
 
 LONG_LINK_BATCH_BYTES = 512 * 1024
@@ -85,6 +87,7 @@ def rules_from(settings: ProduceSettings, fetch: FetchSettings) -> BatchRules:
         level=settings.compression_level,
         merged_bytes=max(HEADER_BYTES, min(max(MERGED_BYTES, settings.batch_size), settings.max_request_size)),
         max_uncompressed=max(MAX_UNCOMPRESSED, settings.max_request_size, fetch.max_partition_bytes),
+        check_crcs=fetch.check_crcs,
     )
 
 
@@ -94,8 +97,10 @@ def for_long_link(rules: BatchRules) -> BatchRules:
     return replace(rules, merged_bytes=merged, tiny_bytes=merged // 2, tiny_records=UNLIMITED)
 
 
-def reason_for(header: BatchHeader, wanted: int, rules: BatchRules, limit: int | None) -> Reason:
+def reason_for(header: BatchHeader, wanted: int, rules: BatchRules, limit: int | None) -> Reason:  # noqa: PLR0911
     """Return why this batch cannot be passed through; ``limit``: the target rejected batches not much larger."""
+    if header.magic != MAGIC:
+        return Reason.OLD_FORMAT
     if header.attributes & LOG_APPEND_TIME:
         return Reason.LOG_APPEND_TIME
     if header.base_offset < wanted:

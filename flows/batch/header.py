@@ -14,8 +14,8 @@ Grammar (big-endian; offsets of bytes in brackets):
                   | bit 6 the base timestamp contains the delete horizon (KIP-534)
     records    := record* , compressed as a whole by the codec (flows/batch/records.py has their grammar)
 
-A fetched blob is batch*, the last of which may be cut off. MessageSets, the formats before Kafka 0.11 (magic 0 and 1),
-have their magic byte at the same place and are rejected.
+A fetched blob is batch*, the last of which may be cut off (flows/batch/blob.py). The formats before Kafka 0.11 (magic 0
+and 1: flows/batch/old_formats.py) have their magic byte at the same place.
 
 Rules from org.apache.kafka.common.record.DefaultRecordBatch.
 """
@@ -23,7 +23,6 @@ Rules from org.apache.kafka.common.record.DefaultRecordBatch.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import crc32c
@@ -43,7 +42,7 @@ CONTROL = 0x20
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _COVERED = struct.Struct(">hiqqqhii")
 _LEAD = struct.Struct(">qiibI")
-_LENGTH_TO_MAGIC = struct.Struct(">iib")  # at byte 8
+LENGTH_TO_MAGIC = struct.Struct(">iib")  # at byte 8
 
 
 class CorruptBatchError(Exception):
@@ -52,10 +51,6 @@ class CorruptBatchError(Exception):
 
 class BatchTooLargeError(Exception):
     """A batch that cannot be rebuilt, since its uncompressed records exceed the limit."""
-
-
-class OldFormatError(Exception):
-    """A MessageSet, from before Kafka 0.11."""
 
 
 class BatchHeader(NamedTuple):
@@ -95,33 +90,8 @@ class BatchHeader(NamedTuple):
         return self.record_count != self.last_offset_delta + 1
 
 
-def batches(blob: bytes | memoryview, *, check_crcs: bool) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield the complete batches of a fetched blob with their bytes; one cut off at the end is omitted.
-
-    Raises CorruptBatchError (invalid length, CRC mismatch) and OldFormatError, both after the batches before the bad
-    one were yielded.
-    """
-    view = memoryview(blob)
-    end = len(view)
-    at = 0
-    while at + MAGIC_END <= end:
-        length, _, magic = _LENGTH_TO_MAGIC.unpack_from(view, at + 8)
-        if magic != MAGIC:
-            raise _unknown_magic(view, at, magic)
-        if length < HEADER_BYTES - LENGTH_END:
-            raise CorruptBatchError(f"batch at offset {_base_offset(view, at)}: invalid length {length}")
-        until = at + LENGTH_END + length
-        if until > end:
-            return
-        header = read_header(view, at)
-        if check_crcs and crc32c.crc32c(view[at + CRC_START : until]) != header.crc:
-            raise CorruptBatchError(f"batch at offset {header.base_offset}: CRC mismatch ({length} bytes)")
-        yield header, view[at:until]
-        at = until
-
-
-def read_header(view: memoryview, at: int = 0) -> BatchHeader:
-    """Return the header of the batch at byte ``at``, unchecked; there must be `HEADER_BYTES` bytes."""
+def read_header(view: memoryview, at: int) -> BatchHeader:
+    """Return the header that begins at byte ``at``, all of which must be there."""
     return BatchHeader._make(_HEADER.unpack_from(view, at))
 
 
@@ -142,17 +112,3 @@ def encode_header(
     )
     crc = crc32c.crc32c(records, crc32c.crc32c(covered))
     return _LEAD.pack(0, HEADER_BYTES - LENGTH_END + len(records), -1, MAGIC, crc) + covered
-
-
-def _base_offset(view: memoryview, at: int) -> int:
-    return int.from_bytes(view[at : at + 8], "big", signed=True)
-
-
-def _unknown_magic(view: memoryview, at: int, magic: int) -> Exception:
-    offset = _base_offset(view, at)
-    if magic in (0, 1):
-        return OldFormatError(
-            f"offset {offset} is stored in message format v{magic}, from before Kafka 0.11, which cannot be copied; "
-            "rewrite the topic in the current format, or let retention delete these records"
-        )
-    return CorruptBatchError(f"batch at offset {offset}: unknown magic {magic}")

@@ -10,12 +10,20 @@ from typing import NamedTuple
 from flows.batch.choice import COMMON_RATIO, UNLIMITED, BatchRules, Reason, is_tiny, merge_limit, new_codec, reason_for
 from flows.batch.codecs import compress, records_of
 from flows.batch.header import CODEC_MASK, HEADER_BYTES, MAGIC, NO_PRODUCER, BatchHeader, BatchTooLargeError
+from flows.batch.old_formats import convert
 from flows.batch.record_reader import record_starts
 from flows.batch.records import END, RecordPart, RecordRewriter
 from flows.batch.target_batch import Runs, SourceBatch, TargetBatch, pass_through
 
 _CONTIGUOUS = BatchHeader(0, 0, -1, MAGIC, 0, 0, 0, 0, 0, NO_PRODUCER, -1, -1, 0)
 """Offsets counted from 0, for records that are already in a batch for the target."""
+
+
+class Uncompressed(NamedTuple):
+    """The records of a source batch in format v2, and the header that describes them."""
+
+    header: BatchHeader
+    records: bytes
 
 
 class Packed(NamedTuple):
@@ -46,7 +54,8 @@ def pack(
     """
     first = queue[0]
     reason = reason_for(first.header, wanted, rules, limit)
-    run, records = [first], [b""]
+    run: list[SourceBatch] = [first]
+    records: list[Uncompressed] = []
     if len(queue) > 1 and is_tiny(first.header, rules):
         run, records = _mergeable(_run(queue, rules, merge_limit(rules, limit)), rules)
     if len(run) > 1 and reason is not Reason.TOO_LARGE:
@@ -77,7 +86,7 @@ def _alone(
             case Reason.CODEC:
                 packed = [_recoded(source, rules)]
             case _:
-                packed = _rebuilt([source], [_records(source, rules)], wanted, rules)
+                packed = _rebuilt([source], [_uncompressed(source, rules)], wanted, rules)
         if limit is not None:
             packed = [part for batch in packed for part in split(batch, limit, rules)]
     except BatchTooLargeError:
@@ -101,7 +110,7 @@ def repack(queue: deque[SourceBatch], wanted: int, boundary: int, rules: BatchRu
     if len(run) == len(taken) == 1:
         batches, reasons[0] = _alone(run[0], reasons[0], wanted, rules, None)
     else:
-        records = [_records(source, rules) for source in run]
+        records = [_uncompressed(source, rules) for source in run]
         batches = _rebuilt(run, records, wanted, rules, boundary) if run else []
         reasons = [reason or Reason.TINY for reason in reasons]
     for batch in batches:
@@ -124,46 +133,51 @@ def _run(queue: deque[SourceBatch], rules: BatchRules, room: int) -> list[Source
     return run
 
 
-def _mergeable(run: list[SourceBatch], rules: BatchRules) -> tuple[list[SourceBatch], list[bytes]]:
+def _mergeable(run: list[SourceBatch], rules: BatchRules) -> tuple[list[SourceBatch], list[Uncompressed]]:
     """Return the first batches of ``run`` whose uncompressed records may be merged, and these records.
 
     They end before a batch that compresses much better than usual: it need not be decompressed to be copied.
     """
     room = min(COMMON_RATIO * rules.merged_bytes, rules.max_uncompressed)
-    records: list[bytes] = []
+    records: list[Uncompressed] = []
     for source in run:
-        header = source.header
         try:
-            part = records_of(header.base_offset, header.codec, source.data[HEADER_BYTES:], room)
+            part = _uncompressed(source, rules, room)
         except BatchTooLargeError:
             break
         records.append(part)
-        room -= len(part)
+        room -= len(part.records)
     return run[: len(records)], records
 
 
-def _records(source: SourceBatch, rules: BatchRules) -> bytes:
-    """Return the uncompressed records of a batch that must be rebuilt."""
+def _uncompressed(source: SourceBatch, rules: BatchRules, limit: int | None = None) -> Uncompressed:
+    """Return the records of a batch that must be rebuilt, uncompressed, of at most ``limit`` bytes.
+
+    Raises CorruptBatchError and BatchTooLargeError.
+    """
     header = source.header
-    return records_of(
-        header.base_offset, header.codec, source.data[HEADER_BYTES:], max(rules.max_uncompressed, header.size)
-    )
+    if limit is None:
+        limit = max(rules.max_uncompressed, header.size)
+    if header.magic != MAGIC:
+        now_ms = int(source.arrived * 1000)
+        return Uncompressed(*convert(header, source.data, limit=limit, check_crcs=rules.check_crcs, now_ms=now_ms))
+    return Uncompressed(header, records_of(header.base_offset, header.codec, source.data[HEADER_BYTES:], limit))
 
 
 def _recoded(source: SourceBatch, rules: BatchRules) -> TargetBatch:
     batch = pass_through(source)
     codec = new_codec([batch.codec], rules)
-    batch.records = bytes(compress(codec, rules.level, _records(source, rules)))
+    batch.records = bytes(compress(codec, rules.level, _uncompressed(source, rules).records))
     batch.attributes = codec
     return batch
 
 
 def _rebuilt(
-    run: list[SourceBatch], records: list[bytes], wanted: int, rules: BatchRules, before: int = END
+    run: list[SourceBatch], records: list[Uncompressed], wanted: int, rules: BatchRules, before: int = END
 ) -> list[TargetBatch]:
     rewriter = RecordRewriter()
-    for source, uncompressed in zip(run, records, strict=True):
-        rewriter.add(source.header, uncompressed, wanted, before)
+    for one in records:
+        rewriter.add(one.header, one.records, wanted, before)
     codec = new_codec((source.header.codec for source in run), rules)
     return [
         _target_batch(
@@ -192,9 +206,11 @@ def split(batch: TargetBatch, limit: int, rules: BatchRules) -> list[TargetBatch
         rewriter = RecordRewriter(part_bytes)
         rewriter.add(header, records, 0)
         parts = [_target_batch(part, batch.codec, rules.level) for part in rewriter.parts()]
-        if all(part.size <= limit or part.count == 1 for part in parts):
+        largest = max((part.size for part in parts if part.count > 1), default=0)
+        if largest <= limit:
             break
-        part_bytes //= 2  # the parts compress worse than the whole
+        # the parts compress worse than the whole; those of the next attempt differ a little, too
+        part_bytes = max(1, min(part_bytes * 15 // 16, part_bytes * limit // largest))
     return _with_origins(parts, batch)
 
 

@@ -1,4 +1,6 @@
-"""Commits of what the target acknowledged: exact offsets first, then source offsets, then offset syncs.
+"""Commits of what the target acknowledged: losses and exact offsets first, then source offsets, then offset syncs.
+
+Start offsets that were chosen because none was stored are committed at once.
 
 Source offsets are stored on the target in Connect's format (org.apache.kafka.connect.storage.OffsetStorageWriter).
 """
@@ -12,9 +14,10 @@ from functools import partial
 
 from flows.batch.target_batch import TargetBatch
 from flows.commit.exact_offset_writer import ExactOffsetWriter
+from flows.commit.loss_writer import LossWriter
 from flows.commit.offset_sync_writer import OffsetSyncWriter
 from flows.partition.state import OffsetRange, PartitionState
-from mm2.core.lanes.lease import OffsetsLease, PartitionLease
+from mm2.core.lanes.lease import Loss, OffsetsLease, PartitionLease
 from mm2.core.offsets.connect_offsets import SourceKey, encode_key, encode_offset
 from mm2.core.wire.murmur2 import partition_of
 from mm2.kafka.errors import ClusterClosed, ClusterError
@@ -33,6 +36,7 @@ class OffsetCommitter:
     (A) A source offset is sent only after the exact offsets for it were sent, and written or timed out.
     (B) A source offset is before the partition's ``position``: the target has acknowledged it and all before it.
     (C) A partition has one write in flight at a time, so that an older offset never follows a newer one.
+    (D) A source offset after a loss is sent only when the loss is recorded (`LossWriter`).
     """
 
     def __init__(
@@ -41,6 +45,7 @@ class OffsetCommitter:
         lease: OffsetsLease,
         *,
         source: str,
+        losses: LossWriter,
         syncs: OffsetSyncWriter | None,
         exact: ExactOffsetWriter | None,
     ) -> None:
@@ -48,6 +53,7 @@ class OffsetCommitter:
         self._producer = producer
         self._lease = lease
         self._source = source
+        self._losses = losses
         self._syncs = syncs
         self._exact = exact
         self._flushing = asyncio.Lock()
@@ -61,16 +67,41 @@ class OffsetCommitter:
         return self._error or (self._syncs.error if self._syncs is not None else None)
 
     @property
-    def warning(self) -> str | None:
-        """The error that prevents writing exact offsets; replication continues without them."""
-        return self._exact.error if self._exact is not None else None
+    def warnings(self) -> tuple[str | None, ...]:
+        """The errors that prevent writing exact offsets and losses; replication continues without them."""
+        return (self._exact.error if self._exact is not None else None, self._losses.warning)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The newest losses."""
+        return self._losses.newest
+
+    def lost(self, _: PartitionState, loss: Loss) -> None:
+        """Source records of the partition can no longer be copied."""
+        self._losses.lost(loss)
+
+    async def losses_recorded(self) -> None:
+        """Send what is not recorded, and wait at most `FLUSH_TIMEOUT_S` until it is."""
+        self._losses.write()
+        await self._losses.wait(FLUSH_TIMEOUT_S)
 
     def add(self, partition: PartitionState, lease: PartitionLease) -> None:
         """The source task copies this partition from now on."""
-        if partition.needs_initial_commit:
+        if partition.needs_initial_commit and partition.stopped_by is None:
             self._moved.add(partition)
         if self._exact is not None:
             self._exact.add(partition, lease)
+
+    def start_chosen(self, partition: PartitionState) -> None:
+        """The partition had no stored offset and has chosen its start: store it at once.
+
+        Otherwise a restart before the first copied record would choose again, and with auto.offset.reset=latest the
+        records written in between would not be copied. A failed write is repeated by the next `flush`.
+        """
+        self._moved.add(partition)
+        offset = partition.offset_to_commit
+        if offset is not None and partition not in self._writing:
+            self._write(partition, offset)
 
     def acknowledged(
         self, partition: PartitionState, batch: TargetBatch, base_offset: int, checked: OffsetRange
@@ -108,8 +139,11 @@ class OffsetCommitter:
             if self._exact is not None:
                 self._exact.write()
                 await self._exact.wait(FLUSH_TIMEOUT_S)
+            await self.losses_recorded()
             for partition, offset in due.items():
-                if offset is not None and partition not in self._writing and not self._write(partition, offset):
+                if offset is None or partition in self._writing or self._losses.holds_back(partition.source, offset):
+                    continue
+                if not self._write(partition, offset):
                     break
             if self._writing:
                 await asyncio.wait(list(self._writing.values()), timeout=FLUSH_TIMEOUT_S)

@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 from flows.batch.target_batch import TargetBatch
 from flows.partition.rejection import Rejection
 from flows.partition.state import OffsetRange, PartitionState
+from mm2.core.lanes.lease import Loss
 
 Partition_contra = TypeVar("Partition_contra", bound=PartitionState, contravariant=True)
 
@@ -26,6 +27,12 @@ class PartitionListener(Protocol[Partition_contra]):
     def wake_later(self, partition: Partition_contra, delay: float, /) -> None:
         """Wake the partition after ``delay`` seconds."""
 
+    def size_rejected(self, partition: Partition_contra, /) -> None:
+        """The target rejected a batch as too large, and the partition waits for `size_limit_read`."""
+
+    def start_chosen(self, partition: Partition_contra, /) -> None:
+        """The partition had no stored offset and has chosen its start."""
+
     def acknowledged(
         self, partition: Partition_contra, batch: TargetBatch, base_offset: int, checked: OffsetRange, /
     ) -> None:
@@ -39,6 +46,9 @@ class PartitionListener(Protocol[Partition_contra]):
 
     def left_out(self, partition: Partition_contra, checked: OffsetRange, /) -> None:
         """The position moved behind records that were left out."""
+
+    def lost(self, partition: Partition_contra, loss: Loss, /) -> None:
+        """Source records can no longer be copied; a loss with the same first offset replaces an earlier one."""
 
     def drained(self, partition: Partition_contra, /) -> None:
         """The draining partition is idle."""

@@ -89,10 +89,22 @@ class Packer:
             queue.popleft()
             return packed
 
-    def reject_size(self, batch: TargetBatch, now: float) -> None:
-        """The target rejected the batch as too large: batches may have half of its size."""
-        self._size_limit, self._forget_at = batch.size // 2, now + REJECTION_MEMORY_S
+    def reject_size(self, batch: TargetBatch) -> bool:
+        """The target rejected the batch as too large.
+
+        Returns whether it is above a known limit, so that it can be split; otherwise the limit has to be read again.
+        """
         self._counts[Reason.TOO_LARGE] += 1
+        return self._size_limit is not None and batch.size > self._size_limit
+
+    def set_size_limit(self, rejected: TargetBatch, limit: int | None, now: float) -> None:
+        """Batches may have ``limit`` bytes, as read from the target after it rejected one.
+
+        None: it could not be read, and they may have half the size of the rejected one. The same if it was not above
+        the limit, since a broker that compresses batches again (compression.type of the topic) also limits the result.
+        """
+        self._size_limit = limit if limit is not None and limit < rejected.size else rejected.size // 2
+        self._forget_at = now + REJECTION_MEMORY_S
 
     def reject_codec(self, codec: int, now: float) -> bool:
         """The target does not support the codec; returns whether batches can be packed with another one."""

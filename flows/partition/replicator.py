@@ -6,7 +6,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 
 from flows.batch.choice import BatchRules, Reason
-from flows.batch.header import CorruptBatchError
 from flows.batch.target_batch import ProducerId, SourceBatch, TargetBatch
 from flows.partition.health import PartitionMetrics
 from flows.partition.in_flight import InFlightBatch, InFlightBatches
@@ -24,9 +23,10 @@ from flows.partition.retry_state import RetryState
 from flows.partition.state import PartitionState
 from flows.partition.timeouts import CORRUPT_ATTEMPTS, FAILED_RETRY_S, TIMER_TOLERANCE_S
 from flows.source.completed_fetch import read_completed_fetch
-from flows.source.offset_reset import NoStartOffset, choose_offset
+from flows.source.offset_reset import NoStartOffset, choose_offset, first_start
 from flows.target.produce_errors import ErrorAction, ProduceError, describe
 from mm2.core.lanes.lease import LossKind, PartitionLease
+from mm2.core.lanes.losses import LossPolicy
 from mm2.core.settings.client import OffsetReset
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.fetch_request import FetchedPartition
@@ -42,8 +42,8 @@ class PartitionReplicator(PartitionState):
         the health message, and left out only after they are in the dead-letter topic, or if an operator has asked to
         skip them. Everything before them is copied first, and nothing after them is sent before that is decided.
     (D) It copies one source topic: if that was recreated, another replicator takes over.
-    (E) A batch that the target rejects as too large is split, and later ones are packed smaller for some minutes, or
-        until a failed partition is retried.
+    (E) A batch that the target rejects as too large is split at the target's limit, which is read first, and later ones
+        are packed smaller for some minutes, or until a failed partition is retried.
     """
 
     def __init__(
@@ -55,21 +55,22 @@ class PartitionReplicator(PartitionState):
         max_in_flight: int,
         max_held_bytes: int,
         check_crcs: bool,
-        dead_letters: bool = False,
+        dead_letters: str | None = None,
         source_backoff: Backoff,
         target_backoff: Backoff,
         counts: Counter[Reason],
         now: float,
         metrics: PartitionMetrics | None = None,
+        policy: LossPolicy | None = None,
     ) -> None:
-        """``dead_letters``: records that cannot be copied go to the dead-letter topic."""
-        super().__init__(lease, metrics or PartitionMetrics(), now)
+        """``dead_letters``: the topic for records that cannot be copied; None: they stop the partition."""
+        super().__init__(lease, metrics or PartitionMetrics(), now, policy)
         self.held_bytes = 0
         self.is_full = False  # fetching waits for the target's acknowledgements
         self._listener = listener
+        self._report_loss = lambda loss: listener.lost(self, loss)
         self._topic_recreated = lease.topic_recreated
         self._remote_end = 0  # the target offset after the last record with a known offset
-        # from the source
         self._fetched: deque[SourceBatch] = deque()
         self._fetched_to = lease.start_offset  # None: unknown
         self._fetch_paused_until: float | None = None
@@ -82,6 +83,8 @@ class PartitionReplicator(PartitionState):
         self._in_flight = InFlightBatches(max_in_flight=max_in_flight, now=now)
         self._retry = RetryState(target_backoff)
         self._packer = Packer(rules, counts)
+        self._too_large: TargetBatch | None = None  # nothing is sent until the target's limit is read
+        self._size_error: ProduceError | None = None  # why the last batch was split
         # records that cannot be copied
         self._dead_letters = dead_letters
         self._skip_offset = lease.skip_offset
@@ -96,6 +99,16 @@ class PartitionReplicator(PartitionState):
         return self._fetched_to if self._may_fetch else None
 
     @property
+    def is_fetched(self) -> bool:
+        """Whether its end offset arrives with fetch responses; it need not while the partition drains."""
+        return self._fetched_to is None or self._may_fetch or self.is_draining
+
+    def source_grew(self, end_offset: int, now: float) -> None:
+        """The source has records up to ``end_offset``, as found out without a fetch."""
+        self.end_offset = max(self.end_offset, end_offset)
+        self._update_caught_up(now)
+
+    @property
     def needs_start_offset(self) -> bool:
         """Whether an offset has to be chosen before anything can be fetched."""
         return self._fetched_to is None and self._may_fetch
@@ -103,28 +116,35 @@ class PartitionReplicator(PartitionState):
     @property
     def _may_fetch(self) -> bool:
         waits = self.is_full or self._memory_released or self._unreadable is not None or self._letter is not None
-        return not (self.is_draining or waits or self._fetch_paused_until is not None)
+        return not (self._is_halted or waits or self._fetch_paused_until is not None)
 
     @property
     def has_fetched_all(self) -> bool:
         """Whether everything up to the last known end of the source is fetched."""
         return self._fetched_to is not None and self._fetched_to >= self.end_offset
 
-    def reset_offset(self, policy: OffsetReset, earliest: int, latest: int, now: float) -> None:
-        """Choose another offset: the partition has none, or the source no longer has it."""
-        if self.is_draining:
+    def reset_offset(
+        self, policy: OffsetReset, earliest: int, latest: int, now: float, *, first: OffsetReset | int | None = None
+    ) -> None:
+        """Choose another offset: the partition has none, and ``first`` or ``policy`` decides as in `first_start`, or
+        the source no longer has it."""
+        if self._is_halted:
             return
         if self._topic_recreated and self.position == 0:
             policy = OffsetReset.EARLIEST
-        start = choose_offset(policy, self._fetched_to, earliest=earliest, latest=latest)
+        if self._fetched_to is None:
+            start = first_start(policy, first, earliest=earliest, latest=latest)
+        else:
+            start = choose_offset(policy, self._fetched_to, earliest=earliest, latest=latest)
         if isinstance(start, NoStartOffset):
             self.fetch_failed(f"cannot fetch {self.source}: {start.reason}", now)
-            return
-        if start.lost is not None:
-            self.lose(*start.lost, start.reason)
-        self._fetched_to = start.offset
-        self._skip_to(start.offset, now, checked=start.earliest)
-        self._listener.fetch_changed(self)
+        elif start.lost is None or self.lose(*start.lost, start.reason, kind=start.kind):
+            if self._fetched_to is None:
+                self._start_chosen(start.offset)
+                self._listener.start_chosen(self)
+            self._fetched_to = start.offset
+            self._skip_to(start.offset, now, checked=start.earliest)
+            self._listener.fetch_changed(self)
 
     def fetched(self, offset: int, answer: FetchedPartition, end_offset: int, now: float, wall: float) -> int:
         """Add a successful response to a fetch from ``offset``; returns how many of its bytes are held."""
@@ -156,7 +176,7 @@ class PartitionReplicator(PartitionState):
         elif fetch.error is not None:
             self._corrupt_fetches += 1
             message = f"cannot fetch {self.source}: {fetch.error}"
-            if isinstance(fetch.error, CorruptBatchError) and self._corrupt_fetches < CORRUPT_ATTEMPTS:
+            if self._corrupt_fetches < CORRUPT_ATTEMPTS:
                 self.fetch_delayed(message, now)
             elif fetch.unreadable is not None:
                 self._found_unreadable(of_fetched_batch(self.source, fetch.unreadable, message), now)
@@ -218,8 +238,7 @@ class PartitionReplicator(PartitionState):
     @property
     def oldest_pending(self) -> int:
         """Largest timestamp (epoch ms) of the first batch buffered or in flight; -1 if there is none."""
-        first = self._in_flight.first
-        if first is not None:
+        if (first := self._in_flight.first) is not None:
             return first.max_timestamp
         return self._fetched[0].header.max_timestamp if self._fetched else -1
 
@@ -234,8 +253,7 @@ class PartitionReplicator(PartitionState):
     @property
     def _can_pack(self) -> bool:
         """Whether everything that has to be packed into a repeated batch is fetched."""
-        boundary = self._in_flight.resend_boundary
-        return boundary is None or (self._fetched_to or 0) >= boundary
+        return (self._fetched_to or 0) >= (self._in_flight.resend_boundary or 0)
 
     @property
     def _packed_to(self) -> int:
@@ -245,7 +263,9 @@ class PartitionReplicator(PartitionState):
 
     def can_send(self, now: float) -> bool:
         """Return whether `next_batch` would return a batch."""
-        return self.has_unsent and self._letter is None and self._retry.may_send(now) and self._in_flight.can_send
+        if self._too_large is not None or self._letter is not None:
+            return False
+        return self.has_unsent and self._retry.may_send(now) and self._in_flight.can_send
 
     def next_batch(self, now: float) -> InFlightBatch | None:
         """Return the next batch to send, if `can_send`; None if the fetched batches contain no records to copy."""
@@ -307,6 +327,12 @@ class PartitionReplicator(PartitionState):
             self._memory_released = self.is_full = False
             self._listener.fetch_changed(self)
 
+    def leader_changed(self) -> None:
+        """The remote partition has a new leader: end the pause after failed attempts, unless it is FAILED."""
+        if self.is_retrying and not self._health.is_failed:
+            self._retry.end_backoff()
+            self.wake(float("inf"))
+
     def produce_failed(self, entry: InFlightBatch, error: ProduceError, now: float) -> None:
         """The target does not have the batch, or did not answer."""
         self._in_flight.failed(entry, error)
@@ -336,9 +362,12 @@ class PartitionReplicator(PartitionState):
             case ErrorAction.DISABLE_IDEMPOTENCE:
                 self._in_flight.clear_producer_id()
             case ErrorAction.SPLIT if batch is not None and batch.count > 1:
-                self._packer.reject_size(batch, now)
-                if not self._in_flight.needs_refetch:  # otherwise it is split when it is fetched and packed again
-                    self._take_apart(batch, error, self._packer.split, now)
+                self._size_error = error
+                if self._packer.reject_size(batch):
+                    self._split_first(now)
+                else:
+                    self._too_large = batch
+                    self._listener.size_rejected(self)
             case ErrorAction.RECODE if batch is not None and self._packer.reject_codec(batch.codec, now):
                 self._refetch()
             case _ if batch is not None and error.concerns_records:
@@ -355,7 +384,7 @@ class PartitionReplicator(PartitionState):
             self._take_apart(batch, error, lambda whole: self._packer.isolate(whole, error.record_indexes), now)
             return
         try:
-            record = self._packer.read(batch) if self._dead_letters else None
+            record = self._packer.read(batch) if self._dead_letters is not None else None
         except PackingError as failure:
             self._reject(self._rejected_batch(batch, error, failure), now)
         else:
@@ -379,6 +408,20 @@ class PartitionReplicator(PartitionState):
         self._health.copy_failed(offset, message)
         self._refetch()
         self._pause_fetch(FAILED_RETRY_S, now)
+
+    def size_limit_read(self, limit: int | None, now: float) -> None:
+        """The target's limit of a batch in bytes, asked for by `PartitionListener.size_rejected`; None: unknown."""
+        rejected, self._too_large = self._too_large, None
+        if rejected is not None:
+            self._packer.set_size_limit(rejected, limit, now)
+            self._split_first(now)
+            self._listener.send_changed(self)
+
+    def _split_first(self, now: float) -> None:
+        """Split the first batch, which is not in flight, at the known limit."""
+        first, error = self._in_flight.first, self._size_error
+        if first is not None and error is not None and not self._in_flight.needs_refetch:
+            self._take_apart(first, error, self._packer.split, now)  # otherwise once it is fetched and packed again
 
     def _retry_later(self, error: ProduceError, batch: TargetBatch | None, now: float) -> None:
         self._retry.record_failure(now)
@@ -419,7 +462,7 @@ class PartitionReplicator(PartitionState):
         """These records cannot be copied, and everything before them is."""
         if rejection.first == self._skip_offset:
             self._leave_out(rejection, LossKind.SKIPPED, now)
-        elif self._dead_letters and rejection.is_certain:
+        elif self._dead_letters is not None and rejection.is_certain:
             self._letter = rejection
             self._health.produce_delayed(rejection.message)
             self._listener.dead_letter(self, rejection)
@@ -432,7 +475,7 @@ class PartitionReplicator(PartitionState):
         """The dead-letter topic has these records."""
         self._letter = None
         self._metrics.dead_letters += 1
-        self._leave_out(rejection, LossKind.DEAD_LETTER, now)
+        self._leave_out(rejection, LossKind.DEAD_LETTER, now, f"; written to {self._dead_letters} instead")
 
     def dead_letter_delayed(self, message: str) -> None:
         """The dead-letter topic has not acknowledged the records for a while: make room for other partitions."""
@@ -444,9 +487,9 @@ class PartitionReplicator(PartitionState):
         self._letter = None
         self._fail(rejection.first, message, now, rejection)
 
-    def _leave_out(self, rejection: Rejection, kind: LossKind, now: float) -> None:
+    def _leave_out(self, rejection: Rejection, kind: LossKind, now: float, instead: str = "") -> None:
         """Continue behind these records, which are the first ones that are not copied."""
-        self.lose(rejection.first, rejection.until, rejection.message, kind=kind)
+        self.lose(rejection.first, rejection.until, f"{rejection.message}{instead}", kind=kind)
         self._rejection = self._fetch_paused_until = None
         batch, until = self._in_flight.leave_out_first(), rejection.until
         if batch is not None:
@@ -499,8 +542,7 @@ class PartitionReplicator(PartitionState):
         self._fetched_to = fetch_from
 
     def _skip_to(self, offset: int, now: float, *, checked: int) -> None:
-        """Continue at ``offset``; before it, only fetched batches are left to copy. Skipped offsets before ``checked``
-        have no records; whether those from there on have any is unknown."""
+        """Continue at ``offset`` after the fetched batches; skipped offsets from ``checked`` on may hold records."""
         self._skip(checked, offset)
         if self._fetched:
             self._fetched[-1].next_offset = offset
@@ -510,12 +552,9 @@ class PartitionReplicator(PartitionState):
 
     def _skip_batch(self, offset: int) -> None:
         """Continue at ``offset`` after the packed batches."""
-        last = self._in_flight.last
-        if last is not None:
+        if (last := self._in_flight.last) is not None:
             last.next_offset = offset
-            return
-        checked = self._move_to(offset)
-        if checked.start < checked.end:
+        elif (checked := self._move_to(offset)).start < checked.end:
             self._listener.skipped(self, checked)
 
     def _release_all(self, batches: Iterable[SourceBatch | TargetBatch]) -> None:

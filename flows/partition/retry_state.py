@@ -63,6 +63,10 @@ class RetryState:
         self._not_before = now + delay
         return delay
 
+    def end_backoff(self) -> None:
+        """Allow the next attempt immediately."""
+        self._not_before = 0.0
+
     def fetch_delay(self, delay: float) -> float:
         """Return the seconds until a stuck partition fetches again; at least ``delay``."""
         return max(delay, min(self._failing_for / 4, STUCK_RETRY_S))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from flows.batch.target_batch import TargetBatch
 from flows.partition.health import PartitionHealth, PartitionMetrics
 from flows.partition.rejection import Rejection
 from mm2.core.lanes.lease import Loss, LossKind, PartitionLease, PartitionProgress, TaskState
+from mm2.core.lanes.losses import LossPolicy, add_loss
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.connect_offsets import RECREATED_TOPIC
 from mm2.core.offsets.exact_offset_records import TopicIds
-
-BEFORE_FIRST_OFFSET = -1
 
 
 class OffsetRange(NamedTuple):
@@ -34,26 +35,35 @@ class PartitionState:
     (B) Every move of the position returns the offsets that were checked on the way. These exclude offsets skipped by
         auto.offset.reset, since it is unknown whether they have records. Records that are left out count as checked:
         on the target, the next record follows in their place.
-    (C) For a recreated topic, the offset before the first one is stored first; until then the partition
-        ``needs_initial_commit``.
+    (C) For a recreated topic, `RECREATED_TOPIC` is stored first; until then the partition ``needs_initial_commit``.
+    (D) A start that was chosen because no offset is stored is stored like a copied offset, so that a restart before the
+        first copied record does not choose again.
+    (E) While the partition is ``stopped_by`` a loss, nothing after the loss is fetched, copied or stored. It ends when
+        a lease with the acceptance replaces this object.
     """
 
-    def __init__(self, lease: PartitionLease, metrics: PartitionMetrics, now: float) -> None:
+    def __init__(
+        self, lease: PartitionLease, metrics: PartitionMetrics, now: float, policy: LossPolicy | None = None
+    ) -> None:
         self.source = TopicPartition(lease.topic, lease.partition)
         self.target = TopicPartition(lease.remote_topic, lease.partition)
         self.topic_ids = TopicIds(*lease.topic_ids)
         self.needs_initial_commit = lease.topic_recreated
         self.position = -1 if lease.start_offset is None else lease.start_offset
         self.end_offset = -1
-        self.losses: list[Loss] = []
+        self.losses: list[Loss] = []  # the newest `LOSSES_KEPT`
+        self.stopped_by = lease.stopped_by
         self.is_draining = False
         self._rejection: Rejection | None = None  # why copying failed the last time, if records are the cause
         self._stored = None if lease.topic_recreated else lease.start_offset
-        self._last_copied: int | None = None
+        self._last_copied: int | None = None  # or the offset before the chosen start
         self._skipped = OffsetRange(0, 0)
         self._caught_up_at = now
         self._health = PartitionHealth()
         self._metrics = metrics
+        self._report_loss: Callable[[Loss], None] = lambda _: None  # also called with a loss that has grown
+        self._policy = policy or LossPolicy()
+        self._accepted = lease.accepted_loss
 
     # -- health
 
@@ -74,12 +84,12 @@ class PartitionState:
 
     @property
     def offset_to_commit(self) -> int | None:
-        """The last offset that was copied or left out; None: there is none yet."""
-        return BEFORE_FIRST_OFFSET if self.needs_initial_commit else self._last_copied
+        """The last offset that was copied or left out, or the one before the chosen start; None: there is none yet."""
+        return RECREATED_TOPIC if self.needs_initial_commit else self._last_copied
 
     def committed(self, offset: int) -> None:
         """``offset``, a former value of `offset_to_commit`, is stored."""
-        self._stored = offset + 1
+        self._stored = max(0, offset + 1)
         self.needs_initial_commit = False
 
     def lease_to_resume(self) -> PartitionLease:
@@ -91,6 +101,7 @@ class PartitionState:
             start_offset=0 if self.needs_initial_commit else self._stored,
             topic_ids=self.topic_ids,
             topic_recreated=self.needs_initial_commit,
+            stopped_by=self.stopped_by,
         )
 
     # -- reports
@@ -113,7 +124,7 @@ class PartitionState:
             latency_count=metrics.latency_count,
             age_sum=metrics.age_sum,
             age_count=metrics.age_count,
-            error=self._health.message,
+            error=self._error,
             stopped_at=stopped_at.first if stopped_at is not None else None,
             stopped_until=stopped_at.until if stopped_at is not None else None,
             dead_letters_total=metrics.dead_letters,
@@ -125,7 +136,7 @@ class PartitionState:
             return None
         metrics = self._metrics
         counts = (metrics.records, metrics.latency_count, metrics.age_count, metrics.dead_letters)
-        return (self.position, self.end_offset, self._stored, *counts, self._task_state, self._health.message)
+        return (self.position, self.end_offset, self._stored, *counts, self._task_state, self._error)
 
     @property
     def _stopped_at(self) -> Rejection | None:
@@ -138,8 +149,16 @@ class PartitionState:
         raise NotImplementedError
 
     @property
+    def _is_halted(self) -> bool:
+        return self.is_draining or self.stopped_by is not None
+
+    @property
+    def _error(self) -> str | None:
+        return self._health.message if self.stopped_by is None else self._policy.message(self.stopped_by)
+
+    @property
     def _task_state(self) -> TaskState:
-        if self._health.is_failed:
+        if self._health.is_failed or self.stopped_by is not None:
             return TaskState.FAILED
         if self.is_draining:
             return TaskState.DRAINING
@@ -157,12 +176,37 @@ class PartitionState:
 
     # -- moves
 
-    def lose(self, first: int, until: int, reason: str, *, kind: LossKind = LossKind.OUT_OF_RANGE) -> None:
-        """Record that offsets from ``first`` up to, not including, ``until`` can no longer be copied."""
-        source = self.source
-        self.losses.append(
-            Loss(topic=source.topic, partition=source.partition, first=first, until=until, reason=reason, kind=kind)
+    def _start_chosen(self, offset: int) -> None:
+        """No offset is stored, and copying starts at ``offset``."""
+        self._last_copied = offset - 1
+
+    @property
+    def first_left(self) -> int:
+        """The first offset that is neither copied nor part of the loss that stopped the partition; -1: unknown."""
+        return self.position if self.stopped_by is None else max(self.position, self.stopped_by.until)
+
+    def lose(self, first: int, until: int, reason: str, *, kind: LossKind) -> bool:
+        """Report that offsets from ``first`` up to, not including, ``until`` can no longer be copied.
+
+        Returns whether copying may continue. False: mm2.on.data.loss stops it until an operator accepts the loss; the
+        position must not move over it.
+        """
+        topic_id = self.topic_ids.source
+        loss = Loss(
+            topic=self.source.topic,
+            partition=self.source.partition,
+            first=first,
+            until=until,
+            reason=reason,
+            kind=kind,
+            topic_id=None if topic_id is None else str(topic_id),
         )
+        before = self.losses[-1] if self.losses else None
+        loss = add_loss(self.losses, self._policy.applied(loss, before, self._accepted))
+        if loss.awaits_acceptance:
+            self.stopped_by = loss
+        self._report_loss(loss)
+        return self.stopped_by is None
 
     def _skip(self, checked: int, offset: int) -> None:
         """The position will move to ``offset``; offsets before ``checked`` have no records, the rest is unknown."""

@@ -42,4 +42,4 @@ leader changes take less time; and operators who watch the lag must not mistake 
 REJECTION_MEMORY_S = 300.0
 """What a rejected batch taught about the target, its size limit or a codec it does not support, is forgotten after this
 long: max.message.bytes may have been raised, or the brokers upgraded. If nothing has changed, that costs one rejected
-request."""
+request, after which the limit is read again."""

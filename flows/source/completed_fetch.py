@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from flows.batch.header import CorruptBatchError, OldFormatError, batches
+from flows.batch.blob import batches
+from flows.batch.header import CorruptBatchError
 from flows.batch.target_batch import SourceBatch
 from flows.source.aborted_transactions import AbortedTransactions
 from flows.source.unreadable_batch import UnreadableBatch, unreadable_batch
@@ -27,7 +28,7 @@ class CompletedFetch:
     next_offset: int
     batches: list[SourceBatch] = field(default_factory=list)
     skipped_to: int | None = None
-    error: CorruptBatchError | OldFormatError | None = None
+    error: CorruptBatchError | None = None
     unreadable: UnreadableBatch | None = None
 
 
@@ -44,8 +45,8 @@ def read_completed_fetch(
     kept = fetch.batches
     at = 0
     try:
-        for header, data in batches(answer.records, check_crcs=check_crcs):
-            at += header.size
+        for header, data in batches(answer.records, check_crcs=check_crcs, start=fetch_offset):
+            at += len(data)
             carries_data = transactions.carries_data(header, data)
             next_offset = header.next_offset
             if next_offset <= fetch_offset:
@@ -57,7 +58,7 @@ def read_completed_fetch(
                 kept[-1].next_offset = next_offset
             else:
                 fetch.skipped_to = next_offset
-    except (CorruptBatchError, OldFormatError) as error:
+    except CorruptBatchError as error:
         fetch.error = error
     if fetch.error is None and fetch.next_offset == fetch_offset and answer.records:
         # otherwise it would be fetched again at once, and for ever: a broker sends a complete batch or nothing (KIP-74)
@@ -65,7 +66,7 @@ def read_completed_fetch(
         fetch.error = CorruptBatchError(
             f"the broker sent {size} bytes without a complete batch from offset {fetch_offset} on"
         )
-    if isinstance(fetch.error, CorruptBatchError) and fetch.next_offset == fetch_offset:
+    if fetch.error is not None and fetch.next_offset == fetch_offset:
         rest = memoryview(answer.records)[at:]
         fetch.unreadable = unreadable_batch(rest, fetch_offset, answer.high_watermark)
     if kept:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from flows.lane.byte_budget import ByteBudget
 from flows.partition.replicator import PartitionReplicator
 from flows.source.broker_fetcher import BrokerFetcher
 from flows.source.topic_id_checker import TopicIdChecker
 from flows.source_task.spawn import Spawn
-from mm2.core.settings.client import FetchSettings
+from mm2.core.naming.names import TopicPartition
+from mm2.core.settings.client import FetchSettings, OffsetReset
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.offsets import OffsetSpec, list_offsets
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
@@ -194,14 +195,26 @@ class Fetcher:
         isolation = self._settings.isolation_level
         earliest = await list_offsets(self._cluster, sources, OffsetSpec.EARLIEST, timeout_ms=0)
         latest = await list_offsets(self._cluster, sources, OffsetSpec.LATEST, isolation=isolation, timeout_ms=0)
+        begin = await self._first_starts(partitions)
         now = time.monotonic()
         for partition in partitions:
-            match earliest[partition.source], latest[partition.source]:
-                case int(first), int(last):
-                    partition.reset_offset(self._settings.auto_offset_reset, first, last, now)
-                case (ClusterError() as error, _) | (_, ClusterError() as error):
+            match earliest[partition.source], latest[partition.source], begin.get(partition.source):
+                case int(first), int(last), None | OffsetReset() | int() as start:
+                    partition.reset_offset(self._settings.auto_offset_reset, first, last, now, first=start)
+                case answers:
+                    error = next(answer for answer in answers if isinstance(answer, ClusterError))
                     self._cluster.forget(partition.source)
                     self._delay({partition}, error)
+
+    async def _first_starts(
+        self, partitions: Iterable[PartitionReplicator]
+    ) -> Mapping[TopicPartition, OffsetReset | int | ClusterError]:
+        """Return where partitions without a stored offset start by mm2.start; a time becomes an offset."""
+        start, isolation = self._settings.start, self._settings.isolation_level
+        sources = [partition.source for partition in partitions if partition.position < 0]
+        if isinstance(start, int):
+            return await list_offsets(self._cluster, sources, start, isolation=isolation, timeout_ms=0)
+        return {} if start is None else dict.fromkeys(sources, start)
 
     async def _of_same_topic(self, partitions: set[PartitionReplicator]) -> set[PartitionReplicator]:
         """Return the partitions whose topic was not recreated: in another topic their offsets have no meaning."""

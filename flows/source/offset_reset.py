@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mm2.core.lanes.lease import LossKind
 from mm2.core.settings.client import OffsetReset
 
 
@@ -11,13 +12,15 @@ from mm2.core.settings.client import OffsetReset
 class StartOffset:
     """Continue at ``offset``. The source has nothing before ``earliest``.
 
-    Source offsets ``lost`` (first, until) can no longer be copied, for ``reason``; None: nothing was lost.
+    Source offsets ``lost`` (first, until) can no longer be copied, for ``reason`` of this ``kind``; None: nothing was
+    lost.
     """
 
     offset: int
     earliest: int
     lost: tuple[int, int] | None = None
     reason: str = ""
+    kind: LossKind = LossKind.RETENTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,26 +30,37 @@ class NoStartOffset:
     reason: str
 
 
-def choose_offset(
-    policy: OffsetReset, wanted: int | None, *, earliest: int, latest: int
+def first_start(
+    policy: OffsetReset, start: OffsetReset | int | None, *, earliest: int, latest: int
 ) -> StartOffset | NoStartOffset:
-    """Choose the offset to continue from; ``wanted`` None: no offset is stored.
+    """Choose the offset of a partition without a stored one.
+
+    ``start``: the value of mm2.start, with a time replaced by the offset of its first record (-1: there is none); it
+    takes precedence over ``policy``. None: not set.
+    """
+    if isinstance(start, int):
+        return StartOffset(offset=latest if start < 0 else min(max(earliest, start), latest), earliest=earliest)
+    chosen = start or policy
+    if chosen is OffsetReset.NONE:
+        return NoStartOffset(reason="no offset is stored and auto.offset.reset is none")
+    return StartOffset(offset=earliest if chosen is OffsetReset.EARLIEST else latest, earliest=earliest)
+
+
+def choose_offset(policy: OffsetReset, wanted: int, *, earliest: int, latest: int) -> StartOffset | NoStartOffset:
+    """Choose the offset to continue from, instead of ``wanted`` if that no longer exists.
 
     The source may no longer have ``wanted`` because of its retention, or because the topic was truncated (or recreated,
     if the broker has no topic ids). The loss reported is from ``wanted`` to where copying continues. If ``wanted`` is
     beyond the source's end, the extent of the loss is unknown, and the range is empty.
     """
-    if wanted is None:
-        why = "no offset is stored and"
-    elif earliest <= wanted <= latest:
+    if earliest <= wanted <= latest:
         return StartOffset(offset=wanted, earliest=earliest)
-    elif wanted < earliest:
+    if wanted < earliest:
         why = f"offset {wanted} was deleted on the source before it was copied: the partition now starts at {earliest}"
     else:
         why = f"offset {wanted} is beyond the source's end offset {latest}: the topic was truncated or recreated"
     if policy is OffsetReset.NONE:
-        return NoStartOffset(reason=f"{why}{'' if wanted is None else ';'} auto.offset.reset is none")
+        return NoStartOffset(reason=f"{why}; auto.offset.reset is none")
     offset = earliest if policy is OffsetReset.EARLIEST else latest
-    if wanted is None:
-        return StartOffset(offset=offset, earliest=earliest)
-    return StartOffset(offset=offset, earliest=earliest, lost=(wanted, max(wanted, offset)), reason=why)
+    kind = LossKind.RETENTION if wanted < earliest else LossKind.OUT_OF_RANGE
+    return StartOffset(offset=offset, earliest=earliest, lost=(wanted, max(wanted, offset)), reason=why, kind=kind)

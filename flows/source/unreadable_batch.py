@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from flows.batch.header import HEADER_BYTES, BatchHeader, CorruptBatchError, OldFormatError, batches, read_header
+from flows.batch.blob import batches
+from flows.batch.header import HEADER_BYTES, MAGIC, BatchHeader, CorruptBatchError, read_header
 
 
 class UnreadableBatch(NamedTuple):
@@ -18,14 +19,14 @@ class UnreadableBatch(NamedTuple):
 def unreadable_batch(rest: memoryview, wanted: int, high_watermark: int) -> UnreadableBatch:
     """Return the extent of the first batch in ``rest``, which was fetched from source offset ``wanted``.
 
-    The header is trusted if it does not contradict itself, the batch that follows and ``high_watermark`` (-1: unknown).
-    Otherwise the batch ends where the next one begins, if that one is intact.
+    The header is trusted if it is of the current format and does not contradict itself, the batch that follows and
+    ``high_watermark`` (-1: unknown). Otherwise the batch ends where the next one begins, if that one is intact.
     """
     if len(rest) < HEADER_BYTES:
         return UnreadableBatch(wanted, None, bytes(rest))
-    header = read_header(rest)
+    header = read_header(rest, 0)
     is_whole = HEADER_BYTES <= header.size <= len(rest)
-    following = _next(rest[header.size :]) if is_whole else None
+    following = _next(rest[header.size :], wanted) if is_whole else None
     end = following.base_offset if following is not None else high_watermark
     data = bytes(rest[: header.size] if is_whole else rest)
     if is_whole and _agrees(header) and wanted < header.next_offset and (end < 0 or header.next_offset <= end):
@@ -36,12 +37,12 @@ def unreadable_batch(rest: memoryview, wanted: int, high_watermark: int) -> Unre
 
 
 def _agrees(header: BatchHeader) -> bool:
-    return header.base_offset >= 0 and 0 < header.record_count <= header.last_offset_delta + 1
+    return header.magic == MAGIC and header.base_offset >= 0 and 0 < header.record_count <= header.last_offset_delta + 1
 
 
-def _next(rest: memoryview) -> BatchHeader | None:
+def _next(rest: memoryview, wanted: int) -> BatchHeader | None:
     """Return the header of the intact batch at the start of ``rest``."""
     try:
-        return next((header for header, _ in batches(rest, check_crcs=True)), None)
-    except (CorruptBatchError, OldFormatError):
+        return next((header for header, _ in batches(rest, check_crcs=True, start=wanted)), None)
+    except CorruptBatchError:
         return None

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 from uuid import UUID
 
@@ -16,15 +16,20 @@ from flows.lane.byte_budget import ByteBudget
 from flows.partition.health import PartitionMetrics
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
+from flows.source.end_offsets import EndOffsets
 from flows.source.fetcher import Fetcher
 from flows.source.topic_id_checker import TopicIdChecker
 from flows.target.dead_letter_writer import DeadLetterWriter
 from flows.target.producer import Producer
 from flows.target.producer_ids import ProducerIds
-from mm2.core.lanes.lease import BatchCount, PartitionLease, SourceTaskLease
+from flows.target.size_limits import SizeLimits
+from mm2.core.lanes.lease import BatchCount, Loss, LossKind, OnDataLoss, PartitionLease, SourceTaskLease
+from mm2.core.lanes.losses import LossPolicy
+from mm2.core.topics.topic_recreated import uncopied
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterClosed, ClusterError
+from mm2.kafka.protocol.error_codes import ErrorCode
 
 log = logging.getLogger("mm2.pipeline")
 
@@ -34,6 +39,14 @@ a slow partition leaves most of the budget to the others."""
 
 STARVED_AFTER_S = 1.0
 """If a fetch has waited this long for room, partitions whose batches are not acknowledged release their bytes."""
+
+COMMIT_RETRY_S = 0.1
+"""Pause before offsets that could not be stored are stored again, so that a target that rejects them at once is not
+overloaded."""
+
+DELETED_TIMEOUT_S = 2.0
+"""How long a partition with records left to copy waits, when it leaves, for the answer whether its topic was deleted:
+one metadata request."""
 
 CHECK_INTERVAL_S = 1.0
 """Interval of the check for starvation and old metadata."""
@@ -66,6 +79,8 @@ class Pipeline:
         self._target = target
         self._committer = committer
         self._rules = rules_from(lease.produce, lease.fetch)
+        on_data_loss = lease.losses.on_data_loss if lease.losses is not None else OnDataLoss.CONTINUE
+        self._policy = LossPolicy(flow=lease.flow, on_data_loss=on_data_loss)
         self._counts: Counter[Reason] = Counter()
         self._partitions: set[PartitionReplicator] = set()
         self._idle = asyncio.Event()
@@ -78,16 +93,20 @@ class Pipeline:
             on_source_recreated=on_source_recreated,
         )
         self._fetcher = Fetcher(source, lease.fetch, budget, self.spawn, self._topic_ids)
+        self._ends = EndOffsets(source, lease.fetch.isolation_level, self._partitions, self._topic_ids)
         self._producer_ids = ProducerIds(target, lease.produce, self.spawn, lease.producer)
         self._producer = Producer(target, lease.produce, budget, self.spawn, self._producer_ids)
         # PartitionListener, bound to the implementations: a forwarding method would cost a call per batch
         self.release = budget.release
         self.fetch_changed = self._fetcher.update
         self.send_changed = self._producer.update
+        self.size_rejected = SizeLimits(target, self.spawn).read
+        self.start_chosen = committer.start_chosen
         self.acknowledged = committer.acknowledged
         self.skipped = committer.skipped
         self.left_out = committer.left_out
         self._dead_letters = dead_letters
+        self.lost = committer.lost
         self.is_replaced = self._topic_ids.is_replaced
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -101,6 +120,7 @@ class Pipeline:
         """Start the loops that run for the life of the source task."""
         self.spawn(self._flush_offsets())
         self.spawn(self._check())
+        self.spawn(self._ends.run())
         self.spawn(self._producer_ids.keep_renewed())
 
     def close(self) -> None:
@@ -119,13 +139,16 @@ class Pipeline:
             max_in_flight=self._lease.produce.max_in_flight,
             max_held_bytes=max(1, self._budget.limit // HELD_SHARE),
             check_crcs=self._lease.fetch.check_crcs,
-            dead_letters=self._dead_letters is not None,
+            dead_letters=self._dead_letters.topic if self._dead_letters is not None else None,
             source_backoff=Backoff(source.retry_backoff_ms, source.retry_backoff_max_ms),
             target_backoff=Backoff(target.retry_backoff_ms, target.retry_backoff_max_ms),
             counts=self._counts,
             now=time.monotonic(),
             metrics=metrics,
+            policy=self._policy,
         )
+        if lease.former is not None and partition.stopped_by is None:
+            partition.lose(*lease.former, uncopied(*lease.former, is_deleted=False), kind=LossKind.TOPIC_RECREATED)
         self._partitions.add(partition)
         self._committer.add(partition, lease)
         self._fetcher.update(partition)
@@ -144,12 +167,36 @@ class Pipeline:
                 await self._flush()
                 if all(self._committer.is_committed(partition) for partition in partitions):
                     break
+                await asyncio.sleep(COMMIT_RETRY_S)
             else:
                 await self._idle.wait()
         await self._committer.remove(partitions)
         for partition in partitions:
             self._partitions.discard(partition)
             self._fetcher.remove(partition)
+            self._producer.remove(partition)
+
+    async def lose_deleted(self, partitions: Collection[PartitionReplicator]) -> None:
+        """Report the records left to copy of drained partitions, if their source topic was deleted.
+
+        Returns when the losses are recorded, or cannot be. If the source cannot be asked, nothing is reported.
+        """
+        left = {one: one.first_left for one in partitions if 0 <= one.first_left < one.end_offset}
+        if not left:
+            return
+        try:
+            async with asyncio.timeout(DELETED_TIMEOUT_S):
+                found = (await self._source.metadata({one.source.topic for one in left})).topics
+        except (ClusterError, TimeoutError) as error:
+            log.info("cannot find out whether topics were deleted: %s", error)
+            return
+        for one, first in left.items():
+            info = found.get(one.source.topic)
+            if info is not None and info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                one.lose(
+                    first, one.end_offset, uncopied(first, one.end_offset, is_deleted=True), kind=LossKind.TOPIC_DELETED
+                )
+        await self._committer.losses_recorded()
 
     def refresh_soon(self) -> None:
         """Refresh topic ids, since a topic may have been recreated."""
@@ -164,8 +211,13 @@ class Pipeline:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        warnings = (self._producer_ids.warning, self._committer.warning, *self._topic_ids.warnings)
+        warnings = (self._producer_ids.warning, *self._committer.warnings, *self._topic_ids.warnings)
         return tuple(warning for warning in warnings if warning is not None)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The newest losses, of all partitions that the source task has had."""
+        return self._committer.losses
 
     @property
     def batch_counts(self) -> tuple[BatchCount, ...]:

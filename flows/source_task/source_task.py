@@ -6,10 +6,12 @@ import asyncio
 import dataclasses
 import logging
 import time
+from collections.abc import Collection
 from contextlib import AsyncExitStack
 from uuid import UUID
 
 from flows.commit.exact_offset_writer import ExactOffsetWriter
+from flows.commit.loss_writer import LossWriter
 from flows.commit.offset_committer import OffsetCommitter
 from flows.commit.offset_sync_writer import OffsetSyncWriter
 from flows.lane.byte_budget import ByteBudget
@@ -28,16 +30,11 @@ from mm2.core.lanes.lease import (
 )
 from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import ClientSettings
-from mm2.core.topics.topic_recreated import source_topic_recreated
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError, first_error
 from mm2.kafka.logs.control_producer import BUFFER_BYTES, ControlProducer
 
 log = logging.getLogger("mm2.source_task")
-
-LOSSES_KEPT = 100
-"""Maximum of losses reported: a partition whose retention is faster than its replication loses records repeatedly."""
-
 
 RENEWAL_CHECK_S = 0.1
 """How often an expired lease is checked for a renewal."""
@@ -66,7 +63,7 @@ class SourceTask:
         self._stopped: dict[TopicPartition, PartitionProgress] = {}
         self._metrics: dict[TopicPartition, PartitionMetrics] = {}
         self._to_resume: dict[TopicPartition, PartitionLease] = {}  # for partitions that left: where to resume
-        self._losses: list[Loss] = []
+        self._recreated: dict[TopicPartition, UUID] = {}  # while they leave: the ID of the new topic
         self._regrouped = True
         self._reported: dict[PartitionReplicator, tuple[object, ...] | None] = {}
         self._pipeline: Pipeline | None = None
@@ -132,7 +129,6 @@ class SourceTask:
         return [*self._running.values(), *self._leaving.values()]
 
     def _progress(self, partitions: tuple[PartitionProgress, ...], *, whole: bool) -> SourceTaskProgress:
-        losses = [loss for partition in self._partitions() for loss in partition.losses]
         pipeline = self._pipeline
         return SourceTaskProgress(
             flow=self._lease.flow,
@@ -144,7 +140,7 @@ class SourceTask:
             partitions=partitions,
             whole=whole,
             batches=pipeline.batch_counts if pipeline is not None else (),
-            losses=tuple(self._losses + losses)[-LOSSES_KEPT:],
+            losses=pipeline.losses if pipeline is not None else (),
             warnings=pipeline.warnings if pipeline is not None else (),
         )
 
@@ -182,6 +178,11 @@ class SourceTask:
         lease = self._assigned.get(partition)
         return lease is not None and not lease.topic_ids.may_be(self._running[partition].topic_ids)
 
+    def _is_accepted(self, partition: TopicPartition) -> bool:
+        """Return whether an operator has accepted the loss that stopped the partition: it starts again."""
+        lease, loss = self._assigned.get(partition), self._running[partition].stopped_by
+        return lease is not None and loss is not None and _accepts(lease, loss)
+
     async def _run(self) -> None:
         try:
             await self._replicate()
@@ -209,10 +210,12 @@ class SourceTask:
 
             source, target = await cluster(lease.source), await cluster(lease.target)
             offsets, syncs, exact = lease.offsets, lease.offset_syncs, lease.exact_offsets
+            losses = lease.losses
             committer = OffsetCommitter(
                 await producer(offsets.client, "offsets"),
                 offsets,
                 source=lease.flow.source,
+                losses=LossWriter(await producer(losses.client, "losses") if losses is not None else None, losses),
                 syncs=OffsetSyncWriter(await producer(syncs.client, "syncs"), syncs) if syncs is not None else None,
                 exact=ExactOffsetWriter(await producer(exact.client, "exact offsets"), exact)
                 if exact is not None
@@ -266,10 +269,12 @@ class SourceTask:
             if self._draining and not self._drained:
                 leaving = self._leave(set(self._running))
                 await pipeline.drain(leaving | set(self._leaving.values()))
+                await self._lose_deleted(pipeline, self._leaving.values())
                 self._removed(set(self._leaving.values()))
                 self._drained = True
             elif not self._draining:
-                revoked = self._leave(self._running.keys() - self._assigned.keys())
+                accepted = set(filter(self._is_accepted, self._running))
+                revoked = self._leave((self._running.keys() - self._assigned.keys()) | accepted)
                 if revoked:
                     pipeline.spawn(self._remove(pipeline, revoked))
                 for partition in self._assigned.keys() - self._running.keys() - self._leaving.keys():
@@ -292,27 +297,42 @@ class SourceTask:
         known = self._to_resume.pop(partition, None)
         if known is None:
             return lease
+        known = dataclasses.replace(known, accepted_loss=lease.accepted_loss)
+        if known.stopped_by is not None and _accepts(lease, known.stopped_by):
+            known = dataclasses.replace(known, stopped_by=None)
         leased_id, known_id = lease.topic_ids.source, known.topic_ids.source
+        if known.topic_recreated and leased_id == known_id:
+            return known  # it also knows how much of the former topic was copied
         if pipeline.is_replaced(leased_id) or (leased_id is None and known.topic_recreated):
             return known
         if leased_id is not None and known_id is not None and leased_id != known_id:
             return lease
-        return known if (known.start_offset or 0) > (lease.start_offset or 0) else lease
+        return known if _position(known) > _position(lease) else lease
 
     def _source_recreated(self, partition: PartitionReplicator, source_id: UUID) -> None:
         """Wait for the batches in flight of the old topic, then copy the new one from its beginning."""
         source = partition.source
         if self._pipeline is None or self._running.get(source) is not partition:
             return
-        end = max(partition.position, partition.end_offset)
-        partition.lose(partition.position, end, source_topic_recreated(source.topic, self._lease.flow.source))
-        self._to_resume[source] = dataclasses.replace(
-            partition.lease_to_resume(),
+        self._recreated[source] = source_id
+        self._pipeline.spawn(self._remove(self._pipeline, self._leave({source})))
+
+    def _lease_to_resume(self, partition: PartitionReplicator) -> PartitionLease:
+        """Return a lease that resumes a partition that has drained; a recreated topic is resumed from its beginning."""
+        lease = partition.lease_to_resume()
+        source_id = self._recreated.pop(partition.source, None)
+        if source_id is None:
+            return lease
+        stored = lease.start_offset if lease.start_offset is not None else partition.position
+        is_copied = 0 <= partition.end_offset <= partition.position
+        return dataclasses.replace(
+            lease,
             start_offset=0,
             topic_recreated=True,
             topic_ids=partition.topic_ids._replace(source=source_id),
+            former=None if is_copied or stored < 0 else (stored, max(stored, partition.end_offset)),
+            stopped_by=None,
         )
-        self._pipeline.spawn(self._remove(self._pipeline, self._leave({source})))
 
     def _leave(self, partitions: set[TopicPartition]) -> set[PartitionReplicator]:
         self._regrouped = True
@@ -322,8 +342,13 @@ class SourceTask:
 
     async def _remove(self, pipeline: Pipeline, partitions: set[PartitionReplicator]) -> None:
         await pipeline.drain(partitions)
+        await self._lose_deleted(pipeline, partitions)
         self._removed(partitions)
         self._changed.set()
+
+    async def _lose_deleted(self, pipeline: Pipeline, partitions: Collection[PartitionReplicator]) -> None:
+        """Report what was left to copy of partitions whose topic was deleted, and not recreated."""
+        await pipeline.lose_deleted([one for one in partitions if one.source not in self._recreated])
 
     def _removed(self, partitions: set[PartitionReplicator]) -> None:
         self._regrouped = True
@@ -331,6 +356,13 @@ class SourceTask:
         for partition in partitions:
             self._leaving.pop(partition.source, None)
             self._stopped[partition.source] = partition.progress(now, wall, stopped=True)
-            self._to_resume.setdefault(partition.source, partition.lease_to_resume())
-            self._losses += partition.losses
-        del self._losses[:-LOSSES_KEPT]
+            self._to_resume[partition.source] = self._lease_to_resume(partition)
+
+
+def _position(lease: PartitionLease) -> int:
+    """Return the start offset; -1 if it is still to be chosen."""
+    return -1 if lease.start_offset is None else lease.start_offset
+
+
+def _accepts(lease: PartitionLease, loss: Loss) -> bool:
+    return lease.accepted_loss is not None and lease.accepted_loss.is_same(loss)

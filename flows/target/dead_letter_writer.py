@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Coroutine
 from typing import Any
@@ -18,8 +17,6 @@ from mm2.core.naming.names import Flow
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
 from mm2.kafka.logs.control_producer import BufferFull, ControlProducer
 from mm2.kafka.protocol.error_codes import ErrorCode
-
-log = logging.getLogger("mm2.dead_letters")
 
 DEAD_LETTER_BUFFER_BYTES = DEAD_LETTER_BYTES
 """One letter at a time; the dead-letter topic accepts no larger one."""
@@ -42,6 +39,10 @@ class DeadLetterWriter:
         self._source_task = source_task
         self._writing = asyncio.Lock()
 
+    @property
+    def topic(self) -> str:
+        return self._lease.topic
+
     async def write(self, partition: PartitionReplicator, rejection: Rejection) -> None:
         """Write the letter for what the partition cannot copy. Raises ClusterClosed."""
         topic = self._lease.topic
@@ -51,10 +52,8 @@ class DeadLetterWriter:
             raise
         except ClusterError as error:
             message = f"{rejection.message}; its dead letter cannot be written to {topic}: {error}"
-            log.warning("%s: %s", self._flow, message)
             partition.dead_letter_failed(rejection, message, time.monotonic())
         else:
-            log.warning("%s: %s; written to %s instead", self._flow, rejection.message, topic)
             partition.dead_letter_written(rejection, time.monotonic())
 
     async def _write(self, partition: PartitionReplicator, rejection: Rejection) -> None:

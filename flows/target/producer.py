@@ -10,6 +10,7 @@ from flows.partition.in_flight import InFlightBatch
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.timeouts import UNANSWERED_REPORT_S
 from flows.source_task.spawn import Spawn
+from flows.target.leader_watch import LeaderWatch
 from flows.target.produce_errors import DUPLICATE, ErrorAction, ProduceError, from_exception, from_response
 from flows.target.producer_ids import ProducerIds
 from mm2.core.settings.client import ProduceSettings
@@ -51,6 +52,7 @@ class Producer:
         self._brokers: dict[tuple[int, bool], BrokerProducer] = {}
         self._leaderless: set[PartitionReplicator] = set()
         self._routing = False
+        self._leader_watch = LeaderWatch(cluster, spawn)
 
     def update(self, partition: PartitionReplicator) -> None:
         """A partition may have something to send."""
@@ -64,6 +66,20 @@ class Producer:
             if not self._routing:
                 self._routing = True
                 self.spawn(self._route())
+
+    def remove(self, partition: PartitionReplicator) -> None:
+        """The partition has left the source task."""
+        self._leader_watch.remove(partition)
+
+    def failed(self, partition: PartitionReplicator, entry: InFlightBatch, error: ProduceError, node_id: int) -> None:
+        """Broker ``node_id`` did not acknowledge a batch."""
+        if error.leader_moved:
+            leader = self.cluster.cached_leader(partition.target)
+            if leader is not None and leader.node_id == node_id:
+                self.cluster.forget(partition.target)
+        partition.produce_failed(entry, error, time.monotonic())
+        if error.leader_moved:
+            self._leader_watch.add(partition, node_id)
 
     @property
     def replicas_wait_ms(self) -> int:
@@ -92,16 +108,20 @@ class Producer:
                     leaders = await self.cluster.leaders([partition.target for partition in partitions])
                 except ClusterError as error:
                     for partition in partitions:
-                        partition.leader_unavailable(from_exception(error), time.monotonic())
+                        self._leader_unavailable(partition, from_exception(error))
                     continue
                 for partition in partitions:
                     leader = leaders[partition.target]
                     if isinstance(leader, BrokerError):
-                        partition.leader_unavailable(from_response(leader.code), time.monotonic())
+                        self._leader_unavailable(partition, from_response(leader.code))
                     else:
                         self._offer(partition, leader.node_id)
         finally:
             self._routing = False
+
+    def _leader_unavailable(self, partition: PartitionReplicator, error: ProduceError) -> None:
+        partition.leader_unavailable(error, time.monotonic())
+        self._leader_watch.add(partition, None)
 
 
 class BrokerProducer:
@@ -203,9 +223,9 @@ class BrokerProducer:
         except ClusterClosed:
             raise
         except ClusterError as error:
-            failure, now = from_exception(error), time.monotonic()
+            failure = from_exception(error)
             for partition, entry in batches:
-                self._failed(partition, entry, failure, now)
+                self._failed(partition, entry, failure)
         else:
             self._handle_answer(batches, answer)
         finally:
@@ -249,18 +269,16 @@ class BrokerProducer:
                 missing = from_response(
                     ErrorCode.UNKNOWN_SERVER_ERROR, "the response contains no result for this partition"
                 )
-                self._failed(partition, entry, missing, now)
+                self._failed(partition, entry, missing)
             elif not result.error:
                 partition.acknowledged(entry, result.base_offset, now, wall)
             elif result.error == DUPLICATE:
                 partition.acknowledged(entry, -1, now, wall)
             else:
                 error = from_response(result.error, result.message, result.record_errors)
-                self._failed(partition, entry, error, now)
+                self._failed(partition, entry, error)
 
-    def _failed(self, partition: PartitionReplicator, entry: InFlightBatch, error: ProduceError, now: float) -> None:
-        if error.leader_moved:
-            self._cluster.forget(partition.target)
+    def _failed(self, partition: PartitionReplicator, entry: InFlightBatch, error: ProduceError) -> None:
         if error.action is ErrorAction.DISABLE_IDEMPOTENCE:
             self._producer_ids.disable_idempotence(error.message)
-        partition.produce_failed(entry, error, now)
+        self._producer.failed(partition, entry, error, self._node_id)

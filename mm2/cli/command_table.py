@@ -9,6 +9,8 @@ from mm2.cli.parameters import (
     FILE,
     FLOW,
     JSON,
+    LOST_PARTITION,
+    LOST_TOPIC,
     NODE,
     TOPICS,
     WATCH,
@@ -167,8 +169,8 @@ COMMANDS = {
         function="mm2.cli.node.flow_commands:skip",
         parameters=(
             NODE,
-            Parameter(names=("--topic",), value="T", help="The topic, by source topic name.", required=True),
-            Parameter(names=("--partition",), value="P", help="The partition.", required=True),
+            LOST_TOPIC,
+            LOST_PARTITION,
             Parameter(
                 names=("--offset",), value="N", help="The source offset that stops the partition.", required=True
             ),
@@ -179,6 +181,24 @@ COMMANDS = {
         "mm2 status shows the offset. Of a batch that cannot be read, all records are\n"
         "skipped, and the answer says which. The skip is recorded as a loss, and copying\n"
         f"continues at once.\n\n{COMMAND_HELP}",
+    ),
+    "losses": CliCommand(
+        function="mm2.cli.node.losses:losses",
+        parameters=(NODE, FLOW, TOPICS, JSON),
+        example="mm2 losses mm2.properties --flow 'A->B' --topic orders",
+        help="Show every recorded loss: source records that could no longer be copied.\n\n"
+        "With FILE the losses topics are read from the clusters, and no node needs to\n"
+        "run; with a URL the node is queried over REST. first and last are offsets on the\n"
+        "source. --json prints an array of objects.\n"
+        "Exit codes: 0 answered; 1 no answer; 2 wrong FILE or command line.",
+    ),
+    "accept-loss": CliCommand(
+        function="mm2.cli.node.flow_commands:accept_loss",
+        parameters=(NODE, LOST_TOPIC, LOST_PARTITION, CHOSEN_FLOW),
+        example="mm2 accept-loss mm2.properties --topic orders --partition 0",
+        help="Continue after a loss that stopped a partition or a flow.\n\n"
+        "Losses stop something if mm2.on.data.loss is stop-partition or stop-flow.\n"
+        f"mm2 losses shows them.\n\n{COMMAND_HELP}",
     ),
     "version": CliCommand(
         function="mm2.cli.version:version", example="mm2 version", help="Print the version, as mm2 --version does."

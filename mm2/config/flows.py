@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mm2.config.clients import java_derivation
@@ -48,6 +48,8 @@ def read_flow(file: FlowProperties, flow: Flow, reader: ClientReader, directory:
     worker = declaration.read(WorkerSettings, file.worker, problems)
 
     check_signatures(file.worker, worker, problems)
+    own = declaration.read(OwnFlowSettings, file.own, problems)
+    clients = read_clients(file.clients, flow, worker.group_id, reader)
     plugins = PluginReader(flow=flow, properties=file.connector, source=source, directory=directory, problems=problems)
     settings = FlowSettings(
         flow=flow,
@@ -58,8 +60,8 @@ def read_flow(file: FlowProperties, flow: Flow, reader: ClientReader, directory:
         heartbeat=heartbeat,
         worker=worker,
         storage=_storage(file.worker, worker),
-        own=declaration.read(OwnFlowSettings, file.own, problems),
-        clients=read_clients(file.clients, flow, worker.group_id, reader),
+        own=own,
+        clients=replace(clients, fetch=replace(clients.fetch, start=own.start)),
         policy=plugins.policy(),
         topic_filter=plugins.topic_filter(),
         group_filter=plugins.group_filter(checkpoint),

@@ -25,7 +25,7 @@ def choose_election(
         return KafkaGroup(cluster, group, info, assign)
     protocols = tuple(f"{HOLDING}{place}" for place in backend.places)
     held = KafkaGroup(cluster, replace(group, protocols=protocols), info, _assign_nothing)
-    return GroupGuardedElection(held, lambda latest: backend.make(latest, assign), info)
+    return GroupGuardedElection(held, lambda latest, joined: backend.make(latest, assign, joined), info)
 
 
 def _assign_nothing(_generation: int, _members: Mapping[str, MemberInfo]) -> dict[str, Json]:

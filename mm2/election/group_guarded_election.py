@@ -13,8 +13,9 @@ from typing import Self
 from mm2.election.membership_stream import MembershipStream
 from mm2.election.protocol import DecidingElection, Election, Joined, Lost, MemberInfo, Membership
 
-Decide = Callable[[MemberInfo], DecidingElection]
-"""Creates the deciding election, not entered yet; called each time the group is joined."""
+Decide = Callable[[MemberInfo, Joined], DecidingElection]
+"""Creates the deciding election, not entered yet, with the group's last rebalance; called each time the group is
+joined."""
 
 
 class GroupGuardedElection:
@@ -30,8 +31,8 @@ class GroupGuardedElection:
         self._holding = holding
         self._decide = decide
         self._info = info
+        self._group: Joined | None = None  # its last rebalance with this node
         self._deciding: DecidingElection | None = None
-        self._nodes: frozenset[str] = frozenset()  # members of the group in its last rebalance
         self._stream = MembershipStream(
             Lost(reason="joining the group"), lambda: Lost(reason="no contact")
         )  # its clock is not used
@@ -92,10 +93,11 @@ class GroupGuardedElection:
             try:
                 async for held in _after_the_first(self._holding):
                     if isinstance(held, Joined):
-                        self._expel_lost_nodes(held)
+                        self._group = held
+                        if self._deciding is not None:
+                            self._deciding.group_changed(held)
                         deciding = deciding or asyncio.create_task(self._elect(), name="election that decides")
                         continue
-                    self._nodes = frozenset()
                     if deciding is not None:
                         deciding.cancel()  # first, so that it publishes nothing after the next line
                     self._stream.publish(held)
@@ -104,15 +106,10 @@ class GroupGuardedElection:
             finally:
                 await _ended(deciding)
 
-    def _expel_lost_nodes(self, held: Joined) -> None:
-        before, self._nodes = self._nodes, frozenset(info.node_id for info in held.members.values())
-        lost = before - self._nodes
-        if lost and self._deciding is not None:
-            self._deciding.expel(lost)
-
     async def _elect(self) -> None:
+        assert self._group is not None
         try:
-            async with self._decide(self._info) as election:
+            async with self._decide(self._info, self._group) as election:
                 self._deciding = election
                 async for membership in _after_the_first(election):
                     self._stream.publish(membership)

@@ -6,7 +6,7 @@ sends each of them an assignment, which the member keeps until the next rebalanc
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -141,8 +141,13 @@ class Election(Protocol):
 
 
 class DecidingElection(Election, Protocol):
-    """An election that decides while its members hold the flow's Kafka group; see `group_guarded_election`."""
+    """An election that decides while its members hold the flow's Kafka group; see `group_guarded_election`.
 
-    def expel(self, nodes: Collection[str]) -> None:
-        """End the memberships of these nodes: they have lost the group, so their tasks have stopped."""
+    It is created for one membership in the group, with the group's last rebalance. A member that has lost the group has
+    stopped its tasks, so its membership here can end at once. It is identified by its member ID in the group: a node
+    that was killed and restarts has the node ID of its former process, whose membership here can last longer.
+    """
+
+    def group_changed(self, group: Joined) -> None:
+        """Take a later rebalance of the group: end the memberships of those that have lost it."""
         ...

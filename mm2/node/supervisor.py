@@ -21,7 +21,8 @@ from mm2.config.reload.changes import FileDiff
 from mm2.config.settings import FlowSettings, NodeSettings
 from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.leader_context import LeaderContext
-from mm2.core.lanes.lease import LeasePlace, TaskState
+from mm2.core.lanes.lease import LeasePlace, Loss, TaskState
+from mm2.core.lanes.losses import LossesUnreadableError
 from mm2.core.naming.names import Flow
 from mm2.core.plugins import PluginError
 from mm2.kafka.errors import ClusterError
@@ -183,6 +184,14 @@ class Node:
         if supervisor is None:
             raise CommandRefusedError(f"there is no flow {flow} on this node", is_unknown=True)
         return await supervisor.carry_out(command, status)
+
+    async def losses(self, flow: Flow) -> tuple[Loss, ...]:
+        """Return every recorded loss of a flow of this node. Raises LossesUnreadableError."""
+        supervisor = self._supervisor(flow)
+        if supervisor is None:
+            there_are = ", ".join(str(one.settings.flow) for one in self.flows) or "none"
+            raise LossesUnreadableError(f"no flow {flow} on this node; its flows: {there_are}", is_unknown=True)
+        return await supervisor.losses()
 
     def _supervisor(self, flow: Flow) -> FlowSupervisor | None:
         return next((one for one in self.flows if one.settings.flow == flow), None)

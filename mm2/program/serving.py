@@ -61,6 +61,7 @@ class Serving:
             gate=AdminGate(enabled=own.rest_admin, token=own.rest_admin_token),
             commands=command_types(),
             carry_out=node.carry_out,
+            losses=node.losses,
         )
         app = rest_app(context, listening)
         if self._settings.master.elsewhere:

@@ -26,6 +26,7 @@ ENDPOINTS: Mapping[str, str] = {
     "health": "mm2.rest.public.health:ENDPOINT",
     "flows": "mm2.rest.public.flows:ENDPOINT",
     "groups": "mm2.rest.public.groups:ENDPOINT",
+    "losses": "mm2.rest.public.losses:ENDPOINT",
     "metrics": "mm2.rest.public.metrics:ENDPOINT",
     "docs": "mm2.rest.public.docs:ENDPOINT",
     "commands": "mm2.rest.public.commands:ENDPOINT",

@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from mm2.core.coordination.commands import Command, CommandType
+from mm2.core.lanes.lease import Loss
 from mm2.core.naming.names import Flow
 from mm2.node.status.status_model import FlowStatus, NodeStatus
 from mm2.rest.internal.peers import Peers
@@ -23,8 +24,8 @@ class RestContext:
 
     ``status`` returns its newest state; it is thread-safe. ``carry_out`` executes a command on the leader of a flow,
     with a function that returns the status of the whole flow, and returns a message about its effect; it raises
-    CommandRefusedError. Commands are idempotent: a node that received no
-    response sends the command again.
+    CommandRefusedError. Commands are idempotent: a node that received no response sends the command again. ``losses``
+    returns every recorded loss of a flow, or raises LossesUnreadableError.
     """
 
     status: Callable[[], NodeStatus]
@@ -34,6 +35,7 @@ class RestContext:
     gate: AdminGate
     commands: Mapping[str, CommandType]
     carry_out: Callable[[Flow, Command, Callable[[], Awaitable[FlowStatus]]], Awaitable[str]]
+    losses: Callable[[Flow], Awaitable[tuple[Loss, ...]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,8 @@ from dataclasses import replace
 from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.leader_context import LeaderContext
 from mm2.core.coordination.session_keys import SessionKey
+from mm2.core.lanes.lease import Loss
+from mm2.core.lanes.losses import LossesUnreadableError
 from mm2.core.naming.names import Flow
 from mm2.core.settings.listener import ServerTls
 from mm2.node.commands.pause import Pause
@@ -22,7 +24,7 @@ from mm2.rest.internal.peers import Peers
 from mm2.rest.merge.cluster_view import ClusterView
 from mm2.rest.public.admin import AdminGate
 from mm2.rest.server.server import RestServer
-from tests.contract.samples import node
+from tests.contract.samples import LOSS, node
 
 A_B = Flow("A", "B")
 KEY = SessionKey(secret=b"k" * 32, algorithm="HmacSHA256", created_ms=0)
@@ -49,6 +51,12 @@ class CommandLog:
         return "it is done"
 
 
+async def recorded_losses(flow: Flow) -> tuple[Loss, ...]:
+    if flow != A_B:
+        raise LossesUnreadableError(f"no flow {flow} on this node; its flows: {A_B}", is_unknown=True)
+    return (LOSS,)
+
+
 def rest_context(peers: Peers, gate: AdminGate = AdminGate(enabled=False, token=None)) -> RestContext:  # noqa: B008
     """Return the REST context of a node that belongs to no flow, for its own endpoints."""
     return RestContext(
@@ -59,6 +67,7 @@ def rest_context(peers: Peers, gate: AdminGate = AdminGate(enabled=False, token=
         gate=gate,
         commands=command_types(),
         carry_out=CommandLog().carry_out,
+        losses=recorded_losses,
     )
 
 
@@ -91,6 +100,7 @@ class RestNode:
             gate=AdminGate(enabled=admin, token=TOKEN),
             commands=command_types(),
             carry_out=carry_out or self.commands.carry_out,
+            losses=recorded_losses,
         )
         self.server = RestServer(rest_app(self.context, endpoints=endpoints), tls=tls)
 

@@ -89,7 +89,6 @@ async def test_response_fields(serve: Serve) -> None:
                     "first": 10,
                     "until": 25,
                     "reason": "retention was faster than replication",
-                    "kind": "out-of-range",
                 }
             ],
             "members": [

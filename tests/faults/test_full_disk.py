@@ -1,4 +1,4 @@
-"""The disk of the target broker fills up: the broker exits, the flow waits, and resumes when there is space again."""
+"""Disks fill up: that of the target broker, which exits, and that of the node. The flow resumes when there is space."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
+from tests.lab.history import end_offset_sum
 from tests.lab.load import Load
 from tests.lab.node import Node
 from tests.lab.settings import one_flow
@@ -42,3 +43,28 @@ def test_full_target_disk_loses_nothing() -> None:
         broker.restart()
         wait_until_copied((source.bootstrap, topic), (target.bootstrap, f"A.{topic}"), COPIED, repeats_allowed=True)
         node.wait_running()
+
+
+@pytest.mark.long
+@pytest.mark.needs("root")
+def test_full_temporary_directory_loses_nothing(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
+    """Spark keeps its files there. Copying goes on without space; an engine that has to be replaced waits for it."""
+    topic = cluster_a.create_topic("t-temporary", 2)
+    remote = cluster_b.bootstrap, f"TA.{topic}"
+    node = Node(one_flow(cluster_a, cluster_b, aliases=("TA", "TB"), topics=topic) | {"mm2.lanes": "1"})
+    with SmallDisk(node.directory / scratch.DATA, ROOMY) as disk, node:
+        node.wait_running()
+        with Load(cluster_a, topic, partitions=2, per_second=500) as load:
+            load.wait_for_more(1_000)
+            filling = disk.fill()
+            before = end_offset_sum(*remote)
+            wait_until(lambda: end_offset_sum(*remote) > before + 2_000, COPIED, "records are copied without space")
+            for process in node.members("jvm"):
+                process.kill()
+            wait_until(lambda: not node.healthy, NOTICED, "the node reports that it cannot copy")
+            load.wait_for_more(5_000)
+            assert node.process.running
+            filling.unlink()
+            wait_until(lambda: node.healthy, COPIED, "the flow is healthy again")
+            load.stop()
+        wait_until_copied((cluster_a.bootstrap, topic), remote, COPIED, repeats_allowed=True)

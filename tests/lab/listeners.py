@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -109,9 +110,9 @@ class Authority:
         """Make ``context`` present a certificate for CN=``name``."""
         self._ca.issue_cert(f"{name}.client.test", common_name=name).configure_cert(context)
 
-    def write_server_pems(self, directory: Path, *hosts: str) -> ServerPems:
+    def write_server_pems(self, directory: Path, *hosts: str, expires: datetime | None = None) -> ServerPems:
         """Key and certificate for 127.0.0.1, localhost and ``hosts``, and the trust store, into ``directory``."""
-        issued = self._ca.issue_cert(HOST, "localhost", *hosts)
+        issued = self._ca.issue_cert(HOST, "localhost", *hosts, not_after=expires)
         pems = ServerPems(keystore=directory / "keystore.pem", truststore=directory / "truststore.pem")
         pems.keystore.write_text(_pkcs8(issued) + _chain(issued))
         pems.truststore.write_text(self.ca_pem)

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.lab.cluster import KafkaCluster
+from tests.lab.losses import Ledger
 from tests.lab.records import Outgoing, Writer, every_shape, plain
 from tests.lab.waiting import GaveUp, wait_until
 
@@ -23,7 +24,7 @@ class BackgroundWriter:
     """Sends one burst of records every ``tick`` seconds from a thread, while the block runs or until `stop`.
 
     ``codecs`` are the compression types by topic; ``burst`` returns the next records, each with its topic. With
-    ``flush_bursts`` no batch contains records of two bursts.
+    ``flush_bursts`` no batch contains records of two bursts. ``ledger`` takes down what is acknowledged.
     """
 
     def __init__(
@@ -34,9 +35,12 @@ class BackgroundWriter:
         *,
         tick: float = TICK,
         flush_bursts: bool = False,
+        ledger: Ledger | None = None,
     ) -> None:
         self.name = ", ".join(codecs)
-        self._writers = {topic: Writer(cluster.bootstrap, codec=codec) for topic, codec in codecs.items()}
+        self._writers = {
+            topic: Writer(cluster.bootstrap, codec=codec, ledger=ledger) for topic, codec in codecs.items()
+        }
         self._burst = burst
         self._tick = tick
         self._flush_bursts = flush_bursts
@@ -116,12 +120,17 @@ class Load(BackgroundWriter):
         per_second: int = 2_000,
         value_bytes: int = 200,
         codec: str = "lz4",
+        ledger: Ledger | None = None,
+        first: int = 0,
     ) -> None:
         self.topic = topic
-        records = plain(10**9, partitions=partitions, value_bytes=value_bytes)
+        records = plain(10**9, partitions=partitions, value_bytes=value_bytes, first=first)
         burst = max(1, round(per_second * TICK))
         super().__init__(
-            cluster, {topic: codec}, lambda: ((topic, record) for record in itertools.islice(records, burst))
+            cluster,
+            {topic: codec},
+            lambda: ((topic, record) for record in itertools.islice(records, burst)),
+            ledger=ledger,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, Message, Producer
@@ -76,7 +76,8 @@ def _value(rng: random.Random, number: int, size: int) -> bytes | None:
 class Writer:
     """A producer that keeps order, counts what is acknowledged, and remembers the first failure.
 
-    ``records_per_batch`` 1 gives one batch per record, whatever ``settings`` (librdkafka's) contain.
+    ``records_per_batch`` 1 gives one batch per record, whatever ``settings`` (librdkafka's) contain. ``ledger`` is told
+    of every acknowledged record.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Writer:
         codec: str = "none",
         records_per_batch: int | None = None,
         settings: Mapping[str, str | int | float | bool] | None = None,
+        ledger: Callable[[Message], None] | None = None,
     ) -> None:
         batching = {} if records_per_batch is None else {"batch.num.messages": records_per_batch}
         self._producer = Producer(
@@ -100,6 +102,7 @@ class Writer:
             }
         )
         self.acknowledged = 0
+        self._ledger = ledger
         self._failure: KafkaError | None = None
 
     def send(self, topic: str, record: Outgoing) -> None:
@@ -134,9 +137,11 @@ class Writer:
         """The client itself, for its transactional calls."""
         return self._producer
 
-    def _delivered(self, problem: KafkaError | None, _message: Message) -> None:
+    def _delivered(self, problem: KafkaError | None, message: Message) -> None:
         if problem is None:
             self.acknowledged += 1
+            if self._ledger is not None:
+                self._ledger(message)
         elif self._failure is None:
             self._failure = problem
 

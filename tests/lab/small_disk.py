@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +19,14 @@ class SmallDisk:
     def grow(self, megabytes: int) -> None:
         """Enlarge it, as an operator would."""
         self._mount(f"remount,size={megabytes}m")
+
+    def fill(self) -> Path:
+        """Use up all its space, and return the file to remove for more."""
+        filling = self._place / "filling"
+        with contextlib.suppress(OSError), filling.open("wb", buffering=0) as file:
+            while file.write(bytes(2**16)):
+                pass
+        return filling
 
     def __enter__(self) -> Self:
         self._place.mkdir(parents=True, exist_ok=True)

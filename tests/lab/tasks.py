@@ -12,6 +12,7 @@ from mm2.node.flow.retained_state import RetainedFlowState
 from mm2.node.flow.task_runner import TaskContext
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.store.config_store import ConfigStore
+from mm2.node.store.loss_store import LossStore
 from mm2.node.store.status_store import StatusStore
 from mm2.node.store.worker_topics import WorkerTopics
 
@@ -27,12 +28,14 @@ def task_context(
     """The context of a session that has one lane."""
     offsets = StoredSourceOffsets(target, settings.storage.offsets.name, settings.flow, partitions=offsets_partitions)
     board = LaneBoard(lanes=1, buffer_bytes=1_000_000, new_secret=lambda: "secret", cluster=None)
+    producer = ControlProducer(target)
     return TaskContext(
         settings=settings,
         node_id=node_id,
         configs=configs,
         target=target,
-        producer=ControlProducer(target),
+        producer=producer,
+        losses=LossStore(settings, target, producer, lambda: None),
         statuses=StatusStore(settings.flow, settings.storage.statuses.name),
         topics=WorkerTopics(source_offsets=offsets, status_partitions=1),
         lease_service=LeaseService(board, capacity=1),

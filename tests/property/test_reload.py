@@ -42,6 +42,7 @@ KEYS: dict[str, tuple[tuple[str, str], str, UpdateMode]] = {
     "A->B.offset.lag.max": (("0", "7"), "A->B", UpdateMode.FLOW),
     "A->B.replication.policy.internal.topic.separator.enabled": (("false", "FALSE"), "A->B", UpdateMode.FLOW),
     "A->B.mm2.offset.translation.window": (("64", "128"), "A->B", UpdateMode.FLOW),
+    "A->B.mm2.start": (("latest", "2026-11-01T00:00:00Z"), "A->B", UpdateMode.FLOW),
     "B.session.timeout.ms": (("9000", "8000"), "A->B", UpdateMode.FLOW),
     "A.session.timeout.ms": (("9000", "8000"), "B->A", UpdateMode.FLOW),
     "A->B.source.consumer.fetch.max.wait.ms": (("5", "6"), "A->B", UpdateMode.FLOW),

@@ -1,4 +1,5 @@
-"""``mm2 pause``, ``resume``, ``restart``, ``refresh`` and ``skip``: commands to a flow, through any of its nodes."""
+"""``mm2 pause``, ``resume``, ``restart``, ``refresh``, ``accept-loss`` and ``skip``: commands to a flow, through any of
+its nodes."""
 
 from __future__ import annotations
 
@@ -32,26 +33,32 @@ def refresh(node: str, *, flow: str) -> int:
     return _command(node, flow, "refresh", {})
 
 
-def skip(node: str, *, topic: str, partition: str, offset: str, flow: str = "") -> int:
-    """Skip the record that stops a partition; ``flow`` can be omitted if one is enabled. Raises CommandError."""
+def accept_loss(node: str, *, topic: str, partition: str, flow: str | None = None) -> int:
+    """Continue after the loss that stopped a partition or a flow. Raises CommandError."""
+    body = {"topic": topic, "partition": _number("--partition", partition)}
+    return _command(node, flow or _only_flow(node), "accept-loss", body)
+
+
+def skip(node: str, *, topic: str, partition: str, offset: str, flow: str | None = None) -> int:
+    """Skip what cannot be copied at a source offset. Raises CommandError."""
     body = {"topic": topic, "partition": _number("--partition", partition), "offset": _number("--offset", offset)}
     return _command(node, flow or _only_flow(node), "skip", body)
 
 
 def _number(option: str, text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise UsageError(f"{option} {text}: must be a whole number of at least 0")
+        raise UsageError(f"{option} {text} is not a whole number: write for example {option} 0")
     return int(text)
 
 
 def _only_flow(node: str) -> str:
-    """Return the name of the only enabled flow of the node. Raises CommandError."""
+    """Return the only enabled flow of a node. Raises CommandError."""
     context = node_context(node)
-    url, body = first_answering(node_urls(node), lambda url: (url, fetch_flows(url, context)))
-    enabled = [flow.flow for flow in read_flows(body, url) if flow.enabled]
-    if len(enabled) == 1:
-        return enabled[0]
-    raise UsageError(f"add --flow, one of: {', '.join(map(repr, enabled))}" if enabled else "no flow is enabled")
+    flows = first_answering(node_urls(node), lambda url: read_flows(fetch_flows(url, context), url))
+    enabled = [flow.flow for flow in flows if flow.enabled]
+    if len(enabled) != 1:
+        raise UsageError(f"add --flow 'A->B'; enabled flows: {', '.join(enabled) or 'none'}")
+    return enabled[0]
 
 
 def _command(node: str, flow: str, what: str, body: Mapping[str, object]) -> int:

@@ -6,16 +6,22 @@ import json
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
+from urllib.parse import quote
 
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
 from mm2.cli.errors import CommandError, UsageError
+from mm2.core.lanes.lease import Loss
 from mm2.node.status.status_model import FlowStatus
 from mm2.rest.public.command_response import COMMAND_RESPONSE, CommandResponse
+from mm2.rest.public.losses import LOSSES
 
 ANSWER_WITHIN_S = 10.0
 """A node with 10,000 partitions answers in under 0.1 s, an overloaded one within a few seconds."""
+
+LOSSES_WITHIN_S = 75.0
+"""A node reads the losses from the target, and stops after a minute without an answer."""
 
 TAKEN_WITHIN_S = 100.0
 """A node stops trying to forward a command after 90 s, and returns the reason."""
@@ -56,6 +62,21 @@ def read_flows(body: bytes, url: str) -> tuple[FlowStatus, ...]:
         raise CommandError(f"{url} is not an mm2 node (unexpected response to GET /flows): check the port") from error
 
 
+def fetch_losses(url: str, context: ssl.SSLContext, source: str, target: str) -> tuple[Loss, ...]:
+    """Return every recorded loss of a flow of the node at ``url``. Raises CommandError."""
+    path = f"/flows/{quote(source, safe='')}/{quote(target, safe='')}/losses"
+    answer = _request("GET", url, path, context, within=LOSSES_WITHIN_S)
+    try:
+        if answer.status_code == httpx.codes.OK:
+            return LOSSES.validate_json(answer.content).losses
+        detail = answer.json()["detail"]
+    except (ValueError, KeyError, TypeError):
+        detail = "unexpected response"
+    if answer.status_code == httpx.codes.NOT_FOUND and detail == "Not Found":
+        raise CommandError(f"the node at {url} is of a release without losses: use FILE instead of the URL")
+    raise CommandError(f"{url}: {detail} (GET {path} returned {answer.status_code})")
+
+
 def send_command(
     url: str, context: ssl.SSLContext, *, path: str, body: Mapping[str, object], token: str
 ) -> CommandResponse:
@@ -72,7 +93,7 @@ def send_command(
     except (ValueError, KeyError, TypeError):
         detail = None
     if answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY:
-        raise UsageError(f"{url}: invalid topic names: they must not be empty")
+        raise UsageError(f"{url}: invalid topic names: they must not be empty, or a partition below 0")
     if not isinstance(detail, str) or detail == httpx.codes.get_reason_phrase(answer.status_code):
         raise CommandError(f"{url} is not an mm2 node (POST {path} returned {answer.status_code}): check the port")
     wrong = answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.NOT_FOUND)

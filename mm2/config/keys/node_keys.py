@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from mm2.config.grammar.java_types import (
     Boolean,
     Elements,
     Int,
+    JavaType,
     ListOf,
     Long,
     OptionalInt,
@@ -25,8 +26,11 @@ from mm2.config.grammar.java_types import (
 from mm2.config.keys.declaration import KeyModel, flow_key, idle_key, live_key, node_key
 from mm2.config.regex.java_characters import JavaRegexError
 from mm2.config.regex.java_regex import compile_java
+from mm2.core.lanes.lease import OnDataLoss
 from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES
+from mm2.core.settings.client import OffsetReset
 from mm2.core.settings.response_headers import ResponseHeadersError, read_header_rules
+from mm2.core.settings.start_point import read_start_point
 
 HTTPS = "listeners.https."
 """Prefix of ``ssl.*`` for listeners only, not for Kafka clients."""
@@ -188,8 +192,23 @@ _WHOLE_SEGMENTS = require(
 )
 
 
+def _start(value: object) -> OffsetReset | int:
+    try:
+        return read_start_point(str(value).strip())
+    except ValueError as error:
+        raise refuse(str(error), "remove the line, so that auto.offset.reset decides, or correct the value") from error
+
+
 class OwnFlowSettings(KeyModel):
     """Keys of our own that can differ between flows: ``A->B.mm2.…``, then ``mm2.…``."""
+
+    start: Annotated[OffsetReset | int | None, JavaType("STRING"), BeforeValidator(_start)] = flow_key(
+        "mm2.start",
+        None,
+        "Where partitions without a stored offset start: `earliest`, `latest`, or at the first record from a time on, "
+        "such as `2026-11-01T00:00:00Z` (their end, if there is none). Takes precedence over the source consumer's "
+        "`auto.offset.reset`, which still decides if a stored offset no longer exists.",
+    )
 
     offset_translation: Annotated[String, one_of("exact", "compatible")] = flow_key(
         "mm2.offset.translation",
@@ -201,6 +220,12 @@ class OwnFlowSettings(KeyModel):
         1024,
         "Maximum number of offset ranges stored for each partition for exact translation; a partition without gaps "
         "needs one range.",
+    )
+    on_data_loss: Annotated[String, one_of(*OnDataLoss)] = flow_key(
+        "mm2.on.data.loss",
+        OnDataLoss.CONTINUE.value,
+        "What a loss stops until `mm2 accept-loss` ([what to do](../how-to/troubleshooting.md#a-loss-was-reported)): "
+        "`continue`, nothing, as in Java; `stop-partition`, its partition; `stop-flow`, all source tasks of the flow.",
     )
 
 

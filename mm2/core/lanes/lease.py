@@ -33,6 +33,83 @@ class TaskState(StrEnum):
     STOPPED = "STOPPED"
 
 
+class LossKind(StrEnum):
+    """Causes of a loss. Later releases can add some, so fields with a kind are plain strings.
+
+    ``SKIPPED`` and ``DEAD_LETTER`` are losses that the operator asked for: they never stop anything.
+    """
+
+    RETENTION = "retention"
+    TRUNCATED = "truncated"
+    TOPIC_DELETED = "topic-deleted"
+    TOPIC_RECREATED = "topic-recreated"
+    OUT_OF_RANGE = "out-of-range"
+    SKIPPED = "skipped"
+    DEAD_LETTER = "dead-letter"
+
+
+class OnDataLoss(StrEnum):
+    """The values of mm2.on.data.loss."""
+
+    CONTINUE = "continue"
+    STOP_PARTITION = "stop-partition"
+    STOP_FLOW = "stop-flow"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Source records that can no longer be copied, as reported by lanes and recorded in `loss_records`.
+
+    For kind ``truncated``, records that the target has and the source no longer has. ``until`` equal to ``first``: the
+    extent is unknown.
+    """
+
+    topic: str
+    partition: int
+    first: int = field(metadata={"description": "first source offset that is lost"})
+    until: int = field(metadata={"description": "first source offset after the lost range"})
+    reason: str
+    kind: str = field(default="", metadata={"description": "the cause, a `LossKind`; empty: unknown"})
+    time: int | None = field(default=None, metadata={"description": "when it was noticed, epoch ms; null: unknown"})
+    last: int = field(
+        default=-1, metadata={"description": "last source offset that is lost; first - 1: the extent is unknown"}
+    )
+    count: int = field(default=1, metadata={"description": "number of losses that were merged into this one"})
+    lost: int | None = field(
+        default=None, metadata={"description": "lost offsets between first and last; null: all of them"}
+    )
+    topic_id: str | None = field(
+        default=None, metadata={"description": "ID of the source topic that continues after the loss; null: unknown"}
+    )
+    stops: str = field(
+        default="", metadata={"description": "what stopped until the loss is accepted: partition, flow, or empty"}
+    )
+    accepted: bool = field(default=False, metadata={"description": "whether an operator accepted the loss"})
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "last", self.until - 1)
+
+    @property
+    def offsets(self) -> int:
+        """The number of lost offsets."""
+        return self.until - self.first if self.lost is None else self.lost
+
+    @property
+    def awaits_acceptance(self) -> bool:
+        """Whether copying waits for an operator to accept the loss."""
+        return bool(self.stops) and not self.accepted
+
+    def is_same(self, other: Loss) -> bool:
+        """Return whether ``other`` is this loss, though possibly noticed at another time with another extent."""
+        return (self.topic, self.partition, self.first, self.kind, self.topic_id) == (
+            other.topic,
+            other.partition,
+            other.first,
+            other.kind,
+            other.topic_id,
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLease:
     """One source partition to copy. ``start_offset`` is the next source offset to copy; None: no offset is stored and
@@ -41,8 +118,12 @@ class PartitionLease:
     ``topic_ids``: the topics that ``start_offset`` refers to; topics with other IDs have to be copied from the
     beginning. ``topic_recreated``: the source topic was recreated and the stored offset is void. ``start_offset`` is
     then the new topic's beginning, and has to be stored first. ``last_segment``: the value, in base64, of the newest
-    record in the exact offsets topic (`exact_offset_records`). ``skip_offset``: an operator has asked to leave out what
-    cannot be copied at this source offset.
+    record in the exact offsets topic (`exact_offset_records`).
+
+    ``former``: the source offsets (first, until) of the deleted topic that were not copied, as far as known; None:
+    nothing was left to copy, or the topic was not recreated. ``stopped_by``: a loss that an operator has to accept
+    before anything is copied. ``accepted_loss``: the loss of the partition that was accepted last. ``skip_offset``: an
+    operator has asked to leave out what cannot be copied at this source offset.
     """
 
     topic: str
@@ -52,6 +133,9 @@ class PartitionLease:
     topic_ids: TopicIds = UNKNOWN_IDS
     topic_recreated: bool = False
     last_segment: str | None = None
+    former: tuple[int, int] | None = None
+    stopped_by: Loss | None = None
+    accepted_loss: Loss | None = None
     skip_offset: int | None = None
 
 
@@ -82,6 +166,15 @@ class ExactOffsetsLease:
     client: ClientSettings
     topic: str
     segments: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossesLease:
+    """Where losses are written (partition 0 of ``topic``), and what a loss stops."""
+
+    client: ClientSettings
+    topic: str
+    on_data_loss: OnDataLoss = OnDataLoss.CONTINUE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +220,7 @@ class SourceTaskLease:
     offsets: OffsetsLease
     offset_syncs: OffsetSyncsLease | None
     exact_offsets: ExactOffsetsLease | None = None
+    losses: LossesLease | None = None
     partitions: tuple[PartitionLease, ...]
     producer: TaskProducer | None = None
     drain: bool = False
@@ -176,30 +270,6 @@ class PartitionProgress:
     stopped_at: int | None = None
     stopped_until: int | None = None
     dead_letters_total: int = 0
-
-
-class LossKind(StrEnum):
-    """Why source records are missing on the target, or why the target has records that the source no longer has."""
-
-    RETENTION = "retention"
-    TRUNCATED = "truncated"
-    TOPIC_DELETED = "topic-deleted"
-    TOPIC_RECREATED = "topic-recreated"
-    OUT_OF_RANGE = "out-of-range"
-    SKIPPED = "skipped"
-    DEAD_LETTER = "dead-letter"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
-    """Source records that can no longer be copied."""
-
-    topic: str
-    partition: int
-    first: int = field(metadata={"description": "first source offset that is lost"})
-    until: int = field(metadata={"description": "first source offset after the lost range"})
-    reason: str
-    kind: LossKind = LossKind.OUT_OF_RANGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -128,6 +128,22 @@ def exact_offsets(flow: Flow) -> InternalTopic:
     )
 
 
+def losses(flow: Flow) -> InternalTopic:
+    """The recorded losses (`loss_records`), which Java does not have.
+
+    It has the replication factor of the exact offsets. One partition, because losses are few and the order of the
+    records of a loss matters.
+    """
+    return InternalTopic(
+        name=f"mm2-losses.{flow.source}.internal",
+        side=Side.TARGET,
+        partitions=1,
+        replication_factor_key="checkpoints.topic.replication.factor",
+        checked=True,
+        partitions_fixed=True,
+    )
+
+
 def source_offsets(
     flow: Flow, *, name: str | None = None, partitions: int = SOURCE_OFFSETS_PARTITIONS
 ) -> InternalTopic:

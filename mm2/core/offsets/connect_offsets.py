@@ -17,6 +17,13 @@ from mm2.core.wire.formats import FormatError
 from mm2.core.wire.jackson import quoted
 from mm2.core.wire.json_bytes import decode_json
 
+RECREATED_TOPIC = -2
+"""Stored for a recreated topic before anything of it is copied: the partition starts at its beginning.
+
+-1 is stored for a partition that starts at offset 0 for any other reason. Java treats each negative offset like a
+missing one (MirrorSourceTask.isUncommitted).
+"""
+
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
 
@@ -77,12 +84,15 @@ def decode_key(raw: bytes | None) -> OffsetKey:
 
 
 def encode_offset(offset: int) -> bytes:
-    """Return the record value for ``offset``, the last offset that was copied."""
+    """Return the record value for ``offset``, the last one before the offset to continue from."""
     return b'{"offset":%d}' % offset
 
 
 def decode_offset(raw: bytes | None) -> int | None:
-    """Return the last offset that was copied; None for a tombstone or a value without an offset. Raises FormatError."""
+    """Return the last offset before the one to continue from; None for a tombstone or a value without an offset.
+
+    Raises FormatError.
+    """
     if raw is None:
         return None
     match decode_json(raw, "offset value"):

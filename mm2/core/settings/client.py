@@ -88,10 +88,15 @@ class ClientSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchSettings:
-    """Fetch settings from the source consumer's properties. Sizes are bytes, ``max_wait_ms`` is milliseconds."""
+    """Fetch settings from the source consumer's properties. Sizes are bytes, ``max_wait_ms`` is milliseconds.
+
+    ``start`` (mm2.start) is where partitions without a stored offset start: earliest, latest, or at the first record
+    from a time (epoch ms) on. None: auto.offset.reset decides, as it does for offsets that no longer exist.
+    """
 
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     auto_offset_reset: OffsetReset = OffsetReset.EARLIEST
+    start: OffsetReset | int | None = None
     min_bytes: int = 1
     max_bytes: int = 52_428_800
     max_partition_bytes: int = 1_048_576

@@ -20,7 +20,7 @@ class Backend:
     """Import strings of a backend.
 
     ``keys`` is a `mm2.config.keys.election_keys.BackendKeys`; ``election`` is the class that is created from the
-    backend's settings, a `MemberInfo` and an `Assign`.
+    backend's settings, a `MemberInfo`, an `Assign` and the `Joined` of the flow's Kafka group.
     """
 
     keys: str

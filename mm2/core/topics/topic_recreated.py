@@ -11,6 +11,14 @@ def source_topic_recreated(topic: str, cluster: str) -> str:
     )
 
 
+def uncopied(first: int, until: int, *, is_deleted: bool) -> str:
+    """Return the reason of a loss: a source topic was deleted (and recreated) before it was copied to its end."""
+    what = "deleted" if is_deleted else "deleted and recreated"
+    if until <= first:
+        return f"the topic was {what} on the source; it is unknown whether it had records from offset {first} on"
+    return f"the topic was {what} on the source before its last {until - first} offsets were copied"
+
+
 def remote_topic_recreated(remote_topic: str, cluster: str) -> str:
     """Return the message for a recreated remote topic."""
     return (

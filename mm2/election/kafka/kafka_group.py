@@ -10,17 +10,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
 from mm2.election.kafka.group_answers import decode_answer, encode_answers
 from mm2.election.kafka.group_holder import describe_holder
 from mm2.election.kafka.group_messages import ELECTING, PROTOCOL_TYPE, decode_member, encode_member
-from mm2.election.membership_stream import MembershipStream
-from mm2.election.protocol import Assign, HeldByOther, Joined, Lost, MemberInfo, Membership
+from mm2.election.protocol import Assign, HeldByOther, Joined, Lost, MemberInfo
+from mm2.election.session_election import SessionElection
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster, CoordinatorKind
 from mm2.kafka.clock import session_clock
@@ -55,7 +54,7 @@ class GroupSettings:
     protocols: tuple[str, ...] = (ELECTING,)
 
 
-class KafkaGroup:
+class KafkaGroup(SessionElection):
     """An `Election`. One task sends requests to the coordinator; a timer ends the membership if none is answered.
 
     Invariants in addition to the port's:
@@ -65,27 +64,16 @@ class KafkaGroup:
     """
 
     def __init__(self, cluster: Cluster, settings: GroupSettings, info: MemberInfo, assign: Assign) -> None:
+        group = f"group {settings.group_id}"
+        super().__init__(info, assign, store=group, name=group)
         self._cluster = cluster
         self._settings = settings
-        self._info = info
-        self._assign = assign
         self._coordinator: int | None = None
         self._member_id = ""
         self._generation = -1
         self._rejoin = True
         self._expecting = False
-        self._wake = asyncio.Event()
-        self._stream = MembershipStream(Lost(reason=f"joining group {settings.group_id}"), self._overdue)
         self._trouble: ClusterError | None = None
-
-    @property
-    def membership(self) -> Membership:
-        """The current state."""
-        return self._stream.membership
-
-    def certain_for(self) -> float:
-        """Return for how many seconds the membership is certain; see `Election.certain_for`."""
-        return self._stream.certain_for()
 
     @property
     def contact(self) -> float:
@@ -116,16 +104,8 @@ class KafkaGroup:
         self._rejoin = True
         self._wake.set()
 
-    def events(self) -> AsyncIterator[Membership]:
-        """Yield every change from the start; see `Election.events`."""
-        return self._stream.changes()
-
-    async def __aenter__(self) -> Self:
-        self._stream.start(self._run(), f"group {self._settings.group_id}")
-        return self
-
     async def __aexit__(self, *_: object) -> None:
-        await self._stream.stop()
+        await super().__aexit__()
         self._stream.stop_clock()
         await self._leave()
 

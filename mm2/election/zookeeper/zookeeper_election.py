@@ -1,6 +1,6 @@
 """Election by ZooKeeper. Below the flow's path::
 
-    members/<token>-<number>   ephemeral: the member metadata (`group_messages`); ZooKeeper assigns the number
+    members/<token>-<number>   ephemeral: the member's metadata (`member_znodes`); ZooKeeper assigns the number
     round                      the last rebalance (`rebalance_messages`); the znode's version is the generation
 
 The oldest member leads. In one transaction it writes `round`, if that has the version it read and its own member znode
@@ -14,9 +14,8 @@ import asyncio
 import contextlib
 import logging
 import uuid
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
-from typing import Self
 
 from kazoo.exceptions import (
     BadVersionError,
@@ -29,8 +28,9 @@ from kazoo.exceptions import (
 
 from mm2.core.settings.zookeeper import READS_PER_SESSION, ZooKeeperSettings
 from mm2.election.kafka.group_messages import decode_member, encode_member
-from mm2.election.membership_stream import MembershipStream
-from mm2.election.protocol import Assign, Joined, Lost, MemberInfo, Membership
+from mm2.election.protocol import Assign, Joined, Lost, MemberInfo
+from mm2.election.session_election import SessionElection
+from mm2.election.zookeeper.member_znodes import GroupMembership, decode_member_znode, encode_member_znode
 from mm2.election.zookeeper.rebalance_messages import MOST_BYTES, RebalanceMessage, decode_round, encode_round
 from mm2.election.zookeeper.zookeeper_session import LOOK_AT_IDENTITY, NotConnected, SessionOver, ZooKeeperSession
 from mm2.kafka.backoff import Backoff
@@ -43,7 +43,7 @@ _RETRY_FIRST_MS = 100
 _RETRY_LONGEST_MS = 5_000  # each new session costs a connection and three threads
 
 
-class ZooKeeperElection:
+class ZooKeeperElection(SessionElection):
     """An `Election`. One task reads the znodes on every change and several times per session timeout, and acts on them.
 
     Between two reads it keeps no state that is not in the znodes. Invariants in addition to the port's:
@@ -55,35 +55,24 @@ class ZooKeeperElection:
        wait.
     """
 
-    def __init__(self, settings: ZooKeeperSettings, info: MemberInfo, assign: Assign) -> None:
+    def __init__(
+        self, settings: ZooKeeperSettings, info: MemberInfo, assign: Assign, group: Joined | None = None
+    ) -> None:
+        """``group``: the last rebalance of the held Kafka group; see `DecidingElection`."""
         self._settings = settings
-        self._info = info
-        self._assign = assign
+        super().__init__(info, assign, store=self._where, name=f"election {settings.path}")
         self._path = settings.path.rstrip("/")
         self._round_path = f"{self._path}/round"
         self._members_path = f"{self._path}/members"
         self._member_id = ""
         self._reported = b""  # content of our member znode
         self._round_wanted = False
-        self._expelled: set[str] = set()  # nodes whose member znodes are to be deleted
-        self._wake = asyncio.Event()
+        self._own = GroupMembership(member_id=group.member_id, generation=group.generation) if group else None
+        self._group = group
+        self._applied_group: Joined | None = None  # the one whose lost members' znodes are deleted
+        self._lost_nodes: frozenset[str] = frozenset()  # node IDs that have left the group since then
         self._trouble = ""
-        self._stream = MembershipStream(Lost(reason=f"joining {self._where}"), self._overdue)
         self._session: ZooKeeperSession | None = None
-
-    @property
-    def membership(self) -> Membership:
-        """The current state."""
-        return self._stream.membership
-
-    def certain_for(self) -> float:
-        """Return for how many seconds the membership is certain; see `Election.certain_for`."""
-        return self._stream.certain_for()
-
-    @property
-    def contact(self) -> float:
-        """When the newest answered request was sent that proved the membership."""
-        return self._stream.contact
 
     def update(self, info: MemberInfo, *, quiet: bool = False) -> None:
         """Replace this member's metadata; a change starts a rebalance, unless ``quiet``."""
@@ -100,21 +89,11 @@ class ZooKeeperElection:
         self._round_wanted = True
         self._wake.set()
 
-    def expel(self, nodes: Collection[str]) -> None:
-        """Delete the member znodes of these nodes: they have left the group, but their sessions may last longer."""
-        self._expelled.update(nodes)
+    def group_changed(self, group: Joined) -> None:
+        """Delete the member znodes of those that have lost the group: their sessions may last longer."""
+        before, self._group = self._group, group
+        self._lost_nodes = (self._lost_nodes | _node_ids(before)) - _node_ids(group)
         self._wake.set()
-
-    def events(self) -> AsyncIterator[Membership]:
-        """Yield every change from the start; see `Election.events`."""
-        return self._stream.changes()
-
-    async def __aenter__(self) -> Self:
-        self._stream.start(self._run(), f"election {self._settings.path}")
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._stream.stop()
 
     # -- sessions
 
@@ -172,7 +151,7 @@ class ZooKeeperElection:
             await session.ask("create", self._round_path, b"")
         mine = [one for one in await session.ask("get_children", self._members_path) if one.startswith(token)]
         if not mine:
-            self._reported = encode_member(self._info)
+            self._reported = encode_member_znode(self._info, self._own)
             path = f"{self._members_path}/{token}-"
             made = await session.ask("create", path, self._reported, ephemeral=True, sequence=True)
             mine = [made.rpartition("/")[2]]
@@ -186,8 +165,8 @@ class ZooKeeperElection:
         ids = sorted(await session.ask("get_children", self._members_path, watch=session.watch), key=_age)
         if self._member_id not in ids:
             raise SessionOver("this node's member znode was removed")
-        if self._expelled:
-            ids = await self._delete_expelled(session, ids)
+        if self._group is not None and self._group is not self._applied_group:
+            ids = await self._delete_lost(session, ids, self._group)
         raw, stat = await session.ask("get", self._round_path, watch=session.watch)
         await self._tell_news(session)
         generation, decided = stat.version, decode_round(raw)
@@ -201,20 +180,20 @@ class ZooKeeperElection:
         else:
             self._stream.publish(Lost(reason=f"{self._where}: {self._why_left_out(raw, decided)}"))
 
-    async def _delete_expelled(self, session: ZooKeeperSession, ids: Sequence[str]) -> list[str]:
-        """Delete the member znodes of the expelled nodes; return the IDs of the others."""
-        kept = []
+    async def _delete_lost(self, session: ZooKeeperSession, ids: Sequence[str], group: Joined) -> list[str]:
+        """Delete the znodes of members that have lost the held group; return the IDs of the others."""
+        lost_nodes, lost = self._lost_nodes, set()
         for one in ids:
             path = f"{self._members_path}/{one}"
-            with contextlib.suppress(NoNodeError):  # it left in between
-                info = decode_member((await session.ask("get", path))[0])
-                if info is None or info.node_id not in self._expelled or one == self._member_id:
-                    kept.append(one)
-                else:
-                    log.info("%s: removing node %s, which has left the group", self._where, info.node_id)
+            with contextlib.suppress(NoNodeError):  # it left in between, which the watch reports
+                found = decode_member_znode((await session.ask("get", path))[0])
+                if one != self._member_id and found is not None and found.has_lost_group(group, lost_nodes):
                     await session.ask("delete", path)
-        self._expelled.clear()
-        return kept
+                    lost.add(one)
+                    log.info("%s: removed a member of node %s that has lost the group", self._where, found.info.node_id)
+        self._applied_group = group
+        self._lost_nodes -= lost_nodes
+        return [one for one in ids if one not in lost]
 
     def _why_left_out(self, raw: bytes, decided: RebalanceMessage | None) -> str:
         if raw and decided is None:
@@ -224,7 +203,7 @@ class ZooKeeperElection:
         return "waiting for the leader to start a rebalance"
 
     async def _tell_news(self, session: ZooKeeperSession) -> None:
-        news = encode_member(self._info)
+        news = encode_member_znode(self._info, self._own)
         if news != self._reported:
             await session.ask("set", f"{self._members_path}/{self._member_id}", news)
             self._reported = news
@@ -303,6 +282,10 @@ class ZooKeeperElection:
     @property
     def _where(self) -> str:
         return f"election {self._settings.path} on ZooKeeper {','.join(self._settings.servers)}"
+
+
+def _node_ids(group: Joined | None) -> frozenset[str]:
+    return frozenset(info.node_id for info in group.members.values()) if group else frozenset()
 
 
 def _news(members: Mapping[str, MemberInfo]) -> dict[str, MemberInfo]:

@@ -13,17 +13,14 @@ from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.offsets import OffsetSpec, list_offsets
 from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, check
-from mm2.kafka.logs.stored_records import StoredRecord, decode
+from mm2.kafka.logs.record_fetch import fetch_records
+from mm2.kafka.logs.stored_records import StoredRecord
 from mm2.kafka.protocol.error_codes import ErrorCode
-from mm2.kafka.protocol.fetch_request import FetchedPartition, FetchFrom, FetchRequest
 from mm2.kafka.retrying import API_TIMEOUT_MS, retried
 
 log = logging.getLogger(__name__)
 
-_FETCH_BYTES = 1 << 20  # decoded without interruption, about 10 ms in the event loop
-_PARTITION_BYTES = 1 << 18
 _LONG_POLL_MS = 500  # Java's fetch.max.wait.ms
-_ROOM_MS = 5_000  # in addition to the long poll, for the response to arrive
 
 CAUGHT_UP_LOOK_S = 0.02
 """Poll interval of `CompactedLog.catch_up`: records arrive within milliseconds, and a partition waits for them."""
@@ -161,45 +158,28 @@ class CompactedLog:
     async def _fetch(
         self, node_id: int, partitions: list[TopicPartition], wait_ms: int
     ) -> tuple[list[StoredRecord], list[ClusterError]]:
-        request = FetchRequest(
-            partitions={one: FetchFrom(self._positions[one], _PARTITION_BYTES) for one in partitions},
-            max_wait_ms=wait_ms,
-            min_bytes=1,
-            max_bytes=_FETCH_BYTES,
-            isolation=self._isolation,
-        )
-        timeout_ms = max(self._cluster.settings.request_timeout_ms, wait_ms + _ROOM_MS)
-        try:
-            answer = await self._cluster.send(node_id, request, purpose=self._purpose, timeout_ms=timeout_ms)
-            check(answer.error, f"fetch from topic {self._topic}")
-        except ClusterError as error:
-            return [], [error]
+        positions = {one: self._positions[one] for one in partitions}
         records: list[StoredRecord] = []
         problems: list[ClusterError] = []
-        for fetched in answer.partitions:
-            try:
-                records += await self._take(fetched)
-            except ClusterError as error:
-                problems.append(error)
+        try:
+            answers = await fetch_records(
+                self._cluster, node_id, positions, isolation=self._isolation, purpose=self._purpose, wait_ms=wait_ms
+            )
+            for one, fetched in answers.items():
+                if not isinstance(fetched, ClusterError):
+                    found, self._positions[one] = fetched
+                    records += found
+                elif isinstance(fetched, BrokerError) and fetched.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    await self._start_again(one)
+                else:
+                    problems.append(fetched)
+        except ClusterError as error:
+            problems.append(error)
         return records, problems
 
-    async def _take(self, fetched: FetchedPartition) -> list[StoredRecord]:
-        partition = TopicPartition(fetched.topic, fetched.partition)
+    async def _start_again(self, partition: TopicPartition) -> None:
         position = self._positions[partition]
-        if fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            log.warning(
-                "offset %d of %s no longer exists; reading the partition again from its beginning", position, partition
-            )
-            self._positions |= await self._offsets([partition], OffsetSpec.EARLIEST)
-            return []
-        if fetched.error:
-            self._cluster.forget(partition)
-            raise BrokerError(fetched.error, f"read {partition}")
-        records, self._positions[partition] = decode(
-            fetched.records,
-            partition,
-            position,
-            aborted=fetched.aborted,
-            committed_only=self._isolation is IsolationLevel.READ_COMMITTED,
+        log.warning(
+            "offset %d of %s no longer exists; reading the partition again from its beginning", position, partition
         )
-        return records
+        self._positions |= await self._offsets([partition], OffsetSpec.EARLIEST)

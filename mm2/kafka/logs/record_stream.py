@@ -7,12 +7,10 @@ from collections.abc import AsyncIterator
 from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import IsolationLevel
 from mm2.kafka.client.cluster import Cluster
-from mm2.kafka.errors import BrokerError, check
-from mm2.kafka.logs.stored_records import StoredRecord, decode
+from mm2.kafka.errors import BrokerError, ClusterError
+from mm2.kafka.logs.record_fetch import fetch_records
+from mm2.kafka.logs.stored_records import StoredRecord
 from mm2.kafka.protocol.error_codes import ErrorCode
-from mm2.kafka.protocol.fetch_request import FetchFrom, FetchRequest
-
-_FETCH_BYTES = 1 << 20  # decoded without interruption, about 10 ms in the event loop
 
 
 async def records_between(
@@ -23,26 +21,15 @@ async def records_between(
     Raises ClusterError, also if some of them are no longer there.
     """
     position = start
-    committed_only = isolation is IsolationLevel.READ_COMMITTED
     while position < end:
         leader = await cluster.leader(partition)
-        request = FetchRequest(
-            partitions={partition: FetchFrom(position, _FETCH_BYTES)},
-            max_wait_ms=0,
-            min_bytes=1,
-            max_bytes=_FETCH_BYTES,
-            isolation=isolation,
+        answers = await fetch_records(
+            cluster, leader.node_id, {partition: position}, isolation=isolation, purpose=purpose
         )
-        timeout_ms = cluster.settings.request_timeout_ms
-        answer = await cluster.send(leader.node_id, request, purpose=purpose, timeout_ms=timeout_ms)
-        check(answer.error, f"fetch from {partition}")
-        (fetched,) = answer.partitions
-        if fetched.error:
-            cluster.forget(partition)
-            raise BrokerError(fetched.error, f"read {partition}")
-        records, after = decode(
-            fetched.records, partition, position, aborted=fetched.aborted, committed_only=committed_only
-        )
+        fetched = answers[partition]
+        if isinstance(fetched, ClusterError):
+            raise fetched
+        records, after = fetched
         for record in records:
             if record.offset < end:
                 yield record

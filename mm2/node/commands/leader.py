@@ -9,6 +9,7 @@ from mm2.core.assignment.task_placement import TaskAssignments
 from mm2.node.leader.leader_term import LeaderTerm
 from mm2.node.status.status_model import FlowStatus
 from mm2.node.store.config_store import ConfigStore
+from mm2.node.store.loss_store import LossStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,4 +19,5 @@ class LeaderHandle:
     term: LeaderTerm
     configs: ConfigStore
     placement: TaskAssignments
+    losses: LossStore
     status: Callable[[], Awaitable[FlowStatus]]

@@ -15,6 +15,7 @@ COMMANDS: dict[str, str] = {
     "pause": "mm2.node.commands.pause:COMMAND",
     "resume": "mm2.node.commands.resume:COMMAND",
     "restart": "mm2.node.commands.restart:COMMAND",
+    "accept-loss": "mm2.node.commands.accept_loss:COMMAND",
     "refresh": "mm2.node.commands.refresh:COMMAND",
     "skip": "mm2.node.commands.skip:COMMAND",
 }

@@ -34,6 +34,7 @@ from mm2.node.identity import NodeIdentity
 from mm2.node.leader.leader_loop import LeaderLoop
 from mm2.node.leader.leader_term import LeaderTerm
 from mm2.node.store.config_store import ConfigStore
+from mm2.node.store.loss_store import LossStore
 from mm2.node.store.status_keeper import StatusKeeper
 from mm2.node.store.status_store import StatusStore
 from mm2.node.store.worker_topics import WorkerTopics
@@ -110,6 +111,7 @@ class FlowSession:
             self.statuses = StatusStore(settings.flow, settings.storage.statuses.name, self._reported)
             producer = await stack.enter_async_context(ControlProducer(await cluster(ClientRole.STATUSES)))
             self._keeper = StatusKeeper(settings, self._identity, producer, self.statuses, topics.status_partitions)
+            self.losses = LossStore(settings, target, producer, self._lease_service.wake)
             context = TaskContext(
                 settings=settings,
                 node_id=node_id,
@@ -117,6 +119,7 @@ class FlowSession:
                 target=target,
                 producer=producer,
                 statuses=self.statuses,
+                losses=self.losses,
                 topics=topics,
                 lease_service=self._lease_service,
                 retained=self._retained,
@@ -155,6 +158,7 @@ class FlowSession:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.configs.follow(), name=f"{self._flow} configs")
             group.create_task(self.statuses.follow(self._target), name=f"{self._flow} statuses")
+            group.create_task(self.losses.follow(), name=f"{self._flow} losses")
             group.create_task(self.host.run(), name=f"{self._flow} tasks")
             group.create_task(self._keep_reviewing(), name=f"{self._flow} review")
             await self._follow_membership()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.tasks import TaskKind
 from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.losses import stop_message
 from mm2.core.lanes.task_states import worst
 from mm2.election.protocol import HeldByOther, Joined, Lost
 from mm2.node.checkpoint.checkpoint_task import reason_for_none
@@ -69,6 +70,7 @@ class FlowStatusBuilder:
             batches=retained.progress.batches,
             losses=retained.progress.losses.newest,
             lost=retained.progress.losses.totals,
+            loss_counts=retained.progress.losses.counts,
             heartbeats_total=retained.heartbeats,
             groups=session.host.groups if session is not None else (),
             group_reasons=self._group_reasons(),
@@ -99,7 +101,7 @@ class FlowStatusBuilder:
     def _skipped(self) -> Mapping[str, int]:
         skipped = dict(self.retained.checkpoint_metrics.skipped_by_topic)
         if self.session is not None:
-            for topic in (self.session.configs, self.session.statuses):
+            for topic in (self.session.configs, self.session.statuses, self.session.losses):
                 if topic.skipped.count:
                     skipped[topic.topic] = topic.skipped.count
         return skipped
@@ -110,6 +112,8 @@ class FlowStatusBuilder:
         session = self.session
         if session is None or session.joined is None:
             return TaskState.WAITING
+        if self._stopped():
+            return TaskState.FAILED
         if session.joined.is_leader and (session.leader_term is None or session.leader_term.error is not None):
             return TaskState.WAITING
         here = ("", self.identity.node_id)  # other nodes report their own tasks; the leader reports unassigned ones
@@ -122,7 +126,9 @@ class FlowStatusBuilder:
     ) -> list[str]:
         reasons: list[str | None] = [self.error, self._without_membership()]
         if (session := self.session) is not None:
+            reasons += self._stopped()
             reasons += [session.leader.error.text, session.configs.error.text, session.statuses.error.text]
+            reasons.append(session.losses.error.text)
             reasons += session.leader_term.reasons() if session.leader_term is not None else []
             reasons += session.host.reasons()
         if parts is not None:
@@ -135,6 +141,17 @@ class FlowStatusBuilder:
             reasons += [p.error for p in topic.partitions if p.state in _STATES_WITH_REASON]
         reasons += [task.error for task in tasks if task.state is TaskState.WAITING]
         return list(dict.fromkeys(reason for reason in reasons if reason is not None))
+
+    def _stopped(self) -> list[str]:
+        """Return the losses that stop the flow, and on the leader also those that stop only a partition.
+
+        A partition can be stopped although no node has it, since its topic was deleted.
+        """
+        session = self.session
+        if session is None:
+            return []
+        leads, flow = session.leader_term is not None, self.settings.flow
+        return [stop_message(loss, flow) for loss in session.losses.waiting if leads or loss.stops == "flow"]
 
     def _without_membership(self) -> str | None:
         match self.session.membership if self.session is not None else None:

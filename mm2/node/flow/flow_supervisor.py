@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 from mm2.config.settings import FlowSettings
 from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.leader_context import LeaderContext
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.lease import Loss, TaskState
+from mm2.core.lanes.losses import LossesUnreadableError
 from mm2.core.plugins import PluginError
 from mm2.kafka.admin.internal_topics import WrongInternalTopic
 from mm2.kafka.errors import ClusterError
@@ -155,9 +156,19 @@ class FlowSupervisor:
                 term=session.leader_term,
                 configs=session.configs,
                 placement=self._retained.placement,
+                losses=session.losses,
                 status=status,
             )
             return await carry_out(command, leader)
+
+    async def losses(self) -> tuple[Loss, ...]:
+        """Return every recorded loss. Raises LossesUnreadableError."""
+        if self._session is None:
+            raise LossesUnreadableError(f"cannot read the losses of {self.settings.flow}: {self._error.text}")
+        try:
+            return await self._session.losses.read_all()
+        except ClusterError as error:
+            raise LossesUnreadableError(f"cannot read the losses of {self.settings.flow}: {error}") from error
 
     # -- status
 

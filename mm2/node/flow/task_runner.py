@@ -27,6 +27,7 @@ from mm2.node.flow.retained_state import RetainedFlowState
 from mm2.node.status.partition_ownership import HostedSourceTask
 from mm2.node.status.status_model import GroupStatus, TaskStatus
 from mm2.node.store.config_store import ConfigStore
+from mm2.node.store.loss_store import LossStore
 from mm2.node.store.status_store import StatusStore
 from mm2.node.store.worker_topics import WorkerTopics
 
@@ -51,6 +52,7 @@ class TaskContext:
     target: Cluster
     producer: ControlProducer
     statuses: StatusStore
+    losses: LossStore
     topics: WorkerTopics
     lease_service: LeaseService
     retained: RetainedFlowState

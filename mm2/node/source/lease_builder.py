@@ -11,6 +11,7 @@ from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.coordination.skips import NO_SKIPS, Skips
 from mm2.core.lanes.lease import (
     ExactOffsetsLease,
+    LossesLease,
     OffsetsLease,
     OffsetSyncsLease,
     PartitionLease,
@@ -27,6 +28,7 @@ from mm2.node.source.copied_tails import StoredEnd, remote_position
 from mm2.node.source.dead_letter_topic import DeadLetterTopic
 from mm2.node.source.newest_segments import NewestSegment, NewestSegments
 from mm2.node.source.source_offsets import StoredSourceOffsets
+from mm2.node.store.loss_store import LossStore
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +41,10 @@ class LeaseBuilder:
         been stored since. (Without exact offsets, topic IDs are not kept from one node to the next.)
     """
 
-    def __init__(self, settings: FlowSettings, target: ClusterAdmin, offsets: StoredSourceOffsets) -> None:
+    def __init__(
+        self, settings: FlowSettings, target: ClusterAdmin, offsets: StoredSourceOffsets, losses: LossStore
+    ) -> None:
+        self._losses = losses
         self._settings = settings
         self._flow = settings.flow
         self._offsets = offsets
@@ -82,7 +87,11 @@ class LeaseBuilder:
         return changed
 
     async def refresh(self) -> None:
-        """Read the stored offsets and segments. Raises ClusterError when source offsets cannot be read."""
+        """Read the stored offsets, segments, and losses that stop something.
+
+        Raises ClusterError when source offsets cannot be read, or those losses.
+        """
+        await self._losses.refresh()
         await self._offsets.refresh()
         if self._segments is not None:
             await self._segments.refresh()
@@ -147,6 +156,11 @@ class LeaseBuilder:
             ),
             offset_syncs=self._offset_syncs(source_task),
             exact_offsets=self._exact_offsets(),
+            losses=LossesLease(
+                client=clients.of(ClientRole.OFFSETS),
+                topic=self._losses.topic,
+                on_data_loss=self._losses.on_data_loss,
+            ),
             partitions=tuple(
                 self._partition(partition, skips.offsets.get(partition)) for partition in sorted(partitions)
             ),
@@ -164,14 +178,18 @@ class LeaseBuilder:
             self._warn(source_topic_recreated(partition.topic, self._flow.source))
         elif segment is not None and not ids.may_be(segment.topic_ids):
             self._warn(remote_topic_recreated(remote_topic, self._flow.target))
+        position = self._offsets.position(partition)
         return PartitionLease(
             topic=partition.topic,
             partition=partition.partition,
             remote_topic=remote_topic,
-            start_offset=0 if topic_recreated else self._offsets.position(partition),
+            start_offset=0 if topic_recreated else position,
             topic_ids=ids,
             topic_recreated=topic_recreated,
             last_segment=segment.text if segment is not None else None,
+            former=(position, position) if topic_recreated and position is not None else None,
+            stopped_by=self._losses.stopped_by(partition),
+            accepted_loss=self._losses.accepted(partition),
             skip_offset=skip_offset,
         )
 

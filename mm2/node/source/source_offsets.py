@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 
 from mm2.core.naming.names import Flow, TopicPartition
-from mm2.core.offsets.connect_offsets import SourceKey, decode_key, decode_offset
+from mm2.core.offsets.connect_offsets import RECREATED_TOPIC, SourceKey, decode_key, decode_offset
 from mm2.core.settings.client import IsolationLevel
 from mm2.core.wire.formats import FormatError
 from mm2.kafka.client.cluster import Cluster
@@ -45,15 +45,15 @@ class StoredSourceOffsets:
 
     def _take(self, partition: TopicPartition, offset: int | None) -> None:
         self._positions[partition] = None if offset is None else max(0, offset + 1)
-        if offset is not None and offset < 0:
+        if offset == RECREATED_TOPIC:
             self._beginnings[partition] += 1
 
     def position(self, partition: TopicPartition) -> int | None:
         """Return the next source offset to copy; None if no offset is stored, so that auto.offset.reset applies.
 
-        The position is 0 if -1 is stored, which Java treats like a missing offset. We store -1 for recreated topics
-        (invariant C of `flows.commit.offset_committer`), which are copied from the beginning regardless of
-        auto.offset.reset.
+        The position is 0 if a negative offset is stored, which Java treats like a missing one: lanes store -1 for a
+        partition that was empty at its start, and `RECREATED_TOPIC` for a recreated topic, and both are copied from the
+        beginning regardless of auto.offset.reset.
         """
         return self._positions.get(partition)
 

@@ -27,7 +27,8 @@ class SourceTaskRun:
     ``record``, and ``skips`` what its lease asks to skip. ``failed_at`` is when it failed as a whole, in seconds of the
     event loop's clock. ``reassigned``: it was assigned again while it was draining. ``used``: a lane may have written.
     ``exposed``: the partitions to which a lane may write that is not fenced yet. ``abandoned``: it ended without being
-    drained. ``release`` is done when its orderly release is stored.
+    drained. ``release`` is done when its orderly release is stored. ``acceptances`` are those that its lease contains
+    (`LossStore`).
     """
 
     source_task: int
@@ -45,6 +46,7 @@ class SourceTaskRun:
     exposed: frozenset[TopicPartition] = frozenset()
     abandoned: bool = False
     release: asyncio.Future[int] | None = None
+    acceptances: int = 0
 
     @property
     def draining(self) -> bool:

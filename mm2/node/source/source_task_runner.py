@@ -13,6 +13,7 @@ from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.assignment.tasks import TaskKind
 from mm2.core.coordination.pauses import NO_PAUSES
 from mm2.core.lanes.lease import SourceTaskLease, TaskState
+from mm2.core.lanes.losses import loss_warning, stop_message
 from mm2.core.naming.names import TopicPartition
 from mm2.core.plugins import PluginError
 from mm2.kafka.client.cluster import Cluster
@@ -66,7 +67,9 @@ class SourceTaskRunner(TaskRunner):
         self._flow = settings.flow
         self._enabled = settings.enabled
         self._lease_service = context.lease_service
-        self._leases = LeaseBuilder(settings, settings.admin_class(context.target), context.topics.source_offsets)
+        self._leases = LeaseBuilder(
+            settings, settings.admin_class(context.target), context.topics.source_offsets, context.losses
+        )
         self._reporter = SourceTaskReporter(
             settings, context.producer, context.topics.status_partitions, context.node_id
         )
@@ -190,7 +193,10 @@ class SourceTaskRunner(TaskRunner):
             state, error = lane.source_task.state, lane.source_task.error
         else:
             state, error = TaskState.WAITING, self._lease_service.board.trouble((self._flow, run.source_task))
-        if run.record is not None and run.record.partitions and not run.granted and not run.draining:
+        stopped_by = self.context.losses.flow_stopped_by
+        if stopped_by is not None:
+            state, error = TaskState.FAILED, stop_message(stopped_by, self._flow)
+        elif run.record is not None and run.record.partitions and not run.granted and not run.draining:
             pauses = self.context.configs.pauses
             if all(pauses.covers(partition.topic) for partition in run.record.partitions):
                 state = TaskState.PAUSED
@@ -245,7 +251,8 @@ class SourceTaskRunner(TaskRunner):
             if lane.source_task is run.progress and now - run.progress_at < PROGRESS_EVERY_S:
                 continue
             run.progress, run.progress_at = lane.source_task, now
-            self.context.retained.progress.take(lane.session, lane.source_task)
+            for loss in self.context.retained.progress.take(lane.session, lane.source_task):
+                log.warning("%s: %s", self._flow, loss_warning(loss, self._flow))
             self._reporter.measure(lane.session, lane.source_task, now)
         for warning in warnings:
             if warning not in self._lane_warnings:
@@ -297,6 +304,8 @@ class SourceTaskRunner(TaskRunner):
         if run.record is None or self._unpaused(record) != run.granted:
             return True
         run.record = record
+        if run.acceptances != self.context.losses.acceptances:
+            return True  # a partition that was stopped by a loss can continue
         if self.context.configs.skips.of(run.granted) != run.skips:
             return True
         if any(partition.topic in self._recreated for partition in run.granted):
@@ -335,6 +344,8 @@ class SourceTaskRunner(TaskRunner):
         return run.restart_is_due(self._lane_state(run.source_task), now)
 
     def _unpaused(self, record: SourceTaskRecord) -> frozenset[TopicPartition]:
+        if self.context.losses.flow_stopped_by is not None:
+            return frozenset()
         pauses = self.context.configs.pauses
         if pauses == NO_PAUSES:
             return record.partitions
@@ -350,6 +361,7 @@ class SourceTaskRunner(TaskRunner):
             run.restart += 1
             run.failed_at = None
         run.record, run.granted = record, granted
+        run.acceptances = self.context.losses.acceptances
         self._lease_service.put(self._lease(run))
         if not self._lease_service.board.idle((self._flow, run.source_task)):
             self._handed_out(run)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from mm2.core.lanes.lease import Loss
+from mm2.core.lanes.losses import LOSSES_KEPT
 from mm2.core.naming.names import TopicPartition
-
-LOSSES_KEPT = 100
-"""As many as one source task reports. They are part of every status, and a partition whose retention is faster than its
-replication loses records again and again."""
 
 
 class Losses:
-    """The newest losses, and the number of lost offsets of each partition, which includes older ones.
+    """The newest losses, and how many losses and lost offsets each partition has had, which includes older ones.
 
     A source task repeats its newest losses with every report, and the last one of a partition can still grow.
     """
@@ -23,6 +19,7 @@ class Losses:
         self._newest: dict[tuple[str, int, int], Loss] = {}
         self._reported: dict[int, tuple[str, Sequence[Loss]]] = {}
         self._totals: dict[TopicPartition, int] = {}
+        self._counts: dict[TopicPartition, int] = {}
 
     @property
     def newest(self) -> tuple[Loss, ...]:
@@ -34,27 +31,39 @@ class Losses:
         """The number of lost offsets of each partition that has lost any."""
         return dict(self._totals)
 
-    def take(self, source_task: int, run: str, losses: Sequence[Loss]) -> None:
-        """Apply a source task's report; ``run`` identifies the run of the source task."""
+    @property
+    def counts(self) -> Mapping[TopicPartition, int]:
+        """The number of losses of each partition that has had any."""
+        return dict(self._counts)
+
+    def take(self, source_task: int, run: str, losses: Sequence[Loss]) -> list[Loss]:
+        """Apply a source task's report; ``run`` identifies the run of the source task. Return the new losses."""
         last_run, before = self._reported.get(source_task, ("", ()))
         self._reported[source_task] = run, losses
         if losses is before or not losses:
-            return
+            return []
         known = set(before) if run == last_run else set()
-        for loss in losses:
-            if loss not in known:
-                self._add(loss)
+        return [loss for loss in losses if loss not in known and self._add(loss)]
 
     def forget(self, partition: TopicPartition) -> None:
-        """Forget the total of a partition that no longer exists."""
+        """Forget the totals of a partition that no longer exists."""
         self._totals.pop(partition, None)
+        self._counts.pop(partition, None)
 
-    def _add(self, loss: Loss) -> None:
+    def _add(self, loss: Loss) -> bool:
+        """Add a loss, or the new extent of a known one; return whether it is new."""
         key = loss.topic, loss.partition, loss.first
         before = self._newest.pop(key, None)
-        counted = before.until if before is not None else loss.first
+        is_new = before is None or not before.is_same(loss)
+        if before is None or is_new:
+            offsets, count = loss.offsets, loss.count
+        else:
+            offsets, count = max(0, loss.offsets - before.offsets), max(0, loss.count - before.count)
+            loss = loss if loss.until >= before.until else before
         partition = TopicPartition(loss.topic, loss.partition)
-        self._totals[partition] = self._totals.get(partition, 0) + max(0, loss.until - counted)
-        self._newest[key] = replace(loss, until=max(loss.until, counted))
+        self._totals[partition] = self._totals.get(partition, 0) + offsets
+        self._counts[partition] = self._counts.get(partition, 0) + count
+        self._newest[key] = loss
         if len(self._newest) > LOSSES_KEPT:
             del self._newest[next(iter(self._newest))]
+        return is_new

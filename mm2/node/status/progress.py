@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mm2.core.lanes.lease import BatchCount, PartitionProgress, SourceTaskProgress, TaskState
+from mm2.core.lanes.lease import BatchCount, Loss, PartitionProgress, SourceTaskProgress, TaskState
 from mm2.core.lanes.task_states import worst
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, TopicIds
@@ -76,8 +76,8 @@ class FlowProgress:
         self._records = self._bytes = 0
         self._paths: set[tuple[int, str, str]] = set()
 
-    def take(self, session: str, source_task: SourceTaskProgress) -> None:
-        """Apply a source task's newest report, from this session of its lane.
+    def take(self, session: str, source_task: SourceTaskProgress) -> list[Loss]:
+        """Apply a source task's newest report, from this session of its lane; return the losses that are new.
 
         A report still contains partitions that the source task has stopped; these are ignored once another source task
         runs them. A partition that is the same object as in the previous report has not changed
@@ -95,7 +95,7 @@ class FlowProgress:
             path = (source_task.source_task, count.path, count.reason)
             self._paths.add(path)
             self._batches.fold(path, run, (count.batches,))
-        self.losses.take(source_task.source_task, run, source_task.losses)
+        return self.losses.take(source_task.source_task, run, source_task.losses)
 
     def _take_partitions(self, run: str, partitions: Iterable[PartitionProgress]) -> None:
         for p in partitions:

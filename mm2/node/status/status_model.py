@@ -245,6 +245,7 @@ class FlowStatus:
     bytes_total: NotServed[int] = 0
     batches: NotServed[tuple[BatchCount, ...]] = ()
     lost: NotServed[Mapping[TopicPartition, int]] = field(default_factory=dict)  # offsets lost since the node started
+    loss_counts: NotServed[Mapping[TopicPartition, int]] = field(default_factory=dict)  # losses since the node started
     heartbeats_total: NotServed[int] = 0
     groups: NotServed[Iterable[GroupStatus]] = ()  # built during iteration, as there can be 100,000 partitions
     group_reasons: NotServed[tuple[str, ...]] = ()  # why there are no groups, or why their status is incomplete

@@ -94,6 +94,11 @@ def _counter_families(flows: Iterable[FlowStatus], own: Iterable[FlowStatus]) ->
         "Records, or batches that cannot be read, written to the dead-letter topic since the node started.",
         labels=PARTITION,
     )
+    losses = CounterMetricFamily(
+        "mm2_source_losses",
+        "Losses of source records (retention, truncation, topic deleted or recreated, skipped) since the node started.",
+        labels=PARTITION,
+    )
     for flow, mine in zip(flows, own, strict=True):
         present = {(topic.topic, one.partition) for topic in mine.topics for one in topic.partitions}
         for topic in (*flow.topics, *flow.elsewhere):
@@ -106,9 +111,13 @@ def _counter_families(flows: Iterable[FlowStatus], own: Iterable[FlowStatus]) ->
                 age.add_metric(labels, partition.age_count, partition.age_sum)
                 latency.add_metric(labels, partition.latency_count, partition.latency_sum)
                 dead_letters.add_metric(labels, partition.dead_letters_total)
-        for (remote_topic, number), count in _lost(flow).items():
-            lost.add_metric((flow.source, flow.target, remote_topic, str(number)), count)
-    return iter((records, size, age, latency, lost, dead_letters))
+        remote = {topic.topic: topic.remote_topic for topic in (*flow.topics, *flow.elsewhere)}
+        for family, counts in ((lost, flow.lost), (losses, flow.loss_counts)):
+            for one, count in counts.items():  # a topic that no longer exists keeps its source name
+                family.add_metric(
+                    (flow.source, flow.target, remote.get(one.topic, one.topic), str(one.partition)), count
+                )
+    return iter((records, size, age, latency, lost, losses, dead_letters))
 
 
 def _lag_families(own: Iterable[FlowStatus]) -> Iterator[Metric]:
@@ -212,9 +221,3 @@ def _state_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
             of_topics.add_metric((*name, state), topics[state])
             of_partitions.add_metric((*name, state), partitions[state])
     return iter((of_flow, of_topics, of_partitions))
-
-
-def _lost(flow: FlowStatus) -> dict[tuple[str, int], int]:
-    """Return lost offsets by remote topic and partition; a topic that no longer exists keeps its source name."""
-    remote = {topic.topic: topic.remote_topic for topic in (*flow.topics, *flow.elsewhere)}
-    return {(remote.get(one.topic, one.topic), one.partition): count for one, count in flow.lost.items()}

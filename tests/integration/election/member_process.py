@@ -18,7 +18,7 @@ from typing import Any
 
 from mm2.election.protocol import Election, Joined
 from tests.integration.election.members import info, names
-from tests.integration.election.stores import Store, elect
+from tests.integration.election.stores import Place, elect
 from tests.lab import scratch
 from tests.lab.processes import LabProcess
 from tests.lab.waiting import until
@@ -28,9 +28,9 @@ CHECK_EVERY = 0.02  # seconds between two checks whether this member leads
 HANGS = 600.0  # seconds: longer than any test
 
 
-def start(store: Store, name: str, node: str) -> MemberProcess:
+def start(place: Place, name: str, node: str) -> MemberProcess:
     """Start a member of election ``name``."""
-    command = (sys.executable, "-m", __spec__.name, store.kind, store.where, name, node)
+    command = (sys.executable, "-m", __spec__.name, place.kind, place.where, name, node)
     log = scratch.directory(f"member-{node}") / "member.log"
     return MemberProcess(LabProcess(f"member-{node}", command, log, cwd=ROOT))
 

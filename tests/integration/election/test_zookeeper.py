@@ -249,15 +249,24 @@ async def test_expired_session_sends_no_requests(zookeeper: ZooKeeperServer, nam
         await one.ask("exists", "/")
 
 
-async def test_expelled_node_is_replaced_before_its_session_ends(zookeeper: ZooKeeperServer, name: str) -> None:
-    """The leader is expelled; it is alive, so it joins again."""
+def held_group(generation: int, own: str, *others: str) -> Joined:
+    """Return a rebalance of the held group, as the node ``own`` receives it."""
+    members = {f"member {node}": info(node) for node in (own, *others)}
+    own_id = f"member {own}"
+    return Joined(generation=generation, member_id=own_id, leader_id=own_id, members=members, assignment=None)
+
+
+async def test_member_of_an_earlier_release_is_removed_by_its_node_id(zookeeper: ZooKeeperServer, name: str) -> None:
+    """Its znode does not name its membership in the group. The leader is removed; it is alive, so it joins again."""
     async with member(zookeeper, name, "one") as one, member(zookeeper, name, "two") as two:
         await until_together(one, two)
         assert one.joined is not None
         leader, follower = (one, two) if one.joined.is_leader else (two, one)
         before = await leader.until_joined(leading=True)
         assert isinstance(follower.election, ZooKeeperElection)
-        follower.election.expel({str(before.leader_node), "unknown"})
+        node = "two" if leader is one else "one"
+        for generation, others in enumerate(((str(before.leader_node), "unknown"), ())):
+            follower.election.group_changed(held_group(generation, node, *others))
         await follower.until_joined(after=before.generation, leading=True)
         await until_together(one, two)
         assert "member znode was removed" in leader.losses[0].reason

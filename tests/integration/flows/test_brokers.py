@@ -1,16 +1,13 @@
-"""Other brokers: an older release, fetching from followers, and message formats from before Kafka 0.11."""
+"""Other brokers: an older release, and fetching from followers."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from mm2.core.lanes.lease import TaskState
 from mm2.core.settings.client import FetchSettings
 from tests.integration.flows.lane import COPIED, copying
 from tests.lab.cluster import KafkaCluster
@@ -70,34 +67,3 @@ async def test_follower_in_the_same_rack_is_read(
         await asyncio.to_thread(source.broker(2).stop)
         write(source.bootstrap, topic, plain(600, partitions=6, first=12_000))
         assert (await source_task.copied(topic)).exact
-
-
-async def test_message_formats_before_kafka_0_11_are_rejected(
-    start_cluster: StartCluster, cluster_b: KafkaCluster, unique: Unique
-) -> None:
-    source = await asyncio.to_thread(start_cluster, "ancient")
-    topic, present = unique("ancient"), unique("present")
-    source.create_topic(topic, config={"retention.ms": "-1"})  # its records are old
-    source.create_topic(present)
-    write(source.bootstrap, present, plain(10))
-    await asyncio.to_thread(source.broker(1).stop)
-    builder = LegacyRecordBatchBuilder(magic=1, compression_type=0, batch_size=1 << 20)
-    for number in range(5):
-        builder.append(number, 1_400_000_000_000, b"key", b"value %d" % number)
-    log_of(source, topic).write_bytes(bytes(builder.build()))
-    await asyncio.to_thread(source.broker(1).start)
-    await asyncio.to_thread(source.broker(1).wait_ready)
-    async with copying(source, cluster_b, {topic: 1, present: 1}) as source_task:
-        assert (await source_task.copied(present)).exact
-        await until(lambda: source_task.partition(topic).state is TaskState.FAILED, COPIED, "the old topic is FAILED")
-        words = source_task.partition(topic).error
-        assert words is not None
-        assert words.startswith(
-            f"cannot fetch {topic}-0: offset 0 is stored in message format v1, from before Kafka 0.11"
-        )
-
-
-def log_of(cluster: KafkaCluster, topic: str) -> Path:
-    """Return the broker's first segment file of partition 0."""
-    (segment,) = cluster.broker(1).directory.glob(f"**/{topic}-0/00000000000000000000.log")
-    return segment

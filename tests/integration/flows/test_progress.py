@@ -6,6 +6,7 @@ Partitions are assigned and revoked meanwhile.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -22,10 +23,11 @@ from tests.integration.flows.lane import COPIED, OFFSETS_PARTITIONS, RunningSour
 from tests.lab import verify
 from tests.lab.cluster import KafkaCluster
 from tests.lab.history import count, read_topic
-from tests.lab.records import plain, write
-from tests.lab.waiting import until
+from tests.lab.records import Outgoing, plain, write
+from tests.lab.waiting import require_within, until
 
 Unique = Callable[[str], str]
+FIRST_MS = int(time.time() * 1000) - 3_600_000
 
 
 def stored_offsets(source_task: RunningSourceTask) -> dict[TopicPartition, int | None]:
@@ -136,6 +138,85 @@ async def test_auto_offset_reset_of_a_partition_without_offset(
         write(cluster_a.bootstrap, topic, plain(20))
         await until(lambda: source_task.partition(topic).records_total == copied, COPIED, "the records are copied")
         assert source_task.runner.progress().losses == ()
+
+
+@pytest.mark.parametrize(
+    ("start", "policy", "position"),
+    [
+        (OffsetReset.EARLIEST, OffsetReset.LATEST, 0),
+        (OffsetReset.LATEST, OffsetReset.EARLIEST, 100),
+        (FIRST_MS + 29_500, OffsetReset.NONE, 30),
+        (FIRST_MS - 1, OffsetReset.LATEST, 0),
+        (FIRST_MS + 100_000, OffsetReset.EARLIEST, 100),
+    ],
+)
+async def test_mm2_start_of_a_partition_without_offset(
+    cluster_a: KafkaCluster,
+    cluster_b: KafkaCluster,
+    unique: Unique,
+    start: OffsetReset | int,
+    policy: OffsetReset,
+    position: int,
+) -> None:
+    """Times: there is one record a second. An offset that is stored, and gone, is a case for auto.offset.reset."""
+    topic, lost = unique("at"), unique("lost")
+    for one in (topic, lost):
+        cluster_a.create_topic(one)
+        write(cluster_a.bootstrap, one, [Outgoing(timestamp_ms=FIRST_MS + 1_000 * number) for number in range(100)])
+    cluster_a.admin.delete_records([ClientPartition(lost, 0, 70)])[ClientPartition(lost, 0)].result(30)
+    fetch = FetchSettings(auto_offset_reset=policy, start=start)
+    starts = {TopicPartition(lost, 0): 10}
+    async with copying(cluster_a, cluster_b, {topic: 1, lost: 1}, fetch=fetch, starts=starts) as source_task:
+        await until(lambda: source_task.partition(topic).stored == 100, COPIED, "the partition is copied")
+        assert source_task.partition(topic).records_total == 100 - position
+        copied = {OffsetReset.EARLIEST: 30, OffsetReset.LATEST: 0, OffsetReset.NONE: 0}[policy]
+        if policy is OffsetReset.NONE:
+            await until(
+                lambda: source_task.partition(lost).state is TaskState.FAILED, COPIED, "the other one is FAILED"
+            )
+        else:
+            await until(lambda: source_task.partition(lost).position == 100, COPIED, "the other one is reset")
+        assert source_task.partition(lost).records_total == copied
+
+
+@pytest.mark.parametrize("records", [0, 100])
+async def test_chosen_start_is_stored_at_once(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique, records: int
+) -> None:
+    """A restart before the first copied record does not choose again: what was written meanwhile is copied."""
+    topic = unique("chosen")
+    cluster_a.create_topic(topic)
+    write(cluster_a.bootstrap, topic, plain(records))
+    latest = FetchSettings(auto_offset_reset=OffsetReset.LATEST)
+    place = TopicPartition(topic, 0)
+    async with copying(cluster_a, cluster_b, {topic: 1}, fetch=latest, flush_interval_ms=3_600_000) as first:
+        await until(lambda: first.partition(topic).position == records, COPIED, "the start is chosen")
+        chosen = time.monotonic()
+        await until(lambda: first.partition(topic).stored == records, COPIED, "the start is stored")
+        require_within(time.monotonic() - chosen, 1.0, "the start is stored at once")
+    assert stored_offsets(first) == {place: records - 1}
+    write(cluster_a.bootstrap, topic, plain(20, first=records))
+    async with copying(
+        cluster_a, cluster_b, {topic: 1}, fetch=latest, starts={place: records}, predecessor=first
+    ) as second:
+        await until(lambda: second.partition(topic).records_total == 20, COPIED, "the records are copied")
+
+
+async def test_partition_that_left_before_its_first_record_returns(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique
+) -> None:
+    """Its new lease may have been built before its start was stored."""
+    topic = unique("returning")
+    cluster_a.create_topic(topic)
+    latest = FetchSettings(auto_offset_reset=OffsetReset.LATEST)
+    async with copying(cluster_a, cluster_b, {topic: 1}, fetch=latest) as source_task:
+        await until(lambda: source_task.partition(topic).position == 0, COPIED, "the start is chosen")
+        source_task.runner.apply(replace(source_task.lease, partitions=()))
+        await until(lambda: all_are(source_task, TaskState.STOPPED), COPIED, "it is revoked")
+        write(cluster_a.bootstrap, topic, plain(20))
+        source_task.runner.apply(source_task.lease)
+        assert (await source_task.copied(topic)).exact
+        await until(lambda: source_task.partition(topic).records_total == 20, COPIED, "the records are copied")
 
 
 async def test_no_offset_and_reset_none_fails_the_partition(

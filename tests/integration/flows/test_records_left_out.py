@@ -98,7 +98,7 @@ async def stopped(source_task: RunningSourceTask, topic: str, offset: int) -> st
     return source_task.partition(topic).error or ""
 
 
-def losses(source_task: RunningSourceTask) -> list[tuple[int, int, LossKind]]:
+def losses(source_task: RunningSourceTask) -> list[tuple[int, int, str]]:
     return [(one.first, one.until, one.kind) for one in source_task.runner.progress().losses]
 
 

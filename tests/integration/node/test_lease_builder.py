@@ -17,12 +17,14 @@ from mm2.config.load import load
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.lanes.lease import PartitionLease, SourceTaskLease
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.connect_offsets import SourceKey, encode_key, encode_offset
+from mm2.core.offsets.connect_offsets import RECREATED_TOPIC, SourceKey, encode_key, encode_offset
 from mm2.core.offsets.exact_offset_records import CopiedRange, CopiedUpTo, Segment, TopicIds
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.node.source.lease_builder import LeaseBuilder
 from mm2.node.source.source_offsets import StoredSourceOffsets
+from mm2.node.store.loss_store import LossStore
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
@@ -99,7 +101,8 @@ async def leases(target: KafkaCluster, **own: str) -> AsyncIterator[LeaseFixture
     target.create_topic(f"mm2-offsets.{a}.internal", config={"cleanup.policy": "compact"})
     async with Cluster(flow.clients.of(ClientRole.SHARED_ADMIN)) as cluster:
         offsets = StoredSourceOffsets(cluster, f"mm2-offsets.{a}.internal", flow.flow, partitions=1)
-        given = LeaseFixture(target=target, leases=LeaseBuilder(flow, ClusterAdmin(cluster), offsets), alias=a)
+        losses = LossStore(flow, cluster, ControlProducer(cluster), lambda: None)
+        given = LeaseFixture(target=target, leases=LeaseBuilder(flow, ClusterAdmin(cluster), offsets, losses), alias=a)
         given.report_topic_ids(OLD)
         yield given
 
@@ -145,11 +148,29 @@ async def test_topic_recreated_while_the_node_runs(cluster_b: KafkaCluster, tran
         lease, partition = await given.lease()
         assert (lease.exact_offsets is None) is (translation == "compatible")
         assert (partition.start_offset, partition.topic_recreated, partition.topic_ids) == (0, True, NEW)
-        given.store(-1)  # by the lane that starts
+        given.store(RECREATED_TOPIC)  # by the lane that starts
         assert [(await given.lease())[1].start_offset, (await given.lease())[1].topic_recreated] == [0, False]
         given.store(29)
         assert (await given.lease())[1].start_offset == 30
         assert len(given.leases.warnings) == 1
+
+
+async def test_a_partition_that_was_empty_at_its_start(cluster_b: KafkaCluster) -> None:
+    """It starts at 0, whatever auto.offset.reset says; and that is not a restart of a recreated topic."""
+    async with leases(cluster_b, **{"offset.translation": "compatible"}) as given:
+        assert (await given.lease())[1].start_offset is None
+        assert given.report_topic_ids(NEW) == {"orders"}
+        given.store(-1)  # by the lane of the old topic, before it notices
+        given.store(5)
+        _, partition = await given.lease()
+        assert (partition.start_offset, partition.topic_recreated) == (0, True), "offset 5 is one of the old topic"
+        given.store(RECREATED_TOPIC)
+        given.store(2)
+        _, partition = await given.lease()
+        assert (partition.start_offset, partition.topic_recreated) == (3, False)
+        given.store(-1)
+        _, partition = await given.lease()
+        assert (partition.start_offset, partition.topic_recreated) == (0, False)
 
 
 async def test_remote_topic_recreated(cluster_b: KafkaCluster) -> None:

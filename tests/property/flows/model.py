@@ -17,7 +17,7 @@ from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import OffsetRange
 from flows.target.produce_errors import DUPLICATE, from_exception, from_response
-from mm2.core.lanes.lease import PartitionLease
+from mm2.core.lanes.lease import Loss, PartitionLease
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
 from mm2.core.offsets.exact_offset_records import TopicIds
@@ -151,7 +151,7 @@ class World:
         idempotent: bool = True,
         max_held_bytes: int = 20_000,
         fetch_bytes: int = 4_000,
-        dead_letters: bool = False,
+        dead_letters: str | None = None,
     ) -> None:
         self.source, self.target, self.rng = source, target, rng
         self.now = 0.0
@@ -161,6 +161,7 @@ class World:
         self.next_producer = 1
         self.acknowledged_runs: list[tuple[int, int, int]] = []
         self.drained_partitions = 0
+        self.limit_wanted = False
         self.journal = ExactOffsetJournal(TopicPartition("t", 0), topic_ids=TopicIds())
         self.alarms: list[float] = []
         self.fetches: deque[int] = deque()
@@ -193,9 +194,23 @@ class World:
 
     def send_changed(self, replicator: PartitionReplicator) -> None: ...
 
+    def lost(self, replicator: PartitionReplicator, loss: Loss) -> None:
+        assert loss in replicator.losses
+
     def drained(self, replicator: PartitionReplicator) -> None:
         assert replicator.is_idle
         self.drained_partitions += 1
+
+    def size_rejected(self, replicator: PartitionReplicator) -> None:
+        assert not replicator.can_send(self.now)
+        self.limit_wanted = True
+
+    def _read_limit(self) -> None:
+        self.limit_wanted = False
+        self.replicator.size_limit_read(self.rng.choice([self.target.max_bytes, None]), self.now)
+
+    def start_chosen(self, replicator: PartitionReplicator) -> None:
+        assert replicator.offset_to_commit == replicator.position - 1
 
     def remote_end_moved_back(self, replicator: PartitionReplicator) -> None:
         assert self.target.forgetful, "only a batch that was appended twice can be acknowledged at its older offset"
@@ -238,6 +253,8 @@ class World:
             can.append(self._adopt)
         if self.replicator.can_send(self.now):
             can += [self._send] * 3
+        if self.limit_wanted:
+            can.append(self._read_limit)
         if self.requests:
             can += [self._process] * 2
         if self.answers:

@@ -9,8 +9,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flows.batch.blob import batches
 from flows.batch.choice import BatchRules, Reason
-from flows.batch.header import HEADER_BYTES, BatchTooLargeError, batches
+from flows.batch.header import HEADER_BYTES, BatchTooLargeError
 from flows.batch.pack import pack, split
 from flows.batch.target_batch import ProducerId, SourceBatch, TargetBatch
 from mm2.kafka.decompression import Codec, decompress

@@ -7,6 +7,7 @@ from mm2.config.load import load
 from mm2.core.coordination.session_keys import KeyRules
 from mm2.core.naming.names import Flow
 from mm2.core.policies import DefaultReplicationPolicy, IdentityReplicationPolicy
+from mm2.core.settings.client import OffsetReset
 from tests.unit.config.files import flow, loaded, settings
 
 
@@ -108,6 +109,16 @@ def test_spark_and_own_keys(tmp_path: Path) -> None:
 def test_flow_prefix_overrides_unprefixed_keys(tmp_path: Path) -> None:
     flows = settings(tmp_path, "mm2.offset.translation = compatible\nA->B.mm2.offset.translation = exact\n").flows
     assert [flow.own.offset_translation for flow in flows] == ["exact", "compatible"]
+
+
+def test_start_of_partitions_without_offset(tmp_path: Path) -> None:
+    lines = "mm2.start = latest\nA->B.mm2.start = 2026-11-01T00:00:00Z\nB.consumer.auto.offset.reset = earliest\n"
+    fetches = [flow.clients.fetch for flow in settings(tmp_path, lines).flows]
+    assert [fetch.start for fetch in fetches] == [1_793_491_200_000, OffsetReset.LATEST]
+    assert [fetch.auto_offset_reset for fetch in fetches] == [OffsetReset.EARLIEST, OffsetReset.EARLIEST]
+    assert flow(tmp_path).clients.fetch.start is None
+    (problem,) = loaded(tmp_path, "A->B.mm2.start = 2026-11-01T00:00:00\n").problems
+    assert "A->B.mm2.start = 2026-11-01T00:00:00: must be a time with a time zone" in str(problem)
 
 
 def test_window_of_exact_translation(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ It has everything a backend needs except its entry in BACKENDS.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Self
 
@@ -45,10 +45,11 @@ class MemorySettings(ElectionSettings):
 
 
 class MemoryElection:
-    def __init__(self, settings: MemorySettings, info: MemberInfo, assign: Assign) -> None:
+    def __init__(self, settings: MemorySettings, info: MemberInfo, assign: Assign, group: Joined) -> None:
         self._settings = settings
         self._info = info
         self._assign = assign
+        self._group = group
         self.membership: Membership = Lost(reason="not entered")
 
     async def __aenter__(self) -> Self:
@@ -76,4 +77,5 @@ class MemoryElection:
 
     def request_round(self) -> None: ...
 
-    def expel(self, nodes: Collection[str]) -> None: ...
+    def group_changed(self, group: Joined) -> None:
+        self._group = group

@@ -11,7 +11,7 @@ from flows.partition.in_flight import InFlightBatch
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import OffsetRange
-from mm2.core.lanes.lease import PartitionLease, TaskState
+from mm2.core.lanes.lease import Loss, PartitionLease, TaskState
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.fetch_request import FetchedPartition
 from tests.lab.batches import Batch, Record
@@ -30,6 +30,9 @@ class RecordingListener:
         self.letters: list[Rejection] = []
         self.drained_partitions = 0
         self.remote_end_moves = 0
+        self.sizes_rejected = 0
+        self.starts: list[int | None] = []
+        self.losses: list[Loss] = []
 
     def release(self, count: int) -> None:
         self.released += count
@@ -40,6 +43,12 @@ class RecordingListener:
 
     def wake_later(self, replicator: PartitionReplicator, delay: float) -> None:
         self.pauses.append(delay)
+
+    def size_rejected(self, replicator: PartitionReplicator) -> None:
+        self.sizes_rejected += 1
+
+    def start_chosen(self, replicator: PartitionReplicator) -> None:
+        self.starts.append(replicator.offset_to_commit)
 
     def acknowledged(
         self, replicator: PartitionReplicator, batch: TargetBatch, base_offset: int, checked: OffsetRange
@@ -55,6 +64,9 @@ class RecordingListener:
 
     def left_out(self, replicator: PartitionReplicator, checked: OffsetRange) -> None:
         self.checked.append(checked)
+
+    def lost(self, replicator: PartitionReplicator, loss: Loss) -> None:
+        self.losses.append(loss)
 
     def drained(self, replicator: PartitionReplicator) -> None:
         self.drained_partitions += 1

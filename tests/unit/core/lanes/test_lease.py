@@ -40,7 +40,7 @@ ORDERS = LaneOrders(
             source_task=0,
             epoch=1,
             source=CLIENT,
-            fetch=FetchSettings(),
+            fetch=FetchSettings(start=1_793_491_200_000),
             target=CLIENT,
             produce=ProduceSettings(),
             offsets=OffsetsLease(client=CLIENT, topic="mm2-offsets.A.internal", partitions=25, flush_interval_ms=5000),

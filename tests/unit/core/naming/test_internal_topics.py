@@ -32,6 +32,7 @@ UNDERSCORES = DefaultReplicationPolicy(separator="__")
         ),
         (internal_topics.checkpoints(DOTS, FLOW), "A.checkpoints.internal", Side.TARGET, 1, "checkpoints.topic"),
         (internal_topics.exact_offsets(FLOW), "mm2-exact-offsets.A.internal", Side.TARGET, 1, "checkpoints.topic"),
+        (internal_topics.losses(FLOW), "mm2-losses.A.internal", Side.TARGET, 1, "checkpoints.topic"),
         (internal_topics.source_offsets(FLOW), "mm2-offsets.A.internal", Side.TARGET, 25, "offset.storage"),
         (internal_topics.configs(FLOW), "mm2-configs.A.internal", Side.TARGET, 1, "config.storage"),
         (internal_topics.status(FLOW), "mm2-status.A.internal", Side.TARGET, 5, "status.storage"),

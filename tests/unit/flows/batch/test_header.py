@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from flows.batch.header import HEADER_BYTES, CorruptBatchError, OldFormatError, batches
+from flows.batch.blob import batches
+from flows.batch.header import CorruptBatchError
 from tests.lab.batches import Batch, Record
 
 # Written by hand from the grammar: one record, key "k", value "v", no headers, offset 5, timestamp 1000.
@@ -67,24 +67,6 @@ def test_an_invalid_length() -> None:
     damaged[8:12] = (3).to_bytes(4, "big")
     with pytest.raises(CorruptBatchError, match="batch at offset 7: invalid length 3"):
         list(batches(bytes(damaged), check_crcs=True))
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-def test_formats_before_kafka_0_11_are_rejected(magic: int) -> None:
-    old = bytearray(blob(7))
-    old[16] = magic
-    with pytest.raises(OldFormatError, match=f"offset 7 is stored in message format v{magic}, from before Kafka 0.11"):
-        list(batches(bytes(old), check_crcs=True))
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-def test_one_old_message_is_shorter_than_a_batch_header(magic: int) -> None:
-    builder = LegacyRecordBatchBuilder(magic, 0, 1 << 20)
-    builder.append(0, timestamp=1_000, key=None, value=b"v")
-    message = bytes(builder.build())
-    assert len(message) < HEADER_BYTES
-    with pytest.raises(OldFormatError, match=f"offset 0 is stored in message format v{magic}.* rewrite the topic"):
-        list(batches(message, check_crcs=True))
 
 
 def test_formats_of_the_future() -> None:

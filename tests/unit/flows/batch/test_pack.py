@@ -4,8 +4,9 @@ from collections import Counter, deque
 
 import pytest
 
+from flows.batch.blob import batches
 from flows.batch.choice import MAX_UNCOMPRESSED, BatchRules, Reason, for_long_link, rules_from
-from flows.batch.header import HEADER_BYTES, BatchTooLargeError, CorruptBatchError, batches
+from flows.batch.header import HEADER_BYTES, BatchTooLargeError, CorruptBatchError
 from flows.batch.pack import Packed, pack, repack, split
 from flows.batch.target_batch import SourceBatch
 from mm2.core.settings.client import FetchSettings, ProduceSettings

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from flows.batch.header import HEADER_BYTES, BatchHeader, CorruptBatchError, batches
+from flows.batch.blob import batches
+from flows.batch.header import HEADER_BYTES, BatchHeader, CorruptBatchError
 from flows.batch.records import RecordRewriter, varint
 from tests.lab.batches import LOG_APPEND_TIME, Batch, Record
 

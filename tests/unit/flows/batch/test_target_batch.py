@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from flows.batch.header import batches
+from flows.batch.blob import batches
 from flows.batch.target_batch import NOT_IDEMPOTENT, ProducerId, SourceBatch, TargetBatch, next_sequence, pass_through
 from tests.lab.batches import DELETE_HORIZON, HEADER, TRANSACTIONAL, Batch, Record, read
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from flows.batch.choice import BatchRules
 from flows.batch.header import HEADER_BYTES
-from flows.batch.target_batch import ProducerId
+from flows.batch.target_batch import ProducerId, TargetBatch
+from flows.partition.replicator import PartitionReplicator
 from flows.partition.timeouts import FAILED_RETRY_S, REJECTION_MEMORY_S
 from flows.target.produce_errors import from_response
 from mm2.kafka.decompression import Codec
@@ -42,6 +45,7 @@ def test_a_bomb_that_the_target_rejects_as_too_large_fails() -> None:
     for now in (0.0, FAILED_RETRY_S):
         (entry,) = send(replicator, now)
         replicator.produce_failed(entry, from_response(ErrorCode.MESSAGE_TOO_LARGE), now)
+        replicator.size_limit_read(None, now)
         assert (message(replicator) or "").startswith(
             "cannot copy orders-3 offsets 0-1 to A.orders-3: MESSAGE_TOO_LARGE; raise max.message.bytes of A.orders on "
             "the target; batch at offset 0 is too large to rebuild: "
@@ -79,6 +83,7 @@ def test_an_unexpected_error_while_splitting_fails_the_partition_only() -> None:
     arrive(replicator, Batch(records=records, codec=Codec.GZIP).encode())
     (entry,) = send(replicator)
     replicator.produce_failed(entry, from_response(ErrorCode.MESSAGE_TOO_LARGE), 0.0)
+    replicator.size_limit_read(None, 0.0)
     assert (message(replicator) or "").startswith("cannot copy orders-3 offsets 0-8 to A.orders-3: MESSAGE_TOO_LARGE; ")
     assert "; unexpected error: " in (message(replicator) or "")
     assert (is_failed(replicator), replicator.held_bytes, replicator.is_idle) == (True, 0, True)
@@ -90,6 +95,7 @@ def test_the_size_limit_of_the_target_is_forgotten_after_a_while() -> None:
     arrive(replicator, data(0, 10, 100))
     (entry,) = send(replicator)
     replicator.produce_failed(entry, from_response(ErrorCode.MESSAGE_TOO_LARGE), 0.0)
+    replicator.size_limit_read(None, 0.0)
     sizes: dict[float, list[int]] = {}
     for now in (0.0, REJECTION_MEMORY_S - 1, REJECTION_MEMORY_S):
         sizes[now] = []
@@ -100,6 +106,93 @@ def test_the_size_limit_of_the_target_is_forgotten_after_a_while() -> None:
             replicator.set_producer_id(ProducerId(replicator.position, 0))  # keeps one in flight
         arrive(replicator, data(replicator.position, 10, 100))
     assert sizes == {0.0: [4, 4, 2], REJECTION_MEMORY_S - 1: [4, 4, 2], REJECTION_MEMORY_S: [10]}
+
+
+def rejected(replicator: PartitionReplicator, now: float = 0.0) -> TargetBatch:
+    """Send a batch that the target rejects as too large."""
+    (entry,) = send(replicator, now)
+    replicator.produce_failed(entry, from_response(ErrorCode.MESSAGE_TOO_LARGE), now)
+    return entry.batch
+
+
+def sizes_sent(replicator: PartitionReplicator) -> list[int]:
+    """Return the sizes of all batches, sent one by one and acknowledged."""
+    found = []
+    while not replicator.is_idle:
+        entry = send(replicator)[0]
+        found.append(entry.batch.size)
+        replicator.acknowledged(entry, -1, 0.0, WALL)
+        replicator.set_producer_id(ProducerId(100 + replicator.position, 0))  # keeps one in flight
+    return found
+
+
+def test_batches_have_the_limit_that_was_read_from_the_target() -> None:
+    replicator, listener = partition()
+    arrive(replicator, data(0, 10, 100), data(10, 10, 100))
+    batch = rejected(replicator)
+    limit = batch.size - 1
+    assert (listener.sizes_rejected, replicator.has_unsent, replicator.can_send(0.0)) == (1, True, False)
+    replicator.size_limit_read(limit, 0.0)
+    sizes = sizes_sent(replicator)
+    assert max(sizes) <= limit
+    assert len(sizes) == 4, "not halved: each batch is split in a large and a small one"
+    assert max(sizes) > batch.size * 0.85
+    assert (replicator.position, listener.sizes_rejected) == (20, 1)
+
+
+def test_the_limit_is_read_again_when_a_batch_within_it_is_rejected() -> None:
+    replicator, listener = partition()
+    arrive(replicator, data(0, 10, 100))
+    rejected(replicator)
+    replicator.size_limit_read(1_000, 0.0)
+    first = rejected(replicator)
+    assert (first.size <= 1_000, listener.sizes_rejected) == (True, 2)
+    replicator.size_limit_read(400, 0.0)
+    assert max(sizes_sent(replicator)) <= 400
+    assert replicator.position == 10
+
+
+@pytest.mark.parametrize("limit", [None, 5_000])
+def test_a_limit_that_does_not_explain_the_rejection_is_found_by_halving(limit: int | None) -> None:
+    """It cannot be read, or the broker compresses batches again, and the result is above it."""
+    replicator, _ = partition()
+    arrive(replicator, data(0, 10, 100))
+    half = rejected(replicator).size // 2
+    replicator.size_limit_read(limit, 0.0)
+    assert max(sizes_sent(replicator)) <= half
+
+
+def test_a_batch_above_a_known_limit_is_split_without_reading_it_again() -> None:
+    replicator, listener = partition()
+    arrive(replicator, data(0))
+    (entry,) = send(replicator)
+    replicator.acknowledged(entry, 0, 0.0, WALL)
+    arrive(replicator, data(1, 10, 100), data(11, 10, 100))
+    first, second = send(replicator)
+    for one in (first, second):
+        replicator.produce_failed(one, from_response(ErrorCode.MESSAGE_TOO_LARGE), 0.0)
+    replicator.size_limit_read(600, 0.0)
+    while replicator.position < 11:
+        replicator.acknowledged(send(replicator)[0], -1, 0.0, WALL)
+        replicator.set_producer_id(ProducerId(100 + replicator.position, 0))
+    assert rejected(replicator) is second.batch
+    assert max(sizes_sent(replicator)) <= 600
+    assert (replicator.position, listener.sizes_rejected) == (21, 1)
+
+
+def test_memory_released_while_the_limit_is_read() -> None:
+    replicator, _ = partition()
+    arrive(replicator, data(0, 10, 100))
+    rejected(replicator)
+    replicator.release_memory()
+    assert (replicator.is_idle, replicator.held_bytes, replicator.fetch_offset) == (True, 0, 0)
+    arrive(replicator, data(0, 10, 100))
+    assert not replicator.can_send(0.0)
+    replicator.size_limit_read(600, 0.0)
+    assert max(sizes_sent(replicator)) <= 600
+    replicator.size_limit_read(10, 0.0)
+    arrive(replicator, data(10, 2, 100))
+    assert len(sizes_sent(replicator)) == 1, "an answer that nobody waits for changes nothing"
 
 
 def zstd(offset: int) -> bytes:

@@ -7,7 +7,7 @@ from flows.batch.header import HEADER_BYTES
 from flows.partition.timeouts import FAILED_RETRY_S
 from flows.source.completed_fetch import BATCH_OVERHEAD
 from flows.target.produce_errors import from_exception, from_response
-from mm2.kafka.errors import ConnectionLost
+from mm2.kafka.errors import ConnectionLost, Unreachable
 from mm2.kafka.protocol.error_codes import ErrorCode
 from tests.lab.batches import LOG_APPEND_TIME, Batch, Record, sealed
 from tests.unit.flows.replicators import (
@@ -114,6 +114,30 @@ def test_a_batch_released_in_flight_that_is_too_large_is_split_when_it_is_fetche
     (entry,) = send(replicator)
     replicator.release_memory()
     replicator.produce_failed(entry, from_response(ErrorCode.MESSAGE_TOO_LARGE), 0.0)
+    replicator.size_limit_read(None, 0.0)
     arrive(replicator, data(0, 10, 100))
     (entry,) = send(replicator)
     assert 0 < entry.batch.count < 10
+
+
+def test_a_new_leader_ends_the_pause() -> None:
+    replicator, listener = partition()
+    now = 0.0
+    arrive(replicator, data(0), data(1))
+    while replicator.held_bytes:
+        (entry,) = send(replicator, now)
+        replicator.produce_failed(entry, from_exception(Unreachable("connection refused")), now)
+        if replicator.held_bytes:
+            now += listener.pauses[-1] + 0.01
+    assert replicator.fetch_offset is None
+    replicator.leader_changed()
+    assert replicator.fetch_offset == 0
+    arrive(replicator, data(0))
+    assert replicator.can_send(now)
+
+
+def test_a_new_leader_changes_nothing_for_a_partition_that_does_not_wait_for_one() -> None:
+    replicator, _ = partition()
+    replicator.fetch_delayed("the source is down", 0.0)
+    replicator.leader_changed()
+    assert replicator.fetch_offset is None

@@ -11,6 +11,7 @@ from flows.partition.timeouts import CORRUPT_ATTEMPTS, FAILED_RETRY_S, MISSING_T
 from flows.source.completed_fetch import BATCH_OVERHEAD
 from flows.target.produce_errors import from_exception, from_response
 from mm2.core.lanes.lease import PartitionLease, TaskState
+from mm2.core.offsets.connect_offsets import RECREATED_TOPIC
 from mm2.core.settings.client import OffsetReset
 from mm2.kafka.errors import Unreachable
 from mm2.kafka.protocol.error_codes import ErrorCode
@@ -188,6 +189,7 @@ def test_a_batch_is_split_when_the_target_rejects_its_size() -> None:
     (entry,) = send(replicator)
     whole = entry.batch.size
     replicator.produce_failed(entry, from_response(ErrorCode.MESSAGE_TOO_LARGE), 0.0)
+    replicator.size_limit_read(None, 0.0)
     copied = 0
     while not replicator.is_idle:
         (entry,) = send(replicator)
@@ -339,9 +341,38 @@ def test_offsets_deleted_by_retention_are_checked_and_offsets_skipped_by_a_reset
     assert listener.checked == [(5, 40), (90, 91)]
 
 
+@pytest.mark.parametrize(("earliest", "latest", "stored"), [(0, 0, -1), (0, 90, 89), (40, 90, 89)])
+def test_a_chosen_start_is_stored_like_a_copied_offset(earliest: int, latest: int, stored: int) -> None:
+    replicator, listener = partition(None)
+    assert (replicator.offset_to_commit, listener.starts) == (None, [])
+    replicator.reset_offset(OffsetReset.LATEST, earliest, latest, 0.0)
+    assert (replicator.offset_to_commit, listener.starts) == (stored, [stored])
+    assert (replicator.position, replicator.progress(0.0, WALL).stored) == (latest, None)
+    replicator.committed(stored)
+    assert (replicator.progress(0.0, WALL).stored, replicator.lease_to_resume().start_offset) == (latest, latest)
+    arrive(replicator, data(latest, 2))
+    (entry,) = send(replicator)
+    replicator.acknowledged(entry, 0, 0.0, WALL)
+    assert replicator.offset_to_commit == latest + 1
+
+
+def test_mm2_start_decides_only_for_a_partition_without_offset() -> None:
+    replicator, listener = partition(None)
+    replicator.reset_offset(OffsetReset.NONE, 40, 90, 0.0, first=60)
+    assert (replicator.position, listener.starts) == (60, [59])
+    replicator.reset_offset(OffsetReset.LATEST, 70, 90, 0.0, first=75)
+    assert (replicator.position, listener.starts) == (90, [59])
+
+
+def test_an_offset_that_is_out_of_range_is_not_a_first_start() -> None:
+    replicator, listener = partition(5)
+    replicator.reset_offset(OffsetReset.LATEST, 40, 90, 0.0)
+    assert (replicator.offset_to_commit, listener.starts) == (None, [])
+
+
 def test_a_partition_of_a_new_topic_has_nothing_stored() -> None:
     listener = RecordingListener()
     lease = PartitionLease(topic="orders", partition=3, remote_topic="A.orders", start_offset=0, topic_recreated=True)
     replicator = replicator_of(lease, listener)
     assert (replicator.position, replicator.fetch_offset) == (0, 0)
-    assert (replicator.progress(0.0, WALL).stored, replicator.offset_to_commit) == (None, -1)
+    assert (replicator.progress(0.0, WALL).stored, replicator.offset_to_commit) == (None, RECREATED_TOPIC)

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from flows.batch.header import CorruptBatchError, batches
+from flows.batch.blob import batches
+from flows.batch.header import CorruptBatchError
 from flows.source.aborted_transactions import AbortedTransactions
 from tests.lab.batches import ABORT, COMMIT, TRANSACTIONAL, Batch, Record, marker
 

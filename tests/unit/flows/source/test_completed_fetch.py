@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from flows.batch.header import CorruptBatchError, OldFormatError
+from flows.batch.header import CorruptBatchError
 from flows.source.completed_fetch import BATCH_OVERHEAD, CompletedFetch, read_completed_fetch
 from mm2.kafka.protocol.fetch_request import FetchedPartition
 from tests.lab.batches import COMMIT, Batch, Record, marker
@@ -53,6 +53,3 @@ def test_an_error_is_returned_after_the_valid_batches() -> None:
     assert [batch.header.base_offset for batch in fetch.batches] == [0]
     assert fetch.next_offset == 2
     assert isinstance(fetch.error, CorruptBatchError)
-    old = bytearray(data(2))
-    old[16] = 1
-    assert isinstance(taken(bytes(old)).error, OldFormatError)

@@ -2,18 +2,28 @@ from __future__ import annotations
 
 import pytest
 
-from flows.source.offset_reset import NoStartOffset, StartOffset, choose_offset
+from flows.source.offset_reset import NoStartOffset, StartOffset, choose_offset, first_start
 from mm2.core.settings.client import OffsetReset
 
 
 @pytest.mark.parametrize(("policy", "offset"), [(OffsetReset.EARLIEST, 10), (OffsetReset.LATEST, 90)])
 def test_nothing_is_stored(policy: OffsetReset, offset: int) -> None:
-    assert choose_offset(policy, None, earliest=10, latest=90) == StartOffset(offset=offset, earliest=10)
+    assert first_start(policy, None, earliest=10, latest=90) == StartOffset(offset=offset, earliest=10)
 
 
 def test_nothing_is_stored_and_no_policy() -> None:
-    refusal = choose_offset(OffsetReset.NONE, None, earliest=10, latest=90)
+    refusal = first_start(OffsetReset.NONE, None, earliest=10, latest=90)
     assert refusal == NoStartOffset(reason="no offset is stored and auto.offset.reset is none")
+
+
+@pytest.mark.parametrize("policy", OffsetReset)
+@pytest.mark.parametrize(
+    ("start", "offset"),
+    [(OffsetReset.EARLIEST, 10), (OffsetReset.LATEST, 90), (40, 40), (-1, 90), (5, 10), (95, 90)],
+)
+def test_mm2_start_takes_precedence(policy: OffsetReset, start: OffsetReset | int, offset: int) -> None:
+    """-1: no record from the time on. The offset of a time was looked up at another moment than earliest and latest."""
+    assert first_start(policy, start, earliest=10, latest=90) == StartOffset(offset=offset, earliest=10)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from mm2.core.coordination.pauses import Pauses
 from mm2.core.lanes.lease import TaskState
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.node.commands.leader import LeaderHandle
 from mm2.node.commands.pause import Pause
 from mm2.node.commands.refresh import Refresh
@@ -23,6 +24,7 @@ from mm2.node.commands.skip import Skip
 from mm2.node.leader.leader_term import LeaderTerm
 from mm2.node.status.status_model import FlowStatus
 from mm2.node.store.config_store import ConfigStore
+from mm2.node.store.loss_store import LossStore
 from tests.contract import samples
 from tests.unit.config import files
 
@@ -58,8 +60,10 @@ async def refused(
         assert whole is not None
         return whole
 
+    losses = LossStore(settings, cluster, ControlProducer(cluster), lambda: None)
+    leader = LeaderHandle(term=leader_term, configs=configs, placement=PLACEMENT, losses=losses, status=status)
     with pytest.raises(CommandRefusedError) as refusal:
-        await carry_out(command, LeaderHandle(term=leader_term, configs=configs, placement=PLACEMENT, status=status))
+        await carry_out(command, leader)
     assert configs.pauses == pauses
     return refusal.value
 

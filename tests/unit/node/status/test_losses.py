@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from mm2.core.lanes.lease import Loss
+from mm2.core.lanes.losses import LOSSES_KEPT
 from mm2.core.naming.names import TopicPartition
-from mm2.node.status.losses import LOSSES_KEPT, Losses
+from mm2.node.status.losses import Losses
 
 
 def lost(first: int, until: int, partition: int = 0) -> Loss:

@@ -1,0 +1,147 @@
+"""Losses: the source records that can no longer be copied, recorded before an offset after them is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+
+from mm2.core.lanes.lease import Loss, LossesLease, OnDataLoss
+from mm2.core.lanes.losses import LOSSES_KEPT
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.loss_records import PARTITION, encode_loss, encode_loss_key
+from mm2.kafka.errors import ClusterClosed, ClusterError
+from mm2.kafka.logs.control_producer import ControlProducer
+
+log = logging.getLogger("mm2.losses")
+
+PATIENCE_S = 30.0
+"""How long a loss that cannot be recorded holds back the source offsets after it under mm2.on.data.loss = continue:
+longer than the election of a leader, and short enough that a restart does not repeat much."""
+
+MOST_UNWRITTEN = 10_000
+"""Losses kept until they can be recorded: about 5 MB."""
+
+_Key = tuple[str, int, int]
+
+
+@dataclass(slots=True)
+class _Unwritten:
+    loss: Loss
+    since: float
+    written: asyncio.Future[int] | None = None
+
+
+class LossWriter:
+    """Records the losses of a source task, and keeps the newest ones for its reports.
+
+    (A) A source offset after a loss is stored only when the loss is recorded, so that a restart notices it again. If
+        the topic cannot be written, copying continues, but no offset after the loss is stored. Under
+        mm2.on.data.loss = continue that ends after `PATIENCE_S`: a broken topic of ours must not repeat more and more
+        records after a restart. Under the other values it does not end.
+    (B) A loss that is not recorded stays in memory, with a warning, and is sent again by each `write`. When more than
+        `MOST_UNWRITTEN` wait, the oldest are dropped; the node has logged each of them.
+    (C) A loss with the same topic, partition and first offset replaces the earlier one.
+    """
+
+    def __init__(self, producer: ControlProducer | None, lease: LossesLease | None) -> None:
+        """None: the node is of an earlier release, which does not record losses."""
+        self._producer = producer
+        self._topic = lease.topic if lease is not None else ""
+        self._waits_forever = lease is not None and lease.on_data_loss is not OnDataLoss.CONTINUE
+        self._newest: dict[_Key, Loss] = {}
+        self._unwritten: dict[_Key, _Unwritten] = {}
+        self._logged: str | None = None
+
+    @property
+    def newest(self) -> tuple[Loss, ...]:
+        """At most `LOSSES_KEPT` losses, the newest last."""
+        return tuple(self._newest.values())
+
+    @property
+    def warning(self) -> str | None:
+        """Why losses are not recorded yet."""
+        return self._logged
+
+    def lost(self, loss: Loss) -> None:
+        """Record a loss, or the new extent of one, and send it."""
+        loss = replace(loss, time=time.time_ns() // 1_000_000)
+        key = (loss.topic, loss.partition, loss.first)
+        self._newest.pop(key, None)
+        self._newest[key] = loss
+        if len(self._newest) > LOSSES_KEPT:
+            del self._newest[next(iter(self._newest))]
+        if self._producer is None:
+            return
+        self._unwritten.pop(key, None)
+        self._unwritten[key] = _Unwritten(loss, time.monotonic())
+        if len(self._unwritten) > MOST_UNWRITTEN:
+            del self._unwritten[next(iter(self._unwritten))]
+        self.write()
+
+    def holds_back(self, partition: TopicPartition, offset: int) -> bool:
+        """Return whether source offset ``offset`` must not be stored yet, by (A).
+
+        ``offset`` below 0: the beginning of a recreated topic.
+        """
+        if not self._unwritten:
+            return False
+        now = time.monotonic()
+        return any(
+            TopicPartition(one.loss.topic, one.loss.partition) == partition
+            and (offset < 0 or offset >= one.loss.first)
+            and (self._waits_forever or now - one.since < PATIENCE_S)
+            for one in self._unwritten.values()
+        )
+
+    def write(self) -> None:
+        """Send the losses that are neither recorded nor in flight."""
+        for key, one in list(self._unwritten.items()):
+            if one.written is not None or self._producer is None:
+                continue
+            try:
+                one.written = self._producer.send(
+                    self._topic, PARTITION, encode_loss_key(one.loss), encode_loss(one.loss)
+                )
+            except ClusterError as error:
+                self._failed(str(error))
+                return
+            one.written.add_done_callback(partial(self._written, key, one))
+
+    async def wait(self, timeout: float) -> None:
+        """Wait at most ``timeout`` seconds until what was sent is written."""
+        sent = [one.written for one in self._unwritten.values() if one.written is not None]
+        if sent:
+            _, late = await asyncio.wait(sent, timeout=timeout)
+            if late and self._producer is not None:
+                self._failed(str(self._producer.trouble or f"not written within {timeout:.0f} s"))
+
+    def _written(self, key: _Key, one: _Unwritten, done: asyncio.Future[int]) -> None:
+        one.written = None
+        error = None if done.cancelled() else done.exception()
+        if done.cancelled() or isinstance(error, ClusterClosed):
+            return
+        if error is not None:
+            self._failed(str(error))
+            return
+        if self._unwritten.get(key) is one:
+            del self._unwritten[key]
+        if self._logged is not None and not self._unwritten:
+            log.info("losses are recorded in %s again", self._topic)
+            self._logged = None
+
+    def _failed(self, reason: str) -> None:
+        consequence = (
+            "no offset after them is stored, so that a restart repeats records"
+            if self._waits_forever
+            else f"source offsets after them are stored {PATIENCE_S:.0f} s later"
+        )
+        message = (
+            f"cannot record losses in {self._topic}: {reason}; they are kept in memory and retried, copying continues,"
+            f" and {consequence}"
+        )
+        if message != self._logged:
+            log.warning("%s", message)
+        self._logged = message

@@ -1,0 +1,120 @@
+"""``mm2 losses``: every recorded loss, read from the clusters of a file, or through a node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from mm2.cli.clusters.cluster_access import ask, note, read_settings
+from mm2.cli.clusters.flow_losses import read_flow_losses
+from mm2.cli.errors import DONE, CommandError, UsageError
+from mm2.cli.node.node_address import node_context, node_url
+from mm2.cli.node.node_client import fetch_flows, fetch_losses, read_flows
+from mm2.cli.terminal.screen import print_json, show_once
+from mm2.cli.terminal.tables import number, table
+from mm2.core.lanes.lease import Loss
+
+FlowLosses = Mapping[str, tuple[Loss, ...]]
+
+
+def losses(node: str, *, flow: str | None = None, topic: Sequence[str] = (), json: bool = False) -> int:
+    """Print every recorded loss. Raises CommandError if the losses of a flow cannot be read."""
+    found, failed = _of_node(node, flow) if "://" in node else _of_clusters(Path(node), flow)
+    shown = {
+        name: tuple(one for one in some if not topic or one.topic in topic) for name, some in sorted(found.items())
+    }
+    if json:
+        print_json(losses_json(shown))
+    else:
+        show_once(lambda: losses_view(shown))
+    for text in failed:
+        note(f"mm2 losses: {text}")
+    if failed:
+        raise CommandError("the list is incomplete")
+    return DONE
+
+
+def losses_view(found: FlowLosses) -> RenderableType:
+    """Return a table for humans."""
+    total = sum(map(len, found.values()))
+    if not total:
+        return Text(f"no losses recorded ({', '.join(found) or 'no flows'})")
+    shown = table("flow", "topic", "#partition", "#first", "#last", "#offsets", "time", "kind", "state", "reason")
+    for flow, some in found.items():
+        for one in some:
+            shown.add_row(
+                flow,
+                one.topic,
+                str(one.partition),
+                number(one.first),
+                "unknown" if one.last < one.first else number(one.last),
+                "unknown" if one.last < one.first else number(one.offsets),
+                _time(one) or "-",
+                one.kind or "-",
+                _state(one),
+                one.reason,
+            )
+    return shown
+
+
+def losses_json(found: FlowLosses) -> list[dict[str, object]]:
+    """Return the same for programs. ``last`` below ``first``: the extent is unknown."""
+    return [
+        {
+            "flow": flow,
+            "topic": one.topic,
+            "partition": one.partition,
+            "first": one.first,
+            "last": one.last,
+            "time": one.time,
+            "reason": one.reason,
+            "kind": one.kind,
+            "offsets": None if one.last < one.first else one.offsets,
+            "count": one.count,
+            "stops": one.stops,
+            "accepted": one.accepted,
+        }
+        for flow, some in found.items()
+        for one in some
+    ]
+
+
+def _of_node(url: str, flow: str | None) -> tuple[dict[str, tuple[Loss, ...]], list[str]]:
+    url, context = node_url(url), node_context(url)
+    flows = {one.flow: one for one in read_flows(fetch_flows(url, context), url)}
+    names = [name for name, one in flows.items() if one.enabled] if flow is None else [flow.replace(" ", "")]
+    if unknown := [name for name in names if name not in flows]:
+        raise UsageError(f"no flow {unknown[0]} on the node; its flows: {', '.join(flows) or 'none'}")
+    return {name: fetch_losses(url, context, flows[name].source, flows[name].target) for name in names}, []
+
+
+def _of_clusters(file: Path, flow: str | None) -> tuple[dict[str, tuple[Loss, ...]], list[str]]:
+    settings = read_settings(file)
+    wanted = [one for one in settings.flows if one.enabled]
+    if flow is not None:
+        wanted = [one for one in settings.flows if str(one.flow) == flow.replace(" ", "")]
+    if not wanted:
+        there_are = ", ".join(str(one.flow) for one in settings.flows if one.enabled) or "none"
+        raise UsageError(f"no flow {flow!r} in the file. Enabled flows: {there_are}.")
+    answers = ask(read_flow_losses(wanted), "reading losses")
+    found = {str(one): some for one, some in answers.items() if not isinstance(some, str)}
+    return found, [some for some in answers.values() if isinstance(some, str)]
+
+
+def _time(loss: Loss) -> str:
+    if loss.time is None:
+        return ""
+    try:
+        return datetime.fromtimestamp(loss.time / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def _state(loss: Loss) -> str | Text:
+    if loss.awaits_acceptance:
+        return Text(f"{loss.stops} stopped", style="bold red")
+    return "accepted" if loss.accepted else "continued"

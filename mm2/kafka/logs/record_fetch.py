@@ -1,0 +1,66 @@
+"""One fetch of decoded records from one broker, for the small topics that the control plane reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mm2.core.naming.names import TopicPartition
+from mm2.core.settings.client import IsolationLevel
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.errors import BrokerError, ClusterError, check
+from mm2.kafka.logs.stored_records import StoredRecord, decode
+from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.kafka.protocol.fetch_request import FetchedPartition, FetchFrom, FetchRequest
+
+_FETCH_BYTES = 1 << 20  # decoded without interruption, about 10 ms in the event loop
+_PARTITION_BYTES = 1 << 18
+_ROOM_MS = 5_000  # in addition to the wait for records, for the response to arrive
+
+Fetched = tuple[list[StoredRecord], int]
+"""Records, and the offset to continue from."""
+
+
+async def fetch_records(
+    cluster: Cluster,
+    node_id: int,
+    positions: Mapping[TopicPartition, int],
+    *,
+    isolation: IsolationLevel,
+    purpose: str,
+    wait_ms: int = 0,
+) -> dict[TopicPartition, Fetched | ClusterError]:
+    """Fetch once from the leader of these partitions, from the offset of each.
+
+    A single partition may fill the whole response, several share it. Partitions that the broker leaves out of its
+    response are left out here. Raises ClusterError if the request fails.
+    """
+    share = _FETCH_BYTES if len(positions) == 1 else _PARTITION_BYTES
+    request = FetchRequest(
+        partitions={partition: FetchFrom(position, share) for partition, position in positions.items()},
+        max_wait_ms=wait_ms,
+        min_bytes=1,
+        max_bytes=_FETCH_BYTES,
+        isolation=isolation,
+    )
+    timeout_ms = max(cluster.settings.request_timeout_ms, wait_ms + _ROOM_MS)
+    answer = await cluster.send(node_id, request, purpose=purpose, timeout_ms=timeout_ms)
+    check(answer.error, f"fetch from broker {node_id}")
+    found: dict[TopicPartition, Fetched | ClusterError] = {}
+    for fetched in answer.partitions:
+        partition = TopicPartition(fetched.topic, fetched.partition)
+        try:
+            found[partition] = _decoded(cluster, fetched, partition, positions[partition], isolation)
+        except ClusterError as error:
+            found[partition] = error
+    return found
+
+
+def _decoded(
+    cluster: Cluster, fetched: FetchedPartition, partition: TopicPartition, position: int, isolation: IsolationLevel
+) -> Fetched:
+    if fetched.error:
+        if fetched.error != ErrorCode.OFFSET_OUT_OF_RANGE:
+            cluster.forget(partition)
+        raise BrokerError(fetched.error, f"read {partition}")
+    committed_only = isolation is IsolationLevel.READ_COMMITTED
+    return decode(fetched.records, partition, position, aborted=fetched.aborted, committed_only=committed_only)
