@@ -91,6 +91,7 @@ def replicator_of(
     *,
     max_held_bytes: int = 100_000,
     rules: BatchRules | None = None,
+    dead_letters: str | None = None,
 ) -> PartitionReplicator:
     return PartitionReplicator(
         lease,
@@ -99,6 +100,7 @@ def replicator_of(
         max_in_flight=5,
         max_held_bytes=max_held_bytes,
         check_crcs=True,
+        dead_letters=dead_letters,
         source_backoff=Backoff(100, 1000, generator=random.Random(1)),
         target_backoff=Backoff(100, 1000, generator=random.Random(1)),
         counts=Counter[Reason](),
