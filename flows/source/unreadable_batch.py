@@ -19,17 +19,21 @@ class UnreadableBatch(NamedTuple):
 def unreadable_batch(rest: memoryview, wanted: int, high_watermark: int) -> UnreadableBatch:
     """Return the extent of the first batch in ``rest``, which was fetched from source offset ``wanted``.
 
-    The header is trusted if it is of the current format and does not contradict itself, the batch that follows and
-    ``high_watermark`` (-1: unknown). Otherwise the batch ends where the next one begins, if that one is intact.
+    The header is trusted if it is of the current format, does not contradict the batch that follows or
+    ``high_watermark`` (-1: unknown), and shows no gaps. Otherwise the batch ends where the next one begins, if that one
+    is intact: offsets that were never in the batch can then be in the range, but none that was is left out.
     """
     if len(rest) < HEADER_BYTES:
         return UnreadableBatch(wanted, None, bytes(rest))
     header = read_header(rest, 0)
     is_whole = HEADER_BYTES <= header.size <= len(rest)
     following = _next(rest[header.size :], wanted) if is_whole else None
-    end = following.base_offset if following is not None else high_watermark
     data = bytes(rest[: header.size] if is_whole else rest)
-    if is_whole and _agrees(header) and wanted < header.next_offset and (end < 0 or header.next_offset <= end):
+    end = following.base_offset if following is not None else high_watermark
+    is_plausible = (
+        is_whole and _agrees(header) and wanted < header.next_offset and (end < 0 or header.next_offset <= end)
+    )
+    if is_plausible and (following is None or (header.base_offset >= wanted and not header.has_holes)):
         return UnreadableBatch(max(wanted, header.base_offset), header.next_offset, data)
     if following is not None and wanted < following.base_offset:
         return UnreadableBatch(wanted, following.base_offset, data)

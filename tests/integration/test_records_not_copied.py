@@ -58,7 +58,8 @@ class Flow:
         def seen() -> list[dict[str, Any]] | None:
             partitions: list[dict[str, Any]] = node.topic(self.name, self.topic).get("partitions", [])
             as_expected = all(one[key] == value for one in partitions for key, value in expected.items())
-            return partitions if len(partitions) == PARTITIONS and as_expected else None
+            shared = len({one["node"] for one in partitions}) == len(node.flow(self.name).get("members", ()))
+            return partitions if len(partitions) == PARTITIONS and as_expected and shared else None
 
         found = wait_until(seen, timeout, f"all partitions of {self.topic} have {expected}")
         assert found is not None
@@ -87,6 +88,7 @@ def test_a_record_is_skipped_through_any_node(flow: Flow) -> None:
         nodes = [stack.enter_context(Node(flow.properties, name=name)) for name in ("first", "second")]
         for node in nodes:
             node.wait_answering()
+            wait_until(lambda: len(node.flow(flow.name).get("members", ())) == 2, SEEN, "two nodes share the flow")  # noqa: B023
             partitions = flow.wait_partitions(node, SEEN, state="FAILED", stopped_at=BAD, stopped_until=BAD + 1)
         assert all(f"offset {BAD} to {flow.remote}" in one["error"] for one in partitions)
         assert flow.remote_values() == [GOOD[:BAD]] * PARTITIONS

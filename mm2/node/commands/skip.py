@@ -72,6 +72,8 @@ def _why_not(partition: TopicPartition, found: PartitionStatus, status: FlowStat
     if found.stopped_at is not None:
         return f"{partition} is not stopped at this offset, but at offset {found.stopped_at}: {found.error}"
     unknown = [reason for reason in status.reasons if reason.startswith("state of node ")]
+    if found.position is None:
+        unknown.append("its position is not known now, try again")
     details = "; ".join([*([found.error] if found.error else []), *unknown])
     return f"{partition} is not stopped by a record that cannot be copied: it is {found.state}" + (
         f" ({details})" if details else ""

@@ -30,7 +30,8 @@ def flipped(blob: bytes, at: int, bit: int = 1) -> bytes:
         (LAST_OFFSET_DELTA, 64, b"", (10, None)),  # beyond the high watermark
         (LAST_OFFSET_DELTA, 1, b"", (10, None)),
         (COUNT, 128, NEXT, (10, 20)),
-        (BASE_OFFSET, 2, NEXT, (10, 18)),  # 10 becomes 8, which nothing contradicts: compaction leaves gaps
+        (BASE_OFFSET, 2, NEXT, (10, 20)),  # 10 becomes 8
+        (BASE_OFFSET, 2, b"", (10, 18)),
         (BASE_OFFSET, 128, NEXT, (10, 20)),  # 10 becomes 138
         (LENGTH, 128, NEXT, (10, None)),  # negative
         (LENGTH + 3, 64, NEXT, (10, 20)),
@@ -46,4 +47,5 @@ def test_it_begins_at_the_wanted_offset() -> None:
     assert unreadable_batch(memoryview(blob), 13, END) == UnreadableBatch(13, 20, blob)
     assert unreadable_batch(memoryview(blob), 5, END) == UnreadableBatch(10, 20, blob)
     assert unreadable_batch(memoryview(blob), 5, -1) == UnreadableBatch(10, 20, blob)
+    assert unreadable_batch(memoryview(blob + NEXT), 13, END) == UnreadableBatch(13, 20, blob)
     assert unreadable_batch(memoryview(blob[:40]), 10, END) == UnreadableBatch(10, None, blob[:40])

@@ -135,6 +135,12 @@ def stopped(*, at: int | None, reasons: tuple[str, ...] = ()) -> FlowStatus:
             "orders-0 is not stopped by a record that cannot be copied: it is RUNNING (state of node n2 is unknown: "
             "refused)",
         ),
+        (
+            Skip(topic="orders", partition=0, offset=5),
+            samples.flow(samples.topic("orders", samples.partition(0, state=TaskState.WAITING, position=None))),
+            "orders-0 is not stopped by a record that cannot be copied: it is WAITING (its position is not known now, "
+            "try again)",
+        ),
         (Skip(topic="orders", partition=1, offset=5), stopped(at=5), "the flow does not replicate orders-1"),
         (Skip(topic="order", partition=0, offset=5), stopped(at=5), "the flow does not replicate order"),
         (Skip(topic="orders", partition=0, offset=5), stopped(at=5), "cannot store the command: "),
