@@ -111,9 +111,13 @@ class LossWriter:
             one.written.add_done_callback(partial(self._written, key, one))
 
     async def wait(self, timeout: float) -> None:
-        """Wait at most ``timeout`` seconds until what was sent is written."""
+        """Wait at most ``timeout`` seconds until what was sent is written.
+
+        After a failure, further calls return immediately until everything is written: a missing topic must not delay
+        every commit of source offsets.
+        """
         sent = [one.written for one in self._unwritten.values() if one.written is not None]
-        if sent:
+        if sent and self._logged is None:
             _, late = await asyncio.wait(sent, timeout=timeout)
             if late and self._producer is not None:
                 self._failed(str(self._producer.trouble or f"not written within {timeout:.0f} s"))

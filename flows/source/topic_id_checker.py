@@ -42,6 +42,13 @@ class TopicIdChecker:
         self._replaced: set[UUID] = set()
         self.warnings: list[str] = []
 
+    def add(self, partition: PartitionReplicator) -> None:
+        """A partition starts: cached metadata with another topic id may be older than its lease, and is dropped."""
+        cached = _topic_id(self._source, partition.source.topic)
+        known = partition.topic_ids.source
+        if cached is not None and known is not None and cached != known and cached not in self._replaced:
+            self._source.forget_topic(partition.source.topic)
+
     def is_replaced(self, topic_id: UUID | None) -> bool:
         """Return whether the topic with this id was recreated with another id."""
         return topic_id in self._replaced

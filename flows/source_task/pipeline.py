@@ -150,6 +150,7 @@ class Pipeline:
         if lease.former is not None and partition.stopped_by is None:
             partition.lose(*lease.former, uncopied(*lease.former, is_deleted=False), kind=LossKind.TOPIC_RECREATED)
         self._partitions.add(partition)
+        self._topic_ids.add(partition)
         self._committer.add(partition, lease)
         self._fetcher.update(partition)
         return partition

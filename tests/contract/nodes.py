@@ -14,6 +14,7 @@ from mm2.core.lanes.lease import Loss
 from mm2.core.lanes.losses import LossesUnreadableError
 from mm2.core.naming.names import Flow
 from mm2.core.settings.listener import ServerTls
+from mm2.node.commands.accept_loss import AcceptLoss
 from mm2.node.commands.pause import Pause
 from mm2.node.commands.registry import command_types
 from mm2.node.commands.restart import RestartTask
@@ -37,7 +38,7 @@ PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class CommandLog:
-    """Executes every command except those for topic ``secret`` or task 9."""
+    """Executes every command except those for topic ``secret``, or task or partition 9."""
 
     def __init__(self) -> None:
         self.done: list[Command] = []
@@ -47,6 +48,8 @@ class CommandLog:
             raise CommandRefusedError(f"{flow} has no task {command.task}", is_unknown=True)
         if isinstance(command, Pause) and "secret" in command.topics:
             raise CommandRefusedError("topic secret is being recreated: try again in a minute")
+        if isinstance(command, AcceptLoss) and command.partition == 9:
+            raise CommandRefusedError("no loss of topic orders partition 9 stopped anything", is_unknown=True)
         self.done.append(command)
         return "it is done"
 

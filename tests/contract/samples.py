@@ -130,8 +130,17 @@ def node(*flows: FlowStatus, **changes: object) -> NodeStatus:
     return replace(status, **changes)  # type: ignore[arg-type]
 
 
-LOSS = Loss(topic="orders", partition=0, first=10, until=25, reason="retention was faster than replication")
+LOSS = Loss(
+    topic="orders",
+    partition=0,
+    first=10,
+    until=25,
+    reason="retention was faster than replication",
+    kind="retention",
+    time=1_763_740_800_000,
+)
 LOST = {TopicPartition("orders", 0): 15}
+LOSS_COUNTS = {TopicPartition("orders", 0): 2}
 
 
 def wide_node(topics: int, partitions: int) -> NodeStatus:

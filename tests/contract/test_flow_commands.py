@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from mm2.cli.commands import execute, mm2_app
 from mm2.core.coordination.commands import Command
+from mm2.node.commands.accept_loss import AcceptLoss
 from mm2.node.commands.pause import Pause
 from mm2.node.commands.refresh import Refresh
 from mm2.node.commands.restart import RestartTask
@@ -24,6 +25,7 @@ from tests.lab.listeners import Authority
 CommandResult = tuple[int, str, str]
 Mm2 = Callable[..., Awaitable[CommandResult]]
 FLOW = ("--flow", "A->B")
+LOST = ("--topic", "orders", "--partition", "9")
 
 
 @pytest.fixture
@@ -50,6 +52,11 @@ def mm2(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         (("resume", "URL", *FLOW, "--topic", "orders"), Resume(topics=("orders",))),
         (("restart", "URL", "MirrorSourceConnector-0", *FLOW), RestartTask(task="MirrorSourceConnector-0")),
         (("refresh", "URL", *FLOW), Refresh()),
+        (
+            ("accept-loss", "URL", *FLOW, "--topic", "größe", "--partition", "7"),
+            AcceptLoss(topic="größe", partition=7),
+        ),
+        (("accept-loss", "URL", "--topic", "orders", "--partition", "0"), AcceptLoss(topic="orders", partition=0)),
     ],
 )
 async def test_command_sent_to_a_follower(mm2: Mm2, args: tuple[str, ...], command: Command) -> None:
@@ -94,6 +101,9 @@ async def test_token_is_read_from_the_file(mm2: Mm2, tmp_path: Path) -> None:
         (("pause", "URL", *FLOW, "--topic", "secret"), TOKEN, 1, "topic secret is being recreated: try again"),
         (("pause", "URL", *FLOW, "--topic", ""), TOKEN, 2, "invalid topic names: they must not be empty"),
         (("pause", "URL", *FLOW, "--topic"), TOKEN, 2, "--topic needs at least one topic"),
+        (("accept-loss", "URL", *LOST), TOKEN, 2, "no loss of topic orders partition 9 stopped anything"),
+        (("accept-loss", "URL", "--topic", "t", "--partition", "one"), TOKEN, 2, "is not a partition number"),
+        (("accept-loss", "URL", "--topic", "t"), TOKEN, 2, "--partition is missing"),
     ],
 )
 async def test_rejected_commands(mm2: Mm2, args: tuple[str, ...], token: str, code: int, message: str) -> None:

@@ -89,6 +89,14 @@ async def test_response_fields(serve: Serve) -> None:
                     "first": 10,
                     "until": 25,
                     "reason": "retention was faster than replication",
+                    "kind": "retention",
+                    "time": 1_763_740_800_000,
+                    "last": 24,
+                    "count": 1,
+                    "lost": None,
+                    "topic_id": None,
+                    "stops": "",
+                    "accepted": False,
                 }
             ],
             "members": [

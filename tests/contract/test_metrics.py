@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from mm2.core.lanes.lease import TaskState
 from mm2.node.status.status_model import AssignmentAuditStatus, Latency, NodeStatus
 from tests.contract.conftest import Serve
-from tests.contract.samples import LOST, flow, heartbeat_flow, member, node, partition, topic, wide_node
+from tests.contract.samples import LOSS_COUNTS, LOST, flow, heartbeat_flow, member, node, partition, topic, wide_node
 
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -34,6 +34,7 @@ async def test_names_labels_and_values(serve: Serve) -> None:
     skipped = {"mm2-offset-syncs.B.internal": 2}
     replicating = flow(
         lost=LOST,
+        loss_counts=LOSS_COUNTS,
         checkpoint_latency=checkpoints,
         skipped=skipped,
         members=(member("node-1"), member("node-2")),
@@ -53,6 +54,7 @@ async def test_names_labels_and_values(serve: Serve) -> None:
         labelled("mm2_source_replication_latency_seconds_count", **A_ORDERS_0): 9,
         labelled("mm2_source_lag_records", **A_ORDERS_0): 10,
         labelled("mm2_source_lag_seconds", **A_ORDERS_0): 1.5,
+        labelled("mm2_source_losses_total", **A_ORDERS_0): 2,
         labelled("mm2_source_lost_records_total", **A_ORDERS_0): 15,
         labelled("mm2_source_dead_letters_total", **A_ORDERS_0): 2,
         labelled("mm2_source_batches_total", **a_b, path="pass-through", reason=""): 42,

@@ -41,6 +41,7 @@ from mm2.core.lanes.lease import (
 )
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.offsets.exact_offset_records import TopicIds
+from mm2.core.offsets.loss_records import decode_loss, encode_loss, encode_loss_key
 from mm2.core.wire.status_records import (
     ConnectState,
     Status,
@@ -61,7 +62,8 @@ from mm2.node.commands.restart import RestartTask
 from mm2.node.store.config_store import ConfigStore
 from mm2.node.store.status_store import StatusStore
 from mm2.rest.public import flows, groups
-from tests.contract.samples import flow, group, member, node
+from mm2.rest.public.losses_response import LossesResponse
+from tests.contract.samples import LOSS, flow, group, member, node
 from tests.lab.tasks import unconnected_cluster
 from tests.unit.config import files
 from tests.unit.node.engine.lane_boards import said, source_task_lease
@@ -158,6 +160,8 @@ MESSAGES = {
     "command for all tasks": Message(raw=encode_command(Refresh(), 1), read=command),
     "report on a source task": Message(raw=REPORT.value(), read=lambda raw: decode_report(REPORT.key(), raw)),
     "release of a source task": Message(raw=RELEASE.value(), read=lambda raw: decode_release(RELEASE.key(), raw)),
+    "loss": Message(raw=encode_loss(LOSS), read=lambda raw: decode_loss(encode_loss_key(LOSS), raw)),
+    "recorded losses": by_pydantic(LossesResponse(flow="A->B", losses=(LOSS,))),
     "status of a task": Message(raw=encode_status(STATUS), read=decode_status),
     "use of a topic": Message(raw=encode_topic_use(USE), read=decode_topic_use),
     "member metadata": Message(raw=encode_member(MEMBER), read=decode_member),

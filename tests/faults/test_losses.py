@@ -66,6 +66,8 @@ def test_topic_is_deleted_and_recreated_under_load(cluster_a: KafkaCluster, clus
                 cluster_a, topic, partitions=2, per_second=4_000, value_bytes=1_000, ledger=first, codec="none"
             ) as load:
                 load.wait_for_more(40_000)
+            written = load.acknowledged
+            wait_until(lambda: known_end(node, "DA->DB", topic) == written, BEHIND, "/flows shows the whole lag")
             cluster_a.delete_topic(topic)
             cluster_a.create_topic(topic, 2)
             later = Load(cluster_a, topic, partitions=2, per_second=500, ledger=second, first=10**6)

@@ -44,6 +44,8 @@ class KafkaCluster(Server):
     quick.
     """
 
+    _broker_type = Broker
+
     def __init__(
         self,
         name: str = "kafka",
@@ -81,7 +83,7 @@ class KafkaCluster(Server):
         secured: dict[str, str] = {}
         for listener in self._listeners:
             secured |= listener.properties(self._users, self.authority.write_server_pems(directory))
-        return Broker(
+        return self._broker_type(
             name=name,
             version=self.version,
             node_id=number,

@@ -27,6 +27,7 @@ from tests.lab.waiting import until, wait_until
 Unique = Callable[[str], str]
 JAVA_COPIES = 120.0  # seconds: its connectors start one after the other
 V0_RECORDS = 4 + 3 * 50  # of `every_shape`, without timestamps
+KEPT = {"retention.ms": "-1"}  # the records are old
 PRESENT = 25  # records in the current format behind the old ones
 
 
@@ -36,7 +37,7 @@ async def test_records_in_formats_before_kafka_0_11(
 ) -> None:
     source = await asyncio.to_thread(start_cluster, "ancient", version=version)
     topic, java = unique("ancient"), unique("J")
-    await asyncio.to_thread(source.create_topic, topic, config={"retention.ms": "-1"})  # its records are old
+    await asyncio.to_thread(source.create_topic, topic, config=KEPT)
     shapes = every_shape(0)
     await asyncio.to_thread(plant, source, topic, b"".join(message for message, _ in shapes))
     await asyncio.to_thread(write, source.bootstrap, topic, plain(PRESENT))
@@ -55,7 +56,7 @@ async def test_records_in_formats_before_kafka_0_11(
 
     expected = await asyncio.to_thread(by_java)
     assert len(expected) == records
-    async with copying(source, cluster_b, {topic: 1}) as source_task:
+    async with copying(source, cluster_b, {topic: 1}, remote_config=KEPT) as source_task:
         await source_task.caught_up(topic)
         assert source_task.batches["old-format"] > 0
         copied = contents(f"A.{topic}")
@@ -73,12 +74,12 @@ async def test_restart_within_a_compressed_message(
     """The target's limit divides it, and the second source task begins where the first one stopped."""
     source = await asyncio.to_thread(start_cluster, "ancient-wrapper")
     topic = unique("wrapper")
-    await asyncio.to_thread(source.create_topic, topic, config={"retention.ms": "-1"})
+    await asyncio.to_thread(source.create_topic, topic, config=KEPT)
     shapes = every_shape(0)
     await asyncio.to_thread(plant, source, topic, b"".join(message for message, _ in shapes))
     place = TopicPartition(topic, 0)
     start = V0_RECORDS + 4 + 20  # the 21st record in the first compressed message of v1
-    async with copying(source, cluster_b, {topic: 1}, starts={place: start}) as source_task:
+    async with copying(source, cluster_b, {topic: 1}, starts={place: start}, remote_config=KEPT) as source_task:
         await until(
             lambda: source_task.partition(topic).position == source_task.partition(topic).end_offset >= 0,
             COPIED,

@@ -82,8 +82,8 @@ def test_configs_of_an_existing_remote_topic_are_synced(scenario: Scenario) -> N
 
 
 def test_same_topic_names(scenario: Scenario) -> None:
-    """mm2 creates every topic that Java creates for a flow, and one of its own."""
+    """mm2 creates every topic that Java creates for a flow, and two of its own."""
     on_b = {name for name in scenario.topics_by_us if not name.startswith("__")}
     on_c = {name for name in scenario.c.admin.list_topics(timeout=ANSWER).topics if not name.startswith("__")}
     assert on_c - on_b == set()
-    assert on_b - on_c == {"mm2-exact-offsets.A.internal"}
+    assert on_b - on_c == {"mm2-exact-offsets.A.internal", "mm2-losses.A.internal"}

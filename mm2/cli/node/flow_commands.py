@@ -1,5 +1,4 @@
-"""``mm2 pause``, ``resume``, ``restart``, ``refresh``, ``accept-loss`` and ``skip``: commands to a flow, through any of
-its nodes."""
+"""``mm2 pause``, ``resume``, ``restart``, ``refresh``, ``accept-loss``, ``skip``: commands to a flow."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from mm2.cli.errors import CommandError, UsageError
 from mm2.core.lanes.lease import Loss
 from mm2.node.status.status_model import FlowStatus
 from mm2.rest.public.command_response import COMMAND_RESPONSE, CommandResponse
-from mm2.rest.public.losses import LOSSES
+from mm2.rest.public.losses_response import LOSSES_RESPONSE
 
 ANSWER_WITHIN_S = 10.0
 """A node with 10,000 partitions answers in under 0.1 s, an overloaded one within a few seconds."""
@@ -68,7 +68,7 @@ def fetch_losses(url: str, context: ssl.SSLContext, source: str, target: str) ->
     answer = _request("GET", url, path, context, within=LOSSES_WITHIN_S)
     try:
         if answer.status_code == httpx.codes.OK:
-            return LOSSES.validate_json(answer.content).losses
+            return LOSSES_RESPONSE.validate_json(answer.content).losses
         detail = answer.json()["detail"]
     except (ValueError, KeyError, TypeError):
         detail = "unexpected response"

@@ -17,6 +17,7 @@ from mm2.cli.node.progress_rates import LOOK_AGAIN_S, Pace
 from mm2.cli.terminal.screen import show_live, show_once
 from mm2.cli.terminal.tables import counted, lower_bound, number, rate_text, state_text, table
 from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.losses import extent
 from mm2.node.status.status_model import AssignmentAuditStatus, FlowStatus, TopicStatus
 from mm2.rest.merge.flow_problems import flow_problems
 
@@ -97,8 +98,7 @@ def _complaints(flow: FlowStatus) -> Iterator[str]:
     for what, counts in flow.assignment_audit.items():
         yield from _coverage(what.removesuffix("s"), counts)
     for loss in flow.losses:
-        lost = f"offsets {loss.first} to {loss.until - 1} are lost: {loss.reason}"
-        yield f"topic {loss.topic} partition {loss.partition}: {lost}"
+        yield f"topic {loss.topic} partition {loss.partition}: {extent(loss)}: {loss.reason}"
 
 
 def _coverage(what: str, counts: AssignmentAuditStatus) -> Iterator[str]:

@@ -75,7 +75,8 @@ class ConsumerKeys(ClientKeys):
     auto_offset_reset: Annotated[String, one_of("earliest", "latest", "none")] = flow_key(
         "auto.offset.reset",
         "earliest",
-        "Where a partition without a stored offset starts. Default of a Java consumer: latest.",
+        "Where a partition starts that has no stored offset, unless `mm2.start` is set, or whose stored offset no "
+        "longer exists. Default of a Java consumer: latest.",
     )
     fetch_min_bytes: Size = flow_key(
         "fetch.min.bytes", 1, "Minimum bytes that a broker collects before it responds to a fetch."

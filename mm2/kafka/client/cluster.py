@@ -245,6 +245,12 @@ class Cluster:
         """Drop the cached leader: a broker reported that it does not lead this partition."""
         self._leaders.pop(partition, None)
 
+    def forget_topic(self, topic: str) -> None:
+        """Drop the cached metadata of a topic, which was possibly recreated since."""
+        self._topics.pop(topic, None)
+        for partition in [one for one in self._leaders if one.topic == topic]:
+            del self._leaders[partition]
+
     # -- inside
 
     @property

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.tasks import TaskKind
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.lease import Loss, TaskState
 from mm2.core.lanes.losses import stop_message
 from mm2.core.lanes.task_states import worst
+from mm2.core.naming.names import TopicPartition
 from mm2.election.protocol import HeldByOther, Joined, Lost
 from mm2.node.checkpoint.checkpoint_task import reason_for_none
 from mm2.node.flow.duplicate_node_ids import DuplicateNodeIds
@@ -68,7 +69,7 @@ class FlowStatusBuilder:
             records_total=retained.progress.records_total,
             bytes_total=retained.progress.bytes_total,
             batches=retained.progress.batches,
-            losses=retained.progress.losses.newest,
+            losses=tuple(map(self._with_acceptance, retained.progress.losses.newest)),
             lost=retained.progress.losses.totals,
             loss_counts=retained.progress.losses.counts,
             heartbeats_total=retained.heartbeats,
@@ -141,6 +142,13 @@ class FlowStatusBuilder:
             reasons += [p.error for p in topic.partitions if p.state in _STATES_WITH_REASON]
         reasons += [task.error for task in tasks if task.state is TaskState.WAITING]
         return list(dict.fromkeys(reason for reason in reasons if reason is not None))
+
+    def _with_acceptance(self, loss: Loss) -> Loss:
+        """Return the loss as it is recorded now: a lane reports it only once."""
+        if self.session is None or not loss.awaits_acceptance:
+            return loss
+        accepted = self.session.losses.accepted(TopicPartition(loss.topic, loss.partition))
+        return replace(loss, accepted=accepted is not None and accepted.is_same(loss))
 
     def _stopped(self) -> list[str]:
         """Return the losses that stop the flow, and on the leader also those that stop only a partition.

@@ -9,19 +9,11 @@ from fastapi import APIRouter, Header, Response, status
 from fastapi.concurrency import run_in_threadpool
 from pydantic import Field, TypeAdapter
 
-from mm2.core.lanes.lease import Loss
 from mm2.core.lanes.losses import LossesUnreadableError
 from mm2.core.naming.names import Flow
 from mm2.rest.endpoint import Endpoint, RestContext
+from mm2.rest.public.losses_response import LOSSES_RESPONSE, LossesResponse
 from mm2.rest.public.responses import JSON, compressed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LossesResponse:
-    """The response of /flows/{source}/{target}/losses."""
-
-    flow: Annotated[str, Field(description="source->target")]
-    losses: Annotated[tuple[Loss, ...], Field(description="in the order in which they were recorded")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +23,6 @@ class NoLosses:
     detail: Annotated[str, Field(description="the reason")]
 
 
-LOSSES = TypeAdapter(LossesResponse)
 _NONE = TypeAdapter(NoLosses)
 
 
@@ -58,7 +49,7 @@ def _router(context: RestContext) -> APIRouter:
             code = status.HTTP_404_NOT_FOUND if error.is_unknown else status.HTTP_503_SERVICE_UNAVAILABLE
             return Response(_NONE.dump_json(NoLosses(detail=str(error))), code, media_type=JSON)
         response = LossesResponse(flow=str(flow), losses=found)
-        return await run_in_threadpool(lambda: compressed(LOSSES.dump_json(response), accept_encoding))
+        return await run_in_threadpool(lambda: compressed(LOSSES_RESPONSE.dump_json(response), accept_encoding))
 
     return router
 

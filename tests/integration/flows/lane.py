@@ -14,8 +14,10 @@ from mm2.core.lanes.accumulated_progress import AccumulatedProgress
 from mm2.core.lanes.lease import (
     DeadLettersLease,
     ExactOffsetsLease,
+    LossesLease,
     OffsetsLease,
     OffsetSyncsLease,
+    OnDataLoss,
     PartitionLease,
     PartitionProgress,
     SourceTaskLease,
@@ -170,12 +172,15 @@ async def copying(
     segments: Mapping[TopicPartition, str] | None = None,
     deadline: LeaseDeadline | None = None,
     producer: TaskProducer | None = None,
+    on_data_loss: OnDataLoss | None = None,
+    losses_config: Mapping[str, str] | None = None,
     dead_letters: str | None = None,
 ) -> AsyncIterator[RunningSourceTask]:
     """Run a source task that copies ``topics`` (name to number of partitions) from offsets ``starts``.
 
     ``predecessor``: run as successor of that source task, with its newest ``segments`` of the exact offsets topic.
-    ``deadline``: of its lease, by default never. ``dead_letters``: the topic for records that cannot be copied.
+    ``deadline``: of its lease, by default never. ``on_data_loss``: losses are recorded in a topic of their own, created
+    with ``losses_config``. ``dead_letters``: the topic for records that cannot be copied.
     """
     remote = {topic: f"A.{topic}" for topic in topics}
     starts = starts or {}
@@ -194,6 +199,9 @@ async def copying(
     lease = replace(lease, producer=producer, source=source_client or lease.source)
     if exact_offsets is not None:
         lease = replace(lease, exact_offsets=ExactOffsetsLease(client=lease.target, topic=exact_offsets, segments=32))
+    if on_data_loss is not None:
+        losses = LossesLease(client=lease.target, topic=unique_name("mm2-losses"), on_data_loss=on_data_loss)
+        lease = replace(lease, losses=losses)
     if dead_letters is not None:
         lease = replace(lease, dead_letters=DeadLettersLease(topic=dead_letters))
     if predecessor is not None:
@@ -205,6 +213,10 @@ async def copying(
             target.create_topic, lease.offsets.topic, partitions=OFFSETS_PARTITIONS, config=compacted
         )
         await asyncio.to_thread(source.create_topic, lease.offset_syncs.topic, config=compacted)
+        if lease.losses is not None:
+            await asyncio.to_thread(
+                target.create_topic, lease.losses.topic, config=compacted | dict(losses_config or {})
+            )
         for topic, count in topics.items():
             await asyncio.to_thread(
                 target.create_topic, remote[topic], partitions=count, config=dict(remote_config or {})

@@ -12,7 +12,7 @@ from promql_parser import AggregateExpr, BinaryExpr, Expr, MatchOp, VectorSelect
 
 from mm2.node.status.status_model import AssignmentAuditStatus, Latency, NodeStatus
 from mm2.rest.public.metrics_collector import NodeCollector
-from tests.contract.samples import LOSS, LOST, flow, heartbeat_flow, node, task
+from tests.contract.samples import LOSS, LOSS_COUNTS, LOST, flow, heartbeat_flow, node, task
 
 SCRAPE_LABELS = {"job", "instance"}
 """Labels that Prometheus adds to every series."""
@@ -29,6 +29,7 @@ def everything() -> NodeStatus:
     replicating = flow(
         losses=(LOSS,),
         lost=LOST,
+        loss_counts=LOSS_COUNTS,
         checkpoint_latency={"g1": Latency(count=4, seconds=0.5)},
         skipped={"mm2-offset-syncs.B.internal": 2},
         tasks=(task(), task(kind="checkpoint"), task(kind="heartbeat")),

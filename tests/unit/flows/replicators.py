@@ -12,6 +12,7 @@ from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import OffsetRange
 from mm2.core.lanes.lease import Loss, PartitionLease, TaskState
+from mm2.core.lanes.losses import LossPolicy
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.fetch_request import FetchedPartition
 from tests.lab.batches import Batch, Record
@@ -91,6 +92,7 @@ def replicator_of(
     *,
     max_held_bytes: int = 100_000,
     rules: BatchRules | None = None,
+    policy: LossPolicy | None = None,
     dead_letters: str | None = None,
 ) -> PartitionReplicator:
     return PartitionReplicator(
@@ -105,6 +107,7 @@ def replicator_of(
         target_backoff=Backoff(100, 1000, generator=random.Random(1)),
         counts=Counter[Reason](),
         now=0.0,
+        policy=policy,
     )
 
 

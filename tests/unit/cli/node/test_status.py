@@ -59,7 +59,7 @@ def test_status_shows_every_problem() -> None:
         "  ! task MirrorSourceConnector-0 on node-1: lane 0 does not start",
         "  ! topic orders: no rights",
         "  ! topic orders partition 3: offset 17: [too] large",
-        "  ! topic orders partition 0: offsets 10 to 24 are lost: retention was faster than replication",
+        "  ! topic orders partition 0: source offsets 10 to 24 are lost: retention was faster than replication",
     ]
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from flows.source.offset_reset import NoStartOffset, StartOffset, choose_offset, first_start
+from mm2.core.lanes.lease import LossKind
 from mm2.core.settings.client import OffsetReset
 
 
@@ -39,6 +40,7 @@ def test_losses_are_reported(policy: OffsetReset, wanted: int, offset: int, lost
     answer = choose_offset(policy, wanted, earliest=10, latest=90)
     assert isinstance(answer, StartOffset)
     assert (answer.offset, answer.lost) == (offset, lost)
+    assert answer.kind == (LossKind.OUT_OF_RANGE if wanted > 90 else LossKind.RETENTION)
     assert str(wanted) in answer.reason
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mm2.core.lanes.lease import Loss
 from mm2.core.lanes.losses import LOSSES_KEPT
 from mm2.core.naming.names import TopicPartition
@@ -46,3 +48,23 @@ def test_the_total_of_a_partition_is_forgotten() -> None:
     losses.forget(TopicPartition("t", 0))
     losses.forget(TopicPartition("t", 7))
     assert losses.totals == {TopicPartition("t", 1): 4}
+
+
+def test_new_losses_are_returned_once() -> None:
+    losses = Losses()
+    first, second = replace(lost(10, 15), kind="retention"), replace(lost(10, 15), kind="truncated")
+    assert losses.take(0, "run 1", (first,)) == [first]
+    assert losses.take(0, "run 1", (replace(first, until=20),)) == [], "it has grown"
+    assert losses.take(0, "run 2", (first,)) == [], "the source task was restarted"
+    assert losses.take(0, "run 2", (first, second)) == [second], "another loss with the same first offset"
+    assert losses.counts == {TopicPartition("t", 0): 2}
+
+
+def test_merged_losses_are_counted() -> None:
+    losses = Losses()
+    losses.take(0, "run", (lost(10, 15),))
+    losses.take(0, "run", (replace(lost(10, 40), count=3, lost=12),))
+    assert losses.counts == {TopicPartition("t", 0): 3}
+    assert losses.totals == {TopicPartition("t", 0): 12}
+    losses.forget(TopicPartition("t", 0))
+    assert (losses.counts, losses.totals) == ({}, {})

@@ -1,0 +1,97 @@
+"""``GET /flows/{source}/{target}/losses`` and ``mm2 losses``: what other programs rely on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from pydantic import TypeAdapter
+
+from mm2.core.lanes.lease import Loss, LossesLease, OnDataLoss, PartitionProgress, SourceTaskProgress, TaskState
+from mm2.core.naming.names import Flow
+from mm2.core.settings.client import ClientSettings
+from mm2.node.status.losses import Losses
+from tests.contract.nodes import rest_nodes
+from tests.contract.samples import LOSS, flow, node
+from tests.contract.test_status_command import mm2
+
+RECORDED = {
+    "topic": "orders",
+    "partition": 0,
+    "first": 10,
+    "until": 25,
+    "reason": "retention was faster than replication",
+    "kind": "retention",
+    "time": 1_763_740_800_000,
+    "last": 24,
+    "count": 1,
+    "lost": None,
+    "topic_id": None,
+    "stops": "",
+    "accepted": False,
+}
+
+
+async def test_endpoint_and_command() -> None:
+    async with rest_nodes(["one"]) as (one,):
+        one.published = node(flow(), node_id="one")
+        url = one.server.url
+        code, out, err = await mm2("losses", url, "--json")
+        assert (code, err) == (0, "")
+        shown = {name: RECORDED[name] for name in ("topic", "partition", "first", "last", "time", "reason", "kind")}
+        more = {"offsets": 15, "count": 1, "stops": "", "accepted": False}
+        assert json.loads(out) == [{"flow": "A->B", **shown, **more}]
+        assert json.loads((await mm2("losses", url, "--topic", "users", "--json"))[1]) == []
+        code, out, _ = await mm2("losses", url)
+        heading, row = out.splitlines()
+        assert heading.split() == [
+            "flow",
+            "topic",
+            "partition",
+            "first",
+            "last",
+            "offsets",
+            "time",
+            "kind",
+            "state",
+            "reason",
+        ]
+        assert row.split()[:8] == ["A->B", "orders", "0", "10", "24", "15", "2025-11-21T16:00:00Z", "retention"]
+        code, _, err = await mm2("losses", url, "--flow", "A->C")
+        assert (code, err) == (2, "mm2 losses: no flow A->C on the node; its flows: A->B\n")
+
+
+async def test_response_fields() -> None:
+    import httpx  # noqa: PLC0415
+
+    async with rest_nodes(["one"]) as (one,), httpx.AsyncClient(base_url=one.server.url) as client:
+        answer = await client.get("/flows/A/B/losses")
+        assert (answer.status_code, answer.json()) == (200, {"flow": "A->B", "losses": [RECORDED]})
+        answer = await client.get("/flows/A/C/losses")
+        assert (answer.status_code, answer.json()) == (404, {"detail": "no flow A->C on this node; its flows: A->B"})
+
+
+def test_a_report_of_another_release() -> None:
+    """A lane of an earlier release reports no kind and no time; one of a later release, kinds that we do not know."""
+    progress = TypeAdapter(SourceTaskProgress)
+    report = SourceTaskProgress(flow=Flow("A", "B"), source_task=0, epoch=1, state=TaskState.RUNNING, losses=(LOSS,))
+    sent = json.loads(progress.dump_json(report))
+    assert sent["losses"] == [RECORDED]
+    sent["losses"] = [
+        {"topic": "t", "partition": 0, "first": 3, "until": 5, "reason": "r"},
+        RECORDED | {"kind": "later"},
+    ]
+    earlier, later = progress.validate_json(json.dumps(sent)).losses
+    assert earlier == Loss(topic="t", partition=0, first=3, until=5, reason="r")
+    assert (earlier.last, earlier.kind, earlier.time) == (4, "", None)
+    assert later == replace(LOSS, kind="later")
+    losses = Losses()
+    assert losses.take(0, "run", (earlier, later)) == [earlier, later]
+
+
+def test_a_lease_of_an_earlier_release_has_no_losses() -> None:
+    adapter = TypeAdapter(LossesLease)
+    lease = LossesLease(client=ClientSettings(bootstrap_servers=("b:1",)), topic="mm2-losses.A.internal")
+    assert lease.on_data_loss is OnDataLoss.CONTINUE
+    assert adapter.validate_json(adapter.dump_json(lease)) == lease
+    assert PartitionProgress(topic="t", partition=0, remote_topic="A.t", state=TaskState.RUNNING).error is None
