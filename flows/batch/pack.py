@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Iterable
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from flows.batch.choice import COMMON_RATIO, UNLIMITED, BatchRules, Reason, is_t
 from flows.batch.codecs import compress, records_of
 from flows.batch.header import CODEC_MASK, HEADER_BYTES, MAGIC, NO_PRODUCER, BatchHeader, BatchTooLargeError
 from flows.batch.old_formats import convert
+from flows.batch.record_reader import record_starts
 from flows.batch.records import END, RecordPart, RecordRewriter
 from flows.batch.target_batch import Runs, SourceBatch, TargetBatch, pass_through
 
@@ -198,16 +200,7 @@ def split(batch: TargetBatch, limit: int, rules: BatchRules) -> list[TargetBatch
     """
     if batch.size <= limit or batch.count == 1:
         return [batch]
-    # what was built here was within the limit before, and records can have gained some bytes
-    accepted = max(rules.max_uncompressed, batch.size) if isinstance(batch.records, memoryview) else UNLIMITED
-    records = records_of(batch.first_offset, batch.codec, batch.records, accepted)
-    header = _CONTIGUOUS._replace(
-        attributes=batch.attributes,
-        last_offset_delta=batch.count - 1,
-        base_timestamp=batch.base_timestamp,
-        max_timestamp=batch.max_timestamp,
-        record_count=batch.count,
-    )
+    records, header = uncompressed(batch, rules), _header(batch, batch.count)
     part_bytes = max(1, (limit - HEADER_BYTES) * len(records) // max(1, len(batch.records)))
     while True:
         rewriter = RecordRewriter(part_bytes)
@@ -218,6 +211,45 @@ def split(batch: TargetBatch, limit: int, rules: BatchRules) -> list[TargetBatch
             break
         # the parts compress worse than the whole; those of the next attempt differ a little, too
         part_bytes = max(1, min(part_bytes * 15 // 16, part_bytes * limit // largest))
+    return _with_origins(parts, batch)
+
+
+def cut(batch: TargetBatch, indexes: Iterable[int], rules: BatchRules) -> list[TargetBatch]:
+    """Cut the batch before the records at ``indexes``, which are increasing and from 1 to the number of records - 1.
+
+    Raises CorruptBatchError and BatchTooLargeError.
+    """
+    records = uncompressed(batch, rules)
+    starts = record_starts(records, batch.count, batch.first_offset)
+    parts, first = [], 0
+    for end in (*indexes, batch.count):
+        rewriter = RecordRewriter()
+        rewriter.add(_header(batch, end - first), records[starts[first] : starts[end]], 0)
+        parts += [_target_batch(part, batch.codec, rules.level) for part in rewriter.parts()]
+        first = end
+    return _with_origins(parts, batch)
+
+
+def uncompressed(batch: TargetBatch, rules: BatchRules) -> bytes:
+    """Return the uncompressed records of a batch for the target. Raises CorruptBatchError and BatchTooLargeError."""
+    # what was built here was within the limit before, and records can have gained some bytes
+    accepted = max(rules.max_uncompressed, batch.size) if isinstance(batch.records, memoryview) else UNLIMITED
+    return records_of(batch.first_offset, batch.codec, batch.records, accepted)
+
+
+def _header(batch: TargetBatch, count: int) -> BatchHeader:
+    """Return the header of ``count`` contiguous records of the batch."""
+    return _CONTIGUOUS._replace(
+        attributes=batch.attributes,
+        last_offset_delta=count - 1,
+        base_timestamp=batch.base_timestamp,
+        max_timestamp=batch.max_timestamp,
+        record_count=count,
+    )
+
+
+def _with_origins(parts: list[TargetBatch], batch: TargetBatch) -> list[TargetBatch]:
+    """Return the parts of a batch with the source offsets of their records; the last one holds the batch's bytes."""
     index = 0
     for part in parts:
         part.runs = _slice(batch.runs, index, part.count)

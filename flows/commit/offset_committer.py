@@ -124,6 +124,11 @@ class OffsetCommitter:
         if self._exact is not None:
             self._exact.truncated(partition, offset)
 
+    def left_out(self, partition: PartitionState, checked: OffsetRange) -> None:
+        """The position moved behind records that were left out."""
+        self._moved.add(partition)
+        self.skipped(partition, checked)
+
     def topic_ids_changed(self, partition: PartitionState) -> None:
         """The partition's ``topic_ids`` have changed or become known."""
         if self._exact is not None:

@@ -22,6 +22,7 @@ class PartitionMetrics:
     latency_count: int = 0
     age_sum: float = 0.0
     age_count: int = 0
+    dead_letters: int = 0
 
     def fetched(self, batches: Iterable[SourceBatch]) -> None:
         """Count batches fetched from the source."""
@@ -62,6 +63,11 @@ class PartitionHealth:
     @property
     def is_failed(self) -> bool:
         return self._fetch_failed or self._failed_offset is not None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the failure is one of records that cannot be copied, or cannot be read."""
+        return self._failed_offset is not None
 
     @property
     def message(self) -> str | None:

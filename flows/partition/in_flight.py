@@ -52,6 +52,8 @@ class InFlightBatches:
         the producer accepts any sequence as its first. Without idempotence it stays one.
     (F) Cleared batches that the target may have are packed again with the same boundaries, so that the target
         recognizes them by their sequences; with another producer id it would not.
+    (G) Batches after one that is left out take over its sequences, since the target has none of them; if it possibly
+        has one, they are sent with another producer id, since it would take them for that one.
     """
 
     def __init__(self, *, max_in_flight: int, now: float) -> None:
@@ -218,13 +220,35 @@ class InFlightBatches:
 
     def replace_first(self, parts: list[TargetBatch]) -> None:
         """Replace the first batch by its parts, which share its sequences."""
-        sequence = self._batches.popleft().batch.sequence
+        replaced = self._batches.popleft()
+        sequence = replaced.batch.sequence
         for part in parts:
             part.sequence = sequence
             if sequence != NO_SEQUENCE:
                 sequence = next_sequence(sequence, part.count)
-        self._batches.extendleft(map(InFlightBatch, reversed(parts)))
+        self._batches.extendleft(
+            InFlightBatch(part, maybe_appended=replaced.maybe_appended) for part in reversed(parts)
+        )
         self._unsent += len(parts) - 1
+
+    def leave_out_first(self) -> TargetBatch | None:
+        """Remove and return the first batch, which the target has rejected; None if all were cleared since then.
+
+        Nothing may be in flight.
+        """
+        assert not self.in_flight
+        left_out = self._batches.popleft() if self._batches else None
+        if left_out is not None:
+            self._unsent -= 1
+            if left_out.batch.sequence != NO_SEQUENCE:
+                self._next_sequence = left_out.batch.sequence
+        maybe_appended = [entry.maybe_appended for entry in (left_out, *self._batches) if entry is not None]
+        if self.producer_id != NOT_IDEMPOTENT and (self._boundaries or any(maybe_appended)):
+            self.producer_id = None
+        self._boundaries.clear()
+        for entry in self._batches:
+            entry.batch.sequence, entry.maybe_appended = NO_SEQUENCE, False
+        return left_out.batch if left_out is not None else None
 
     def drop_payloads(self) -> int:
         """Drop all records while batches are in flight; only responses are awaited. Returns the bytes released."""

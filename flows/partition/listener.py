@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol, TypeVar
 
 from flows.batch.target_batch import TargetBatch
+from flows.partition.rejection import Rejection
 from flows.partition.state import OffsetRange, PartitionState
 from mm2.core.lanes.lease import Loss
 
@@ -39,6 +40,12 @@ class PartitionListener(Protocol[Partition_contra]):
 
     def skipped(self, partition: Partition_contra, checked: OffsetRange, /) -> None:
         """The position moved without a copied record."""
+
+    def dead_letter(self, partition: Partition_contra, rejection: Rejection, /) -> None:
+        """Write what cannot be copied to the dead-letter topic, and report the result to the partition."""
+
+    def left_out(self, partition: Partition_contra, checked: OffsetRange, /) -> None:
+        """The position moved behind records that were left out."""
 
     def lost(self, partition: Partition_contra, loss: Loss, /) -> None:
         """Source records can no longer be copied; a loss with the same first offset replaces an earlier one."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import replace
 
 from flows.batch.choice import SUPPORTED_CODEC, BatchRules, Reason, for_long_link
 from flows.batch.header import BatchTooLargeError, CorruptBatchError
-from flows.batch.pack import Packed, pack, repack, split
+from flows.batch.pack import Packed, cut, pack, repack, split, uncompressed
+from flows.batch.record_reader import DecodedRecord, read_record
 from flows.batch.target_batch import SourceBatch, TargetBatch
 from flows.partition.timeouts import REJECTION_MEMORY_S
 
@@ -16,15 +18,21 @@ log = logging.getLogger("mm2.packer")
 
 
 class PackingError(Exception):
-    """The batch at source offset ``offset`` cannot be rebuilt."""
+    """The batch at source offset ``offset`` cannot be rebuilt.
 
-    def __init__(self, offset: int, error: Exception) -> None:
-        if isinstance(error, CorruptBatchError | BatchTooLargeError):
+    ``source`` is the fetched batch; None: it was packed before. ``expected``: the batch is the cause, rather than an
+    error of this program.
+    """
+
+    def __init__(self, offset: int, error: Exception, source: SourceBatch | None = None) -> None:
+        self.expected = isinstance(error, CorruptBatchError | BatchTooLargeError)
+        if self.expected:
             super().__init__(str(error))
         else:
             log.error("unexpected error while packing the batch at offset %d", offset, exc_info=error)
             super().__init__(f"unexpected error: {error!r}")
         self.offset = offset
+        self.source = source
 
 
 class Packer:
@@ -51,23 +59,35 @@ class Packer:
         """Pack the next batch from the front of ``queue``, as `flows.batch.pack.pack` does, or up to ``boundary``.
 
         Returns it and the bytes by which it grew when it was rebuilt; the last of its batches holds them. Raises
-        PackingError and leaves the queue unchanged.
+        PackingError if the first batch cannot be packed, and leaves the queue unchanged; batches before one that cannot
+        be packed are packed without it.
         """
         if self._forget_at is not None and now >= self._forget_at:
             self.forget_rejections()
         rules = self._long_link_rules if is_long_link else self._rules
-        first = queue[0].header.base_offset
+        first = queue[0]
         try:
             if boundary is None:
-                packed = pack(queue, wanted, rules, self._size_limit, self._counts)
+                packed = self._pack(queue, wanted, rules)
             else:
                 packed = repack(queue, wanted, boundary, rules, self._counts)
         except Exception as error:
-            raise PackingError(first, error) from error
+            raise PackingError(first.header.base_offset, error, first) from error
         grown = max(0, packed.grown)
         if grown:
             packed.batches[-1].held_bytes += grown
         return packed, grown
+
+    def _pack(self, queue: deque[SourceBatch], wanted: int, rules: BatchRules) -> Packed:
+        try:
+            return pack(queue, wanted, rules, self._size_limit, self._counts)
+        except Exception:
+            if len(queue) == 1:
+                raise
+            alone = deque([queue[0]])  # the batch at fault can be a later one that was to be merged
+            packed = pack(alone, wanted, rules, self._size_limit, self._counts)
+            queue.popleft()
+            return packed
 
     def reject_size(self, batch: TargetBatch) -> bool:
         """The target rejected the batch as too large.
@@ -104,5 +124,24 @@ class Packer:
         assert self._size_limit is not None
         try:
             return split(batch, self._size_limit, self._rules)
+        except Exception as error:
+            raise PackingError(batch.first_offset, error) from error
+
+    def isolate(self, batch: TargetBatch, rejected: Sequence[int]) -> list[TargetBatch]:
+        """Cut a batch so that each of the records at the indexes ``rejected`` is alone; without indexes in halves.
+
+        The batch has more than one record. Raises PackingError.
+        """
+        ends = {end for index in rejected for end in (index, index + 1)}
+        inside = sorted(end for end in ends if 0 < end < batch.count)
+        try:
+            return cut(batch, inside or [batch.count // 2], self._rules)
+        except Exception as error:
+            raise PackingError(batch.first_offset, error) from error
+
+    def read(self, batch: TargetBatch) -> DecodedRecord:
+        """Return the first record of a batch. Raises PackingError."""
+        try:
+            return read_record(uncompressed(batch, self._rules), batch.base_timestamp, batch.first_offset)
         except Exception as error:
             raise PackingError(batch.first_offset, error) from error

@@ -10,8 +10,9 @@ from flows.batch.target_batch import ProducerId, SourceBatch, TargetBatch
 from flows.partition.health import PartitionMetrics
 from flows.partition.in_flight import InFlightBatch, InFlightBatches
 from flows.partition.listener import PartitionListener
-from flows.partition.log_position import LogPosition
 from flows.partition.packer import Packer, PackingError
+from flows.partition.rejection import of_fetched_batch, of_source_batch
+from flows.partition.rejection_state import RejectionState
 from flows.partition.retry_state import RetryState
 from flows.partition.timeouts import CORRUPT_ATTEMPTS, FAILED_RETRY_S, TIMER_TOLERANCE_S
 from flows.source.completed_fetch import read_completed_fetch
@@ -25,13 +26,16 @@ from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.fetch_request import FetchedPartition
 
 
-class PartitionReplicator(LogPosition):
-    """A state machine without I/O and clock; see `LogPosition` and `PartitionState`.
+class PartitionReplicator(RejectionState):
+    """A state machine without I/O and clock. See `PartitionState` for its position and health, `LogPosition` for what it
+    knows of the source's log, and `RejectionState` for records that cannot be copied.
 
     (A) Fetched and in-flight batches contain all records from the position up to the fetch offset, in order. A fetch
         response for any other offset than ``fetch_offset`` is ignored.
     (B) ``held_bytes`` are counted in the lane's budget and released exactly once, with what rebuilt batches grew by.
-    (C) A failed batch is retried, split, or named in the health message; it is never skipped.
+    (C) A failed batch is retried, split, or cut until the records are alone that the target rejects. These are named in
+        the health message, and left out only after they are in the dead-letter topic, or if an operator has asked to
+        skip them. Everything before them is copied first, and nothing after them is sent before that is decided.
     (D) It copies one source topic: if that was recreated, another replicator takes over.
     (E) A batch that the target rejects as too large is split at the target's limit, which is read first, and later ones
         are packed smaller for some minutes, or until a failed partition is retried.
@@ -47,6 +51,7 @@ class PartitionReplicator(LogPosition):
         max_in_flight: int,
         max_held_bytes: int,
         check_crcs: bool,
+        dead_letters: str | None = None,
         source_backoff: Backoff,
         target_backoff: Backoff,
         counts: Counter[Reason],
@@ -54,7 +59,8 @@ class PartitionReplicator(LogPosition):
         metrics: PartitionMetrics | None = None,
         policy: LossPolicy | None = None,
     ) -> None:
-        super().__init__(lease, metrics or PartitionMetrics(), now, policy)
+        """``dead_letters``: the topic for records that cannot be copied; None: they stop the partition."""
+        super().__init__(lease, metrics or PartitionMetrics(), now, policy, dead_letters)
         self.held_bytes = 0
         self.is_full = False  # fetching waits for the target's acknowledgements
         self._listener = listener
@@ -74,6 +80,7 @@ class PartitionReplicator(LogPosition):
         self._retry = RetryState(target_backoff)
         self._packer = Packer(rules, counts)
         self._too_large: TargetBatch | None = None  # nothing is sent until the target's limit is read
+        self._size_error: ProduceError | None = None  # why the last batch was split
 
     # -- source
 
@@ -99,8 +106,9 @@ class PartitionReplicator(LogPosition):
 
     @property
     def _may_fetch(self) -> bool:
+        waits = self.is_full or self._memory_released or self._unreadable is not None or self._letter is not None
         is_paused = self._fetch_paused_until is not None or self._truncated_at is not None
-        return not (self._is_halted or self.is_full or self._memory_released or is_paused)
+        return not (self._is_halted or waits or is_paused)
 
     @property
     def has_fetched_all(self) -> bool:
@@ -196,7 +204,10 @@ class PartitionReplicator(LogPosition):
             message = f"cannot fetch {self.source}: {fetch.error}"
             if self._corrupt_fetches < CORRUPT_ATTEMPTS:
                 self.fetch_delayed(message, now)
+            elif fetch.unreadable is not None:
+                self._found_unreadable(of_fetched_batch(self.source, fetch.unreadable, message), now)
             else:
+                self._rejection = None
                 self._health.copy_failed(offset, message)
                 self._pause_fetch(FAILED_RETRY_S, now)
         return held
@@ -248,7 +259,7 @@ class PartitionReplicator(LogPosition):
     @property
     def is_idle(self) -> bool:
         """Whether nothing is buffered or in flight."""
-        return not self._in_flight and not self._fetched
+        return not self._in_flight and not self._fetched and self._letter is None
 
     @property
     def oldest_pending(self) -> int:
@@ -278,7 +289,7 @@ class PartitionReplicator(LogPosition):
 
     def can_send(self, now: float) -> bool:
         """Return whether `next_batch` would return a batch."""
-        if self._too_large is not None:
+        if self._too_large is not None or self._letter is not None:
             return False
         return self.has_unsent and self._retry.may_send(now) and self._in_flight.can_send
 
@@ -291,8 +302,13 @@ class PartitionReplicator(LogPosition):
             try:
                 self._pack(now)
             except PackingError as error:
-                self._drop_fetched(self._packed_to)
-                self._packing_failed(error, now)
+                wanted, source = self._packed_to, error.source
+                self._drop_fetched(wanted)
+                if source is not None:
+                    self._found_unreadable(
+                        of_source_batch(self.source, self.target, source, wanted, str(error), expected=error.expected),
+                        now,
+                    )
                 return None
         entry = self._in_flight.send(now)
         self._sent_to = max(self._sent_to, entry.batch.next_offset)
@@ -310,10 +326,6 @@ class PartitionReplicator(LogPosition):
                 self._skip_batch(source.next_offset)
             self._update_caught_up(now)
 
-    def _packing_failed(self, error: PackingError, now: float) -> None:
-        self._health.copy_failed(error.offset, f"cannot copy {self.source} to {self.target}: {error}")
-        self._pause_fetch(FAILED_RETRY_S, now)
-
     def acknowledged(self, entry: InFlightBatch, base_offset: int, now: float, wall: float) -> None:
         """The target has the batch, from ``base_offset`` on (-1: unknown)."""
         for done in self._in_flight.acknowledged(entry, base_offset, now):
@@ -326,17 +338,23 @@ class PartitionReplicator(LogPosition):
                 if base_offset < self._remote_end:
                     self._listener.remote_end_moved_back(self)
                 self._remote_end = base_offset + batch.count
+        self._advanced(now)
+        self._answered(now)
+        if self._unreadable is not None:
+            self._reach_unreadable(now)
+        self._continue_after_truncation()
+        self._listener.send_changed(self)
+        if self.is_draining and self.is_idle:
+            self._listener.drained(self)
+
+    def _advanced(self, now: float) -> None:
+        """The position moved: nothing before it is a problem any more."""
         self._retry.reset()
         self._health.copied_to(self.position)
         self._update_caught_up(now)
         if self._memory_released or (self.is_full and self.held_bytes <= self._max_held_bytes // 2):
             self._memory_released = self.is_full = False
             self._listener.fetch_changed(self)
-        self._answered(now)
-        self._continue_after_truncation()
-        self._listener.send_changed(self)
-        if self.is_draining and self.is_idle:
-            self._listener.drained(self)
 
     def leader_changed(self) -> None:
         """The remote partition has a new leader: end the pause after failed attempts, unless it is FAILED."""
@@ -373,6 +391,7 @@ class PartitionReplicator(LogPosition):
             case ErrorAction.DISABLE_IDEMPOTENCE:
                 self._in_flight.clear_producer_id()
             case ErrorAction.SPLIT if batch is not None and batch.count > 1:
+                self._size_error = error
                 if self._packer.reject_size(batch):
                     self._split_first(now)
                 else:
@@ -380,12 +399,13 @@ class PartitionReplicator(LogPosition):
                     self._listener.size_rejected(self)
             case ErrorAction.RECODE if batch is not None and self._packer.reject_codec(batch.codec, now):
                 self._refetch()
+            case _ if batch is not None and error.concerns_records:
+                if not self._in_flight.needs_refetch:
+                    self._isolate(batch, error, now)
             case _:
                 offset = self.position if batch is None else batch.first_offset
-                self._health.copy_failed(offset, describe(self.source, self.target, batch, error))
                 self._retry.record_failure(now)
-                self._refetch()
-                self._pause_fetch(FAILED_RETRY_S, now)
+                self._fail(offset, describe(self.source, self.target, batch, error), now)
 
     def size_limit_read(self, limit: int | None, now: float) -> None:
         """The target's limit of a batch in bytes, asked for by `PartitionListener.size_rejected`; None: unknown."""
@@ -397,14 +417,9 @@ class PartitionReplicator(LogPosition):
 
     def _split_first(self, now: float) -> None:
         """Split the first batch, which is not in flight, at the known limit."""
-        first = self._in_flight.first
-        if first is None or self._in_flight.needs_refetch:
-            return  # it is split when it is fetched and packed again
-        try:
-            self._in_flight.replace_first(self._packer.split(first))
-        except PackingError as failure:
-            self._refetch()
-            self._packing_failed(failure, now)
+        first, error = self._in_flight.first, self._size_error
+        if first is not None and error is not None and not self._in_flight.needs_refetch:
+            self._take_apart(first, error, self._packer.split, now)  # otherwise once it is fetched and packed again
 
     def _retry_later(self, error: ProduceError, batch: TargetBatch | None, now: float) -> None:
         self._retry.record_failure(now)
@@ -454,6 +469,7 @@ class PartitionReplicator(LogPosition):
     def _drop_fetched(self, fetch_from: int) -> None:
         self._release_all(self._fetched)
         self._fetched.clear()
+        self._unreadable = None
         self._fetched_to = fetch_from
         self._drop_epochs(fetch_from)
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from flows.batch.target_batch import TargetBatch
 from flows.partition.health import PartitionHealth, PartitionMetrics
+from flows.partition.rejection import Rejection
 from mm2.core.lanes.lease import Loss, LossKind, PartitionLease, PartitionProgress, TaskState
 from mm2.core.lanes.losses import LossPolicy, add_loss
 from mm2.core.naming.names import TopicPartition
@@ -33,7 +34,8 @@ class PartitionState:
     (A) ``position`` is the first offset not known to be copied (-1: unknown); ``stored`` is where a restart would
         resume. It is not after the position, except from a truncation of the source's log until the next commit.
     (B) Every move of the position returns the offsets that were checked on the way. These exclude offsets skipped by
-        auto.offset.reset, since it is unknown whether they have records.
+        auto.offset.reset, since it is unknown whether they have records. Records that are left out count as checked:
+        on the target, the next record follows in their place.
     (C) For a recreated topic, `RECREATED_TOPIC` is stored first, and for a truncated log the offset before the
         truncation; until then the partition ``needs_initial_commit``.
     (D) A start that was chosen because no offset is stored is stored like a copied offset, so that a restart before the
@@ -55,6 +57,7 @@ class PartitionState:
         self.losses: list[Loss] = []  # the newest `LOSSES_KEPT`
         self.stopped_by = lease.stopped_by
         self.is_draining = False
+        self._rejection: Rejection | None = None  # why copying failed the last time, if records are the cause
         self._stored = None if lease.topic_recreated else lease.start_offset
         self._initial_commit = RECREATED_TOPIC if lease.topic_recreated else None
         self._starts_over = lease.topic_recreated
@@ -91,7 +94,7 @@ class PartitionState:
 
     @property
     def offset_to_commit(self) -> int | None:
-        """The last copied offset, or the one before the chosen start; None: nothing is copied or chosen yet."""
+        """The last offset that was copied or left out, or the one before the chosen start; None: there is none yet."""
         return self._last_copied if self._initial_commit is None else self._initial_commit
 
     def committed(self, offset: int) -> None:
@@ -119,7 +122,7 @@ class PartitionState:
 
     def progress(self, now: float, wall: float, *, stopped: bool = False) -> PartitionProgress:
         """Return the progress to report; ``stopped``: the partition has left the source task."""
-        metrics = self._metrics
+        metrics, stopped_at = self._metrics, self._stopped_at
         return PartitionProgress(
             topic=self.source.topic,
             partition=self.source.partition,
@@ -136,6 +139,9 @@ class PartitionState:
             age_sum=metrics.age_sum,
             age_count=metrics.age_count,
             error=self._error,
+            stopped_at=stopped_at.first if stopped_at is not None else None,
+            stopped_until=stopped_at.until if stopped_at is not None else None,
+            dead_letters_total=metrics.dead_letters,
         )
 
     def progress_key(self) -> tuple[object, ...] | None:
@@ -143,8 +149,13 @@ class PartitionState:
         if self.position < self.end_offset:
             return None
         metrics = self._metrics
-        counts = (metrics.records, metrics.latency_count, metrics.age_count)
+        counts = (metrics.records, metrics.latency_count, metrics.age_count, metrics.dead_letters)
         return (self.position, self.end_offset, self._stored, *counts, self._task_state, self._error)
+
+    @property
+    def _stopped_at(self) -> Rejection | None:
+        """The records that have stopped the partition."""
+        return self._rejection if self._health.is_stopped else None
 
     @property
     def oldest_pending(self) -> int:
@@ -236,6 +247,11 @@ class PartitionState:
         """The target has this batch and all before it."""
         self._last_copied = batch.last_offset
         return self._move_to(batch.next_offset)
+
+    def _left_out(self, until: int) -> OffsetRange:
+        """What is before ``until`` is copied or left out."""
+        self._last_copied = until - 1
+        return self._move_to(until)
 
     def _update_caught_up(self, now: float) -> None:
         """Record ``now`` as the last time the partition was caught up, if it is."""

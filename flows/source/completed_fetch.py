@@ -8,6 +8,7 @@ from flows.batch.blob import batches
 from flows.batch.header import CorruptBatchError
 from flows.batch.target_batch import SourceBatch
 from flows.source.aborted_transactions import AbortedTransactions
+from flows.source.unreadable_batch import UnreadableBatch, unreadable_batch
 from mm2.core.offsets.leader_epochs import EpochStarts, appended, last_epoch
 from mm2.kafka.protocol.fetch_request import FetchedPartition
 
@@ -20,6 +21,8 @@ batches that is most of their memory."""
 class CompletedFetch:
     """The batches to copy. ``next_offset`` is where the next fetch continues; ``error`` is what is wrong there.
 
+    ``unreadable`` is the corrupt batch that is there.
+
     ``skipped_to``: the offset after the batches without records that precede ``batches``; None if there are none.
     ``epochs``: the leader epochs of the source's records up to ``next_offset``.
     """
@@ -28,6 +31,7 @@ class CompletedFetch:
     batches: list[SourceBatch] = field(default_factory=list)
     skipped_to: int | None = None
     error: CorruptBatchError | None = None
+    unreadable: UnreadableBatch | None = None
     epochs: EpochStarts = ()
 
 
@@ -45,8 +49,10 @@ def read_completed_fetch(
     epoch = last_epoch(epochs)
     transactions = AbortedTransactions(answer.aborted)
     kept = fetch.batches
+    at = 0
     try:
         for header, data in batches(answer.records, check_crcs=check_crcs, start=fetch_offset):
+            at += len(data)
             carries_data = transactions.carries_data(header, data)
             next_offset = header.next_offset
             if next_offset <= fetch_offset:
@@ -70,6 +76,9 @@ def read_completed_fetch(
         fetch.error = CorruptBatchError(
             f"the broker sent {size} bytes without a complete batch from offset {fetch_offset} on"
         )
+    if fetch.error is not None and fetch.next_offset == fetch_offset:
+        rest = memoryview(answer.records)[at:]
+        fetch.unreadable = unreadable_batch(rest, fetch_offset, answer.high_watermark)
     if kept:
         kept[-1].held_bytes = len(answer.records) + BATCH_OVERHEAD * len(kept)
     return fetch

@@ -14,10 +14,12 @@ from flows.batch.choice import Reason, rules_from
 from flows.commit.offset_committer import OffsetCommitter
 from flows.lane.byte_budget import ByteBudget
 from flows.partition.health import PartitionMetrics
+from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
 from flows.source.end_offsets import EndOffsets
 from flows.source.fetcher import Fetcher
 from flows.source.topic_id_checker import TopicIdChecker
+from flows.target.dead_letter_writer import DeadLetterWriter
 from flows.target.producer import Producer
 from flows.target.producer_ids import ProducerIds
 from flows.target.size_limits import SizeLimits
@@ -66,9 +68,11 @@ class Pipeline:
         source: Cluster,
         target: Cluster,
         committer: OffsetCommitter,
+        dead_letters: DeadLetterWriter | None,
         on_source_recreated: Callable[[PartitionReplicator, UUID], None],
     ) -> None:
-        """``on_source_recreated`` is called when a partition's source topic was recreated, with the new id."""
+        """``dead_letters`` None: records that cannot be copied stop their partition. ``on_source_recreated`` is called
+        when a partition's source topic was recreated, with the new id."""
         self._lease = lease
         self._budget = budget
         self._group = group
@@ -101,6 +105,8 @@ class Pipeline:
         self.start_chosen = committer.start_chosen
         self.acknowledged = committer.acknowledged
         self.skipped = committer.skipped
+        self.left_out = committer.left_out
+        self._dead_letters = dead_letters
         self.lost = committer.lost
         self.truncated = committer.truncated
         self.is_replaced = self._topic_ids.is_replaced
@@ -135,6 +141,7 @@ class Pipeline:
             max_in_flight=self._lease.produce.max_in_flight,
             max_held_bytes=max(1, self._budget.limit // HELD_SHARE),
             check_crcs=self._lease.fetch.check_crcs,
+            dead_letters=self._dead_letters.topic if self._dead_letters is not None else None,
             source_backoff=Backoff(source.retry_backoff_ms, source.retry_backoff_max_ms),
             target_backoff=Backoff(target.retry_backoff_ms, target.retry_backoff_max_ms),
             counts=self._counts,
@@ -231,6 +238,10 @@ class Pipeline:
 
     def wake_later(self, partition: PartitionReplicator, delay: float) -> None:
         self.spawn(self._wake(partition, delay))
+
+    def dead_letter(self, partition: PartitionReplicator, rejection: Rejection) -> None:
+        assert self._dead_letters is not None
+        self.spawn(self._dead_letters.write(partition, rejection))
 
     def drained(self, _: PartitionReplicator) -> None:
         self._idle.set()

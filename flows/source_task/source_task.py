@@ -18,6 +18,7 @@ from flows.lane.lease_deadline import LeaseDeadline
 from flows.partition.health import PartitionMetrics
 from flows.partition.replicator import PartitionReplicator
 from flows.source_task.pipeline import Pipeline
+from flows.target.dead_letter_writer import DEAD_LETTER_BUFFER_BYTES, DeadLetterWriter
 from mm2.core.lanes.lease import (
     Loss,
     PartitionLease,
@@ -31,7 +32,7 @@ from mm2.core.offsets.leader_epochs import UNKNOWN_EPOCH, last_epoch
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError, first_error
-from mm2.kafka.logs.control_producer import ControlProducer
+from mm2.kafka.logs.control_producer import BUFFER_BYTES, ControlProducer
 
 log = logging.getLogger("mm2.source_task")
 
@@ -202,8 +203,11 @@ class SourceTask:
                     clusters[settings] = await stack.enter_async_context(connected)
                 return clusters[settings]
 
-            async def producer(settings: ClientSettings, purpose: str) -> ControlProducer:
-                return await stack.enter_async_context(ControlProducer(await cluster(settings), purpose=purpose))
+            async def producer(
+                settings: ClientSettings, purpose: str, buffer_bytes: int = BUFFER_BYTES
+            ) -> ControlProducer:
+                created = ControlProducer(await cluster(settings), purpose=purpose, buffer_bytes=buffer_bytes)
+                return await stack.enter_async_context(created)
 
             source, target = await cluster(lease.source), await cluster(lease.target)
             offsets, syncs, exact = lease.offsets, lease.offset_syncs, lease.exact_offsets
@@ -218,6 +222,17 @@ class SourceTask:
                 if exact is not None
                 else None,
             )
+            dead_letters = lease.dead_letters
+            letters = (
+                DeadLetterWriter(
+                    await producer(lease.target, "dead letters", DEAD_LETTER_BUFFER_BYTES),
+                    dead_letters,
+                    flow=lease.flow,
+                    source_task=lease.source_task,
+                )
+                if dead_letters is not None
+                else None
+            )
             async with asyncio.TaskGroup() as group:
                 pipeline = Pipeline(
                     lease,
@@ -226,6 +241,7 @@ class SourceTask:
                     source=source,
                     target=target,
                     committer=committer,
+                    dead_letters=letters,
                     on_source_recreated=self._source_recreated,
                 )
                 self._pipeline = pipeline
@@ -268,6 +284,8 @@ class SourceTask:
                     self._running[partition] = pipeline.add(self._newest_lease(partition, pipeline), metrics)
                     self._stopped.pop(partition, None)
                     self._regrouped = True
+                for partition, replicator in self._running.items():
+                    replicator.request_skip(self._assigned[partition].skip_offset, time.monotonic())
             await self._changed.wait()
 
     def _newest_lease(self, partition: TopicPartition, pipeline: Pipeline) -> PartitionLease:

@@ -20,6 +20,7 @@ class ErrorAction(Enum):
     DISABLE_IDEMPOTENCE = auto()  # the target does not allow idempotent writes
     SPLIT = auto()
     RECODE = auto()  # the target does not support the batch's codec
+    ISOLATE = auto()  # the target rejects some of its records
     FAIL = auto()
 
 
@@ -28,7 +29,7 @@ class ProduceError:
     """Why a batch was not acknowledged.
 
     ``maybe_appended``: the target may nevertheless have the batch. ``leader_moved``: look up the leader again.
-    ``record_index`` is the rejected record in the batch, if the broker reports one.
+    ``record_indexes`` are the rejected records in the batch, as far as the broker reports them (KIP-467).
     """
 
     action: ErrorAction
@@ -36,8 +37,27 @@ class ProduceError:
     maybe_appended: bool
     leader_moved: bool = False
     code: int = ErrorCode.NETWORK_EXCEPTION
-    record_index: int | None = None
+    record_indexes: tuple[int, ...] = ()
 
+    @property
+    def concerns_records(self) -> bool:
+        """Whether the target rejects what is in the batch, so that other batches can be copied."""
+        return self.code in _JAVA_EXCEPTIONS
+
+    @property
+    def java_exception(self) -> str:
+        """The exception class with which Java's producer reports the error, if it `concerns_records`."""
+        return _JAVA_EXCEPTIONS.get(self.code, "org.apache.kafka.common.KafkaException")
+
+
+_JAVA_EXCEPTIONS: dict[int, str] = {
+    ErrorCode.MESSAGE_TOO_LARGE: "org.apache.kafka.common.errors.RecordTooLargeException",
+    ErrorCode.RECORD_LIST_TOO_LARGE: "org.apache.kafka.common.errors.RecordBatchTooLargeException",
+    ErrorCode.INVALID_TIMESTAMP: "org.apache.kafka.common.errors.InvalidTimestampException",
+    ErrorCode.INVALID_RECORD: "org.apache.kafka.common.InvalidRecordException",
+    ErrorCode.CORRUPT_MESSAGE: "org.apache.kafka.common.errors.CorruptRecordException",
+}
+"""Errors about records, with their classes in org.apache.kafka.common.protocol.Errors."""
 
 _ACTIONS = {
     # reached only by the first batch in flight: the target lost what came before it
@@ -50,6 +70,8 @@ _ACTIONS = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorAction.SPLIT,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorAction.SPLIT,
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: ErrorAction.RECODE,
+    ErrorCode.INVALID_TIMESTAMP: ErrorAction.ISOLATE,
+    ErrorCode.INVALID_RECORD: ErrorAction.ISOLATE,
 }
 
 _MAYBE_APPENDED = frozenset(
@@ -77,15 +99,14 @@ def from_response(
         known = ErrorCode(code)
     except ValueError:
         return ProduceError(action=ErrorAction.FAIL, message=f"error {code}", maybe_appended=True, code=code)
-    record_index, record_message = record_errors[0] if record_errors else (None, None)
-    detail = record_message or message
+    detail = (record_errors[0][1] if record_errors else None) or message
     return ProduceError(
         action=_ACTIONS.get(known, ErrorAction.RETRY if known.retriable else ErrorAction.FAIL),
         message=f"{detail} ({known.name})" if detail else known.name,
         maybe_appended=known in _MAYBE_APPENDED,
         leader_moved=known.stale_metadata,
         code=code,
-        record_index=record_index,
+        record_indexes=tuple(index for index, _ in record_errors),
     )
 
 
@@ -103,8 +124,8 @@ def describe(source: TopicPartition, target: TopicPartition, batch: TargetBatch 
     """Return the message with topic, partition, offsets and the broker's message; ``batch`` None: none was sent."""
     if batch is None:
         where = ""
-    elif error.record_index is not None:
-        where = f" offset {batch.source_offset(error.record_index)}"
+    elif error.record_indexes:
+        where = f" offset {batch.source_offset(error.record_indexes[0])}"
     elif batch.count == 1:
         where = f" offset {batch.first_offset}"
     else:

@@ -165,6 +165,23 @@ COMMANDS = {
         help="Refresh topics, groups, topic configurations and ACLs now.\n\n"
         f"Without it they are refreshed at their configured intervals.\n\n{COMMAND_HELP}",
     ),
+    "skip": CliCommand(
+        function="mm2.cli.node.flow_commands:skip",
+        parameters=(
+            NODE,
+            LOST_TOPIC,
+            LOST_PARTITION,
+            Parameter(
+                names=("--offset",), value="N", help="The source offset that stops the partition.", required=True
+            ),
+            CHOSEN_FLOW,
+        ),
+        example="mm2 skip mm2.properties --topic orders --partition 0 --offset 1042",
+        help="Skip a record that cannot be copied and stops its partition.\n\n"
+        "mm2 status shows the offset. Of a batch that cannot be read, all records are\n"
+        "skipped, and the answer says which. The skip is recorded as a loss, and copying\n"
+        f"continues at once.\n\n{COMMAND_HELP}",
+    ),
     "losses": CliCommand(
         function="mm2.cli.node.losses:losses",
         parameters=(NODE, FLOW, TOPICS, JSON),

@@ -175,7 +175,7 @@ class Node:
         supervisor = self._supervisor(Flow(source, target))
         return supervisor.leader_context() if supervisor is not None else None
 
-    async def carry_out(self, flow: Flow, command: Command) -> str:
+    async def carry_out(self, flow: Flow, command: Command, status: Callable[[], Awaitable[FlowStatus]]) -> str:
         """Run a command for a flow that this node leads; return a message about its effect.
 
         Raises CommandRefusedError.
@@ -183,7 +183,7 @@ class Node:
         supervisor = self._supervisor(flow)
         if supervisor is None:
             raise CommandRefusedError(f"there is no flow {flow} on this node", is_unknown=True)
-        return await supervisor.carry_out(command)
+        return await supervisor.carry_out(command, status)
 
     async def losses(self, flow: Flow) -> tuple[Loss, ...]:
         """Return every recorded loss of a flow of this node. Raises LossesUnreadableError."""

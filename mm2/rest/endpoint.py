@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from mm2.core.coordination.commands import Command, CommandType
 from mm2.core.lanes.lease import Loss
 from mm2.core.naming.names import Flow
-from mm2.node.status.status_model import NodeStatus
+from mm2.node.status.status_model import FlowStatus, NodeStatus
 from mm2.rest.internal.peers import Peers
 from mm2.rest.internal.signed_calls import LeaderContexts
 from mm2.rest.merge.cluster_view import ClusterView, ShareType
@@ -22,10 +22,10 @@ from mm2.rest.public.admin import AdminGate
 class RestContext:
     """The node as its endpoints see it.
 
-    ``status`` returns its newest state; it is thread-safe. ``carry_out`` executes a command on the leader of a flow and
-    returns a message about its effect; it raises CommandRefusedError. Commands are idempotent: a node that received no
-    response sends the command again. ``losses`` returns every recorded loss of a flow, or raises
-    LossesUnreadableError.
+    ``status`` returns its newest state; it is thread-safe. ``carry_out`` executes a command on the leader of a flow,
+    with a function that returns the status of the whole flow, and returns a message about its effect; it raises
+    CommandRefusedError. Commands are idempotent: a node that received no response sends the command again. ``losses``
+    returns every recorded loss of a flow, or raises LossesUnreadableError.
     """
 
     status: Callable[[], NodeStatus]
@@ -34,7 +34,7 @@ class RestContext:
     view: ClusterView
     gate: AdminGate
     commands: Mapping[str, CommandType]
-    carry_out: Callable[[Flow, Command], Awaitable[str]]
+    carry_out: Callable[[Flow, Command, Callable[[], Awaitable[FlowStatus]]], Awaitable[str]]
     losses: Callable[[Flow], Awaitable[tuple[Loss, ...]]]
 
 

@@ -18,7 +18,7 @@ from mm2.node.commands.accept_loss import AcceptLoss
 from mm2.node.commands.pause import Pause
 from mm2.node.commands.registry import command_types
 from mm2.node.commands.restart import RestartTask
-from mm2.node.status.status_model import NodeStatus
+from mm2.node.status.status_model import FlowStatus, NodeStatus
 from mm2.rest.app import ENDPOINTS, rest_app
 from mm2.rest.endpoint import RestContext
 from mm2.rest.internal.peers import Peers
@@ -30,7 +30,8 @@ from tests.contract.samples import LOSS, node
 A_B = Flow("A", "B")
 KEY = SessionKey(secret=b"k" * 32, algorithm="HmacSHA256", created_ms=0)
 OTHER_KEY = SessionKey(secret=b"o" * 32, algorithm="HmacSHA256", created_ms=1)
-CarryOut = Callable[[Flow, Command], Awaitable[str]]
+WholeFlow = Callable[[], Awaitable[FlowStatus]]
+CarryOut = Callable[[Flow, Command, WholeFlow], Awaitable[str]]
 TOKEN = "open-sesame-open"
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For clients of plain HTTP: without it, each client would load all system certificates."""
@@ -42,7 +43,7 @@ class CommandLog:
     def __init__(self) -> None:
         self.done: list[Command] = []
 
-    async def carry_out(self, flow: Flow, command: Command) -> str:
+    async def carry_out(self, flow: Flow, command: Command, status: WholeFlow) -> str:
         if isinstance(command, RestartTask) and command.task.endswith("-9"):
             raise CommandRefusedError(f"{flow} has no task {command.task}", is_unknown=True)
         if isinstance(command, Pause) and "secret" in command.topics:

@@ -35,6 +35,7 @@ def partition(number: int = 0, **changes: object) -> PartitionStatus:
         latency_count=9,
         age_sum=0.25,
         age_count=9,
+        dead_letters_total=2,
     )
     if "position" in changes and changes["position"] is None:
         changes = {"lag_records": None, "lag_seconds": None, **changes}

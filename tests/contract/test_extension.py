@@ -14,7 +14,7 @@ from mm2.core.naming.names import Flow
 from mm2.node.commands import registry
 from mm2.rest.app import ENDPOINTS
 from tests.contract.extension import Announce
-from tests.contract.nodes import PLAIN, TOKEN, rest_nodes
+from tests.contract.nodes import PLAIN, TOKEN, WholeFlow, rest_nodes
 from tests.contract.samples import flow, member, node
 
 EXTENDED_ENDPOINTS = {
@@ -54,7 +54,7 @@ async def test_added_endpoints_are_served() -> None:
 async def test_added_command_reaches_every_node(announce: None) -> None:
     published: Any = []
 
-    async def carry_out(_: Flow, command: Command) -> str:
+    async def carry_out(_: Flow, command: Command, __: WholeFlow) -> str:
         return await registry.carry_out(command, published)
 
     async with (

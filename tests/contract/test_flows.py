@@ -10,7 +10,14 @@ from tests.contract.samples import LOSS, flow, heartbeat_flow, member, node, par
 
 async def test_response_fields(serve: Serve) -> None:
     failed = partition(
-        1, state=TaskState.FAILED, error="offset 17 is too large", position=None, end_offset=None, lag_records=None
+        1,
+        state=TaskState.FAILED,
+        error="offset 17 is too large",
+        position=None,
+        end_offset=None,
+        lag_records=None,
+        stopped_at=17,
+        stopped_until=18,
     )
     copied = partition(0, source_task=2, node="node-1")
     replicating = flow(
@@ -56,6 +63,8 @@ async def test_response_fields(serve: Serve) -> None:
                             "error": None,
                             "source_task": 2,
                             "node": "node-1",
+                            "stopped_at": None,
+                            "stopped_until": None,
                         },
                         {
                             "partition": 1,
@@ -67,6 +76,8 @@ async def test_response_fields(serve: Serve) -> None:
                             "error": "offset 17 is too large",
                             "source_task": None,
                             "node": "",
+                            "stopped_at": 17,
+                            "stopped_until": 18,
                         },
                     ],
                 }

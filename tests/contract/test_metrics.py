@@ -56,6 +56,7 @@ async def test_names_labels_and_values(serve: Serve) -> None:
         labelled("mm2_source_lag_seconds", **A_ORDERS_0): 1.5,
         labelled("mm2_source_losses_total", **A_ORDERS_0): 2,
         labelled("mm2_source_lost_records_total", **A_ORDERS_0): 15,
+        labelled("mm2_source_dead_letters_total", **A_ORDERS_0): 2,
         labelled("mm2_source_batches_total", **a_b, path="pass-through", reason=""): 42,
         labelled("mm2_source_batches_total", **a_b, path="rebatch", reason="compaction"): 3,
         labelled("mm2_checkpoint_latency_seconds_sum", **a_b, group="g1"): 0.5,

@@ -48,6 +48,22 @@ class Record:
     offset: int
     content: Content
 
+    @property
+    def key(self) -> bytes | None:
+        return self.content[0]
+
+    @property
+    def value(self) -> bytes | None:
+        return self.content[1]
+
+    @property
+    def headers(self) -> tuple[tuple[str, bytes | None], ...]:
+        return self.content[2]
+
+    @property
+    def timestamp_ms(self) -> int:
+        return self.content[3]
+
     def __str__(self) -> str:
         key, value, headers, timestamp = self.content
         return (

@@ -13,6 +13,7 @@ ONE_COPY = {
     "offset.storage.replication.factor": "1",
     "config.storage.replication.factor": "1",
     "status.storage.replication.factor": "1",
+    "errors.deadletterqueue.topic.replication.factor": "1",
 }
 
 

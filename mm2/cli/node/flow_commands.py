@@ -1,4 +1,4 @@
-"""``mm2 pause``, ``resume``, ``restart``, ``refresh``, ``accept-loss``: commands to a flow through any of its nodes."""
+"""``mm2 pause``, ``resume``, ``restart``, ``refresh``, ``accept-loss``, ``skip``: commands to a flow."""
 
 from __future__ import annotations
 
@@ -34,10 +34,20 @@ def refresh(node: str, *, flow: str) -> int:
 
 def accept_loss(node: str, *, topic: str, partition: str, flow: str | None = None) -> int:
     """Continue after the loss that stopped a partition or a flow. Raises CommandError."""
-    if not (partition.isascii() and partition.isdigit()):
-        raise UsageError(f"--partition {partition} is not a partition number: write for example --partition 0")
-    body = {"topic": topic, "partition": int(partition)}
+    body = {"topic": topic, "partition": _number("--partition", partition)}
     return _command(node, flow or _only_flow(node), "accept-loss", body)
+
+
+def skip(node: str, *, topic: str, partition: str, offset: str, flow: str | None = None) -> int:
+    """Skip what cannot be copied at a source offset. Raises CommandError."""
+    body = {"topic": topic, "partition": _number("--partition", partition), "offset": _number("--offset", offset)}
+    return _command(node, flow or _only_flow(node), "skip", body)
+
+
+def _number(option: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(f"{option} {text} is not a whole number: write for example {option} 0")
+    return int(text)
 
 
 def _only_flow(node: str) -> str:

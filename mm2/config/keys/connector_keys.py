@@ -5,6 +5,7 @@ Defaults are those of Kafka 4.3.1. The value of a key is taken from ``A->B.key``
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from mm2.config.grammar.java_types import (
@@ -14,6 +15,7 @@ from mm2.config.grammar.java_types import (
     IntervalSeconds,
     ListOf,
     Long,
+    OptionalString,
     PartOfTopicName,
     ReplicationFactorInt,
     ReplicationFactorShort,
@@ -43,9 +45,9 @@ _METRIC_FORMATS = require(
     lambda formats: formats and {"legacy", "new"}.issuperset(formats),
     "must be legacy, new, or both separated by a comma",
 )
-_STOPS_ON_ERRORS = require(
-    lambda tolerance: tolerance == "none",
-    "must be none: a record that the target rejects stops its partition and is never dropped",
+_TOPIC_NAME = require(
+    re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}").fullmatch,
+    "must be a topic name: 1 to 249 letters, digits, dots, underscores and hyphens",
 )
 
 _HEARTBEAT_INTERVAL = require(
@@ -95,10 +97,11 @@ class ConnectorSettings(KeyModel):
         "Names of Java's metrics, `legacy` or `new` (KIP-1280). No effect: metrics are in Prometheus format, with the "
         "names in [Metrics](metrics.md).",
     )
-    errors_tolerance: Annotated[String, one_of("none", "all"), _STOPS_ON_ERRORS] = idle_key(
+    errors_tolerance: Annotated[String, one_of("none", "all")] = flow_key(
         "errors.tolerance",
         "none",
-        "Whether records that the target rejects are dropped (`all`) or stop their partition (`none`).",
+        "Whether records that cannot be copied stop their partition (`none`), or are written to the dead-letter topic "
+        "instead (`all`; Java drops them).",
     )
 
 
@@ -183,6 +186,21 @@ class SourceSettings(ConnectorSettings):
         "heartbeats.replication.enabled",
         True,
         "Replicate heartbeat topics even if `topics` does not select them (KIP-1089).",
+    )
+    dead_letter_topic_name: Annotated[OptionalString, _TOPIC_NAME] = flow_key(
+        "errors.deadletterqueue.topic.name",
+        None,
+        "Topic on the target for records that cannot be copied, if `errors.tolerance` is `all`. If not set: "
+        "`mm2-dead-letters.A.internal`. In Java only sink connectors have such a topic (KIP-298).",
+    )
+    dead_letter_topic_replication_factor: ReplicationFactorShort = flow_key(
+        "errors.deadletterqueue.topic.replication.factor", 3, "Replication factor of the dead-letter topic."
+    )
+    dead_letter_context_headers: Boolean = flow_key(
+        "errors.deadletterqueue.context.headers.enable",
+        True,
+        "Add headers to dead letters that say where a record is from and why it cannot be copied. (Connect's default "
+        "for sinks is `false`.)",
     )
 
 

@@ -8,7 +8,7 @@ _BYTES = "keys, values and headers are copied as bytes"
 _JAVA_CODE = "Java classes cannot be loaded"
 _METRICS = "metrics are served in Prometheus format on GET /metrics"
 _PLUGINS = "Connect plugins are not used"
-_TASKS = "a source task retries, and an error that cannot be retried stops only its partition"
+_TASKS = "a source task retries, and every other error is logged and shown; see errors.tolerance"
 _GROUP = "source tasks are assigned with mm2's own protocol"
 
 CONNECTOR: Mapping[str, str] = {

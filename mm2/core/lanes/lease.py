@@ -127,7 +127,8 @@ class PartitionLease:
 
     ``former``: the source offsets (first, until) of the deleted topic that were not copied, as far as known; None:
     nothing was left to copy, or the topic was not recreated. ``stopped_by``: a loss that an operator has to accept
-    before anything is copied. ``accepted_loss``: the loss of the partition that was accepted last.
+    before anything is copied. ``accepted_loss``: the loss of the partition that was accepted last. ``skip_offset``: an
+    operator has asked to leave out what cannot be copied at this source offset.
     """
 
     topic: str
@@ -141,6 +142,7 @@ class PartitionLease:
     stopped_by: Loss | None = None
     accepted_loss: Loss | None = None
     leader_epochs: EpochStarts = ()
+    skip_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +183,17 @@ class LossesLease:
     on_data_loss: OnDataLoss = OnDataLoss.CONTINUE
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLettersLease:
+    """Where records that cannot be copied are written (partition 0 of ``topic``), through the client of the records.
+
+    ``context_headers``: with headers that say where a record is from and why it cannot be copied.
+    """
+
+    topic: str
+    context_headers: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class TaskProducer:
     """The producer that a source task continues: the broker rejects what an older ``epoch`` of it writes.
@@ -199,6 +212,7 @@ class SourceTaskLease:
 
     A lower ``epoch`` is void. A higher ``restart`` in the same epoch requests a restart from the ``start_offset``s,
     after the source task failed. ``producer`` None: the target cannot fence source tasks, or idempotence is disabled.
+    ``dead_letters`` None: a record that cannot be copied stops its partition.
     """
 
     flow: Flow
@@ -216,6 +230,7 @@ class SourceTaskLease:
     partitions: tuple[PartitionLease, ...]
     producer: TaskProducer | None = None
     drain: bool = False
+    dead_letters: DeadLettersLease | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,9 +251,11 @@ class LaneOrders:
 class PartitionProgress:
     """Replication progress of one source partition. Offsets are source offsets; totals start at 0 with this lane run.
 
-    ``position``: next offset to copy; everything before it is acknowledged by the target or carries no data (-1:
-    unknown yet). ``stored``: the offset a restart would start at. ``end_offset``: high watermark, or last stable offset
-    under read_committed (-1: unknown yet). ``latency_*`` and ``age_*`` are seconds, with one observation per batch.
+    ``position``: next offset to copy; everything before it is acknowledged by the target, left out or carries no data
+    (-1: unknown yet). ``stored``: the offset a restart would start at. ``end_offset``: high watermark, or last stable
+    offset under read_committed (-1: unknown yet). ``latency_*`` and ``age_*`` are seconds, with one observation per
+    batch. ``stopped_at`` and ``stopped_until``: the offsets, without the last, that cannot be copied and stop the
+    partition; None: it is not stopped by a record.
     """
 
     topic: str
@@ -256,6 +273,9 @@ class PartitionProgress:
     age_sum: float = 0.0
     age_count: int = 0
     error: str | None = None
+    stopped_at: int | None = None
+    stopped_until: int | None = None
+    dead_letters_total: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

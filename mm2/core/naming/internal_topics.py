@@ -1,6 +1,7 @@
 """Internal topics: their names, their cluster, and the configs they are created with (docs/reference/topics.md).
 
-All are compacted: only the last record of a key counts, and deletion by age would lose offsets of idle partitions.
+They are compacted: only the last record of a key counts, and deletion by age would lose offsets of idle partitions. The
+exception is the dead-letter topic, in which every record counts.
 """
 
 from __future__ import annotations
@@ -13,6 +14,16 @@ from mm2.core.naming.names import Flow
 from mm2.core.policies import ReplicationPolicy
 
 SOURCE_OFFSETS_PARTITIONS = 25  # Connect's default of offset.storage.partitions
+DEAD_LETTER_BYTES = 64 * 1024 * 1024
+"""Largest dead letter. A broker closes a connection with a request above 100 MiB (socket.request.max.bytes)."""
+
+DEAD_LETTER_CONFIGS: Mapping[str, str] = {
+    "max.message.bytes": str(DEAD_LETTER_BYTES),
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+}
+"""Configs of a new dead-letter topic: a record that could not be copied must not be lost there either."""
+
 STATUS_PARTITIONS = 5  # Connect's default of status.storage.partitions
 
 
@@ -29,7 +40,8 @@ class InternalTopic:
 
     ``replication_factor_key`` is the property that sets its replication factor. ``checked``: an existing topic is
     validated before use and rejected if it is unsuitable, as in Java; the others are used as they are.
-    ``partitions_fixed``: an existing topic with another number of partitions is also rejected.
+    ``partitions_fixed``: an existing topic with another number of partitions is also rejected. ``cleanup_policy`` is
+    that of a new topic.
     """
 
     name: str
@@ -38,13 +50,15 @@ class InternalTopic:
     replication_factor_key: str
     checked: bool = False
     partitions_fixed: bool = False
+    cleanup_policy: str = "compact"
 
     def creation_configs(self, settings: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the topic configs to create it with.
 
-        These are the user's ``settings`` (``config.storage.<name>`` and so on without the prefix), always compacted.
+        These are the user's ``settings`` (``config.storage.<name>`` and so on without the prefix), always with our
+        cleanup policy.
         """
-        return {**(settings or {}), "cleanup.policy": "compact"}
+        return {**(settings or {}), "cleanup.policy": self.cleanup_policy}
 
     def refusal(self, *, partitions: int, cleanup_policy: str | None) -> str | None:
         """Return why the existing topic must not be used, as a message; None if it can be used.
@@ -167,4 +181,15 @@ def status(flow: Flow, *, name: str | None = None, partitions: int = STATUS_PART
         partitions=partitions,
         replication_factor_key="status.storage.replication.factor",
         checked=True,
+    )
+
+
+def dead_letters(flow: Flow, *, name: str | None = None) -> InternalTopic:
+    """Records that cannot be copied, which Java does not have; ``name`` is errors.deadletterqueue.topic.name."""
+    return InternalTopic(
+        name=name or f"mm2-dead-letters.{flow.source}.internal",
+        side=Side.TARGET,
+        partitions=1,
+        replication_factor_key="errors.deadletterqueue.topic.replication.factor",
+        cleanup_policy="delete",
     )

@@ -88,8 +88,8 @@ async def _wait_led(cluster: Cluster, topic: InternalTopic, *, may_create: bool,
         if info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not may_create:
             raise WrongInternalTopic(
                 f"cluster {cluster.settings.alias}: topic {topic.name} does not exist, and the node's principal may not"
-                f" create topics: create it with {topic.partitions} partitions and cleanup.policy=compact, or"
-                " grant CREATE"
+                f" create topics: create it with {topic.partitions} partitions and"
+                f" cleanup.policy={topic.cleanup_policy}, or grant CREATE"
             )
         what = f"use topic {topic.name} of cluster {cluster.settings.alias}"
         if info.error:

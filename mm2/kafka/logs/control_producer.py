@@ -17,7 +17,7 @@ from mm2.core.naming.names import TopicPartition
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError, NotSupported
-from mm2.kafka.logs.producer_queue import PendingRecord, ProducerQueue
+from mm2.kafka.logs.producer_queue import Headers, PendingRecord, ProducerQueue
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.produce_request import ProducedPartition, ProduceRequest, init_producer_id
 from mm2.kafka.protocol.transaction_requests import NO_PRODUCER, ProducerIdAndEpoch
@@ -25,7 +25,7 @@ from mm2.kafka.protocol.transaction_requests import NO_PRODUCER, ProducerIdAndEp
 log = logging.getLogger(__name__)
 
 _ACKS_ALL = -1
-_BUFFER_BYTES = 32 * 1024 * 1024  # Java's buffer.memory
+BUFFER_BYTES = 32 * 1024 * 1024  # Java's buffer.memory
 _ROOM_MS = 5_000  # for the broker to report its own timeout (request.timeout.ms)
 
 _PRODUCER_UNKNOWN = frozenset(
@@ -52,7 +52,7 @@ class ControlProducer:
     A. Records of one partition are stored in the order of ``send``, also after retries: one batch at a time. Each is
        stored once, unless the cluster does not permit idempotent writes, or the producer is closed meanwhile.
     B. Retriable errors are retried with backoff without limit; another error fails only the records of its batch.
-    C. At most 32 MiB are buffered.
+    C. At most ``buffer_bytes`` are buffered.
     D. A broker that throttles gets no request until the throttle time is over: it would not read it earlier, and the
        request's timeout would already run (KIP-219).
 
@@ -60,9 +60,12 @@ class ControlProducer:
     are not stored fail with ClusterClosed; call ``flush`` before.
     """
 
-    def __init__(self, cluster: Cluster, *, purpose: str = "control", idempotent: bool = True) -> None:
+    def __init__(
+        self, cluster: Cluster, *, purpose: str = "control", idempotent: bool = True, buffer_bytes: int = BUFFER_BYTES
+    ) -> None:
         self._cluster = cluster
         self._purpose = purpose
+        self._buffer_bytes = buffer_bytes
         self._queues: dict[TopicPartition, ProducerQueue] = {}
         self._producer: ProducerIdAndEpoch | None = None if idempotent else NO_PRODUCER  # for partitions without one
         self._requesting_id = asyncio.Lock()
@@ -93,7 +96,14 @@ class ControlProducer:
         self._queues.clear()
 
     def send(
-        self, topic: str, partition: int, key: bytes | None, value: bytes | None, *, timestamp_ms: int | None = None
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
     ) -> asyncio.Future[int]:
         """Queue a record. The future returns its offset once all in-sync replicas have it, or raises ClusterError.
 
@@ -106,8 +116,9 @@ class ControlProducer:
             value=value,
             timestamp_ms=int(time.time() * 1000) if timestamp_ms is None else timestamp_ms,
             stored=asyncio.get_running_loop().create_future(),
+            headers=headers,
         )
-        if self._held + record.size > _BUFFER_BYTES:
+        if self._held + record.size > self._buffer_bytes:
             raise BufferFull(f"buffer full ({self._held} bytes unsent): {self.trouble or 'the cluster is too slow'}")
         self._held += record.size
         self._queue(TopicPartition(topic, partition)).records.append(record)

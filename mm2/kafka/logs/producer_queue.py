@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
@@ -13,7 +14,11 @@ from mm2.kafka.protocol.transaction_requests import NO_PRODUCER, ProducerIdAndEp
 
 _BATCH_BYTES = 512 * 1024  # below any sensible max.message.bytes (Kafka's default is 1 MiB)
 _RECORD_OVERHEAD = 200  # upper bound for our bookkeeping and the batch's framing
+_HEADER_OVERHEAD = 10  # two lengths
 _HIGHEST_SEQUENCE = 0x7FFFFFFF  # the next one is 0
+
+
+Headers = Sequence[tuple[str, bytes | None]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -24,11 +29,13 @@ class PendingRecord:
     value: bytes | None
     timestamp_ms: int
     stored: asyncio.Future[int]
+    headers: Headers = ()
 
     @property
     def size(self) -> int:
         """Its share of the buffer in bytes."""
-        return len(self.key or b"") + len(self.value or b"") + _RECORD_OVERHEAD
+        headers = sum(len(name) + len(value or b"") + _HEADER_OVERHEAD for name, value in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + headers + _RECORD_OVERHEAD
 
 
 class ProducerQueue:
@@ -66,7 +73,7 @@ class ProducerQueue:
             sequence = -1 if producer == NO_PRODUCER else self._sequence
             builder = DefaultRecordBatchBuilder(2, 0, 0, *producer, sequence, _BATCH_BYTES)
             for one in self.records:
-                if builder.append(self._in_batch, one.timestamp_ms, one.key, one.value, []) is None:
+                if builder.append(self._in_batch, one.timestamp_ms, one.key, one.value, list(one.headers)) is None:
                     break
                 self._in_batch += 1
             self._batch = bytes(builder.build())

@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "restart": "mm2.node.commands.restart:COMMAND",
     "accept-loss": "mm2.node.commands.accept_loss:COMMAND",
     "refresh": "mm2.node.commands.refresh:COMMAND",
+    "skip": "mm2.node.commands.skip:COMMAND",
 }
 """From the name of a command to the import string of its `CommandType`."""
 

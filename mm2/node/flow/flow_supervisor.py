@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Awaitable, Callable
 
 from mm2.config.settings import FlowSettings
 from mm2.core.coordination.commands import Command, CommandRefusedError
@@ -142,8 +143,11 @@ class FlowSupervisor:
             accepted_algorithms=worker.inter_worker_verification_algorithms,
         )
 
-    async def carry_out(self, command: Command) -> str:
-        """Run a command for the flow, which this node leads. Raises CommandRefusedError."""
+    async def carry_out(self, command: Command, status: Callable[[], Awaitable[FlowStatus]]) -> str:
+        """Run a command for the flow, which this node leads; ``status`` returns the status of the whole flow.
+
+        Raises CommandRefusedError.
+        """
         session = self._session
         if session is None or session.leader_term is None:
             raise CommandRefusedError(f"this node is not the leader of {self.settings.flow}")
@@ -153,6 +157,7 @@ class FlowSupervisor:
                 configs=session.configs,
                 placement=self._retained.placement,
                 losses=session.losses,
+                status=status,
             )
             return await carry_out(command, leader)
 

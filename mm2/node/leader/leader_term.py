@@ -20,12 +20,13 @@ from mm2.core.assignment.source_task_records import SourceTaskRecord, encode_sou
 from mm2.core.assignment.source_task_reports import SourceTaskReport
 from mm2.core.assignment.task_placement import TaskAssignments
 from mm2.core.assignment.tasks import TaskKind
-from mm2.core.coordination import command_records, config_fingerprint, pauses
+from mm2.core.coordination import command_records, config_fingerprint, pauses, skips
 from mm2.core.coordination.command_records import encode_command
 from mm2.core.coordination.commands import Command
 from mm2.core.coordination.config_fingerprint import ConfigFingerprint, encode_fingerprint
 from mm2.core.coordination.pauses import Pauses, encode_pauses
 from mm2.core.coordination.session_keys import SESSION_KEY, encode_session_key, needs_new_key, new_session_key
+from mm2.core.coordination.skips import encode_skips
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster
@@ -38,6 +39,7 @@ from mm2.node.leader.group_assignment import GroupPlan
 from mm2.node.leader.java_config_check import log_differences
 from mm2.node.leader.remote_topics import Discovery
 from mm2.node.leader.topic_syncs import TopicSyncs
+from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.status.progress import ReplicatedTopic
 from mm2.node.store.config_store import ConfigStore
 
@@ -45,6 +47,9 @@ log = logging.getLogger(__name__)
 
 SESSION_KEY_LOOK_S = 10.0
 """How often the age of the session key is checked; its default lifetime is an hour."""
+
+SKIPS_LOOK_S = 10.0
+"""How often the stored offsets are read while a record is to be skipped."""
 
 WEIGH_EVERY_S = 10.0
 """Maximum age of the weights of source tasks; adding up 10,000 partitions takes some milliseconds."""
@@ -72,13 +77,15 @@ class LeaderTerm:
         reports: Mapping[int, SourceTaskReport],
         fingerprint: Callable[[], ConfigFingerprint | None],
         changed: Callable[[], None],
+        source_offsets: StoredSourceOffsets | None = None,
         previous: LeaderTerm | None = None,
     ) -> None:
         """``reports`` are the source task reports that were read so far; later ones are passed to `take_report`.
 
         ``fingerprint`` returns the fingerprint of this node's file. ``changed`` is called when tasks appeared,
-        disappeared or changed their weight, so that a rebalance can be due. ``previous`` is this node's term under
-        earlier settings; its topics are shown until those of this term are known.
+        disappeared or changed their weight, so that a rebalance can be due. ``source_offsets``: the stored offsets, by
+        which skips end. ``previous`` is this node's term under earlier settings; its topics are shown until those of
+        this term are known.
         """
         self._flow = settings.flow
         self._settings = settings
@@ -98,6 +105,8 @@ class LeaderTerm:
         transactional_id = f"connect-cluster-{settings.worker.group_id}"  # Java's
         self._writer = ConfigWriter(target, configs.topic, transactional_id)
         self._writing = asyncio.Lock()
+        self._skipping = asyncio.Lock()
+        self._source_offsets = source_offsets
         self._groups = GroupPlan(settings, source, configs, generation=generation, put=self._put, changed=changed)
         self._plan: SourceTaskPlan | None = None
         self._owners: dict[int, str] = {}
@@ -129,6 +138,8 @@ class LeaderTerm:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep_session_key(), name=f"{self._flow} session key")
             tasks.create_task(self._keep_published(self._plan), name=f"{self._flow} publish")
+            if self._source_offsets is not None:
+                tasks.create_task(self._keep_skips(self._source_offsets), name=f"{self._flow} skips")
             if self._settings.enabled:
                 tasks.create_task(self._discovery.run(self._take_discovery), name=f"{self._flow} discover")
                 tasks.create_task(self._syncs.run(), name=f"{self._flow} topic syncs")
@@ -232,6 +243,31 @@ class LeaderTerm:
     async def pause(self, paused: Pauses) -> None:
         """Replace the flow's pauses by ``paused`` on every node. Raises ClusterError."""
         await self._put([(pauses.KEY, encode_pauses(paused))])
+
+    async def skip(self, partition: TopicPartition, offset: int) -> None:
+        """Leave out what cannot be copied at this source offset, on the node that runs it. Raises ClusterError."""
+        async with self._skipping:
+            await self._put([(skips.KEY, encode_skips(self._configs.skips.skip(partition, offset)))])
+            await self._configs.catch_up()
+
+    async def _keep_skips(self, stored: StoredSourceOffsets) -> None:
+        error = CurrentError(log, self._flow, level=logging.INFO)
+        while True:
+            await asyncio.sleep(SKIPS_LOOK_S)
+            if self._configs.skips.offsets:
+                await keep_trying(
+                    lambda: self._forget_skips(stored), error, "forget skips", retriable_only=True, max_ms=60_000
+                )
+
+    async def _forget_skips(self, stored: StoredSourceOffsets) -> None:
+        """Remove the skips behind which copying would resume."""
+        await stored.refresh()
+        async with self._skipping:
+            known = self._configs.skips
+            due = known.still_due({partition: stored.position(partition) for partition in known.offsets})
+            if due != known:
+                await self._put([(skips.KEY, encode_skips(due))])
+                await self._configs.catch_up()
 
     async def publish_command(self, command: Command) -> None:
         """Send a command to every node. Raises ClusterError."""

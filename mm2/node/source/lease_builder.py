@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.source_task_records import SourceTaskRecord
+from mm2.core.coordination.skips import NO_SKIPS, Skips
 from mm2.core.lanes.lease import (
     ExactOffsetsLease,
     LossesLease,
@@ -24,6 +25,7 @@ from mm2.core.topics.topic_recreated import remote_topic_recreated, source_topic
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.node.checkpoint.translation import EXACT
 from mm2.node.source.copied_tails import StoredEnd, remote_position
+from mm2.node.source.dead_letter_topic import DeadLetterTopic
 from mm2.node.source.newest_segments import NewestSegment, NewestSegments
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.store.loss_store import LossStore
@@ -47,6 +49,7 @@ class LeaseBuilder:
         self._flow = settings.flow
         self._offsets = offsets
         self._segments = NewestSegments(settings, target) if settings.own.offset_translation == EXACT else None
+        self._dead_letters = DeadLetterTopic(settings, target)
         self._topic_ids: dict[str, TopicIds] = {}
         self._void: dict[TopicPartition, int] = {}  # void until more restarts from the beginning were stored
         self._recreation_warnings: list[str] = []
@@ -59,9 +62,9 @@ class LeaseBuilder:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings about recreated topics and exact offsets."""
-        error = self._segments.error.text if self._segments is not None else None
-        return self._recreation_warnings + ([] if error is None else [error])
+        """Warnings about recreated topics, exact offsets and the dead-letter topic."""
+        errors = [self._dead_letters.error.text, self._segments.error.text if self._segments is not None else None]
+        return self._recreation_warnings + [error for error in errors if error is not None]
 
     def take_topic_ids(self, record: SourceTaskRecord) -> set[str]:
         """Update the topic IDs from a list of the leader; return the topics that were recreated."""
@@ -92,6 +95,7 @@ class LeaseBuilder:
         await self._offsets.refresh()
         if self._segments is not None:
             await self._segments.refresh()
+        await self._dead_letters.ensure()
 
     def remote(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         """Return the remote partitions. Raises PluginError if the replication policy cannot name a topic."""
@@ -131,6 +135,7 @@ class LeaseBuilder:
         restart: int,
         producer: TaskProducer | None,
         drain: bool,
+        skips: Skips = NO_SKIPS,
     ) -> SourceTaskLease:
         """Return the lease, according to the last `refresh`. Raises PluginError as `remote` does."""
         clients, settings = self._settings.clients, self._settings
@@ -156,12 +161,15 @@ class LeaseBuilder:
                 topic=self._losses.topic,
                 on_data_loss=self._losses.on_data_loss,
             ),
-            partitions=tuple(self._partition(partition) for partition in sorted(partitions)),
+            partitions=tuple(
+                self._partition(partition, skips.offsets.get(partition)) for partition in sorted(partitions)
+            ),
             producer=producer,
             drain=drain,
+            dead_letters=self._dead_letters.lease,
         )
 
-    def _partition(self, partition: TopicPartition) -> PartitionLease:
+    def _partition(self, partition: TopicPartition, skip_offset: int | None) -> PartitionLease:
         ids = self._topic_ids.get(partition.topic, UNKNOWN_IDS)
         segment = self._segments.of(partition) if self._segments is not None else None
         remote_topic = self._remote_topic(partition.topic)
@@ -184,6 +192,7 @@ class LeaseBuilder:
             stopped_by=self._losses.stopped_by(partition),
             accepted_loss=self._losses.accepted(partition),
             leader_epochs=segment.epochs_before(start) if segment is not None and not topic_recreated else (),
+            skip_offset=skip_offset,
         )
 
     def _remote_topic(self, topic: str) -> str:

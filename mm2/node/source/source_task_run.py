@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from mm2.core.assignment.source_task_records import SourceTaskRecord
+from mm2.core.coordination.skips import NO_SKIPS, Skips
 from mm2.core.lanes.lease import SourceTaskProgress, TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.node.engine.managed_lane import LaneState
@@ -23,8 +24,8 @@ class SourceTaskRun:
     """A source task from its assignment to its release.
 
     ``epoch`` is the epoch of its assignment. ``granted`` are the partitions of its lease, which is built from
-    ``record``. ``failed_at`` is when it failed as a whole, in seconds of the event loop's clock. ``reassigned``: it was
-    assigned again while it was draining. ``used``: a lane may have written.
+    ``record``, and ``skips`` what its lease asks to skip. ``failed_at`` is when it failed as a whole, in seconds of the
+    event loop's clock. ``reassigned``: it was assigned again while it was draining. ``used``: a lane may have written.
     ``exposed``: the partitions to which a lane may write that is not fenced yet. ``abandoned``: it ended without being
     drained. ``release`` is done when its orderly release is stored. ``acceptances`` are those that its lease contains
     (`LossStore`).
@@ -34,6 +35,7 @@ class SourceTaskRun:
     epoch: int
     record: SourceTaskRecord | None = None
     granted: frozenset[TopicPartition] = frozenset()
+    skips: Skips = NO_SKIPS
     restart: int = 0
     failed_at: float | None = None
     draining_since: float | None = None

@@ -306,6 +306,8 @@ class SourceTaskRunner(TaskRunner):
         run.record = record
         if run.acceptances != self.context.losses.acceptances:
             return True  # a partition that was stopped by a loss can continue
+        if self.context.configs.skips.of(run.granted) != run.skips:
+            return True
         if any(partition.topic in self._recreated for partition in run.granted):
             return True  # the lane receives the new topic IDs and decides how to continue
         return self._restart_is_due(run, now)
@@ -461,6 +463,7 @@ class SourceTaskRunner(TaskRunner):
         run.used = True
 
     def _lease(self, run: SourceTaskRun) -> SourceTaskLease:
+        run.skips = self.context.configs.skips.of(run.granted)
         return self._leases.lease(
             run.source_task,
             run.granted,
@@ -468,6 +471,7 @@ class SourceTaskRunner(TaskRunner):
             restart=run.restart,
             producer=self._producers.of(run.source_task),
             drain=run.draining or self._frozen,
+            skips=run.skips,
         )
 
     def _lane_state(self, source_task: int) -> LaneState | None:

@@ -37,6 +37,9 @@ class ReplicatedTopic:
     topic_ids: TopicIds = UNKNOWN_IDS
 
 
+_TOTALS = 7
+"""Totals of a partition: `PartitionStatus.records_total` and those that follow."""
+
 _TopicCache = dict[str, tuple[ReplicatedTopic, Sequence[int], TopicStatus]]
 
 
@@ -104,11 +107,19 @@ class FlowProgress:
             self._shown.pop(key, None)
             self._topics.pop(key.topic, None)
             self._others.pop(key.topic, None)
-            records, size, *_ = self._totals.get(key, 6)
+            records, size, *_ = self._totals.get(key, _TOTALS)
             new_records, new_size, *_ = self._totals.fold(
                 key,
                 run,
-                (p.records_total, p.bytes_total, p.latency_sum, p.latency_count, p.age_sum, p.age_count),
+                (
+                    p.records_total,
+                    p.bytes_total,
+                    p.latency_sum,
+                    p.latency_count,
+                    p.age_sum,
+                    p.age_count,
+                    p.dead_letters_total,
+                ),
             )
             self._records += int(new_records - records)
             self._bytes += int(new_size - size)
@@ -206,7 +217,8 @@ class FlowProgress:
         return shown
 
     def _status(self, key: TopicPartition, where: PartitionOwner, now: PartitionProgress | None) -> PartitionStatus:
-        records, size, latency_sum, latency_count, age_sum, age_count = self._totals.get(key, 6)
+        totals = self._totals.get(key, _TOTALS)
+        records, size, latency_sum, latency_count, age_sum, age_count, dead_letters = totals
         position = now.position if now is not None and now.position >= 0 else None
         end = now.end_offset if now is not None and now.end_offset >= 0 else None
         lag = None if position is None or end is None else max(0, end - position)
@@ -224,6 +236,9 @@ class FlowProgress:
             latency_count=int(latency_count),
             age_sum=age_sum,
             age_count=int(age_count),
+            dead_letters_total=int(dead_letters),
+            stopped_at=now.stopped_at if now is not None else None,
+            stopped_until=now.stopped_until if now is not None else None,
             source_task=where.source_task,
             node=where.node,
         )

@@ -54,6 +54,13 @@ class PartitionStatus:
         int | None, Field(description="number of the source task that copies the partition; null: none or unknown")
     ] = None
     node: Annotated[str, Field(description="ID of the node that copies the partition; empty: none or unknown")] = ""
+    stopped_at: Annotated[
+        int | None,
+        Field(description="first source offset that cannot be copied and stops the partition; null: none"),
+    ] = None
+    stopped_until: Annotated[
+        int | None, Field(description="first source offset after what cannot be copied; null: nothing")
+    ] = None
     # Totals of this node since it started, also if another node copies the partition now. Sums are in seconds, with one
     # observation per batch.
     records_total: NotServed[int] = 0
@@ -62,6 +69,7 @@ class PartitionStatus:
     latency_count: NotServed[int] = 0
     age_sum: NotServed[float] = 0.0
     age_count: NotServed[int] = 0
+    dead_letters_total: NotServed[int] = 0
 
     @property
     def lag_known(self) -> bool:

@@ -1,5 +1,5 @@
 """The config topic, in which a flow's leader publishes the partitions of source tasks, the groups of checkpoint tasks,
-the session key, pauses, and the fingerprint of its file."""
+the session key, pauses, skips, and the fingerprint of its file."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from mm2.config.settings import FlowSettings
 from mm2.core.assignment import checkpoint_task_records, source_task_records
 from mm2.core.assignment.checkpoint_task_records import GroupListBook
 from mm2.core.assignment.source_task_records import SourceTaskBook
-from mm2.core.coordination import command_records, config_fingerprint, pauses, session_keys
+from mm2.core.coordination import command_records, config_fingerprint, pauses, session_keys, skips
 from mm2.core.coordination.config_fingerprint import ConfigFingerprint
 from mm2.core.coordination.pauses import NO_PAUSES, Pauses
 from mm2.core.coordination.session_keys import SessionKey
+from mm2.core.coordination.skips import NO_SKIPS, Skips
 from mm2.core.settings.client import IsolationLevel
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.compacted_log import CompactedLog
@@ -55,6 +56,7 @@ class ConfigStore:
         self.groups = GroupListBook()
         self.session_key: SessionKey | None = None
         self.pauses: Pauses = NO_PAUSES
+        self.skips: Skips = NO_SKIPS
         self.terms: ConfigFingerprint | None = None
         self.skipped = SkippedRecords(settings.flow, self.topic)
         self.error = CurrentError(log, settings.flow)
@@ -98,18 +100,22 @@ class ConfigStore:
             return self.source_tasks.take(source_task_records.decode_source_task(record.key, record.value))
         if checkpoint_task_records.is_groups_key(record.key):
             return self.groups.take(checkpoint_task_records.decode_groups(record.key, record.value))
+        before = self._values
         if record.key == session_keys.SESSION_KEY and record.value is not None:
-            before, self.session_key = self.session_key, session_keys.decode_session_key(record.value)
-            return self.session_key != before
-        if record.key == pauses.KEY:
-            paused, self.pauses = self.pauses, pauses.decode_pauses(record.value)
-            return self.pauses != paused
-        if record.key == config_fingerprint.KEY:
-            before_terms, self.terms = self.terms, config_fingerprint.decode_fingerprint(record.value)
-            return self.terms != before_terms
-        if record.key == command_records.KEY:
+            self.session_key = session_keys.decode_session_key(record.value)
+        elif record.key == pauses.KEY:
+            self.pauses = pauses.decode_pauses(record.value)
+        elif record.key == skips.KEY:
+            self.skips = skips.decode_skips(record.value)
+        elif record.key == config_fingerprint.KEY:
+            self.terms = config_fingerprint.decode_fingerprint(record.value)
+        elif record.key == command_records.KEY:
             is_new = self._following and record.offset > self._last_command
             self._last_command = max(self._last_command, record.offset)  # the topic can be reread from the start
             if is_new:
                 self._on_command(record.value)
-        return False
+        return self._values != before
+
+    @property
+    def _values(self) -> tuple[object, ...]:
+        return self.session_key, self.pauses, self.skips, self.terms

@@ -153,7 +153,15 @@ def _unknown(partition: PartitionStatus, *, is_silent: bool) -> PartitionStatus:
     """Return the status of a partition that no answering node runs. ``is_silent``: its node did not answer."""
     if is_silent:
         partition = replace(partition, state=TaskState.WAITING, error=None)
-    return replace(partition, position=None, end_offset=None, lag_records=None, lag_seconds=None)
+    return replace(
+        partition,
+        position=None,
+        end_offset=None,
+        lag_records=None,
+        lag_seconds=None,
+        stopped_at=None,
+        stopped_until=None,
+    )
 
 
 def _reasons(leader: FlowShare, shares: Sequence[FlowShare], silent: Mapping[str, str]) -> Iterator[str]:

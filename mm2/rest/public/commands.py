@@ -21,6 +21,7 @@ from mm2.rest.endpoint import Endpoint, RestContext
 from mm2.rest.internal.peers import PeerRequest
 from mm2.rest.internal.signed_calls import RefusalError, SignedCall, by_leader, leader_context_of, signed_call
 from mm2.rest.public.command_response import COMMAND_RESPONSE, CommandResponse
+from mm2.rest.public.flows import whole_flow
 from mm2.rest.public.responses import JSON
 
 PATH = ("mm2", "commands")
@@ -107,7 +108,7 @@ async def _carry_out(context: RestContext, leader_context: LeaderContext, body: 
     except ValueError as error:
         raise RefusalError(HTTPStatus.BAD_REQUEST, "unknown command: do all nodes run the same release?") from error
     try:
-        effect = await context.carry_out(flow, command)
+        effect = await context.carry_out(flow, command, lambda: whole_flow(context, flow))
     except CommandRefusedError as error:
         code = HTTPStatus.NOT_FOUND if error.is_unknown else HTTPStatus.CONFLICT
         raise RefusalError(code, str(error)) from error

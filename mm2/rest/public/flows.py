@@ -10,6 +10,7 @@ from fastapi import APIRouter, Header, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import TypeAdapter, ValidationError
 
+from mm2.core.naming.names import Flow
 from mm2.node.status.status_model import FlowStatus, MemberStatus, NodeStatus, PartitionStatus
 from mm2.rest.endpoint import Endpoint, RestContext
 from mm2.rest.merge.cluster_view import ShareType, UnreadableShareError
@@ -84,6 +85,13 @@ def _router(context: RestContext) -> APIRouter:
         return await run_in_threadpool(answer)
 
     return router
+
+
+async def whole_flow(context: RestContext, flow: Flow) -> FlowStatus:
+    """Return the status of a flow of this node, merged from all nodes of the flow."""
+    now = context.status()
+    own = next(one for one in now.flows if one.flow == str(flow))
+    return merge_flow(share_of(now.node_id, own), await context.view.shares(SHARE, now, own))
 
 
 ENDPOINT = Endpoint(router=_router, share=SHARE)

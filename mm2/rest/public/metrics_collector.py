@@ -89,6 +89,11 @@ def _counter_families(flows: Iterable[FlowStatus], own: Iterable[FlowStatus]) ->
         "Source offsets deleted before they could be copied (retention, topic recreated), since the node started.",
         labels=PARTITION,
     )
+    dead_letters = CounterMetricFamily(
+        "mm2_source_dead_letters",
+        "Records, or batches that cannot be read, written to the dead-letter topic since the node started.",
+        labels=PARTITION,
+    )
     losses = CounterMetricFamily(
         "mm2_source_losses",
         "Losses of source records (retention, truncation, topic deleted or recreated, skipped) since the node started.",
@@ -105,13 +110,14 @@ def _counter_families(flows: Iterable[FlowStatus], own: Iterable[FlowStatus]) ->
                 size.add_metric(labels, partition.bytes_total)
                 age.add_metric(labels, partition.age_count, partition.age_sum)
                 latency.add_metric(labels, partition.latency_count, partition.latency_sum)
+                dead_letters.add_metric(labels, partition.dead_letters_total)
         remote = {topic.topic: topic.remote_topic for topic in (*flow.topics, *flow.elsewhere)}
         for family, counts in ((lost, flow.lost), (losses, flow.loss_counts)):
             for one, count in counts.items():  # a topic that no longer exists keeps its source name
                 family.add_metric(
                     (flow.source, flow.target, remote.get(one.topic, one.topic), str(one.partition)), count
                 )
-    return iter((records, size, age, latency, lost, losses))
+    return iter((records, size, age, latency, lost, losses, dead_letters))
 
 
 def _lag_families(own: Iterable[FlowStatus]) -> Iterator[Metric]:

@@ -12,6 +12,7 @@ from flows.lane.lease_deadline import LeaseDeadline
 from flows.source_task.source_task import SourceTask
 from mm2.core.lanes.accumulated_progress import AccumulatedProgress
 from mm2.core.lanes.lease import (
+    DeadLettersLease,
     ExactOffsetsLease,
     LossesLease,
     OffsetsLease,
@@ -104,6 +105,11 @@ class RunningSourceTask:
 
         await until(none_lags, COPIED, f"{topic} has no lag")
 
+    def skip(self, offset: int) -> None:
+        """Ask to skip what cannot be copied at this offset of every partition."""
+        partitions = tuple(replace(one, skip_offset=offset) for one in self.lease.partitions)
+        self.runner.apply(replace(self.lease, partitions=partitions))
+
     async def drained(self) -> dict[TopicPartition, int | None]:
         """Drain the source task and return its stored offsets."""
         self.runner.drain()
@@ -170,12 +176,14 @@ async def copying(
     producer: TaskProducer | None = None,
     on_data_loss: OnDataLoss | None = None,
     losses_config: Mapping[str, str] | None = None,
+    dead_letters: str | None = None,
 ) -> AsyncIterator[RunningSourceTask]:
     """Run a source task that copies ``topics`` (name to number of partitions) from offsets ``starts``.
 
     ``predecessor``: run as successor of that source task, with its newest ``segments`` of the exact offsets topic, and
     the leader ``epochs`` in them. ``deadline``: of its lease, by default never. ``on_data_loss``: losses are recorded
-    in a topic of their own, created with ``losses_config``.
+    in a topic of their own, created with ``losses_config``. ``dead_letters``: the topic for records that cannot be
+    copied.
     """
     remote = {topic: f"A.{topic}" for topic in topics}
     starts = starts or {}
@@ -198,6 +206,8 @@ async def copying(
     if on_data_loss is not None:
         losses = LossesLease(client=lease.target, topic=unique_name("mm2-losses"), on_data_loss=on_data_loss)
         lease = replace(lease, losses=losses)
+    if dead_letters is not None:
+        lease = replace(lease, dead_letters=DeadLettersLease(topic=dead_letters))
     if predecessor is not None:
         lease = replace(lease, offsets=predecessor.lease.offsets, offset_syncs=predecessor.lease.offset_syncs)
     elif create:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from flows.batch.choice import BatchRules, Reason
 from flows.batch.target_batch import ProducerId, TargetBatch
 from flows.partition.in_flight import InFlightBatch
+from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import OffsetRange
 from flows.target.produce_errors import DUPLICATE, from_exception, from_response
@@ -76,8 +77,18 @@ class Target:
     forgetful: bool = False
     unsupported: int | None = None  # a codec
     rejects_all: int = 0  # the error code returned during an outage
+    refused: frozenset[bytes | None] = (
+        frozenset()
+    )  # keys of records that it rejects, whatever is in the batch with them
+    names_refused: bool = True
     records: list[Record] = field(default_factory=list)
     producers: dict[int, deque[tuple[int, int, int]]] = field(default_factory=dict)  # first, last sequence, base offset
+
+    def rejected_indexes(self, raw: bytes) -> list[tuple[int, str | None]]:
+        """Return the record errors of the response to this batch (KIP-467)."""
+        if not self.names_refused:
+            return []
+        return [(record.offset, "refused") for record in read(raw) if record.key in self.refused]
 
     def produce(self, raw: bytes) -> tuple[int, int]:
         """Append a batch and return (error code, base offset)."""
@@ -104,6 +115,8 @@ class Target:
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, -1
         if len(raw) > self.max_bytes:
             return ErrorCode.MESSAGE_TOO_LARGE, -1
+        if any(record.key in self.refused for record in read(raw)):
+            return ErrorCode.INVALID_RECORD, -1
         if producer >= 0:
             known = self.producers.get(producer)
             if not known and sequence and self.forgetful:
@@ -138,6 +151,7 @@ class World:
         idempotent: bool = True,
         max_held_bytes: int = 20_000,
         fetch_bytes: int = 4_000,
+        dead_letters: str | None = None,
     ) -> None:
         self.source, self.target, self.rng = source, target, rng
         self.now = 0.0
@@ -152,7 +166,9 @@ class World:
         self.alarms: list[float] = []
         self.fetches: deque[int] = deque()
         self.requests: deque[tuple[InFlightBatch, bytes]] = deque()
-        self.answers: deque[tuple[InFlightBatch, tuple[int, int] | None]] = deque()
+        self.answers: deque[tuple[InFlightBatch, bytes, tuple[int, int] | None]] = deque()
+        self.pending_letter: Rejection | None = None
+        self.letters: list[Rejection] = []
         backoff = Backoff(100, 1000, generator=random.Random(1))
         self.replicator = PartitionReplicator(
             PartitionLease(topic="t", partition=0, remote_topic="A.t", start_offset=start),
@@ -161,6 +177,7 @@ class World:
             max_in_flight=5,
             max_held_bytes=max_held_bytes,
             check_crcs=True,
+            dead_letters=dead_letters,
             source_backoff=backoff,
             target_backoff=Backoff(100, 1000, generator=random.Random(1)),
             counts=Counter[Reason](),
@@ -207,6 +224,14 @@ class World:
     def skipped(self, replicator: PartitionReplicator, checked: OffsetRange) -> None:
         self.journal.passed(checked.start, checked.end)
 
+    def dead_letter(self, replicator: PartitionReplicator, rejection: Rejection) -> None:
+        assert self.pending_letter is None
+        assert self.replicator.batches_in_flight == 0
+        self.pending_letter = rejection
+
+    def left_out(self, replicator: PartitionReplicator, checked: OffsetRange) -> None:
+        self.journal.passed(checked.start, checked.end)
+
     def acknowledged(
         self, replicator: PartitionReplicator, batch: TargetBatch, base_offset: int, checked: OffsetRange
     ) -> None:
@@ -237,6 +262,8 @@ class World:
             can += [self._process] * 2
         if self.answers:
             can += [self._answer] * 2
+        if self.pending_letter is not None:
+            can += [self._write_letter] * 2
         if self.target.faulty and self.requests and self.rng.random() < 0.05:
             can = [self._break]
         if self.target.faulty and self.rng.random() < 0.02:
@@ -250,7 +277,9 @@ class World:
         if self.target.rejects_all:
             self.target.rejects_all = 0
         else:
-            self.target.rejects_all = self.rng.choice([ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.INVALID_TIMESTAMP])
+            self.target.rejects_all = self.rng.choice(
+                [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+            )
 
     def check(self) -> None:
         replicator = self.replicator
@@ -282,10 +311,10 @@ class World:
 
     def _process(self) -> None:
         entry, raw = self.requests.popleft()
-        self.answers.append((entry, self.target.produce(raw)))
+        self.answers.append((entry, raw, self.target.produce(raw)))
 
     def _answer(self) -> None:
-        entry, result = self.answers.popleft()
+        entry, raw, result = self.answers.popleft()
         if result is None:
             self.replicator.produce_failed(entry, from_exception(ConnectionLost("the connection was lost")), self.now)
         elif result[0] == 0:
@@ -293,7 +322,22 @@ class World:
         elif result[0] == DUPLICATE:
             self.replicator.acknowledged(entry, -1, self.now, self.now)
         else:
-            self.replicator.produce_failed(entry, from_response(result[0]), self.now)
+            rejected = self.target.rejected_indexes(raw) if result[0] == ErrorCode.INVALID_RECORD else []
+            self.replicator.produce_failed(entry, from_response(result[0], None, rejected), self.now)
+
+    def _write_letter(self) -> None:
+        letter = self.pending_letter
+        assert letter is not None
+        fate = self.rng.random() if self.target.faulty else 1.0
+        if fate < 0.2:
+            self.replicator.dead_letter_delayed("slow")
+        elif fate < 0.3:
+            self.pending_letter = None
+            self.replicator.dead_letter_failed(letter, "rejected", self.now)
+        else:
+            self.pending_letter = None
+            self.letters.append(letter)
+            self.replicator.dead_letter_written(letter, self.now)
 
     def _break(self) -> None:
         """Close the connection: a random number of requests were executed, and no response arrives."""
@@ -301,9 +345,9 @@ class World:
         for index, (entry, raw) in enumerate(self.requests):
             if index < carried_out:
                 self.target.produce(raw)
-            self.answers.append((entry, None))
+            self.answers.append((entry, raw, None))
         self.requests.clear()
-        self.answers = deque((entry, None) for entry, _ in self.answers)
+        self.answers = deque((entry, raw, None) for entry, raw, _ in self.answers)
         if self.rng.random() < 0.5 and not self.replicator.batches_in_flight:
             self.replicator.leader_unavailable(from_exception(Unreachable("no listener")), self.now)
 

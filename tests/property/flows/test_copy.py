@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flows.batch.choice import BatchRules
+from mm2.core.lanes.lease import LossKind
 from mm2.core.offsets.exact_offsets import Found, PartitionOffsets
 from tests.lab.batches import Batch, Record
 from tests.property.flows.model import Source, Target, World, contents
@@ -139,3 +140,25 @@ def test_drain_ends_with_every_batch_discarded_or_acknowledged(seed: int) -> Non
     assert there[: len(copied)] == contents(copied)
     assert there == contents(play.source.records)[: len(there)], "the target has more only if a response was lost"
     assert play.replicator.offset_to_commit == (copied[-1].offset if copied else None)
+
+
+@given(seed=seeds, names_refused=st.booleans())
+@settings(max_examples=200)
+def test_only_refused_records_are_left_out_and_they_become_dead_letters(seed: int, *, names_refused: bool) -> None:
+    """The rest arrives once and in order, and offsets translate to the record that follows a left-out one."""
+    play = world(seed, dead_letters="letters")
+    chosen = random.Random(seed)
+    refused = frozenset(record.key for record in play.source.records if chosen.random() < 0.1)
+    play.target.refused, play.target.names_refused = refused, names_refused
+    play.run(400)
+    play.finish()
+    surviving = [record for record in play.source.records if record.key not in refused]
+    assert contents(play.target.records) == contents(surviving)
+    assert [one.record.key for one in play.letters if one.record is not None] == [
+        record.key for record in play.source.records if record.key in refused
+    ]
+    lost = [offset for loss in play.replicator.losses for offset in range(loss.first, loss.until)]
+    assert lost == [one.first for one in play.letters]
+    assert {loss.kind for loss in play.replicator.losses} <= {LossKind.DEAD_LETTER}
+    play.source.records[:] = surviving
+    judge_map(play, exact=True)

@@ -8,6 +8,7 @@ from collections import Counter
 from flows.batch.choice import BatchRules, Reason
 from flows.batch.target_batch import ProducerId, TargetBatch
 from flows.partition.in_flight import InFlightBatch
+from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import OffsetRange
 from mm2.core.lanes.lease import Loss, PartitionLease, TaskState
@@ -29,6 +30,7 @@ class RecordingListener:
         self.acknowledged_batches: list[tuple[int, int]] = []
         self.checked: list[OffsetRange] = []
         self.truncations: list[int] = []
+        self.letters: list[Rejection] = []
         self.drained_partitions = 0
         self.remote_end_moves = 0
         self.sizes_rejected = 0
@@ -58,6 +60,12 @@ class RecordingListener:
         self.checked.append(checked)
 
     def skipped(self, replicator: PartitionReplicator, checked: OffsetRange) -> None:
+        self.checked.append(checked)
+
+    def dead_letter(self, replicator: PartitionReplicator, rejection: Rejection) -> None:
+        self.letters.append(rejection)
+
+    def left_out(self, replicator: PartitionReplicator, checked: OffsetRange) -> None:
         self.checked.append(checked)
 
     def lost(self, replicator: PartitionReplicator, loss: Loss) -> None:
@@ -96,6 +104,7 @@ def replicator_of(
     max_held_bytes: int = 100_000,
     rules: BatchRules | None = None,
     policy: LossPolicy | None = None,
+    dead_letters: str | None = None,
 ) -> PartitionReplicator:
     return PartitionReplicator(
         lease,
@@ -104,6 +113,7 @@ def replicator_of(
         max_in_flight=5,
         max_held_bytes=max_held_bytes,
         check_crcs=True,
+        dead_letters=dead_letters,
         source_backoff=Backoff(100, 1000, generator=random.Random(1)),
         target_backoff=Backoff(100, 1000, generator=random.Random(1)),
         counts=Counter[Reason](),

@@ -79,7 +79,6 @@ def test_suggested_keys_have_an_effect() -> None:
         "receive.buffer.bytes",
         "consumer.receive.buffer.bytes",
         "A->B.plugin.path",
-        "A.errors.tolerance",
         "exactly.once.support",
         "A->B.sasl.kerberos.service.name",
     ],

@@ -31,9 +31,9 @@ def test_a_bomb_that_must_be_rebuilt_fails_with_its_offset_and_sizes() -> None:
     assert replicator.next_batch(0.0) is None
     assert is_failed(replicator)
     assert message(replicator) == (
-        f"cannot copy orders-3 to A.orders-3: batch at offset 1 is too large to rebuild: {len(stored) - HEADER_BYTES} "
-        "bytes (zstd) decompress to more than the limit of 16777216 bytes; raise max.partition.fetch.bytes of the "
-        "flow's consumer"
+        "cannot copy orders-3 offset 1 to A.orders-3: batch at offset 1 is too large to rebuild: "
+        f"{len(stored) - HEADER_BYTES} bytes (zstd) decompress to more than the limit of 16777216 bytes; raise "
+        "max.partition.fetch.bytes of the flow's consumer"
     )
     assert (replicator.position, replicator.held_bytes, listener.released) == (1, 0, held)
     assert listener.pauses == [FAILED_RETRY_S]
@@ -47,7 +47,8 @@ def test_a_bomb_that_the_target_rejects_as_too_large_fails() -> None:
         replicator.produce_failed(entry, from_response(ErrorCode.MESSAGE_TOO_LARGE), now)
         replicator.size_limit_read(None, now)
         assert (message(replicator) or "").startswith(
-            "cannot copy orders-3 to A.orders-3: batch at offset 0 is too large to rebuild: "
+            "cannot copy orders-3 offsets 0-1 to A.orders-3: MESSAGE_TOO_LARGE; raise max.message.bytes of A.orders on "
+            "the target; batch at offset 0 is too large to rebuild: "
         )
         assert (is_failed(replicator), replicator.held_bytes, replicator.is_idle) == (True, 0, True)
         replicator.wake(now + FAILED_RETRY_S)
@@ -71,7 +72,7 @@ def test_an_unexpected_error_while_packing_fails_the_partition_only() -> None:
     replicator, listener = partition(rules=rules)
     arrive(replicator, data(0))
     assert replicator.next_batch(0.0) is None
-    assert (message(replicator) or "").startswith("cannot copy orders-3 to A.orders-3: unexpected error: ")
+    assert (message(replicator) or "").startswith("cannot copy orders-3 offset 0 to A.orders-3: unexpected error: ")
     assert (is_failed(replicator), replicator.held_bytes, replicator.fetch_offset) == (True, 0, None)
     assert listener.pauses == [FAILED_RETRY_S]
 
@@ -83,7 +84,8 @@ def test_an_unexpected_error_while_splitting_fails_the_partition_only() -> None:
     (entry,) = send(replicator)
     replicator.produce_failed(entry, from_response(ErrorCode.MESSAGE_TOO_LARGE), 0.0)
     replicator.size_limit_read(None, 0.0)
-    assert (message(replicator) or "").startswith("cannot copy orders-3 to A.orders-3: unexpected error: ")
+    assert (message(replicator) or "").startswith("cannot copy orders-3 offsets 0-8 to A.orders-3: MESSAGE_TOO_LARGE; ")
+    assert "; unexpected error: " in (message(replicator) or "")
     assert (is_failed(replicator), replicator.held_bytes, replicator.is_idle) == (True, 0, True)
     assert listener.pauses == [FAILED_RETRY_S]
 

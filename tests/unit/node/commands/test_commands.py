@@ -10,6 +10,7 @@ from mm2.core.assignment.task_placement import TaskAssignments, TaskPlacement
 from mm2.core.assignment.tasks import TaskId, TaskKind
 from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.pauses import Pauses
+from mm2.core.lanes.lease import TaskState
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.control_producer import ControlProducer
@@ -19,9 +20,12 @@ from mm2.node.commands.refresh import Refresh
 from mm2.node.commands.registry import carry_out
 from mm2.node.commands.restart import RestartTask
 from mm2.node.commands.resume import Resume
+from mm2.node.commands.skip import Skip
 from mm2.node.leader.leader_term import LeaderTerm
+from mm2.node.status.status_model import FlowStatus
 from mm2.node.store.config_store import ConfigStore
 from mm2.node.store.loss_store import LossStore
+from tests.contract import samples
 from tests.unit.config import files
 
 SLOT = TaskId(TaskKind.SOURCE, 0)
@@ -35,7 +39,9 @@ PLACEMENT = TaskAssignments(
 )
 
 
-async def refused(directory: Path, command: Command, pauses: Pauses) -> CommandRefusedError:
+async def refused(
+    directory: Path, command: Command, pauses: Pauses, whole: FlowStatus | None = None
+) -> CommandRefusedError:
     settings, cluster = files.flow(directory), Cluster(ClientSettings(bootstrap_servers=("localhost:1",)))
     configs = ConfigStore(settings, cluster, on_change=lambda: None, on_command=lambda _: None)
     configs.pauses = pauses
@@ -49,8 +55,13 @@ async def refused(directory: Path, command: Command, pauses: Pauses) -> CommandR
         fingerprint=lambda: None,
         changed=lambda: None,
     )
+
+    async def status() -> FlowStatus:
+        assert whole is not None
+        return whole
+
     losses = LossStore(settings, cluster, ControlProducer(cluster), lambda: None)
-    leader = LeaderHandle(term=leader_term, configs=configs, placement=PLACEMENT, losses=losses)
+    leader = LeaderHandle(term=leader_term, configs=configs, placement=PLACEMENT, losses=losses, status=status)
     with pytest.raises(CommandRefusedError) as refusal:
         await carry_out(command, leader)
     assert configs.pauses == pauses
@@ -95,3 +106,49 @@ async def test_a_command_that_cannot_be_stored_is_refused(tmp_path: Path, comman
     refusal = await refused(tmp_path, command, Pauses(topics=frozenset({"t"})))
     assert str(refusal).startswith("cannot store the command: ")
     assert not refusal.is_unknown
+
+
+def stopped(*, at: int | None, reasons: tuple[str, ...] = ()) -> FlowStatus:
+    """Return a flow with partition orders-0, which is stopped at an offset or runs."""
+    state = TaskState.RUNNING if at is None else TaskState.FAILED
+    error = None if at is None else f"cannot copy orders-0 offset {at}"
+    one = samples.partition(0, state=state, error=error, stopped_at=at, stopped_until=None if at is None else at + 1)
+    return samples.flow(topics=(samples.topic("orders", one),), reasons=reasons)
+
+
+@pytest.mark.parametrize(
+    ("command", "whole", "message"),
+    [
+        (
+            Skip(topic="orders", partition=0, offset=5),
+            stopped(at=7),
+            "orders-0 is not stopped at this offset, but at offset 7: cannot copy orders-0 offset 7",
+        ),
+        (
+            Skip(topic="orders", partition=0, offset=5),
+            stopped(at=None),
+            "orders-0 is not stopped by a record that cannot be copied: it is RUNNING",
+        ),
+        (
+            Skip(topic="orders", partition=0, offset=5),
+            stopped(at=None, reasons=("state of node n2 is unknown: refused", "other")),
+            "orders-0 is not stopped by a record that cannot be copied: it is RUNNING (state of node n2 is unknown: "
+            "refused)",
+        ),
+        (
+            Skip(topic="orders", partition=0, offset=5),
+            samples.flow(samples.topic("orders", samples.partition(0, state=TaskState.WAITING, position=None))),
+            "orders-0 is not stopped by a record that cannot be copied: it is WAITING (its position is not known now, "
+            "try again)",
+        ),
+        (Skip(topic="orders", partition=1, offset=5), stopped(at=5), "the flow does not replicate orders-1"),
+        (Skip(topic="order", partition=0, offset=5), stopped(at=5), "the flow does not replicate order"),
+        (Skip(topic="orders", partition=0, offset=5), stopped(at=5), "cannot store the command: "),
+    ],
+)
+async def test_skips_where_the_partition_is_not_stopped(
+    tmp_path: Path, command: Skip, whole: FlowStatus, message: str
+) -> None:
+    refusal = await refused(tmp_path, command, Pauses(), whole)
+    assert str(refusal).startswith(message)
+    assert refusal.is_unknown == ("does not replicate" in message)

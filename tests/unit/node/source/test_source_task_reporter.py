@@ -13,6 +13,7 @@ from mm2.core.settings.client import ClientSettings
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterClosed, RequestTimedOut
 from mm2.kafka.logs.control_producer import BufferFull, ControlProducer
+from mm2.kafka.logs.producer_queue import Headers
 from mm2.node.source.source_task_reporter import DEMANDS_EVERY_S, REPEAT_EVERY_S, SourceTaskReporter
 from tests.unit.config import files
 
@@ -31,7 +32,14 @@ class Written(ControlProducer):
         self.full = False
 
     def send(
-        self, topic: str, partition: int, key: bytes | None, value: bytes | None, *, timestamp_ms: int | None = None
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
     ) -> asyncio.Future[int]:
         if self.full:
             raise BufferFull("full")

@@ -12,7 +12,7 @@ from tests.contract.samples import flow, member, node, partition, topic
 
 def served(number: int, **changes: object) -> PartitionStatus:
     """Return a partition without its totals, which are not part of a share."""
-    totals = dict.fromkeys(("records_total", "bytes_total", "latency_count", "age_count"), 0)
+    totals = dict.fromkeys(("records_total", "bytes_total", "latency_count", "age_count", "dead_letters_total"), 0)
     return partition(number, **totals, latency_sum=0.0, age_sum=0.0, **changes)
 
 

@@ -1,0 +1,114 @@
+"""Source records that cannot be copied: rejected by the target one by one, or in a batch that cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from flows.batch.record_reader import DecodedRecord
+from flows.batch.target_batch import SourceBatch, TargetBatch
+from flows.source.unreadable_batch import UnreadableBatch
+from flows.target.produce_errors import ProduceError, describe
+from mm2.core.naming.names import TopicPartition
+
+CORRUPT = "org.apache.kafka.common.errors.CorruptRecordException"
+
+
+class Stage(StrEnum):
+    """Where copying failed, as in org.apache.kafka.connect.runtime.errors.Stage."""
+
+    POLL = "TASK_POLL"
+    PRODUCE = "KAFKA_PRODUCE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """Source offsets from ``first`` up to, not including, ``until`` cannot be copied, which ``message`` explains.
+
+    ``exception`` is the exception class with which Java reports the error. One record is decoded in ``record``; of a
+    batch that cannot be read, ``batch`` has the bytes. ``is_certain`` False: it is unknown where the batch ends, so
+    that only its first offset is in the range, or why it cannot be read.
+    """
+
+    first: int
+    until: int
+    message: str
+    exception: str = CORRUPT
+    stage: Stage = Stage.POLL
+    record: DecodedRecord | None = None
+    batch: bytes | None = None
+    is_certain: bool = True
+
+    def without_content(self) -> Rejection:
+        """Return it without record and batch, for a partition that stays stopped."""
+        return replace(self, record=None, batch=None)
+
+
+def of_record(
+    source: TopicPartition,
+    target: TopicPartition,
+    batch: TargetBatch,
+    error: ProduceError,
+    record: DecodedRecord | None,
+) -> Rejection:
+    """Return the rejection of a batch with a single record by the target."""
+    return Rejection(
+        first=batch.first_offset,
+        until=batch.last_offset + 1,
+        message=describe(source, target, batch, error),
+        exception=error.java_exception,
+        stage=Stage.PRODUCE,
+        record=record,
+    )
+
+
+def of_rejected_batch(
+    source: TopicPartition, target: TopicPartition, batch: TargetBatch, error: ProduceError, why: str, *, expected: bool
+) -> Rejection:
+    """Return the rejection of a batch by the target whose records cannot be read, which ``why`` explains.
+
+    ``expected``: the batch is the cause, rather than an error of this program.
+    """
+    return Rejection(
+        first=batch.first_offset,
+        until=batch.last_offset + 1,
+        message=f"{describe(source, target, batch, replace(error, record_indexes=()))}; {why}",
+        exception=error.java_exception,
+        stage=Stage.PRODUCE,
+        batch=b"".join(batch.wire()),
+        is_certain=expected,
+    )
+
+
+def of_source_batch(
+    source: TopicPartition, target: TopicPartition, batch: SourceBatch, wanted: int, why: str, *, expected: bool
+) -> Rejection:
+    """Return the rejection of a fetched batch that cannot be rebuilt, from offset ``wanted`` on."""
+    first, until = max(wanted, batch.header.base_offset), batch.header.next_offset
+    return Rejection(
+        first=first,
+        until=until,
+        message=f"cannot copy {source} {_offsets(first, until)} to {target}: {why}",
+        batch=bytes(batch.data),
+        is_certain=expected,
+    )
+
+
+def of_fetched_batch(source: TopicPartition, batch: UnreadableBatch, message: str) -> Rejection:
+    """Return the rejection of a batch that arrived corrupt repeatedly, which ``message`` explains."""
+    if batch.until is None:
+        until, where = batch.first + 1, f"from offset {batch.first} on; where the batch ends is unknown"
+    else:
+        until = batch.until
+        where = _offsets(batch.first, until)
+    return Rejection(
+        first=batch.first,
+        until=until,
+        message=f"{message} ({where})",
+        batch=batch.data,
+        is_certain=batch.until is not None,
+    )
+
+
+def _offsets(first: int, until: int) -> str:
+    return f"offset {first}" if until == first + 1 else f"offsets {first}-{until - 1}"

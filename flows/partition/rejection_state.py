@@ -1,0 +1,178 @@
+"""What a partition does with records that cannot be copied: it stops at them, or leaves them out."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from flows.batch.target_batch import SourceBatch, TargetBatch
+from flows.partition.health import PartitionMetrics
+from flows.partition.in_flight import InFlightBatches
+from flows.partition.listener import PartitionListener
+from flows.partition.log_position import LogPosition
+from flows.partition.packer import Packer, PackingError
+from flows.partition.rejection import Rejection, Stage, of_record, of_rejected_batch
+from flows.partition.retry_state import RetryState
+from flows.partition.timeouts import FAILED_RETRY_S
+from flows.target.produce_errors import ProduceError
+from mm2.core.lanes.lease import LossKind, PartitionLease
+from mm2.core.lanes.losses import LossPolicy
+
+
+class RejectionState(LogPosition):
+    """The part of `flows.partition.replicator.PartitionReplicator` that isolates and leaves out records.
+
+    See its invariant (C). Methods that raise NotImplementedError are those of the replicator.
+    """
+
+    _in_flight: InFlightBatches
+    _packer: Packer
+    _retry: RetryState
+    _fetched: deque[SourceBatch]
+    _fetch_paused_until: float | None
+    _listener: PartitionListener[Any]
+
+    def __init__(
+        self,
+        lease: PartitionLease,
+        metrics: PartitionMetrics,
+        now: float,
+        policy: LossPolicy | None,
+        dead_letters: str | None,
+    ) -> None:
+        """``dead_letters``: the topic for records that cannot be copied; None: they stop the partition."""
+        super().__init__(lease, metrics, now, policy)
+        self._dead_letters = dead_letters
+        self._skip_offset = lease.skip_offset
+        self._unreadable: Rejection | None = None  # the next batch, once everything before it is copied
+        self._letter: Rejection | None = None  # is being written to the dead-letter topic
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is buffered, in flight, or being written to the dead-letter topic."""
+        raise NotImplementedError
+
+    def _refetch(self) -> None:
+        """Drop everything and fetch again from the position."""
+        raise NotImplementedError
+
+    def _drop_fetched(self, fetch_from: int) -> None:
+        """Drop fetched batches that are not packed, and fetch again from ``fetch_from``."""
+        raise NotImplementedError
+
+    def _release(self, count: int) -> None:
+        """``count`` bytes are no longer held."""
+        raise NotImplementedError
+
+    def _pause_fetch(self, delay: float, now: float) -> None:
+        """Fetch nothing for ``delay`` seconds."""
+        raise NotImplementedError
+
+    def _advanced(self, now: float) -> None:
+        """The position moved: nothing before it is a problem any more."""
+        raise NotImplementedError
+
+    # -- finding the records
+
+    def _isolate(self, batch: TargetBatch, error: ProduceError, now: float) -> None:
+        """The target rejects records of the batch: narrow it down to them."""
+        if batch.count > 1:
+            self._take_apart(batch, error, lambda whole: self._packer.isolate(whole, error.record_indexes), now)
+            return
+        try:
+            record = self._packer.read(batch) if self._dead_letters is not None else None
+        except PackingError as failure:
+            self._reject(self._rejected_batch(batch, error, failure), now)
+        else:
+            self._reject(of_record(self.source, self.target, batch, error, record), now)
+
+    def _take_apart(
+        self, batch: TargetBatch, error: ProduceError, parts: Callable[[TargetBatch], list[TargetBatch]], now: float
+    ) -> None:
+        """Replace the first batch by its parts; a batch that cannot be taken apart is rejected as a whole."""
+        try:
+            self._in_flight.replace_first(parts(batch))
+        except PackingError as failure:
+            self._reject(self._rejected_batch(batch, error, failure), now)
+
+    def _rejected_batch(self, batch: TargetBatch, error: ProduceError, failure: PackingError) -> Rejection:
+        return of_rejected_batch(self.source, self.target, batch, error, str(failure), expected=failure.expected)
+
+    def _fail(self, offset: int, message: str, now: float, rejection: Rejection | None = None) -> None:
+        """Set the state to FAILED, with occasional retries. ``rejection``: these records are the cause."""
+        self._rejection = None if rejection is None else rejection.without_content()
+        self._health.copy_failed(offset, message)
+        self._refetch()
+        self._pause_fetch(FAILED_RETRY_S, now)
+
+    def _found_unreadable(self, rejection: Rejection, now: float) -> None:
+        """The next batch cannot be read, and nothing after it is fetched."""
+        self._unreadable = rejection
+        self._health.fetch_delayed(rejection.message)
+        self._listener.fetch_changed(self)
+        self._reach_unreadable(now)
+
+    def _reach_unreadable(self, now: float) -> None:
+        rejection = self._unreadable
+        if rejection is not None and not self._in_flight and not self._fetched:
+            self._unreadable = None
+            self._reject(rejection, now)
+
+    # -- stopping, or leaving them out
+
+    def request_skip(self, offset: int | None, now: float) -> None:
+        """Leave out what cannot be copied at source offset ``offset``, now or when it is found; None: nothing."""
+        if offset == self._skip_offset:
+            return
+        self._skip_offset = offset
+        stopped = self._stopped_at
+        if stopped is not None and stopped.first == offset and not self._in_flight and self._letter is None:
+            self._leave_out(stopped, LossKind.SKIPPED, now)
+
+    def _reject(self, rejection: Rejection, now: float) -> None:
+        """These records cannot be copied, and everything before them is."""
+        if rejection.first == self._skip_offset:
+            self._leave_out(rejection, LossKind.SKIPPED, now)
+        elif self._dead_letters is not None and rejection.is_certain:
+            self._letter = rejection
+            self._health.produce_delayed(rejection.message)
+            self._listener.dead_letter(self, rejection)
+        else:
+            if rejection.stage is Stage.PRODUCE:
+                self._retry.record_failure(now)
+            self._fail(rejection.first, rejection.message, now, rejection)
+
+    def dead_letter_written(self, rejection: Rejection, now: float) -> None:
+        """The dead-letter topic has these records."""
+        self._letter = None
+        self._metrics.dead_letters += 1
+        self._leave_out(rejection, LossKind.DEAD_LETTER, now, f"; written to {self._dead_letters} instead")
+
+    def dead_letter_delayed(self, message: str) -> None:
+        """The dead-letter topic has not acknowledged the records for a while: make room for other partitions."""
+        self._health.produce_delayed(message, prolonged=True)
+        self._refetch()
+
+    def dead_letter_failed(self, rejection: Rejection, message: str, now: float) -> None:
+        """The dead-letter topic rejects the records."""
+        self._letter = None
+        self._fail(rejection.first, message, now, rejection)
+
+    def _leave_out(self, rejection: Rejection, kind: LossKind, now: float, instead: str = "") -> None:
+        """Continue behind these records, which are the first ones that are not copied."""
+        self.lose(rejection.first, rejection.until, f"{rejection.message}{instead}", kind=kind)
+        self._rejection = self._fetch_paused_until = None
+        batch, until = self._in_flight.leave_out_first(), rejection.until
+        if batch is not None:
+            until = max(until, batch.next_offset)
+            self._release(batch.held_bytes)
+        else:
+            self._drop_fetched(until)
+            self.epochs = ()  # those of a batch that cannot be read are unknown
+        self._listener.left_out(self, self._left_out(until))
+        self._advanced(now)
+        self._listener.fetch_changed(self)
+        self._listener.send_changed(self)
+        if self.is_draining and self.is_idle:
+            self._listener.drained(self)
