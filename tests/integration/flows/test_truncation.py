@@ -220,12 +220,18 @@ async def test_offset_is_out_of_range_after_a_truncation_without_known_epochs(
         assert "offset 700 is beyond the source's end offset 100" in message
 
 
-@pytest.mark.parametrize("regrown", [True, False])
-async def test_brokers_that_do_not_check_epochs_with_every_fetch(
-    start_cluster: StartCluster, cluster_b: KafkaCluster, unique: Unique, monkeypatch: pytest.MonkeyPatch, regrown: bool
+@pytest.mark.parametrize(("version", "regrown"), [(11, True), (11, False), (12, True)])
+async def test_older_fetch_versions(
+    start_cluster: StartCluster,
+    cluster_b: KafkaCluster,
+    unique: Unique,
+    monkeypatch: pytest.MonkeyPatch,
+    version: int,
+    regrown: bool,
 ) -> None:
-    """Before Kafka 2.7, Fetch ends at version 11: the position is checked in each new leader epoch."""
-    monkeypatch.setattr(FetchRequest, "usable_versions", lambda _: range(4, 12))
+    """Before Kafka 2.7, Fetch ends at version 11: the position is checked in each new leader epoch. Version 12, of
+    brokers without topic ids, checks it with every fetch."""
+    monkeypatch.setattr(FetchRequest, "usable_versions", lambda _: range(4, version + 1))
     topic = unique("ancient")
     with behind_cable(start_cluster, KAFKA_3) as (source, cable):
         source.create_topic(topic)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flows.batch.target_batch import ProducerId
 from flows.partition.replicator import PartitionReplicator
 from flows.target.produce_errors import ErrorAction, ProduceError
-from mm2.core.lanes.lease import LossKind, TaskState
+from mm2.core.lanes.lease import LossKind, OnDataLoss, PartitionLease, TaskState
+from mm2.core.lanes.losses import LossPolicy
+from mm2.core.offsets.connect_offsets import RECREATED_TOPIC
 from mm2.core.offsets.leader_epochs import EpochEnd, EpochStart
 from mm2.core.settings.client import OffsetReset
-from tests.unit.flows.replicators import WALL, RecordingListener, arrive, data, message, partition, send
+from tests.unit.flows.replicators import WALL, RecordingListener, arrive, data, message, partition, replicator_of, send
 
 LOST = ProduceError(action=ErrorAction.RETRY, message="lost", maybe_appended=True)
 FATAL = ProduceError(action=ErrorAction.FAIL, message="no", maybe_appended=False)
@@ -187,3 +191,34 @@ def test_epochs_are_unknown_after_a_reset() -> None:
     replicator.reset_offset(OffsetReset.EARLIEST, 40, 50, 0.0)
     assert (replicator.fetch_offset, replicator.last_fetched_epoch) == (40, -1)
     assert lost(replicator) == [(10, 40, "retention")]
+
+
+def test_a_truncation_that_stops_the_partition_moves_nothing_until_it_is_accepted() -> None:
+    lease = PartitionLease(
+        topic="orders", partition=3, remote_topic="A.orders", start_offset=10, leader_epochs=(EpochStart(1, 0),)
+    )
+    policy = LossPolicy(on_data_loss=OnDataLoss.STOP_PARTITION)
+    listener = RecordingListener()
+    replicator = replicator_of(lease, listener, policy=policy)
+    replicator.diverged(10, EpochEnd(1, 7))
+    assert (replicator.position, replicator.fetch_offset, listener.truncations) == (10, None, [])
+    assert replicator.stopped_by is not None
+    resumed = replicator.lease_to_resume()
+    assert (resumed.start_offset, resumed.leader_epochs) == (10, (EpochStart(1, 0),))
+    accepted = replace(resumed, stopped_by=None, accepted_loss=replace(replicator.stopped_by, accepted=True))
+    replicator = replicator_of(accepted, listener, policy=policy)
+    replicator.diverged(10, EpochEnd(1, 7))
+    assert (replicator.position, replicator.fetch_offset, listener.truncations) == (7, 7, [7])
+
+
+def test_a_truncation_of_a_recreated_topic_keeps_its_beginning_to_be_stored_first() -> None:
+    lease = PartitionLease(topic="orders", partition=3, remote_topic="A.orders", start_offset=0, topic_recreated=True)
+    replicator = replicator_of(lease, RecordingListener())
+    replicator.set_producer_id(ProducerId(7, 0))
+    arrive(replicator, data(0, 5, epoch=1))
+    (entry,) = send(replicator)
+    replicator.acknowledged(entry, 0, 0.0, WALL)
+    replicator.diverged(5, EpochEnd(1, 3))
+    assert (replicator.offset_to_commit, replicator.lease_to_resume().topic_recreated) == (RECREATED_TOPIC, True)
+    replicator.committed(RECREATED_TOPIC)
+    assert (replicator.offset_to_commit, replicator.lease_to_resume().topic_recreated) == (2, False)
