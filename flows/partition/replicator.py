@@ -27,8 +27,10 @@ from mm2.kafka.protocol.fetch_request import FetchedPartition
 
 
 class PartitionReplicator(RejectionState):
-    """A state machine without I/O and clock. See `PartitionState` for its position and health, `LogPosition` for what it
-    knows of the source's log, and `RejectionState` for records that cannot be copied.
+    """A state machine without I/O and clock.
+
+    See `PartitionState` for its position and health, `LogPosition` for what is known of the source's log, and
+    `RejectionState` for records that cannot be copied.
 
     (A) Fetched and in-flight batches contain all records from the position up to the fetch offset, in order. A fetch
         response for any other offset than ``fetch_offset`` is ignored.

@@ -34,19 +34,23 @@ def refresh(node: str, *, flow: str) -> int:
 
 def accept_loss(node: str, *, topic: str, partition: str, flow: str | None = None) -> int:
     """Continue after the loss that stopped a partition or a flow. Raises CommandError."""
-    body = {"topic": topic, "partition": _number("--partition", partition)}
+    body = {"topic": topic, "partition": _number("--partition", partition, "a partition number")}
     return _command(node, flow or _only_flow(node), "accept-loss", body)
 
 
 def skip(node: str, *, topic: str, partition: str, offset: str, flow: str | None = None) -> int:
     """Skip what cannot be copied at a source offset. Raises CommandError."""
-    body = {"topic": topic, "partition": _number("--partition", partition), "offset": _number("--offset", offset)}
+    body = {
+        "topic": topic,
+        "partition": _number("--partition", partition, "a partition number"),
+        "offset": _number("--offset", offset, "an offset"),
+    }
     return _command(node, flow or _only_flow(node), "skip", body)
 
 
-def _number(option: str, text: str) -> int:
+def _number(option: str, text: str, what: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise UsageError(f"{option} {text} is not a whole number: write for example {option} 0")
+        raise UsageError(f"{option} {text} is not {what}: write for example {option} 0")
     return int(text)
 
 
