@@ -69,3 +69,8 @@ def test_references_to_other_files_are_not_compared(tmp_path: Path) -> None:
 def test_java_only_settings_are_reported(tmp_path: Path) -> None:
     (expected,) = found(tmp_path, java={**JAVA, "errors.tolerance": "all"})
     assert expected == "errors.tolerance = none (was all)"
+
+
+def test_values_that_are_invalid_here_are_reported_as_java_stored_them(tmp_path: Path) -> None:
+    (expected,) = found(tmp_path, java={**JAVA, "offset-syncs.topic.location": "elsewhere"})
+    assert expected == "offset-syncs.topic.location = source (was elsewhere)"
