@@ -85,6 +85,11 @@ class PartitionState:
         """The target has not answered yet; the response is still awaited."""
         self._health.produce_delayed(message, prolonged=prolonged)
 
+    def source_grew(self, end_offset: int, now: float) -> None:
+        """The source has records up to ``end_offset``, as found out without a fetch."""
+        self.end_offset = max(self.end_offset, end_offset)
+        self._update_caught_up(now)
+
     # -- offset commits
 
     @property

@@ -1,4 +1,4 @@
-"""Records that cannot be copied: invariants (B) and (C) of `PartitionReplicator`, (B) of `PartitionState`.
+"""Records that cannot be copied: invariants (A) and (B) of `RejectionState`, (B) of `FetchState` and `PartitionState`.
 
 tests/property/flows runs it against a model of a broker that refuses records.
 """
