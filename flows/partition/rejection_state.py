@@ -14,8 +14,8 @@ from flows.partition.rejection import Rejection, Stage, of_record, of_rejected_b
 from flows.partition.retry_state import RetryState
 from flows.partition.timeouts import FAILED_RETRY_S
 from flows.target.produce_errors import ProduceError
-from mm2.core.lanes.lease import LossKind, PartitionLease
-from mm2.core.lanes.losses import LossPolicy
+from mm2.core.lanes.lease import PartitionLease
+from mm2.core.lanes.losses import LossKind, LossPolicy
 from mm2.kafka.backoff import Backoff
 
 

@@ -8,8 +8,10 @@ from typing import NamedTuple
 from flows.batch.target_batch import TargetBatch
 from flows.partition.health import PartitionHealth, PartitionMetrics
 from flows.partition.rejection import Rejection
-from mm2.core.lanes.lease import Loss, LossKind, PartitionLease, PartitionProgress, TaskState
-from mm2.core.lanes.losses import LossPolicy, add_loss
+from mm2.core.lanes.lease import PartitionLease
+from mm2.core.lanes.losses import Loss, LossKind, LossPolicy, add_loss
+from mm2.core.lanes.progress_reports import PartitionProgress
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets import leader_epochs
 from mm2.core.offsets.connect_offsets import RECREATED_TOPIC

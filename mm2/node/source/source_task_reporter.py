@@ -13,7 +13,8 @@ from mm2.core.assignment.partition_load import LoadSample, PartitionLoads
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.assignment.source_task_releases import SourceTaskRelease
 from mm2.core.assignment.source_task_reports import SourceTaskReport
-from mm2.core.lanes.lease import SourceTaskProgress, TaskProducer
+from mm2.core.lanes.lease import TaskProducer
+from mm2.core.lanes.progress_reports import SourceTaskProgress
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.connect_offsets import SourceKey, encode_key, encode_offset
 from mm2.core.wire.murmur2 import partition_of

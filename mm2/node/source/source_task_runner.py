@@ -12,8 +12,9 @@ from mm2.core.assignment.partition_assignment import WEIGHT
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.assignment.tasks import TaskKind
 from mm2.core.coordination.pauses import NO_PAUSES
-from mm2.core.lanes.lease import SourceTaskLease, TaskState
+from mm2.core.lanes.lease import SourceTaskLease
 from mm2.core.lanes.losses import loss_warning, stop_message
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.plugins import PluginError
 from mm2.kafka.client.cluster import Cluster
