@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass, replace
 from functools import partial
 
-from mm2.core.lanes.lease import Loss, LossesLease, LossKey, LossKind, OnDataLoss
-from mm2.core.lanes.losses import LOSSES_KEPT
+from mm2.core.lanes.lease import LossesLease
+from mm2.core.lanes.losses import LOSSES_KEPT, Loss, LossKey, LossKind, OnDataLoss
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.loss_records import PARTITION, encode_loss, encode_loss_key
 from mm2.kafka.errors import ClusterClosed, ClusterError

@@ -17,7 +17,8 @@ from flows.commit.exact_offset_writer import ExactOffsetWriter
 from flows.commit.loss_writer import LossWriter
 from flows.commit.offset_sync_writer import OffsetSyncWriter
 from flows.partition.state import OffsetRange, PartitionState
-from mm2.core.lanes.lease import Loss, OffsetsLease, PartitionLease
+from mm2.core.lanes.lease import OffsetsLease, PartitionLease
+from mm2.core.lanes.losses import Loss
 from mm2.core.offsets.connect_offsets import SourceKey, encode_key, encode_offset
 from mm2.core.wire.murmur2 import partition_of
 from mm2.kafka.errors import ClusterClosed, ClusterError

@@ -12,7 +12,8 @@ from flows.lane.byte_budget import ByteBudget
 from flows.lane.lease_client import LeaseClient, LeaseLostError
 from flows.lane.lease_deadline import LeaseDeadline
 from flows.source_task.source_task import SourceTask
-from mm2.core.lanes.lease import LaneOrders, LaneProgress, LeasePlace
+from mm2.core.lanes.lease import LaneOrders, LeasePlace
+from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.naming.names import Flow
 
 log = logging.getLogger("mm2.lane")

@@ -13,15 +13,9 @@ import httpx
 from pydantic import TypeAdapter
 
 from flows.lane.lease_deadline import LeaseDeadline
-from mm2.core.lanes.lease import (
-    LaneOrders,
-    LaneProgress,
-    LeaseGrant,
-    LeasePlace,
-    LeaseRenewal,
-    LeaseRequest,
-    TaskState,
-)
+from mm2.core.lanes.lease import LaneOrders, LeaseGrant, LeasePlace, LeaseRenewal, LeaseRequest
+from mm2.core.lanes.progress_reports import LaneProgress
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow
 from mm2.core.settings.client import TlsSettings
 from mm2.kafka.clock import session_clock

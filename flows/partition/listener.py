@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 from flows.batch.target_batch import TargetBatch
 from flows.partition.rejection import Rejection
 from flows.partition.state import OffsetRange, PartitionState
-from mm2.core.lanes.lease import Loss
+from mm2.core.lanes.losses import Loss
 
 Partition_contra = TypeVar("Partition_contra", bound=PartitionState, contravariant=True)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flows.partition.health import PartitionMetrics
 from flows.partition.state import PartitionState
-from mm2.core.lanes.lease import LossKind, PartitionLease
-from mm2.core.lanes.losses import LossPolicy
+from mm2.core.lanes.lease import PartitionLease
+from mm2.core.lanes.losses import LossKind, LossPolicy
 from mm2.core.offsets.leader_epochs import EpochEnd, EpochStarts, before, common_end, last_epoch, replaced_from
 
 

@@ -2,76 +2,71 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from flows.batch.target_batch import SourceBatch, TargetBatch
+from flows.batch.target_batch import TargetBatch
+from flows.partition.fetch_state import FetchState
 from flows.partition.health import PartitionMetrics
-from flows.partition.in_flight import InFlightBatches
 from flows.partition.listener import PartitionListener
-from flows.partition.log_position import LogPosition
 from flows.partition.packer import Packer, PackingError
 from flows.partition.rejection import Rejection, Stage, of_record, of_rejected_batch
 from flows.partition.retry_state import RetryState
 from flows.partition.timeouts import FAILED_RETRY_S
 from flows.target.produce_errors import ProduceError
-from mm2.core.lanes.lease import LossKind, PartitionLease
-from mm2.core.lanes.losses import LossPolicy
+from mm2.core.lanes.lease import PartitionLease
+from mm2.core.lanes.losses import LossKind, LossPolicy
+from mm2.kafka.backoff import Backoff
 
 
-class RejectionState(LogPosition):
-    """The part of `flows.partition.replicator.PartitionReplicator` that isolates and leaves out records.
+class RejectionState(FetchState):
+    """Records that the target rejects, or that cannot be read.
 
-    See its invariant (C). Methods that raise NotImplementedError are those of the replicator.
+    (A) They are isolated and named in the health message. They are left out only after they are in the dead-letter
+        topic, or if an operator has asked to skip them.
+    (B) Everything before them is copied first, and nothing after them is sent before that is decided.
     """
-
-    _in_flight: InFlightBatches
-    _packer: Packer
-    _retry: RetryState
-    _fetched: deque[SourceBatch]
-    _fetch_paused_until: float | None
-    _listener: PartitionListener[Any]
 
     def __init__(
         self,
         lease: PartitionLease,
-        metrics: PartitionMetrics,
-        now: float,
-        policy: LossPolicy | None,
+        listener: PartitionListener[Any],
+        *,
+        packer: Packer,
+        max_in_flight: int,
+        max_held_bytes: int,
         dead_letters: str | None,
+        source_backoff: Backoff,
+        target_backoff: Backoff,
+        now: float,
+        metrics: PartitionMetrics,
+        policy: LossPolicy | None,
     ) -> None:
         """``dead_letters``: the topic for records that cannot be copied; None: they stop the partition."""
-        super().__init__(lease, metrics, now, policy)
+        super().__init__(
+            lease,
+            listener,
+            max_in_flight=max_in_flight,
+            max_held_bytes=max_held_bytes,
+            source_backoff=source_backoff,
+            now=now,
+            metrics=metrics,
+            policy=policy,
+        )
+        self._packer = packer
+        self._retry = RetryState(target_backoff)
         self._dead_letters = dead_letters
         self._skip_offset = lease.skip_offset
-        self._unreadable: Rejection | None = None  # the next batch, once everything before it is copied
         self._letter: Rejection | None = None  # is being written to the dead-letter topic
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is buffered, in flight, or being written to the dead-letter topic."""
-        raise NotImplementedError
+        return super().is_idle and self._letter is None
 
-    def _refetch(self) -> None:
-        """Drop everything and fetch again from the position."""
-        raise NotImplementedError
-
-    def _drop_fetched(self, fetch_from: int) -> None:
-        """Drop fetched batches that are not packed, and fetch again from ``fetch_from``."""
-        raise NotImplementedError
-
-    def _release(self, count: int) -> None:
-        """``count`` bytes are no longer held."""
-        raise NotImplementedError
-
-    def _pause_fetch(self, delay: float, now: float) -> None:
-        """Fetch nothing for ``delay`` seconds."""
-        raise NotImplementedError
-
-    def _advanced(self, now: float) -> None:
-        """The position moved: nothing before it is a problem any more."""
-        raise NotImplementedError
+    @property
+    def _may_fetch(self) -> bool:
+        return super()._may_fetch and self._letter is None
 
     # -- finding the records
 
@@ -176,3 +171,10 @@ class RejectionState(LogPosition):
         self._listener.send_changed(self)
         if self.is_draining and self.is_idle:
             self._listener.drained(self)
+
+    def _advanced(self, now: float) -> None:
+        """The position moved: nothing before it is a problem any more."""
+        self._retry.reset()
+        self._health.copied_to(self.position)
+        self._update_caught_up(now)
+        self._fetch_if_room()

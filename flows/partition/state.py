@@ -8,8 +8,10 @@ from typing import NamedTuple
 from flows.batch.target_batch import TargetBatch
 from flows.partition.health import PartitionHealth, PartitionMetrics
 from flows.partition.rejection import Rejection
-from mm2.core.lanes.lease import Loss, LossKind, PartitionLease, PartitionProgress, TaskState
-from mm2.core.lanes.losses import LossPolicy, add_loss
+from mm2.core.lanes.lease import PartitionLease
+from mm2.core.lanes.losses import Loss, LossKind, LossPolicy, add_loss
+from mm2.core.lanes.progress_reports import PartitionProgress
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets import leader_epochs
 from mm2.core.offsets.connect_offsets import RECREATED_TOPIC
@@ -84,6 +86,11 @@ class PartitionState:
     def target_unavailable(self, message: str, *, prolonged: bool = False) -> None:
         """The target has not answered yet; the response is still awaited."""
         self._health.produce_delayed(message, prolonged=prolonged)
+
+    def source_grew(self, end_offset: int, now: float) -> None:
+        """The source has records up to ``end_offset``, as found out without a fetch."""
+        self.end_offset = max(self.end_offset, end_offset)
+        self._update_caught_up(now)
 
     # -- offset commits
 

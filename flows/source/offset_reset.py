@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mm2.core.lanes.lease import LossKind
+from mm2.core.lanes.losses import LossKind
 from mm2.core.settings.client import OffsetReset
 
 

@@ -23,8 +23,9 @@ from flows.target.dead_letter_writer import DeadLetterWriter
 from flows.target.producer import Producer
 from flows.target.producer_ids import ProducerIds
 from flows.target.size_limits import SizeLimits
-from mm2.core.lanes.lease import BatchCount, Loss, LossKind, OnDataLoss, PartitionLease, SourceTaskLease
-from mm2.core.lanes.losses import LossPolicy
+from mm2.core.lanes.lease import PartitionLease, SourceTaskLease
+from mm2.core.lanes.losses import Loss, LossKind, LossPolicy, OnDataLoss
+from mm2.core.lanes.progress_reports import BatchCount
 from mm2.core.offsets.exact_offset_records import TopicIds
 from mm2.core.topics.topic_recreated import uncopied
 from mm2.kafka.backoff import Backoff

@@ -19,14 +19,10 @@ from flows.partition.health import PartitionMetrics
 from flows.partition.replicator import PartitionReplicator
 from flows.source_task.pipeline import Pipeline
 from flows.target.dead_letter_writer import DEAD_LETTER_BUFFER_BYTES, DeadLetterWriter
-from mm2.core.lanes.lease import (
-    Loss,
-    PartitionLease,
-    PartitionProgress,
-    SourceTaskLease,
-    SourceTaskProgress,
-    TaskState,
-)
+from mm2.core.lanes.lease import PartitionLease, SourceTaskLease
+from mm2.core.lanes.losses import Loss
+from mm2.core.lanes.progress_reports import PartitionProgress, SourceTaskProgress
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.leader_epochs import UNKNOWN_EPOCH, last_epoch
 from mm2.core.settings.client import ClientSettings

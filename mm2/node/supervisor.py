@@ -21,8 +21,9 @@ from mm2.config.reload.changes import FileDiff
 from mm2.config.settings import FlowSettings, NodeSettings
 from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.leader_context import LeaderContext
-from mm2.core.lanes.lease import LeasePlace, Loss, TaskState
-from mm2.core.lanes.losses import LossesUnreadableError
+from mm2.core.lanes.lease import LeasePlace
+from mm2.core.lanes.losses import Loss, LossesUnreadableError
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow
 from mm2.core.plugins import PluginError
 from mm2.kafka.errors import ClusterError

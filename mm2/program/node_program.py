@@ -16,7 +16,8 @@ from fastapi import FastAPI
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.reload.sources import Taken
 from mm2.config.settings import NodeSettings
-from mm2.core.lanes.lease import LeasePlace, TaskState
+from mm2.core.lanes.lease import LeasePlace
+from mm2.core.lanes.task_states import TaskState
 from mm2.node.identity import NodeIdentity
 from mm2.node.reload.file_follower import FileFollower, file_status
 from mm2.node.reload.file_watch import FileWatch

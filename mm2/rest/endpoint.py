@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from mm2.core.coordination.commands import Command, CommandType
-from mm2.core.lanes.lease import Loss
+from mm2.core.lanes.losses import Loss
 from mm2.core.naming.names import Flow
 from mm2.node.status.status_model import FlowStatus, NodeStatus
 from mm2.rest.internal.peers import Peers

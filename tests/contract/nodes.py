@@ -10,8 +10,7 @@ from dataclasses import replace
 from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.leader_context import LeaderContext
 from mm2.core.coordination.session_keys import SessionKey
-from mm2.core.lanes.lease import Loss
-from mm2.core.lanes.losses import LossesUnreadableError
+from mm2.core.lanes.losses import Loss, LossesUnreadableError
 from mm2.core.naming.names import Flow
 from mm2.core.settings.listener import ServerTls
 from mm2.node.commands.accept_loss import AcceptLoss

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mm2.core.lanes.lease import BatchCount, Loss, TaskState
+from mm2.core.lanes.losses import Loss
+from mm2.core.lanes.progress_reports import BatchCount
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.node.status.status_model import (
     FileStatus,

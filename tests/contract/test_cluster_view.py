@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from mm2.core.coordination.request_signing import sign
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import GroupState
 from mm2.rest.internal.peers import PeerError, PeerRequest
 from mm2.rest.merge.cluster_view import ClusterView

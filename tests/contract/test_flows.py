@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import AssignmentAuditStatus
 from tests.contract.conftest import Serve
 from tests.contract.samples import LOSS, flow, heartbeat_flow, member, node, partition, topic, wide_node

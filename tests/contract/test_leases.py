@@ -13,7 +13,8 @@ import pytest
 from fastapi import FastAPI
 
 from flows.lane.lease_client import LeaseClient, LeaseLostError
-from mm2.core.lanes.lease import LaneOrders, LaneProgress, LeasePlace
+from mm2.core.lanes.lease import LaneOrders, LeasePlace
+from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.kafka.errors import RequestTimedOut, Unreachable
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lease_service import LEASE_MARGIN_S, LeaseService

@@ -7,7 +7,10 @@ from dataclasses import replace
 
 from pydantic import TypeAdapter
 
-from mm2.core.lanes.lease import Loss, LossesLease, OnDataLoss, PartitionProgress, SourceTaskProgress, TaskState
+from mm2.core.lanes.lease import LossesLease
+from mm2.core.lanes.losses import Loss, OnDataLoss
+from mm2.core.lanes.progress_reports import PartitionProgress, SourceTaskProgress
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow
 from mm2.core.settings.client import ClientSettings
 from mm2.node.status.losses import Losses

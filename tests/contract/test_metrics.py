@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import AssignmentAuditStatus, Latency, NodeStatus
 from tests.contract.conftest import Serve
 from tests.contract.samples import LOSS_COUNTS, LOST, flow, heartbeat_flow, member, node, partition, topic, wide_node

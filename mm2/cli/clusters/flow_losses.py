@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from mm2.cli.clusters.cluster_access import ANSWER_MS, connection_error, short_timeout_cluster
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
-from mm2.core.lanes.lease import Loss
+from mm2.core.lanes.losses import Loss
 from mm2.core.naming import internal_topics
 from mm2.core.naming.names import Flow
 from mm2.kafka.errors import ClusterError

@@ -16,7 +16,7 @@ from mm2.cli.node.node_address import node_context, node_url
 from mm2.cli.node.node_client import fetch_flows, fetch_losses, read_flows
 from mm2.cli.terminal.screen import print_json, show_once
 from mm2.cli.terminal.tables import number, table
-from mm2.core.lanes.lease import Loss
+from mm2.core.lanes.losses import Loss
 
 FlowLosses = Mapping[str, tuple[Loss, ...]]
 

@@ -12,7 +12,7 @@ import httpx
 from pydantic import TypeAdapter, ValidationError
 
 from mm2.cli.errors import CommandError, UsageError
-from mm2.core.lanes.lease import Loss
+from mm2.core.lanes.losses import Loss
 from mm2.node.status.status_model import FlowStatus
 from mm2.rest.public.command_response import COMMAND_RESPONSE, CommandResponse
 from mm2.rest.public.losses_response import LOSSES_RESPONSE

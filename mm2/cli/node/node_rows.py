@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mm2.cli.node.progress_rates import Pace
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import FlowStatus, MemberStatus, PartitionStatus, TaskStatus
 
 

@@ -16,8 +16,8 @@ from mm2.cli.node.node_rows import node_rows
 from mm2.cli.node.progress_rates import LOOK_AGAIN_S, Pace
 from mm2.cli.terminal.screen import show_live, show_once
 from mm2.cli.terminal.tables import counted, lower_bound, number, rate_text, state_text, table
-from mm2.core.lanes.lease import TaskState
 from mm2.core.lanes.losses import extent
+from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import AssignmentAuditStatus, FlowStatus, TopicStatus
 from mm2.rest.merge.flow_problems import flow_problems
 

@@ -10,7 +10,7 @@ from mm2.cli.clusters.cluster_access import connection_error, reason, short_time
 from mm2.cli.terminal.tables import counted
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.topics.replication_filter import TopicVerdict
 from mm2.core.topics.topic_plan import plan_topics
 from mm2.kafka.client.cluster import Cluster

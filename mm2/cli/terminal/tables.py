@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 
 GAP = 2  # spaces between columns
 

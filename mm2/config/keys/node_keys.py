@@ -26,7 +26,7 @@ from mm2.config.grammar.java_types import (
 from mm2.config.keys.declaration import KeyModel, flow_key, idle_key, live_key, node_key
 from mm2.config.regex.java_characters import JavaRegexError
 from mm2.config.regex.java_regex import compile_java
-from mm2.core.lanes.lease import OnDataLoss
+from mm2.core.lanes.losses import OnDataLoss
 from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES
 from mm2.core.settings.client import OffsetReset
 from mm2.core.settings.response_headers import ResponseHeadersError, read_header_rules

@@ -1,12 +1,13 @@
 """The progress of a source task, accumulated from reports that omit unchanged partitions
-(`lease.SourceTaskProgress.whole`)."""
+(`progress_reports.SourceTaskProgress.whole`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from mm2.core.lanes.lease import PartitionProgress, SourceTaskProgress, TaskState
+from mm2.core.lanes.progress_reports import PartitionProgress, SourceTaskProgress
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 
 PartitionStates = Mapping[TopicPartition, tuple[TaskState, str | None]]

@@ -1,4 +1,4 @@
-"""Messages between node and lane: orders to the lane, progress reports to the node.
+"""Messages between node and lane: leases and orders to the lane; `progress_reports` has the reports to the node.
 
 Orders are declarative: they contain everything a lane should run, not changes. Lost or repeated messages therefore do
 no harm; only the newest version counts.
@@ -7,8 +7,8 @@ no harm; only the newest version counts.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 
+from mm2.core.lanes.losses import Loss, OnDataLoss
 from mm2.core.naming.names import Flow
 from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, TopicIds
 from mm2.core.offsets.leader_epochs import EpochStarts
@@ -21,97 +21,6 @@ class LeaseRefusedError(Exception):
 
 class LeaseNotReadyError(Exception):
     """The lease cannot be granted yet. The caller repeats its request."""
-
-
-class TaskState(StrEnum):
-    """States as shown by the REST interface."""
-
-    WAITING = "WAITING"
-    RUNNING = "RUNNING"
-    PAUSED = "PAUSED"
-    DRAINING = "DRAINING"
-    FAILED = "FAILED"
-    STOPPED = "STOPPED"
-
-
-class LossKind(StrEnum):
-    """Causes of a loss. Later releases can add some, so fields with a kind are plain strings.
-
-    ``SKIPPED`` and ``DEAD_LETTER`` are losses that the operator asked for: they never stop anything.
-    """
-
-    RETENTION = "retention"
-    TRUNCATED = "truncated"
-    TOPIC_DELETED = "topic-deleted"
-    TOPIC_RECREATED = "topic-recreated"
-    OUT_OF_RANGE = "out-of-range"
-    SKIPPED = "skipped"
-    DEAD_LETTER = "dead-letter"
-
-
-class OnDataLoss(StrEnum):
-    """The values of mm2.on.data.loss."""
-
-    CONTINUE = "continue"
-    STOP_PARTITION = "stop-partition"
-    STOP_FLOW = "stop-flow"
-
-
-LossKey = tuple[str, int, int, str, str]
-"""Topic, partition, first offset, kind and topic ID of a loss."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
-    """Source records that can no longer be copied, as reported by lanes and recorded in `loss_records`.
-
-    For kind ``truncated``, records that the target has and the source no longer has. ``until`` equal to ``first``: the
-    extent is unknown.
-    """
-
-    topic: str
-    partition: int
-    first: int = field(metadata={"description": "first source offset that is lost"})
-    until: int = field(metadata={"description": "first source offset after the lost range"})
-    reason: str
-    kind: str = field(default="", metadata={"description": "the cause, a `LossKind`; empty: unknown"})
-    time: int | None = field(default=None, metadata={"description": "when it was noticed, epoch ms; null: unknown"})
-    last: int = field(
-        default=-1, metadata={"description": "last source offset that is lost; first - 1: the extent is unknown"}
-    )
-    count: int = field(default=1, metadata={"description": "number of losses that were merged into this one"})
-    lost: int | None = field(
-        default=None, metadata={"description": "lost offsets between first and last; null: all of them"}
-    )
-    topic_id: str | None = field(
-        default=None, metadata={"description": "ID of the source topic that continues after the loss; null: unknown"}
-    )
-    stops: str = field(
-        default="", metadata={"description": "what stopped until the loss is accepted: partition, flow, or empty"}
-    )
-    accepted: bool = field(default=False, metadata={"description": "whether an operator accepted the loss"})
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "last", self.until - 1)
-
-    @property
-    def offsets(self) -> int:
-        """The number of lost offsets."""
-        return self.until - self.first if self.lost is None else self.lost
-
-    @property
-    def awaits_acceptance(self) -> bool:
-        """Whether copying waits for an operator to accept the loss."""
-        return bool(self.stops) and not self.accepted
-
-    @property
-    def key(self) -> LossKey:
-        """What tells it from other losses; it is the same if the loss is noticed again with another extent."""
-        return self.topic, self.partition, self.first, self.kind, self.topic_id or ""
-
-    def is_same(self, other: Loss) -> bool:
-        """Return whether ``other`` is this loss, though possibly noticed at another time with another extent."""
-        return self.key == other.key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,78 +154,6 @@ class LaneOrders:
     source_tasks: tuple[SourceTaskLease, ...] = ()
     end: bool = False
     buffer_bytes: int = 64 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionProgress:
-    """Replication progress of one source partition. Offsets are source offsets; totals start at 0 with this lane run.
-
-    ``position``: next offset to copy; everything before it is acknowledged by the target, left out or carries no data
-    (-1: unknown yet). ``stored``: the offset a restart would start at. ``end_offset``: high watermark, or last stable
-    offset under read_committed (-1: unknown yet). ``latency_*`` and ``age_*`` are seconds, with one observation per
-    batch. ``stopped_at`` and ``stopped_until``: the offsets, without the last, that cannot be copied and stop the
-    partition; None: it is not stopped by a record.
-    """
-
-    topic: str
-    partition: int
-    remote_topic: str
-    state: TaskState
-    position: int = -1
-    stored: int | None = None
-    end_offset: int = -1
-    lag_seconds: float = 0.0
-    records_total: int = 0
-    bytes_total: int = 0
-    latency_sum: float = 0.0
-    latency_count: int = 0
-    age_sum: float = 0.0
-    age_count: int = 0
-    error: str | None = None
-    stopped_at: int | None = None
-    stopped_until: int | None = None
-    dead_letters_total: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchCount:
-    """Batches sent through one path: ``pass-through`` with reason "", or ``rebatch`` with its reason."""
-
-    path: str
-    reason: str
-    batches: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceTaskProgress:
-    """One source task's report.
-
-    ``drained``: nothing is in flight and all offsets are stored, so the source task can be reassigned. ``warnings``:
-    messages for the operator while everything runs. ``whole`` False: ``partitions`` omits those unchanged since the
-    last report that the node has answered.
-    """
-
-    flow: Flow
-    source_task: int
-    epoch: int
-    state: TaskState
-    drained: bool = False
-    error: str | None = None
-    partitions: tuple[PartitionProgress, ...] = ()
-    whole: bool = True
-    batches: tuple[BatchCount, ...] = ()
-    losses: tuple[Loss, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneProgress:
-    """A lane's report, sent about once a second. ``version`` is that of the orders it is executing."""
-
-    version: int
-    pid: int
-    source_tasks: tuple[SourceTaskProgress, ...] = ()
-    buffered_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,15 +1,95 @@
-"""What a loss stops, how losses of a partition are merged, and what operators read about them."""
+"""Losses of source records: their kinds, what they stop, how they are merged, and what operators read about them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
-from mm2.core.lanes.lease import Loss, LossKind, OnDataLoss
 from mm2.core.naming.names import Flow
 
 LOSSES_KEPT = 100
 """Losses kept and reported of one partition or source task, and recorded one by one: a partition whose retention is
 faster than its replication loses records again and again. Further ones are merged into the last (`add_loss`)."""
+
+
+class LossKind(StrEnum):
+    """Causes of a loss. Later releases can add some, so fields with a kind are plain strings.
+
+    ``SKIPPED`` and ``DEAD_LETTER`` are losses that the operator asked for: they never stop anything.
+    """
+
+    RETENTION = "retention"
+    TRUNCATED = "truncated"
+    TOPIC_DELETED = "topic-deleted"
+    TOPIC_RECREATED = "topic-recreated"
+    OUT_OF_RANGE = "out-of-range"
+    SKIPPED = "skipped"
+    DEAD_LETTER = "dead-letter"
+
+
+class OnDataLoss(StrEnum):
+    """The values of mm2.on.data.loss."""
+
+    CONTINUE = "continue"
+    STOP_PARTITION = "stop-partition"
+    STOP_FLOW = "stop-flow"
+
+
+LossKey = tuple[str, int, int, str, str]
+"""Topic, partition, first offset, kind and topic ID of a loss."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Source records that can no longer be copied, as reported by lanes and recorded in `loss_records`.
+
+    For kind ``truncated``, records that the target has and the source no longer has. ``until`` equal to ``first``: the
+    extent is unknown.
+    """
+
+    topic: str
+    partition: int
+    first: int = field(metadata={"description": "first source offset that is lost"})
+    until: int = field(metadata={"description": "first source offset after the lost range"})
+    reason: str
+    kind: str = field(default="", metadata={"description": "the cause, a `LossKind`; empty: unknown"})
+    time: int | None = field(default=None, metadata={"description": "when it was noticed, epoch ms; null: unknown"})
+    last: int = field(
+        default=-1, metadata={"description": "last source offset that is lost; first - 1: the extent is unknown"}
+    )
+    count: int = field(default=1, metadata={"description": "number of losses that were merged into this one"})
+    lost: int | None = field(
+        default=None, metadata={"description": "lost offsets between first and last; null: all of them"}
+    )
+    topic_id: str | None = field(
+        default=None, metadata={"description": "ID of the source topic that continues after the loss; null: unknown"}
+    )
+    stops: str = field(
+        default="", metadata={"description": "what stopped until the loss is accepted: partition, flow, or empty"}
+    )
+    accepted: bool = field(default=False, metadata={"description": "whether an operator accepted the loss"})
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "last", self.until - 1)
+
+    @property
+    def offsets(self) -> int:
+        """The number of lost offsets."""
+        return self.until - self.first if self.lost is None else self.lost
+
+    @property
+    def awaits_acceptance(self) -> bool:
+        """Whether copying waits for an operator to accept the loss."""
+        return bool(self.stops) and not self.accepted
+
+    @property
+    def key(self) -> LossKey:
+        """What tells it from other losses; it is the same if the loss is noticed again with another extent."""
+        return self.topic, self.partition, self.first, self.kind, self.topic_id or ""
+
+    def is_same(self, other: Loss) -> bool:
+        """Return whether ``other`` is this loss, though possibly noticed at another time with another extent."""
+        return self.key == other.key
 
 
 class LossesUnreadableError(Exception):

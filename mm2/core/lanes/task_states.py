@@ -1,10 +1,21 @@
-"""The summary of several task states as one state."""
+"""The states of tasks, and the summary of several states as one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import StrEnum
 
-from mm2.core.lanes.lease import TaskState
+
+class TaskState(StrEnum):
+    """States as shown by the REST interface."""
+
+    WAITING = "WAITING"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    DRAINING = "DRAINING"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+
 
 _WORST_FIRST = (
     TaskState.FAILED,

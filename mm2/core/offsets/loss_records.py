@@ -25,7 +25,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from mm2.core.lanes.lease import Loss
+from mm2.core.lanes.losses import Loss
 from mm2.core.wire.formats import FormatError
 from mm2.core.wire.json_bytes import decode_json
 

@@ -15,7 +15,7 @@ from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.checkpoint_task_records import EVERY_GROUP, FIRST, OwnGroups
 from mm2.core.assignment.tasks import TaskId, TaskKind
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.offsets.checkpoints import Checkpoints
 from mm2.core.plugins import PluginError
 from mm2.kafka.client.cluster import Cluster

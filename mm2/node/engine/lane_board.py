@@ -20,12 +20,12 @@ from mm2.core.lanes.lease import (
     EngineOrders,
     EngineReport,
     LaneOrders,
-    LaneProgress,
     LaneStart,
     LeaseRefusedError,
     LeaseRequest,
     SourceTaskLease,
 )
+from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.node.engine.executors import LOG_AFTER_S, LOST_AFTER_S, MOVED_AFTER_S, STARVED_FOR_S, no_executor
 from mm2.node.engine.managed_lane import LaneState, ManagedLane, SourceTaskKey
 

@@ -13,7 +13,6 @@ from mm2.core.lanes.lease import (
     EngineOrders,
     EngineReport,
     FlowLease,
-    LaneProgress,
     LeaseGrant,
     LeaseNotReadyError,
     LeaseRefusedError,
@@ -21,6 +20,7 @@ from mm2.core.lanes.lease import (
     LeaseRequest,
     SourceTaskLease,
 )
+from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.naming.names import Flow
 from mm2.core.plugins import PluginError
 from mm2.kafka.errors import ClusterError

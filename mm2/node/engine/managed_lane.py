@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from mm2.core.lanes.accumulated_progress import AccumulatedProgress, PartitionStates
-from mm2.core.lanes.lease import LaneProgress, LeaseRefusedError, SourceTaskLease, SourceTaskProgress
+from mm2.core.lanes.lease import LeaseRefusedError, SourceTaskLease
+from mm2.core.lanes.progress_reports import LaneProgress, SourceTaskProgress
 from mm2.core.naming.names import Flow, TopicPartition
 
 FIRST_RESTART_S = 0.5

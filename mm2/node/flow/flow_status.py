@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.tasks import TaskKind
-from mm2.core.lanes.lease import Loss, TaskState
-from mm2.core.lanes.losses import stop_message
-from mm2.core.lanes.task_states import worst
+from mm2.core.lanes.losses import Loss, stop_message
+from mm2.core.lanes.task_states import TaskState, worst
 from mm2.core.naming.names import TopicPartition
 from mm2.election.protocol import HeldByOther, Joined, Lost
 from mm2.node.checkpoint.checkpoint_task import reason_for_none

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from mm2.config.settings import FlowSettings
 from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.leader_context import LeaderContext
-from mm2.core.lanes.lease import Loss, TaskState
-from mm2.core.lanes.losses import LossesUnreadableError
+from mm2.core.lanes.losses import Loss, LossesUnreadableError
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.plugins import PluginError
 from mm2.kafka.admin.internal_topics import WrongInternalTopic
 from mm2.kafka.errors import ClusterError

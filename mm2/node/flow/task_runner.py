@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.tasks import TaskId
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.plugins import PluginError
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError

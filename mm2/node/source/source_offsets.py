@@ -1,17 +1,30 @@
-"""The stored position of each source partition, read from ``mm2-offsets.<source>.internal`` on the target."""
+"""The stored position of each source partition, in ``mm2-offsets.<source>.internal`` on the target."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
+from collections.abc import Mapping
 
 from mm2.core.naming.names import Flow, TopicPartition
-from mm2.core.offsets.connect_offsets import RECREATED_TOPIC, SourceKey, decode_key, decode_offset
+from mm2.core.offsets.connect_offsets import (
+    RECREATED_TOPIC,
+    SourceKey,
+    decode_key,
+    decode_offset,
+    encode_key,
+    encode_offset,
+)
 from mm2.core.settings.client import IsolationLevel
 from mm2.core.wire.formats import FormatError
+from mm2.core.wire.murmur2 import partition_of
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.compacted_log import CompactedLog
+from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.node.store.skipped_records import SkippedRecords
+
+log = logging.getLogger(__name__)
 
 
 class StoredSourceOffsets:
@@ -25,7 +38,8 @@ class StoredSourceOffsets:
 
     def __init__(self, cluster: Cluster, topic: str, flow: Flow, *, partitions: int) -> None:
         self.partitions = partitions
-        self._source_alias = flow.source
+        self._flow = flow
+        self._topic = topic
         self._log = CompactedLog(cluster, topic, isolation=IsolationLevel.READ_COMMITTED, purpose="source offsets")
         self._positions: dict[TopicPartition, int | None] = {}
         self._beginnings: Counter[TopicPartition] = Counter()
@@ -38,7 +52,7 @@ class StoredSourceOffsets:
             async for record in self._log.read_to_end():
                 try:
                     key = decode_key(record.key)
-                    if isinstance(key, SourceKey) and key.cluster == self._source_alias:
+                    if isinstance(key, SourceKey) and key.cluster == self._flow.source:
                         self._take(TopicPartition(key.topic, key.partition), decode_offset(record.value))
                 except FormatError as error:
                     self._skipped.skip(record, error)
@@ -60,3 +74,13 @@ class StoredSourceOffsets:
     def beginnings(self, partition: TopicPartition) -> int:
         """Return how many times a lane has stored that it starts a recreated topic from the beginning."""
         return self._beginnings[partition]
+
+    async def store(self, producer: ControlProducer, positions: Mapping[TopicPartition, int]) -> None:
+        """Store these next source offsets, to which a lost owner has copied. Raises ClusterError."""
+        writes = []
+        for one, position in positions.items():
+            log.info("%s: %s was copied up to offset %d before its owner was lost", self._flow, one, position - 1)
+            key = encode_key(SourceKey(cluster=self._flow.source, topic=one.topic, partition=one.partition))
+            value = encode_offset(position - 1)
+            writes.append(producer.send(self._topic, partition_of(key, self.partitions), key, value))
+        await asyncio.gather(*writes)

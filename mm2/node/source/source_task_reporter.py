@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import partial
 
 from mm2.config.settings import FlowSettings
@@ -13,15 +13,14 @@ from mm2.core.assignment.partition_load import LoadSample, PartitionLoads
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.assignment.source_task_releases import SourceTaskRelease
 from mm2.core.assignment.source_task_reports import SourceTaskReport
-from mm2.core.lanes.lease import SourceTaskProgress, TaskProducer
+from mm2.core.lanes.lease import TaskProducer
+from mm2.core.lanes.progress_reports import SourceTaskProgress
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.connect_offsets import SourceKey, encode_key, encode_offset
 from mm2.core.wire.murmur2 import partition_of
 from mm2.kafka.errors import ClusterClosed, ClusterError
 from mm2.kafka.logs.control_producer import ControlProducer
 
 log = logging.getLogger(__name__)
-
 
 DEMANDS_EVERY_S = 30.0
 """How often the demand of a source task's partitions is reported; moving partitions more often is not worthwhile."""
@@ -42,7 +41,6 @@ class SourceTaskReporter:
 
     def __init__(self, settings: FlowSettings, producer: ControlProducer, partitions: int, node_id: str) -> None:
         """``partitions`` is the partition count of the status topic."""
-        self._settings = settings
         self._flow = settings.flow
         self._topic = settings.storage.statuses.name
         self._producer = producer
@@ -93,16 +91,6 @@ class SourceTaskReporter:
         ):
             self._reported_at[report.source_task] = now
             self._write(report)
-
-    async def store_positions(self, positions: Mapping[TopicPartition, int], partitions: int) -> None:
-        """Store these next source offsets in the offsets topic, which has ``partitions``. Raises ClusterError."""
-        topic, writes = self._settings.storage.offsets.name, []
-        for one, position in positions.items():
-            log.info("%s: %s was copied up to offset %d before its owner was lost", self._flow, one, position - 1)
-            key = encode_key(SourceKey(cluster=self._flow.source, topic=one.topic, partition=one.partition))
-            value = encode_offset(position - 1)
-            writes.append(self._producer.send(topic, partition_of(key, partitions), key, value))
-        await asyncio.gather(*writes)
 
     def release(self, source_task: int, producer: TaskProducer) -> asyncio.Future[int] | None:
         """Write that the source task was released in order. Return when that is stored; None: it cannot be."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.coordination.skips import NO_SKIPS, Skips
-from mm2.core.lanes.lease import SourceTaskProgress, TaskState
+from mm2.core.lanes.progress_reports import SourceTaskProgress
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.node.engine.managed_lane import LaneState
 

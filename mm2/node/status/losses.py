@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mm2.core.lanes.lease import Loss, LossKey
-from mm2.core.lanes.losses import LOSSES_KEPT
+from mm2.core.lanes.losses import LOSSES_KEPT, Loss, LossKey
 from mm2.core.naming.names import TopicPartition
 
 

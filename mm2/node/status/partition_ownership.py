@@ -10,7 +10,7 @@ from mm2.core.assignment.task_placement import TaskAssignments
 from mm2.core.assignment.tasks import TaskId, TaskKind
 from mm2.core.coordination.pauses import NO_PAUSES, Pauses
 from mm2.core.lanes.accumulated_progress import PartitionStates
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 
 

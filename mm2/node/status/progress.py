@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mm2.core.lanes.lease import BatchCount, Loss, PartitionProgress, SourceTaskProgress, TaskState
-from mm2.core.lanes.task_states import worst
+from mm2.core.lanes.losses import Loss
+from mm2.core.lanes.progress_reports import BatchCount, PartitionProgress, SourceTaskProgress
+from mm2.core.lanes.task_states import TaskState, worst
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, TopicIds
 from mm2.node.status.losses import Losses

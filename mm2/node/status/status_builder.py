@@ -14,7 +14,7 @@ from mm2.core.assignment.assignment_audit import AssignmentAudit, assignment_aud
 from mm2.core.assignment.task_placement import TaskAssignments
 from mm2.core.assignment.tasks import TaskId, TaskKind
 from mm2.core.coordination.config_fingerprint import ConfigFingerprint
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.plugins import PluginError
 from mm2.core.wire.status_records import ConnectState, task_key

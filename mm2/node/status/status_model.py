@@ -15,7 +15,9 @@ from typing import Annotated, TypeVar
 
 from pydantic import BeforeValidator, Field
 
-from mm2.core.lanes.lease import BatchCount, Loss, TaskState
+from mm2.core.lanes.losses import Loss
+from mm2.core.lanes.progress_reports import BatchCount
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 
 _T = TypeVar("_T")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from mm2.config.settings import FlowSettings
-from mm2.core.lanes.lease import Loss, LossKey, OnDataLoss
+from mm2.core.lanes.losses import Loss, LossKey, OnDataLoss
 from mm2.core.naming import internal_topics
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.loss_records import PARTITION, decode_loss, encode_loss, encode_loss_key

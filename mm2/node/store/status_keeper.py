@@ -9,7 +9,7 @@ from mm2.config.settings import FlowSettings
 from mm2.core.assignment.task_placement import TaskAssignments
 from mm2.core.assignment.tasks import TaskKind
 from mm2.core.coordination.pauses import Pauses
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.wire.status_records import worker_id
 from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.node.flow.task_host import TaskHost

@@ -16,13 +16,13 @@ from pydantic import TypeAdapter, ValidationError
 from mm2.core.lanes.lease import (
     EngineOrders,
     EngineReport,
-    LaneProgress,
     LeaseGrant,
     LeaseNotReadyError,
     LeaseRefusedError,
     LeaseRenewal,
     LeaseRequest,
 )
+from mm2.core.lanes.progress_reports import LaneProgress
 
 LONGEST_WAIT_S = 5.0
 """Maximum time of a long poll; lanes and the engine ask for one second."""

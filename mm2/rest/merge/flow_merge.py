@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from mm2.core.assignment.tasks import TaskId
-from mm2.core.lanes.lease import Loss, LossKey, TaskState
-from mm2.core.lanes.task_states import worst
+from mm2.core.lanes.losses import Loss, LossKey
+from mm2.core.lanes.task_states import TaskState, worst
 from mm2.node.status.status_model import FlowStatus, PartitionStatus, TaskStatus, TopicStatus
 from mm2.rest.merge.flow_problems import placed_reasons
 

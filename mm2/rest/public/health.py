@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Response, status
 from pydantic import Field, TypeAdapter
 
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import NodeStatus
 from mm2.rest.endpoint import Endpoint, RestContext
 from mm2.rest.merge.flow_problems import FlowProblem, flow_problems

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
-from mm2.core.lanes.lease import Loss
+from mm2.core.lanes.losses import Loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

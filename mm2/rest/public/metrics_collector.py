@@ -15,7 +15,7 @@ from dataclasses import fields
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import FileStatus, FlowStatus, NodeStatus
 from mm2.rest.public.own_share import own_share
 

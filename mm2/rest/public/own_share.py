@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mm2.core.lanes.lease import TaskState
-from mm2.core.lanes.task_states import worst
+from mm2.core.lanes.task_states import TaskState, worst
 from mm2.node.status.status_model import FlowStatus, NodeStatus, TopicStatus
 
 

@@ -17,13 +17,12 @@ from mm2.core.lanes.lease import (
     LossesLease,
     OffsetsLease,
     OffsetSyncsLease,
-    OnDataLoss,
     PartitionLease,
-    PartitionProgress,
     SourceTaskLease,
-    SourceTaskProgress,
     TaskProducer,
 )
+from mm2.core.lanes.losses import OnDataLoss
+from mm2.core.lanes.progress_reports import PartitionProgress, SourceTaskProgress
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.offsets.leader_epochs import EpochStarts
 from mm2.core.settings.client import ClientSettings, FetchSettings, ProduceSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from tests.integration.flows.lane import COPIED, copying
 from tests.lab.cluster import KafkaCluster
 from tests.lab.records import Outgoing, plain, write

@@ -13,7 +13,8 @@ import pytest
 
 from flows.commit.exact_offset_writer import ExactOffsetWriter
 from flows.partition.state import OffsetRange
-from mm2.core.lanes.lease import ExactOffsetsLease, PartitionLease, TaskState
+from mm2.core.lanes.lease import ExactOffsetsLease, PartitionLease
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, CopiedRange, CopiedUpTo, Segment
 from mm2.core.settings.client import ClientSettings, FetchSettings, IsolationLevel, OffsetReset

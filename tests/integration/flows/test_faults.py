@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.settings.client import FetchSettings, SecurityProtocol
 from tests.integration.flows.lane import COPIED, client, copying
 from tests.lab.cable import Cable

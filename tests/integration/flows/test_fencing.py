@@ -10,7 +10,8 @@ from functools import partial
 import pytest
 
 from flows.target.producer_ids import ProducerIds
-from mm2.core.lanes.lease import TaskProducer, TaskState
+from mm2.core.lanes.lease import TaskProducer
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import ProduceSettings
 from mm2.kafka.client.cluster import Cluster

@@ -15,7 +15,8 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from flows.commit import loss_writer
 from flows.partition import replicator
-from mm2.core.lanes.lease import Loss, LossKind, OnDataLoss, TaskState
+from mm2.core.lanes.losses import Loss, LossKind, OnDataLoss
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.loss_records import decode_loss
 from tests.integration.flows.lane import COPIED, RunningSourceTask, copying

@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import TopicPartition as ClientPartition
 
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.connect_offsets import SourceKey, decode_key, decode_offset, encode_key
 from mm2.core.settings.client import FetchSettings, OffsetReset

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from mm2.core.lanes.lease import LossKind, TaskState
+from mm2.core.lanes.losses import LossKind
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.internal_topics import DEAD_LETTER_CONFIGS
 from mm2.core.settings.client import ProduceSettings
 from tests.integration.flows.lane import COPIED, RunningSourceTask, copying

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from tests.integration.flows.lane import COPIED, RunningSourceTask, copying
 from tests.lab.cluster import KafkaCluster
 from tests.lab.records import Outgoing, plain, write

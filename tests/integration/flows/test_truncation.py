@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from mm2.core.lanes.lease import LossKind, TaskState
+from mm2.core.lanes.losses import LossKind
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import Segment
 from mm2.core.offsets.exact_offsets import Found

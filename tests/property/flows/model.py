@@ -17,7 +17,8 @@ from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import OffsetRange
 from flows.target.produce_errors import DUPLICATE, from_exception, from_response
-from mm2.core.lanes.lease import Loss, PartitionLease
+from mm2.core.lanes.lease import PartitionLease
+from mm2.core.lanes.losses import Loss
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
 from mm2.core.offsets.exact_offset_records import TopicIds

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flows.batch.choice import BatchRules
-from mm2.core.lanes.lease import LossKind
+from mm2.core.lanes.losses import LossKind
 from mm2.core.offsets.exact_offsets import Found, PartitionOffsets
 from tests.lab.batches import Batch, Record
 from tests.property.flows.model import Source, Target, World, contents

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.batch.choice import BatchRules
-from mm2.core.lanes.lease import LossKind
+from mm2.core.lanes.losses import LossKind
 from mm2.core.offsets.leader_epochs import EpochEnd
 from tests.lab.batches import Batch, Record, sealed
 from tests.property.flows.model import Source, Target, World, contents

@@ -11,8 +11,9 @@ from flows.partition.in_flight import InFlightBatch
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import OffsetRange
-from mm2.core.lanes.lease import Loss, PartitionLease, TaskState
-from mm2.core.lanes.losses import LossPolicy
+from mm2.core.lanes.lease import PartitionLease
+from mm2.core.lanes.losses import Loss, LossPolicy
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.offsets.leader_epochs import EpochStarts
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.fetch_request import FetchedPartition

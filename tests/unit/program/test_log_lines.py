@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.program.log_lines import banner, flow_line, flow_lines
 from tests.contract.samples import flow, heartbeat_flow, member, node, partition, task, topic
 

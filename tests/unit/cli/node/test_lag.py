@@ -7,7 +7,7 @@ import pytest
 from mm2.cli.node.lag import lag_json, lag_view
 from mm2.cli.node.progress_rates import Outlook, Pace
 from mm2.cli.terminal.tables import duration
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import PartitionStatus, TopicStatus
 from tests.contract.samples import flow, heartbeat_flow, node, partition, topic
 from tests.unit.cli.views import lines, shapes

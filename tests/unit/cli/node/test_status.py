@@ -6,7 +6,7 @@ from rich.console import RenderableType
 
 from mm2.cli.node.progress_rates import Pace
 from mm2.cli.node.status import status_view
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import AssignmentAuditStatus, FlowStatus, NodeStatus
 from tests.contract.samples import LOSS, flow, heartbeat_flow, member, node, partition, task, topic
 from tests.unit.cli.views import lines, shapes

@@ -11,7 +11,7 @@ from mm2.cli.node.topic_rows import FlowTopics, TopicRow, by_rules, merged, of_n
 from mm2.cli.node.topics import named, topics_json, topics_view
 from mm2.config.load import load
 from mm2.config.settings import FlowSettings
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from tests.contract.samples import flow, partition, topic
 from tests.unit.cli.views import lines
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from mm2.core.lanes.accumulated_progress import AccumulatedProgress
-from mm2.core.lanes.lease import PartitionProgress, SourceTaskProgress, TaskState
+from mm2.core.lanes.progress_reports import PartitionProgress, SourceTaskProgress
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow, TopicPartition
 
 ORDERS = [TopicPartition("orders", number) for number in range(3)]

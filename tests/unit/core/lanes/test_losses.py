@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from mm2.core.lanes.lease import Loss, LossKind, OnDataLoss
 from mm2.core.lanes.losses import (
     LOSSES_KEPT,
+    Loss,
     LossesUnreadableError,
+    LossKind,
     LossPolicy,
+    OnDataLoss,
     accept_command,
     add_loss,
     extent,

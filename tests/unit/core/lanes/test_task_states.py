@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.lanes.lease import TaskState
-from mm2.core.lanes.task_states import worst
+from mm2.core.lanes.task_states import TaskState, worst
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mm2.core.assignment.tasks import TaskId, TaskKind
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow
 from mm2.core.wire.formats import FormatError
 from mm2.core.wire.status_records import (

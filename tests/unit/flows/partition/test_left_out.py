@@ -1,4 +1,4 @@
-"""Records that cannot be copied: invariants (B) and (C) of `PartitionReplicator`, (B) of `PartitionState`.
+"""Records that cannot be copied: invariants (A) and (B) of `RejectionState`, (B) of `FetchState` and `PartitionState`.
 
 tests/property/flows runs it against a model of a broker that refuses records.
 """
@@ -14,7 +14,9 @@ from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import OffsetRange
 from flows.partition.timeouts import CORRUPT_ATTEMPTS, FAILED_RETRY_S
 from flows.target.produce_errors import ErrorAction, ProduceError, from_response
-from mm2.core.lanes.lease import LossKind, PartitionLease, TaskState
+from mm2.core.lanes.lease import PartitionLease
+from mm2.core.lanes.losses import LossKind
+from mm2.core.lanes.task_states import TaskState
 from mm2.kafka.protocol.error_codes import ErrorCode
 from tests.lab.batches import LOG_APPEND_TIME, Batch, Record, sealed
 from tests.unit.flows.replicators import WALL, RecordingListener, arrive, data, is_failed, message, replicator_of, send

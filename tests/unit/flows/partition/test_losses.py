@@ -7,8 +7,8 @@ from uuid import UUID
 
 from flows.batch.target_batch import ProducerId
 from flows.partition.replicator import PartitionReplicator
-from mm2.core.lanes.lease import Loss, LossKind, OnDataLoss, PartitionLease
-from mm2.core.lanes.losses import LOSSES_KEPT, LossPolicy
+from mm2.core.lanes.lease import PartitionLease
+from mm2.core.lanes.losses import LOSSES_KEPT, Loss, LossKind, LossPolicy, OnDataLoss
 from mm2.core.naming.names import Flow
 from mm2.core.offsets.exact_offset_records import TopicIds
 from mm2.core.settings.client import OffsetReset

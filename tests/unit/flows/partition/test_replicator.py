@@ -10,7 +10,8 @@ from flows.batch.target_batch import ProducerId
 from flows.partition.timeouts import CORRUPT_ATTEMPTS, FAILED_RETRY_S, MISSING_TOPIC_TIMEOUT_S
 from flows.source.completed_fetch import BATCH_OVERHEAD
 from flows.target.produce_errors import from_exception, from_response
-from mm2.core.lanes.lease import PartitionLease, TaskState
+from mm2.core.lanes.lease import PartitionLease
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.offsets.connect_offsets import RECREATED_TOPIC
 from mm2.core.settings.client import OffsetReset
 from mm2.kafka.errors import Unreachable

@@ -7,8 +7,9 @@ from dataclasses import replace
 from flows.batch.target_batch import ProducerId
 from flows.partition.replicator import PartitionReplicator
 from flows.target.produce_errors import ErrorAction, ProduceError
-from mm2.core.lanes.lease import LossKind, OnDataLoss, PartitionLease, TaskState
-from mm2.core.lanes.losses import LossPolicy
+from mm2.core.lanes.lease import PartitionLease
+from mm2.core.lanes.losses import LossKind, LossPolicy, OnDataLoss
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.offsets.connect_offsets import RECREATED_TOPIC
 from mm2.core.offsets.leader_epochs import EpochEnd, EpochStart
 from mm2.core.settings.client import OffsetReset

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from flows.source.offset_reset import NoStartOffset, StartOffset, choose_offset, first_start
-from mm2.core.lanes.lease import LossKind
+from mm2.core.lanes.losses import LossKind
 from mm2.core.settings.client import OffsetReset
 
 

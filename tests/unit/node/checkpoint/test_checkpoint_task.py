@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.kafka.errors import SecuritySettingsInvalid
 from mm2.node.checkpoint.checkpoint_metrics import CheckpointMetrics
 from mm2.node.checkpoint.checkpoint_task import CheckpointTask, reason_for_none

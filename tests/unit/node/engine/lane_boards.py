@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import itertools
 
-from mm2.core.lanes.lease import (
-    LaneProgress,
-    LeaseRequest,
-    OffsetsLease,
-    PartitionLease,
-    PartitionProgress,
-    SourceTaskLease,
-    SourceTaskProgress,
-    TaskState,
-)
+from mm2.core.lanes.lease import LeaseRequest, OffsetsLease, PartitionLease, SourceTaskLease
+from mm2.core.lanes.progress_reports import LaneProgress, PartitionProgress, SourceTaskProgress
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow
 from mm2.core.settings.client import ClientSettings, FetchSettings, ProduceSettings
 from mm2.node.engine.lane_board import LaneBoard

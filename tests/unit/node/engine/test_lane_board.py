@@ -7,13 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from mm2.core.lanes.lease import (
-    EngineReport,
-    LaneEnd,
-    LaneProgress,
-    LeaseRefusedError,
-    LeaseRequest,
-)
+from mm2.core.lanes.lease import EngineReport, LaneEnd, LeaseRefusedError, LeaseRequest
+from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.naming.names import TopicPartition
 from mm2.node.engine.lane_board import LEASE_SECONDS, START_WITHIN_S
 from mm2.node.engine.managed_lane import FIRST_RESTART_S, LONGEST_RESTART_S

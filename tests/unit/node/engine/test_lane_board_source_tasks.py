@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from mm2.core.lanes.lease import (
-    LaneProgress,
-)
+from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.node.engine.lane_board import LEASE_SECONDS
 from tests.unit.node.engine.lane_boards import (
     FLOW,

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from mm2.core.lanes.lease import LaneProgress, LeaseRequest
+from mm2.core.lanes.lease import LeaseRequest
+from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lane_readiness import RETURNS_WITHIN_S
 from mm2.node.engine.lease_service import LeaseService

@@ -21,7 +21,7 @@ from mm2.core.assignment.partition_assignment import WEIGHT
 from mm2.core.assignment.task_placement import TaskAssignments, TaskPlacement
 from mm2.core.assignment.tasks import TaskId, TaskKind
 from mm2.core.coordination.pauses import NO_PAUSES, Pauses
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.node.checkpoint import checkpoint_task_runner
 from mm2.node.checkpoint.checkpoint_task import CheckpointTask
 from mm2.node.flow.task_host import TaskHost

@@ -12,7 +12,7 @@ from mm2.config.settings import FlowSettings
 from mm2.core.assignment.rebalance import rebalance
 from mm2.core.assignment.task_placement import MemberState, TaskAssignments
 from mm2.core.assignment.tasks import TaskId
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.kafka.errors import Unreachable
 from mm2.node.flow import task_runner
 from mm2.node.flow.task_host import TaskHost

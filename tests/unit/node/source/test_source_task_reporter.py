@@ -7,7 +7,8 @@ from pathlib import Path
 
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.assignment.source_task_reports import SourceTaskReport, decode_report
-from mm2.core.lanes.lease import PartitionProgress, SourceTaskProgress, TaskState
+from mm2.core.lanes.progress_reports import PartitionProgress, SourceTaskProgress
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.client.cluster import Cluster

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mm2.core.lanes.lease import Loss
-from mm2.core.lanes.losses import LOSSES_KEPT
+from mm2.core.lanes.losses import LOSSES_KEPT, Loss
 from mm2.core.naming.names import TopicPartition
 from mm2.node.status.losses import Losses
 

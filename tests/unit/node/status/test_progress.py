@@ -9,8 +9,9 @@ import pytest
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.assignment.task_placement import TaskAssignments, TaskPlacement
 from mm2.core.assignment.tasks import TaskId, TaskKind
-from mm2.core.lanes.lease import Loss, PartitionProgress, SourceTaskProgress, TaskState
-from mm2.core.lanes.task_states import worst
+from mm2.core.lanes.losses import Loss
+from mm2.core.lanes.progress_reports import PartitionProgress, SourceTaskProgress
+from mm2.core.lanes.task_states import TaskState, worst
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.node.status.partition_ownership import NOWHERE, HostedSourceTask, PartitionOwner, PartitionOwnership
 from mm2.node.status.progress import FORGET_AFTER_S, LOOK_FOR_DELETED_S, FlowProgress, ReplicatedTopic

@@ -11,7 +11,7 @@ from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.assignment.task_placement import NO_MEMBER, TaskAssignments, TaskPlacement
 from mm2.core.assignment.tasks import TaskId, TaskKind
 from mm2.core.coordination.config_fingerprint import ConfigFingerprint
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.policies import DefaultReplicationPolicy
 from mm2.core.settings.client import ClientSettings

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import TypeAdapter
 
-from mm2.core.lanes.lease import Loss, TaskState
+from mm2.core.lanes.losses import Loss
+from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import AssignmentAuditStatus, FlowStatus, PartitionStatus, TaskStatus
 from mm2.rest.merge.flow_merge import FlowShare, merge_flow, share_of
 from tests.contract.samples import flow, member, partition, task, topic

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mm2.core.lanes.lease import TaskState
+from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import FlowStatus
 from mm2.rest.merge.flow_problems import flow_problems
 from tests.contract.samples import flow, partition, task, topic

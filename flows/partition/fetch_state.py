@@ -1,0 +1,264 @@
+"""Where one partition is fetched from, and the batches that it holds until the target has them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from flows.batch.target_batch import SourceBatch, TargetBatch
+from flows.partition.health import PartitionMetrics
+from flows.partition.in_flight import InFlightBatches
+from flows.partition.listener import PartitionListener
+from flows.partition.log_position import LogPosition
+from flows.partition.rejection import Rejection
+from flows.partition.timeouts import FAILED_RETRY_S
+from flows.source.offset_reset import NoStartOffset, choose_offset, first_start
+from mm2.core.lanes.lease import PartitionLease
+from mm2.core.lanes.losses import LossPolicy
+from mm2.core.offsets.leader_epochs import EpochEnd
+from mm2.core.settings.client import OffsetReset
+from mm2.kafka.backoff import Backoff
+
+
+class FetchState(LogPosition):
+    """The fetch offset of a partition, why fetching is paused, and the batches before that offset.
+
+    (A) Fetched and in-flight batches contain all records from the position up to the fetch offset, in order.
+    (B) ``held_bytes`` are counted in the lane's budget and released exactly once, with what rebuilt batches grew by.
+    (C) If the source's log was truncated, the batches in flight are completed before copying continues.
+    """
+
+    def __init__(
+        self,
+        lease: PartitionLease,
+        listener: PartitionListener[Any],
+        *,
+        max_in_flight: int,
+        max_held_bytes: int,
+        source_backoff: Backoff,
+        now: float,
+        metrics: PartitionMetrics,
+        policy: LossPolicy | None,
+    ) -> None:
+        super().__init__(lease, metrics, now, policy)
+        self.held_bytes = 0
+        self.is_full = False  # fetching waits for the target's acknowledgements
+        self._listener = listener
+        self._report_loss = lambda loss: listener.lost(self, loss)
+        self._topic_recreated = lease.topic_recreated
+        self._fetched: deque[SourceBatch] = deque()
+        self._unreadable: Rejection | None = None  # the batch at the fetch offset, once all before it is copied
+        self._in_flight = InFlightBatches(max_in_flight=max_in_flight, now=now)
+        self._fetched_to = lease.start_offset  # None: unknown
+        self._fetch_paused_until: float | None = None
+        self._source_backoff = source_backoff
+        self._max_held_bytes = max_held_bytes
+        self._memory_released = False  # as is_full, and everything fetched was dropped
+
+    # -- fetch offset
+
+    @property
+    def fetch_offset(self) -> int | None:
+        """The offset to fetch from; None while fetching is paused."""
+        return self._fetched_to if self._may_fetch else None
+
+    @property
+    def is_fetched(self) -> bool:
+        """Whether its end offset arrives with fetch responses; it need not while the partition drains."""
+        return self._fetched_to is None or self._may_fetch or self.is_draining
+
+    @property
+    def needs_start_offset(self) -> bool:
+        """Whether an offset has to be chosen before anything can be fetched."""
+        return self._fetched_to is None and self._may_fetch
+
+    @property
+    def _may_fetch(self) -> bool:
+        waits = self.is_full or self._memory_released or self._unreadable is not None
+        is_paused = self._fetch_paused_until is not None or self._truncated_at is not None
+        return not (self._is_halted or waits or is_paused)
+
+    @property
+    def has_fetched_all(self) -> bool:
+        """Whether everything up to the last known end of the source is fetched."""
+        return self._fetched_to is not None and self._fetched_to >= self.end_offset
+
+    def reset_offset(
+        self, policy: OffsetReset, earliest: int, latest: int, now: float, *, first: OffsetReset | int | None = None
+    ) -> None:
+        """Choose another offset: the partition has none, and ``first`` or ``policy`` decides as in `first_start`, or
+        the source no longer has it."""
+        if self._is_halted:
+            return
+        if self._topic_recreated and self.position == 0:
+            policy = OffsetReset.EARLIEST
+        if self._fetched_to is None:
+            start = first_start(policy, first, earliest=earliest, latest=latest)
+        else:
+            start = choose_offset(policy, self._fetched_to, earliest=earliest, latest=latest)
+        if isinstance(start, NoStartOffset):
+            self.fetch_failed(f"cannot fetch {self.source}: {start.reason}", now)
+        elif start.lost is None or self.lose(*start.lost, start.reason, kind=start.kind):
+            if self._fetched_to is None:
+                self._start_chosen(start.offset)
+                self._listener.start_chosen(self)
+            if start.offset != self._fetched_to:
+                self.epochs = ()  # offsets in between have other ones
+            self._fetched_to = start.offset
+            self._skip_to(start.offset, now, checked=start.earliest)
+            self._listener.fetch_changed(self)
+
+    def diverged(self, offset: int, end: EpochEnd) -> bool:
+        """Continue where the logs part; return False if they do not before ``offset``, the fetch offset.
+
+        ``end`` is the broker's answer for one of ``epochs``. Fetching continues at the first offset from which the logs
+        can differ; the broker then checks again.
+        """
+        if offset != self.fetch_offset or not self._truncate(offset, end):
+            return False
+        self._fetch_succeeded()
+        self._drop_fetched(self._packed_to)
+        self._continue_after_truncation()
+        self._listener.fetch_changed(self)
+        return True
+
+    def _continue_after_truncation(self) -> None:
+        """Move to where the logs part, as soon as no batch is in flight."""
+        offset = self._truncated_at
+        if offset is None or self._in_flight:
+            return
+        self._truncated_at = None
+        self._in_flight.truncated(offset)
+        if self._lose_end(offset):
+            self._listener.truncated(self, offset)
+        self._drop_fetched(self.position)
+        self._listener.fetch_changed(self)
+
+    def _skip_to(self, offset: int, now: float, *, checked: int) -> None:
+        """Continue at ``offset`` after the fetched batches; skipped offsets from ``checked`` on may hold records."""
+        self._skip(checked, offset)
+        if self._fetched:
+            self._fetched[-1].next_offset = offset
+        else:
+            self._skip_batch(offset)
+            self._update_caught_up(now)
+
+    def _skip_batch(self, offset: int) -> None:
+        """Continue at ``offset`` after the packed batches."""
+        if (last := self._in_flight.last) is not None:
+            last.next_offset = offset
+        elif (checked := self._move_to(offset)).start < checked.end:
+            self._listener.skipped(self, checked)
+
+    # -- pauses
+
+    def _fetch_succeeded(self) -> None:
+        self._health.fetch_succeeded()
+        self._source_backoff.reset()
+
+    def fetch_failed(self, message: str, now: float) -> None:
+        """Set the state to FAILED, with occasional retries: fetching requires a change on the source."""
+        self._health.fetch_failed(message)
+        self._pause_fetch(FAILED_RETRY_S, now)
+
+    def fetch_delayed(self, message: str, now: float) -> None:
+        """A fetch failed temporarily: back off."""
+        self._health.fetch_delayed(message)
+        self._pause_fetch(self._source_backoff.next(), now)
+
+    def _pause_fetch(self, delay: float, now: float) -> None:
+        """Fetch nothing for ``delay`` seconds."""
+        self._fetch_paused_until = now + delay
+        self._listener.fetch_changed(self)
+        self._listener.wake_later(self, delay)
+
+    # -- batches
+
+    @property
+    def batches_in_flight(self) -> int:
+        return self._in_flight.in_flight
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is buffered or in flight."""
+        return not self._in_flight and not self._fetched
+
+    @property
+    def oldest_pending(self) -> int:
+        """Largest timestamp (epoch ms) of the first batch buffered or in flight; -1 if there is none."""
+        if (first := self._in_flight.first) is not None:
+            return first.max_timestamp
+        return self._fetched[0].header.max_timestamp if self._fetched else -1
+
+    def unanswered_for(self, now: float) -> float:
+        """Return for how many seconds batches have been in flight without an acknowledgement; 0 if none is."""
+        return self._in_flight.unanswered_for(now)
+
+    @property
+    def _can_pack(self) -> bool:
+        """Whether everything that has to be packed into a repeated batch is fetched."""
+        return (self._fetched_to or 0) >= (self._in_flight.resend_boundary or 0)
+
+    @property
+    def _packed_to(self) -> int:
+        """The source offset up to which all records are packed or copied."""
+        last = self._in_flight.last
+        return self.position if last is None else last.next_offset
+
+    def drain(self) -> None:
+        """Stop fetching and drop fetched batches that are not packed; see `is_idle`."""
+        self.is_draining = True
+        self._drop_fetched(self._packed_to)
+        self._listener.fetch_changed(self)
+
+    def _refetch(self) -> None:
+        """Drop everything and fetch again from the position."""
+        if self._in_flight.last_boundary is None:
+            self._keep_sent_epochs()
+        self._release_all(self._in_flight.clear())
+        self._drop_fetched(self.position)
+        self._memory_released = self.is_full = False
+        self._continue_after_truncation()
+        self._listener.fetch_changed(self)
+        if self.is_draining:
+            self._listener.drained(self)
+
+    def _drop_fetched(self, fetch_from: int) -> None:
+        """Drop fetched batches that are not packed, and fetch again from ``fetch_from``."""
+        self._release_all(self._fetched)
+        self._fetched.clear()
+        self._unreadable = None
+        self._fetched_to = fetch_from
+        self._drop_epochs(fetch_from)
+
+    # -- memory
+
+    def release_memory(self) -> None:
+        """Release all bytes and await the responses in flight. Other batches, and rejected ones, are fetched again."""
+        if not self._in_flight.in_flight:
+            self._refetch()
+            return
+        self._drop_fetched(self._packed_to)
+        self._release(self._in_flight.drop_payloads())
+        self._memory_released, self.is_full = True, False
+        self._listener.fetch_changed(self)
+
+    def abandon(self) -> None:
+        """The source task ends: release all bytes."""
+        self._release(self.held_bytes)
+
+    def _fetch_if_room(self) -> None:
+        """Fetch again if enough bytes were released; the position has moved."""
+        if self._memory_released or (self.is_full and self.held_bytes <= self._max_held_bytes // 2):
+            self._memory_released = self.is_full = False
+            self._listener.fetch_changed(self)
+
+    def _release_all(self, batches: Iterable[SourceBatch | TargetBatch]) -> None:
+        self._release(sum(batch.held_bytes for batch in batches))
+
+    def _release(self, count: int) -> None:
+        """``count`` bytes are no longer held; negative: more are."""
+        if count:
+            self.held_bytes -= count
+            self._listener.release(count)

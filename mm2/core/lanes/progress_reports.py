@@ -1,0 +1,81 @@
+"""The progress that lanes report to their node: `LaneProgress`, with one part for each source task and partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mm2.core.lanes.losses import Loss
+from mm2.core.lanes.task_states import TaskState
+from mm2.core.naming.names import Flow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionProgress:
+    """Replication progress of one source partition. Offsets are source offsets; totals start at 0 with this lane run.
+
+    ``position``: next offset to copy; everything before it is acknowledged by the target, left out or carries no data
+    (-1: unknown yet). ``stored``: the offset a restart would start at. ``end_offset``: high watermark, or last stable
+    offset under read_committed (-1: unknown yet). ``latency_*`` and ``age_*`` are seconds, with one observation per
+    batch. ``stopped_at`` and ``stopped_until``: the offsets, without the last, that cannot be copied and stop the
+    partition; None: it is not stopped by a record.
+    """
+
+    topic: str
+    partition: int
+    remote_topic: str
+    state: TaskState
+    position: int = -1
+    stored: int | None = None
+    end_offset: int = -1
+    lag_seconds: float = 0.0
+    records_total: int = 0
+    bytes_total: int = 0
+    latency_sum: float = 0.0
+    latency_count: int = 0
+    age_sum: float = 0.0
+    age_count: int = 0
+    error: str | None = None
+    stopped_at: int | None = None
+    stopped_until: int | None = None
+    dead_letters_total: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchCount:
+    """Batches sent through one path: ``pass-through`` with reason "", or ``rebatch`` with its reason."""
+
+    path: str
+    reason: str
+    batches: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTaskProgress:
+    """One source task's report.
+
+    ``drained``: nothing is in flight and all offsets are stored, so the source task can be reassigned. ``warnings``:
+    messages for the operator while everything runs. ``whole`` False: ``partitions`` omits those unchanged since the
+    last report that the node has answered.
+    """
+
+    flow: Flow
+    source_task: int
+    epoch: int
+    state: TaskState
+    drained: bool = False
+    error: str | None = None
+    partitions: tuple[PartitionProgress, ...] = ()
+    whole: bool = True
+    batches: tuple[BatchCount, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneProgress:
+    """A lane's report, sent about once a second. ``version`` is that of the orders it is executing."""
+
+    version: int
+    pid: int
+    source_tasks: tuple[SourceTaskProgress, ...] = ()
+    buffered_bytes: int = 0

@@ -1,0 +1,216 @@
+"""The leases of a node's source tasks: when one is due, the producer that comes with it, and what it grants."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from mm2.core.assignment.source_task_records import SourceTaskRecord
+from mm2.core.coordination.pauses import NO_PAUSES
+from mm2.core.lanes.lease import SourceTaskLease, TaskProducer
+from mm2.core.naming.names import TopicPartition
+from mm2.core.plugins import PluginError
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.errors import ClusterError
+from mm2.node.engine.managed_lane import LaneState
+from mm2.node.flow.task_runner import TaskContext
+from mm2.node.source.copied_tails import CopiedTails
+from mm2.node.source.lease_builder import LeaseBuilder
+from mm2.node.source.source_task_fence import SourceTaskFence
+from mm2.node.source.source_task_run import SourceTaskRun
+from mm2.node.source.task_producers import TaskProducers
+
+log = logging.getLogger(__name__)
+
+
+class SourceTaskLeases:
+    """Grants leases to the lanes that run source tasks.
+
+    (A) A source task copies the partitions of its newest list that are not paused.
+    (B) A lane gets a lease only after earlier owners and runs of the source task are fenced, as far as the target can.
+    """
+
+    def __init__(self, context: TaskContext, records: Cluster) -> None:
+        """``records`` is the target, with the settings of the producers of records."""
+        settings = context.settings
+        self.frozen = False  # the node drains: all leases ask lanes to drain their source tasks
+        self._context = context
+        self._flow = settings.flow
+        self._lease_service = context.lease_service
+        self._builder = LeaseBuilder(
+            settings, settings.admin_class(context.target), context.topics.source_offsets, context.losses
+        )
+        self._producers = TaskProducers(
+            settings.flow,
+            SourceTaskFence(settings, records, context.statuses.release),
+            after_loss=self._store_copied_tails,
+            changed=self._lease_service.wake,
+        )
+        self._tails = CopiedTails(settings, records)
+        self._recreated: set[str] = set()
+
+    def settings_changed(self) -> None:
+        """Use new settings; lanes are not affected."""
+        self._builder.settings_changed(self._context.settings)
+
+    @property
+    def errors(self) -> list[str]:
+        """The errors that prevent source tasks from starting, and why the target cannot fence."""
+        return self._producers.errors
+
+    @property
+    def warnings(self) -> list[str]:
+        """Warnings about what leases contain."""
+        return self._builder.warnings
+
+    def lane_state(self, source_task: int) -> LaneState | None:
+        """Return what the lane of the source task has reported; None: nothing yet."""
+        return self._lease_service.board.progress((self._flow, source_task))
+
+    async def refresh(self) -> None:
+        """Read what leases are built from. Raises ClusterError."""
+        await self._builder.refresh()
+
+    # -- granting
+
+    def due(self, runs: Iterable[SourceTaskRun], now: float) -> tuple[list[SourceTaskRun], PluginError | None]:
+        """Return the source tasks to grant a lease now, and an error of the others."""
+        due: list[SourceTaskRun] = []
+        failed: PluginError | None = None
+        for run in runs:
+            try:
+                if not run.draining and self._is_due(run, now) and self._has_producer(run, now):
+                    due.append(run)
+            except PluginError as error:  # the replication policy cannot name a remote topic; others continue
+                failed = error
+        return due, failed
+
+    def _is_due(self, run: SourceTaskRun, now: float) -> bool:
+        """Return whether the source task needs a new lease."""
+        record = self._context.configs.source_tasks.records.get(run.source_task)
+        if record is None or (run.record is None and self._lease_service.board.runs((self._flow, run.source_task))):
+            return False  # not published yet, or a lane has not yet stopped it after an earlier assignment
+        if record != run.record:
+            self._recreated |= self._builder.take_topic_ids(record)
+        if run.record is None or self._unpaused(record) != run.granted:
+            return True
+        run.record = record
+        if run.acceptances != self._context.losses.acceptances:
+            return True  # a partition that was stopped by a loss can continue
+        if self._context.configs.skips.of(run.granted) != run.skips:
+            return True
+        if any(partition.topic in self._recreated for partition in run.granted):
+            return True  # the lane receives the new topic IDs and decides how to continue
+        return self._restart_is_due(run, now)
+
+    def grant(self, runs: Iterable[SourceTaskRun], now: float) -> None:
+        """Grant a lease to each of these source tasks, which were `due`. Raises PluginError."""
+        for run in runs:
+            if self._has_producer(run, now):
+                self._grant(run, now)
+        self._recreated.clear()
+
+    def _grant(self, run: SourceTaskRun, now: float) -> None:
+        record = self._context.configs.source_tasks.records[run.source_task]
+        granted = self._unpaused(record)
+        if self._restarts(run, now):
+            lane = self.lane_state(run.source_task)
+            why = lane.source_task.error if lane is not None and lane.source_task.error else "requested through REST"
+            log.warning("%s: restarting source task %d: %s", self._flow, run.source_task, why)
+            run.restart += 1
+            run.failed_at = None
+        run.record, run.granted = record, granted
+        run.acceptances = self._context.losses.acceptances
+        self.renew(run)
+        if not self._lease_service.board.idle((self._flow, run.source_task)):
+            self._handed_out(run)
+
+    def renew(self, run: SourceTaskRun) -> None:
+        """Put the lease of the source task in its lane's orders, as it has to be now. Raises PluginError."""
+        self._lease_service.put(self._lease(run))
+
+    def _restarts(self, run: SourceTaskRun, now: float) -> bool:
+        """Return whether the next lease is to restart the source task."""
+        return run.failed_at is not None and run.record is not None and self._restart_is_due(run, now)
+
+    def _restart_is_due(self, run: SourceTaskRun, now: float) -> bool:
+        return run.restart_is_due(self.lane_state(run.source_task), now)
+
+    def _unpaused(self, record: SourceTaskRecord) -> frozenset[TopicPartition]:
+        if self._context.losses.flow_stopped_by is not None:
+            return frozenset()
+        pauses = self._context.configs.pauses
+        if pauses == NO_PAUSES:
+            return record.partitions
+        return frozenset(partition for partition in record.partitions if not pauses.covers(partition.topic))
+
+    def _lease(self, run: SourceTaskRun) -> SourceTaskLease:
+        run.skips = self._context.configs.skips.of(run.granted)
+        return self._builder.lease(
+            run.source_task,
+            run.granted,
+            epoch=run.epoch,
+            restart=run.restart,
+            producer=self.producer(run.source_task),
+            drain=run.draining or self.frozen,
+            skips=run.skips,
+        )
+
+    def forget(self, source_task: int) -> None:
+        """The source task was released: take its lease from the lane."""
+        self._lease_service.remove((self._flow, source_task))
+        self._producers.forget(source_task)
+
+    async def close(self) -> None:
+        """Stop fencing earlier owners."""
+        await self._producers.close()
+
+    # -- requests of lanes
+
+    async def prepare(self, run: SourceTaskRun) -> None:
+        """Fence the run of a lane that another one replaces, and read the current stored offsets."""
+        await self._producers.wait(run.source_task, lambda: self._remote(run))
+        await self.refresh()
+
+    def hand_out(self, run: SourceTaskRun) -> SourceTaskLease:
+        """Return the lease of a source task whose lane (re)starts."""
+        lease = self._lease(run)
+        self._handed_out(run)
+        return lease
+
+    def _handed_out(self, run: SourceTaskRun) -> None:
+        """A lane may write to the granted partitions with the current producer from now on."""
+        if self._producers.spend(run.source_task):
+            run.exposed = frozenset()  # earlier producers are fenced
+        run.exposed |= run.granted
+        run.used = True
+
+    # -- producers
+
+    def producer(self, source_task: int) -> TaskProducer | None:
+        """Return the current producer of the source task; None: it writes without fencing."""
+        return self._producers.of(source_task)
+
+    def _has_producer(self, run: SourceTaskRun, now: float) -> bool:
+        """Return whether earlier owners are fenced, and earlier runs if the source task is to be restarted."""
+        if run.record is not None and not self._restarts(run, now):
+            return True  # only its partitions change
+        return self._producers.is_ready(run.source_task, lambda: self._remote(run))
+
+    def _remote(self, run: SourceTaskRun) -> frozenset[TopicPartition]:
+        """Return all remote partitions that earlier owners and runs may be writing. Raises PluginError."""
+        record = self._context.configs.source_tasks.records.get(run.source_task)
+        listed = record.partitions if record is not None else frozenset[TopicPartition]()
+        return self._builder.remote(listed | run.granted | run.exposed)
+
+    async def _store_copied_tails(self, source_task: int) -> None:
+        """Store the offsets of records that the lost owner copied and did not store, so that they are not repeated."""
+        record = self._context.configs.source_tasks.records.get(source_task)
+        if record is None:
+            return
+        try:
+            await self.refresh()
+            found = await self._tails.find(self._builder.stored_ends(record.partitions))
+            await self._context.topics.source_offsets.store(self._context.producer, found)
+        except ClusterError as error:  # records are copied again instead
+            log.info("%s: cannot look for what source task %d has copied: %s", self._flow, source_task, error)
