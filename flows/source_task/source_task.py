@@ -59,7 +59,7 @@ class SourceTask:
         self._stopped: dict[TopicPartition, PartitionProgress] = {}
         self._metrics: dict[TopicPartition, PartitionMetrics] = {}
         self._to_resume: dict[TopicPartition, PartitionLease] = {}  # for partitions that left: where to resume
-        self._uncopied: dict[TopicPartition, tuple[int, int] | None] = {}  # what they had left to copy
+        self._former: dict[TopicPartition, tuple[int, int] | None] = {}  # and their source offsets after that
         self._recreated: dict[TopicPartition, UUID] = {}  # while they leave: the ID of the new topic
         self._regrouped = True
         self._reported: dict[PartitionReplicator, tuple[object, ...] | None] = {}
@@ -302,7 +302,7 @@ class SourceTask:
         if pipeline.is_replaced(leased_id) or (leased_id is None and known.topic_recreated):
             return known
         if leased_id is not None and known_id is not None and leased_id != known_id:
-            return dataclasses.replace(lease, former=self._uncopied.get(partition)) if lease.topic_recreated else lease
+            return dataclasses.replace(lease, former=self._former.get(partition)) if lease.topic_recreated else lease
         epoch, leased_epoch = last_epoch(known.leader_epochs), last_epoch(lease.leader_epochs)
         if UNKNOWN_EPOCH not in (epoch, leased_epoch) and epoch != leased_epoch:
             return known if epoch > leased_epoch else lease
@@ -352,14 +352,22 @@ class SourceTask:
             self._leaving.pop(partition.source, None)
             self._stopped[partition.source] = partition.progress(now, wall, stopped=True)
             lease = self._to_resume[partition.source] = self._lease_to_resume(partition)
-            self._uncopied[partition.source] = None if partition in reported else _left_to_copy(partition, lease)
+            self._former[partition.source] = None if partition in reported else _after_stored(partition, lease)
 
 
 def _left_to_copy(partition: PartitionReplicator, lease: PartitionLease) -> tuple[int, int] | None:
     """Return the source offsets (first, until) that are not copied, counted from the stored offset in ``lease``."""
-    stored = lease.start_offset if lease.start_offset is not None else partition.position
     is_copied = 0 <= partition.end_offset <= partition.position
-    return None if is_copied or stored < 0 else (stored, max(stored, partition.end_offset))
+    return None if is_copied else _after_stored(partition, lease)
+
+
+def _after_stored(partition: PartitionReplicator, lease: PartitionLease) -> tuple[int, int] | None:
+    """Return the source offsets (first, until) from the stored one in ``lease`` to the last known end.
+
+    A partition that has left the source task can have grown since.
+    """
+    stored = lease.start_offset if lease.start_offset is not None else partition.position
+    return None if stored < 0 else (stored, max(stored, partition.end_offset))
 
 
 def _position(lease: PartitionLease) -> int:

@@ -56,10 +56,11 @@ def test_truncated_log(start_cluster: StartCluster, cluster_b: KafkaCluster) -> 
         expected += truncate(source, topic, 900, append=range(5_000, 5_350))
         node.start().wait_running()
         wait_copied(node)
-        assert losses(node) == [(900, 1_000, "truncated")]
+        wait_until(lambda: losses(node) == [(900, 1_000, "truncated")], SEEN, "/flows shows the loss")
         expected += truncate(source, topic, 1_200, append=range(9_000, 9_020))
         wait_copied(node)
-        assert losses(node) == [(900, 1_000, "truncated"), (1_200, 1_250, "truncated")]
+        both = [(900, 1_000, "truncated"), (1_200, 1_250, "truncated")]
+        wait_until(lambda: losses(node) == both, SEEN, "/flows shows both losses")
         assert node.stop() == 0
         write(source.bootstrap, topic, plain(10, first=10_000))
         expected += contents(source, topic)[-10:]

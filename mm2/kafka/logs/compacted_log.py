@@ -20,6 +20,7 @@ from mm2.kafka.retrying import API_TIMEOUT_MS, retried
 
 log = logging.getLogger(__name__)
 
+_PARTITION_BYTES = 1 << 18
 _LONG_POLL_MS = 500  # Java's fetch.max.wait.ms
 
 CAUGHT_UP_LOOK_S = 0.02
@@ -163,7 +164,13 @@ class CompactedLog:
         problems: list[ClusterError] = []
         try:
             answers = await fetch_records(
-                self._cluster, node_id, positions, isolation=self._isolation, purpose=self._purpose, wait_ms=wait_ms
+                self._cluster,
+                node_id,
+                positions,
+                isolation=self._isolation,
+                purpose=self._purpose,
+                partition_bytes=_PARTITION_BYTES,
+                wait_ms=wait_ms,
             )
             for one, fetched in answers.items():
                 if not isinstance(fetched, ClusterError):

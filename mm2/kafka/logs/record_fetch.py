@@ -12,8 +12,7 @@ from mm2.kafka.logs.stored_records import StoredRecord, decode
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.fetch_request import FetchedPartition, FetchFrom, FetchRequest
 
-_FETCH_BYTES = 1 << 20  # decoded without interruption, about 10 ms in the event loop
-_PARTITION_BYTES = 1 << 18
+FETCH_BYTES = 1 << 20  # decoded without interruption, about 10 ms in the event loop
 _ROOM_MS = 5_000  # in addition to the wait for records, for the response to arrive
 
 Fetched = tuple[list[StoredRecord], int]
@@ -27,19 +26,19 @@ async def fetch_records(
     *,
     isolation: IsolationLevel,
     purpose: str,
+    partition_bytes: int = FETCH_BYTES,
     wait_ms: int = 0,
 ) -> dict[TopicPartition, Fetched | ClusterError]:
     """Fetch once from the leader of these partitions, from the offset of each.
 
-    A single partition may fill the whole response, several share it. Partitions that the broker leaves out of its
-    response are left out here. Raises ClusterError if the request fails.
+    ``partition_bytes`` limits the bytes of each, except that its first batch is always complete. Partitions that the
+    broker leaves out of its response are left out here. Raises ClusterError if the request fails.
     """
-    share = _FETCH_BYTES if len(positions) == 1 else _PARTITION_BYTES
     request = FetchRequest(
-        partitions={partition: FetchFrom(position, share) for partition, position in positions.items()},
+        partitions={partition: FetchFrom(position, partition_bytes) for partition, position in positions.items()},
         max_wait_ms=wait_ms,
         min_bytes=1,
-        max_bytes=_FETCH_BYTES,
+        max_bytes=FETCH_BYTES,
         isolation=isolation,
     )
     timeout_ms = max(cluster.settings.request_timeout_ms, wait_ms + _ROOM_MS)
