@@ -11,6 +11,7 @@ from tests.lab.load import Load
 from tests.lab.losses import Account, Ledger, account, recorded_losses
 from tests.lab.node import Node
 from tests.lab.quotas import set_quota
+from tests.lab.records import plain, write
 from tests.lab.settings import one_flow
 from tests.lab.verify import wait_until_copied
 from tests.lab.waiting import GaveUp, wait_until
@@ -25,7 +26,7 @@ SLOW = MEGABYTE // 2  # bytes per second that the target takes
 
 
 def test_retention_overtakes_the_flow(cluster_b: KafkaCluster) -> None:
-    """The source deletes segments by size faster than the target takes records."""
+    """The source deletes segments by size faster than the target takes records, from some time after the start on."""
     checks = {"log.retention.check.interval.ms": "200", "log.segment.delete.delay.ms": "0"}
     with KafkaCluster("short-lived", properties=checks) as source:
         sizes = {"retention.bytes": str(KEPT_BYTES), "segment.bytes": str(2**20)}
@@ -34,6 +35,8 @@ def test_retention_overtakes_the_flow(cluster_b: KafkaCluster) -> None:
         file = one_flow(source, cluster_b, aliases=("RA", "RB"), topics=topic) | {"mm2.lanes": "1"}
         with Node(file) as node:
             node.wait_running()
+            write(source.bootstrap, topic, plain(10, partitions=2))
+            wait_until_copied((source.bootstrap, topic), (cluster_b.bootstrap, f"RA.{topic}"), COPIED)
             with (
                 set_quota(cluster_b, "producer_byte_rate", SLOW),
                 Load(
