@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -51,6 +52,7 @@ class LossWriter:
         self._waits_forever = lease is not None and lease.on_data_loss is not OnDataLoss.CONTINUE
         self._newest: dict[LossKey, Loss] = {}
         self._unwritten: dict[LossKey, _Unwritten] = {}
+        self._holding: defaultdict[TopicPartition, dict[LossKey, _Unwritten]] = defaultdict(dict)  # the same
         self._logged: str | None = None
 
     @property
@@ -72,11 +74,12 @@ class LossWriter:
             del self._newest[next(iter(self._newest))]
         if self._producer is None:
             return
-        self._unwritten.pop(loss.key, None)
-        self._unwritten[loss.key] = _Unwritten(loss, time.monotonic())
+        before = self._remove(loss.key)
+        since = time.monotonic() if before is None else before.since
+        one = self._unwritten[loss.key] = self._holding[_partition(loss.key)][loss.key] = _Unwritten(loss, since)
         if len(self._unwritten) > MOST_UNWRITTEN:
-            del self._unwritten[next(iter(self._unwritten))]
-        self.write()
+            self._remove(next(iter(self._unwritten)))
+        self._send(one)
 
     def holds_back(self, partition: TopicPartition, offset: int) -> bool:
         """Return whether source offset ``offset`` must not be stored yet, by (A).
@@ -84,29 +87,39 @@ class LossWriter:
         ``offset`` below 0: the beginning of a recreated topic. After a truncation the offset is before the loss, which
         would not be noticed again there.
         """
-        if not self._unwritten:
+        if partition not in self._holding:
             return False
         now = time.monotonic()
         return any(
-            TopicPartition(one.loss.topic, one.loss.partition) == partition
-            and (offset < 0 or offset >= one.loss.first or one.loss.kind == LossKind.TRUNCATED)
+            (offset < 0 or offset >= one.loss.first or one.loss.kind == LossKind.TRUNCATED)
             and (self._waits_forever or now - one.since < PATIENCE_S)
-            for one in self._unwritten.values()
+            for one in self._holding[partition].values()
         )
 
     def write(self) -> None:
         """Send the losses that are neither recorded nor in flight."""
-        for key, one in list(self._unwritten.items()):
-            if one.written is not None or self._producer is None:
-                continue
-            try:
-                one.written = self._producer.send(
-                    self._topic, PARTITION, encode_loss_key(one.loss), encode_loss(one.loss)
-                )
-            except ClusterError as error:
-                self._failed(str(error))
-                return
-            one.written.add_done_callback(partial(self._written, key, one))
+        for one in list(self._unwritten.values()):
+            if one.written is None and not self._send(one):
+                break
+
+    def _send(self, one: _Unwritten) -> bool:
+        """Send a loss; return False if that is not possible now."""
+        if self._producer is None:
+            return False
+        try:
+            one.written = self._producer.send(self._topic, PARTITION, encode_loss_key(one.loss), encode_loss(one.loss))
+        except ClusterError as error:
+            self._failed(str(error))
+            return False
+        one.written.add_done_callback(partial(self._written, one))
+        return True
+
+    def _remove(self, key: LossKey) -> _Unwritten | None:
+        holding = self._holding[_partition(key)]
+        holding.pop(key, None)
+        if not holding:
+            del self._holding[_partition(key)]
+        return self._unwritten.pop(key, None)
 
     async def wait(self, timeout: float) -> None:
         """Wait at most ``timeout`` seconds until what was sent is written.
@@ -120,7 +133,7 @@ class LossWriter:
             if late and self._producer is not None:
                 self._failed(str(self._producer.trouble or f"not written within {timeout:.0f} s"))
 
-    def _written(self, key: LossKey, one: _Unwritten, done: asyncio.Future[int]) -> None:
+    def _written(self, one: _Unwritten, done: asyncio.Future[int]) -> None:
         one.written = None
         error = None if done.cancelled() else done.exception()
         if done.cancelled() or isinstance(error, ClusterClosed):
@@ -128,8 +141,8 @@ class LossWriter:
         if error is not None:
             self._failed(str(error))
             return
-        if self._unwritten.get(key) is one:
-            del self._unwritten[key]
+        if self._unwritten.get(one.loss.key) is one:
+            self._remove(one.loss.key)
         if self._logged is not None and not self._unwritten:
             log.info("losses are recorded in %s again", self._topic)
             self._logged = None
@@ -147,3 +160,8 @@ class LossWriter:
         if message != self._logged:
             log.warning("%s", message)
         self._logged = message
+
+
+def _partition(key: LossKey) -> TopicPartition:
+    topic, partition, *_ = key
+    return TopicPartition(topic, partition)

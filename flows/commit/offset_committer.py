@@ -147,7 +147,8 @@ class OffsetCommitter:
                 self._exact.write()
                 await self._exact.wait(FLUSH_TIMEOUT_S)
             await self.losses_recorded()
-            for partition, offset in due.items():
+            for partition, last in due.items():
+                offset = partition.offset_to_commit if partition.needs_initial_commit else last  # truncated meanwhile
                 if offset is None or partition in self._writing or self._losses.holds_back(partition.source, offset):
                     continue
                 if not self._write(partition, offset):

@@ -26,7 +26,7 @@ class FetchState(LogPosition):
 
     (A) Fetched and in-flight batches contain all records from the position up to the fetch offset, in order.
     (B) ``held_bytes`` are counted in the lane's budget and released exactly once, with what rebuilt batches grew by.
-    (C) If the source's log was truncated, the batches in flight are completed before copying continues.
+    (C) If the source's log was truncated, batches in flight and dead letters are completed before copying continues.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class FetchState(LogPosition):
         self._topic_recreated = lease.topic_recreated
         self._fetched: deque[SourceBatch] = deque()
         self._unreadable: Rejection | None = None  # the batch at the fetch offset, once all before it is copied
+        self._letter: Rejection | None = None  # is being written to the dead-letter topic
         self._in_flight = InFlightBatches(max_in_flight=max_in_flight, now=now)
         self._fetched_to = lease.start_offset  # None: unknown
         self._fetch_paused_until: float | None = None
@@ -93,20 +94,21 @@ class FetchState(LogPosition):
             return
         if self._topic_recreated and self.position == 0:
             policy = OffsetReset.EARLIEST
-        if self._fetched_to is None:
+        before = self._fetched_to
+        if before is None:
             start = first_start(policy, first, earliest=earliest, latest=latest)
         else:
-            start = choose_offset(policy, self._fetched_to, earliest=earliest, latest=latest)
+            start = choose_offset(policy, before, earliest=earliest, latest=latest)
         if isinstance(start, NoStartOffset):
             self.fetch_failed(f"cannot fetch {self.source}: {start.reason}", now)
         elif start.lost is None or self.lose(*start.lost, start.reason, kind=start.kind):
-            if self._fetched_to is None:
+            if before is None:
                 self._start_chosen(start.offset)
                 self._listener.start_chosen(self)
-            if start.offset != self._fetched_to:
+            if start.offset != before:
                 self.epochs = ()  # offsets in between have other ones
-            self._fetched_to = start.offset
-            self._skip_to(start.offset, now, checked=start.earliest)
+                self._fetched_to = start.offset
+                self._skip_to(start.offset, now, checked=start.earliest)
             self._listener.fetch_changed(self)
 
     def diverged(self, offset: int, end: EpochEnd) -> bool:
@@ -124,9 +126,9 @@ class FetchState(LogPosition):
         return True
 
     def _continue_after_truncation(self) -> None:
-        """Move to where the logs part, as soon as no batch is in flight."""
+        """Move to where the logs part, as soon as no batch is in flight and no dead letter is being written."""
         offset = self._truncated_at
-        if offset is None or self._in_flight:
+        if offset is None or self._in_flight or self._letter is not None:
             return
         self._truncated_at = None
         self._in_flight.truncated(offset)

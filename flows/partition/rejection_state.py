@@ -57,7 +57,6 @@ class RejectionState(FetchState):
         self._retry = RetryState(target_backoff)
         self._dead_letters = dead_letters
         self._skip_offset = lease.skip_offset
-        self._letter: Rejection | None = None  # is being written to the dead-letter topic
 
     @property
     def is_idle(self) -> bool:
@@ -164,9 +163,12 @@ class RejectionState(FetchState):
             self._release(batch.held_bytes)
         else:
             self._drop_fetched(until)
-            self.epochs = ()  # those of a batch that cannot be read are unknown
+            if rejection.stage is Stage.POLL:
+                self.epochs = ()  # those of a batch that cannot be read are unknown
         self._listener.left_out(self, self._left_out(until))
         self._advanced(now)
+        self._reach_unreadable(now)
+        self._continue_after_truncation()
         self._listener.fetch_changed(self)
         self._listener.send_changed(self)
         if self.is_draining and self.is_idle:

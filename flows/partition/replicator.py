@@ -184,6 +184,7 @@ class PartitionReplicator(RejectionState):
             for source in packed.taken:
                 self._skip_batch(source.next_offset)
             self._update_caught_up(now)
+            self._reach_unreadable(now)
 
     def acknowledged(self, entry: InFlightBatch, base_offset: int, now: float, wall: float) -> None:
         """The target has the batch, from ``base_offset`` on (-1: unknown)."""
@@ -199,8 +200,7 @@ class PartitionReplicator(RejectionState):
                 self._remote_end = base_offset + batch.count
         self._advanced(now)
         self._answered(now)
-        if self._unreadable is not None:
-            self._reach_unreadable(now)
+        self._reach_unreadable(now)
         self._continue_after_truncation()
         self._listener.send_changed(self)
         if self.is_draining and self.is_idle:

@@ -61,6 +61,7 @@ class Fetcher:
         self._unassigned.discard(partition)
         self._preferred_replicas.pop(partition, None)
         self._checked.pop(partition, None)
+        self._without_offset.discard(partition)
         self._unassign(partition)
 
     async def refresh(self) -> None:
@@ -225,6 +226,9 @@ class Fetcher:
         now = time.monotonic()
         for partition in partitions:
             source = partition.source
+            if partition.fetch_offset is None and not partition.needs_start_offset:
+                self._checked.pop(partition, None)  # it stopped fetching meanwhile; checked again when it returns
+                continue
             leader = self._cluster.cached_leader(source)
             self._checked[partition] = leader.epoch if leader is not None else UNKNOWN_EPOCH
             policy = self._settings.auto_offset_reset

@@ -304,9 +304,13 @@ class SourceTask:
         if leased_id is not None and known_id is not None and leased_id != known_id:
             return dataclasses.replace(lease, former=self._former.get(partition)) if lease.topic_recreated else lease
         epoch, leased_epoch = last_epoch(known.leader_epochs), last_epoch(lease.leader_epochs)
+        is_newer = _position(known) > _position(lease)
         if UNKNOWN_EPOCH not in (epoch, leased_epoch) and epoch != leased_epoch:
-            return known if epoch > leased_epoch else lease
-        return known if _position(known) > _position(lease) else lease
+            is_newer = epoch > leased_epoch
+        if is_newer:
+            return known
+        lacks_epochs = _position(known) == _position(lease) and not lease.leader_epochs
+        return dataclasses.replace(lease, leader_epochs=known.leader_epochs) if lacks_epochs else lease
 
     def _source_recreated(self, partition: PartitionReplicator, source_id: UUID) -> None:
         """Wait for the batches in flight of the old topic, then copy the new one from its beginning."""

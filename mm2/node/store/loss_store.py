@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -64,6 +65,7 @@ class LossStore:
         self._log = CompactedLog(target, self.topic, purpose="losses")
         self._read = asyncio.Event()
         self._waiting: dict[LossKey, Loss] = {}
+        self._waiting_of: defaultdict[TopicPartition, dict[LossKey, Loss]] = defaultdict(dict)  # the same
         self._accepted: dict[TopicPartition, Loss] = {}
 
     @property
@@ -82,8 +84,13 @@ class LossStore:
         return next((loss for loss in self.waiting if loss.stops == "flow"), None)
 
     def stopped_by(self, partition: TopicPartition) -> Loss | None:
-        """Return the first loss of the partition that waits for acceptance, if any."""
-        return next((loss for loss in self.waiting if TopicPartition(loss.topic, loss.partition) == partition), None)
+        """Return the last loss of the partition that waits for acceptance, if any.
+
+        All of them are accepted together, in their order, so that `accepted` is this one then.
+        """
+        if not self.stops or partition not in self._waiting_of:
+            return None
+        return next(reversed(self._waiting_of[partition].values()))
 
     def accepted(self, partition: TopicPartition) -> Loss | None:
         """Return the loss of the partition that was accepted last, if any."""
@@ -155,12 +162,16 @@ class LossStore:
         loss = decode_loss(record.key, record.value)
         if loss is None:
             return
-        before = self._waiting.pop(loss.key, None)
+        partition = TopicPartition(loss.topic, loss.partition)
+        before, waiting = self._waiting.pop(loss.key, None), self._waiting_of[partition]
+        waiting.pop(loss.key, None)
         if loss.awaits_acceptance:
-            self._waiting[loss.key] = loss
+            self._waiting[loss.key] = waiting[loss.key] = loss
         elif loss.accepted:
-            self._accepted[TopicPartition(loss.topic, loss.partition)] = loss
+            self._accepted[partition] = loss
             self.acceptances += before is not None
+        if not waiting:
+            del self._waiting_of[partition]
         if before is not None or loss.awaits_acceptance:
             self._on_change()
 

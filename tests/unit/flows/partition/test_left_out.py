@@ -17,6 +17,7 @@ from flows.target.produce_errors import ErrorAction, ProduceError, from_response
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import LossKind
 from mm2.core.lanes.task_states import TaskState
+from mm2.core.offsets.leader_epochs import EpochEnd
 from mm2.kafka.protocol.error_codes import ErrorCode
 from tests.lab.batches import LOG_APPEND_TIME, Batch, Record, sealed
 from tests.unit.flows.replicators import WALL, RecordingListener, arrive, data, is_failed, message, replicator_of, send
@@ -280,3 +281,48 @@ def test_other_failures_are_not_stops() -> None:
     assert (is_failed(replicator), stopped(replicator)) == (True, (None, None))
     replicator.request_skip(2, FAILED_RETRY_S)
     assert replicator.position == 2
+
+
+def truncated_behind_a_refused_record() -> tuple[PartitionReplicator, RecordingListener]:
+    """Offsets 0 to 9 are copied; the record at 10 is refused; the source's log was truncated at 5 meanwhile."""
+    replicator, listener = partition("letters")
+    arrive(replicator, data(0, 10, epoch=1))
+    accept(replicator)
+    arrive(replicator, data(10, 1, epoch=1))
+    entry = one(replicator)
+    assert replicator.diverged(11, EpochEnd(1, 5))
+    replicator.produce_failed(entry, from_response(ErrorCode.INVALID_RECORD, "bad record", [(0, "no key")]), 0.0)
+    return replicator, listener
+
+
+def test_a_truncation_waits_for_the_dead_letter() -> None:
+    replicator, listener = truncated_behind_a_refused_record()
+    replicator.dead_letter_written(listener.letters[0], 0.0)
+    assert (replicator.position, replicator.offset_to_commit) == (5, 4)
+    assert losses(replicator) == [(10, 11, LossKind.DEAD_LETTER), (5, 11, LossKind.TRUNCATED)]
+
+
+def test_a_slow_dead_letter_does_not_skip_records_after_a_truncation() -> None:
+    replicator, listener = truncated_behind_a_refused_record()
+    replicator.dead_letter_delayed("slow")
+    replicator.dead_letter_written(listener.letters[0], 0.0)
+    assert (replicator.position, replicator.fetch_offset) == (5, 5)
+
+
+def test_a_dead_letter_that_is_rejected_ends_with_the_truncation() -> None:
+    replicator, listener = truncated_behind_a_refused_record()
+    replicator.dead_letter_failed(listener.letters[0], "no permission", 0.0)
+    replicator.wake(FAILED_RETRY_S)
+    assert (replicator.position, replicator.fetch_offset) == (5, 5)
+
+
+def test_a_damaged_batch_behind_a_refused_record_is_reached() -> None:
+    replicator, listener = partition("letters")
+    arrive(replicator, data(0, 1))
+    entry = one(replicator)
+    fetch_damaged(replicator, damaged(1, 2), data(3))
+    replicator.produce_failed(entry, from_response(ErrorCode.INVALID_RECORD, "bad record", [(0, "no key")]), 0.0)
+    replicator.dead_letter_written(listener.letters[0], 0.0)
+    assert [(letter.first, letter.until) for letter in listener.letters] == [(0, 1), (1, 3)]
+    replicator.dead_letter_written(listener.letters[1], 0.0)
+    assert (replicator.position, replicator.fetch_offset) == (3, 3)
