@@ -107,7 +107,7 @@ class DeadLettersLease:
 class TaskProducer:
     """The producer that a source task continues: the broker rejects what an older ``epoch`` of it writes.
 
-    The ``transactional_id`` is that of Java's task; records are written outside transactions.
+    The ``transactional_id`` is that of Java's task. Under at-least-once, records are written outside transactions.
     """
 
     transactional_id: str
@@ -116,12 +116,26 @@ class TaskProducer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionsLease:
+    """Exactly-once: records, their source offsets and exact offsets are written in transactions of the task's producer.
+
+    A transaction is committed ``interval_ms`` after its first record, or as soon as it has ``max_bytes`` of records.
+    ``timeout_ms``: the broker aborts it after that time (transaction.timeout.ms).
+    """
+
+    interval_ms: int = 100
+    max_bytes: int = 16 * 1024 * 1024
+    timeout_ms: int = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTaskLease:
     """The right of one lane to run one source task, until revoked or expired.
 
     A lower ``epoch`` is void. A higher ``restart`` in the same epoch requests a restart from the ``start_offset``s,
     after the source task failed. ``producer`` None: the target cannot fence source tasks, or idempotence is disabled.
-    ``dead_letters`` None: a record that cannot be copied stops its partition.
+    ``transactions`` None: at least once; otherwise ``producer`` is not None. ``dead_letters`` None: a record that cannot
+    be copied stops its partition.
     """
 
     flow: Flow
@@ -138,6 +152,7 @@ class SourceTaskLease:
     losses: LossesLease | None = None
     partitions: tuple[PartitionLease, ...]
     producer: TaskProducer | None = None
+    transactions: TransactionsLease | None = None
     drain: bool = False
     dead_letters: DeadLettersLease | None = None
 
