@@ -117,7 +117,7 @@ class ProducerKeys(ClientKeys):
     transaction_timeout_ms: Annotated[Int, at_least(1)] = flow_key(
         "transaction.timeout.ms",
         60_000,
-        "Time after which the broker aborts an open transaction, if `exactly.once.source.support` is `enabled`. At most "
+        "Time after which the broker aborts an open transaction (`exactly.once.source.support`). At most "
         "`transaction.max.timeout.ms` of the broker (900000).",
     )
     max_request_size: Size = flow_key("max.request.size", 1_048_576, "Maximum bytes of one produce request.")
