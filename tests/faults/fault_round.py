@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tests.faults.fault_scenarios import Fault, pass_time
+from tests.faults.fault_scenarios import Fault
 from tests.faults.fault_stage import Stage
 from tests.faults.fault_table import Round
+from tests.faults.fault_times import pass_time
 from tests.faults.java_group import JavaGroup
 from tests.faults.node_group import COPIED, FLOW, PARTITIONS, PER_SECOND, NodeGroup
 from tests.faults.observer import REPORTED_WITHIN

@@ -108,7 +108,10 @@ def running(topology: Topology) -> Iterator[Stage]:
                 cable.plug(broker.address(CUT_OFF))
             sides.append((cluster, tuple(cables)))
         (source, source_cables), (target, target_cables) = sides
-        properties = {"mm2.lanes": str(topology.lanes), "tasks.max": str(topology.tasks_max)} | topology.mode.properties
+        properties = {
+            "mm2.lanes": str(topology.lanes),
+            "tasks.max": str(topology.tasks_max),
+        } | topology.mode.properties()
         if topology.source_tasks_only:
             properties |= {"emit.heartbeats.enabled": "false", "emit.checkpoints.enabled": "false"}
         zookeeper = None

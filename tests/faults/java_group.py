@@ -75,14 +75,14 @@ class JavaGroup:
         wait_until(shared, timeout, f"{', '.join(self.by_name)} share the flow")
 
     def source_tasks(self) -> dict[str, tuple[str, str]]:
-        """Newest reported state and worker of each source task. A killed worker's reports stay."""
+        """Newest reported state and worker (host:port) of each source task. A killed worker's reports stay."""
         found: dict[str, tuple[str, str]] = {}
         for records in read_topic(self.target.bootstrap, STATUSES).values():
             for record in records:
                 task = (record.key or b"").decode()
                 if task.startswith(STATUS):
                     report = json.loads(record.value or b"{}")  # a deleted task has a tombstone
-                    found[task] = report.get("state", ""), report.get("worker_id", "")
+                    found[task] = report.get("state", ""), report.get("worker_id", "").partition("/")[0]
         return {task: report for task, report in found.items() if report[0] not in ("", "DESTROYED")}
 
     def failed_tasks(self) -> list[str]:

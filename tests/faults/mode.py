@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+import pytest
+
 INTERNAL_REST = {"dedicated.mode.enable.internal.rest": "true"}  # exactly-once requires it of several nodes
-EXACTLY_ONCE_PROPERTIES = {"B.exactly.once.source.support": "enabled", "A.consumer.isolation.level": "read_committed"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,13 +21,15 @@ class Mode:
     def __str__(self) -> str:
         return self.name
 
-    @property
-    def properties(self) -> dict[str, str]:
-        """Properties of flow A->B in every node's file."""
-        return {
-            **(EXACTLY_ONCE_PROPERTIES if self.exactly_once else {}),
-            **(INTERNAL_REST if self.exactly_once or self.java else {}),
-        }
+    def properties(self, source: str = "A", target: str = "B") -> dict[str, str]:
+        """Return the properties of the flow between these clusters in every node's file."""
+        found = dict(INTERNAL_REST) if self.exactly_once or self.java else {}
+        if self.exactly_once:
+            found |= {
+                f"{target}.exactly.once.source.support": "enabled",
+                f"{source}.consumer.isolation.level": "read_committed",
+            }
+        return found
 
     @property
     def repeats_allowed(self) -> bool:
@@ -41,6 +44,7 @@ JAVA_EXACTLY_ONCE = Mode(name="java-exactly-once", java=True, exactly_once=True)
 
 MODES = (AT_LEAST_ONCE, EXACTLY_ONCE, JAVA_AT_LEAST_ONCE, JAVA_EXACTLY_ONCE)
 OURS = tuple(mode for mode in MODES if not mode.java)
+SHORT_AND_LONG = (AT_LEAST_ONCE, pytest.param(EXACTLY_ONCE, marks=pytest.mark.long))  # of a test that is not long
 
 SELECTED_MODE = os.environ.get("MM2_MODE", "")
 SELECTED_ROW = os.environ.get("MM2_ROW", "")

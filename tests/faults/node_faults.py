@@ -1,0 +1,117 @@
+"""Faults of nodes and of their processes and clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from random import Random
+
+import psutil
+
+from tests.faults.fault_stage import Stage
+from tests.faults.fault_times import AROUND_SESSION, BEYOND_SESSION, DOWN, pass_time
+from tests.lab.freezing import suspended
+from tests.lab.java_mm2 import JavaMirrorMaker
+from tests.lab.lanes import lanes
+from tests.lab.node import Node
+from tests.lab.waiting import wait_until
+
+STARTED = 60.0  # seconds until the process to strike runs, if it is just being replaced
+
+
+def stop_node(stage: Stage, _topic: str, rng: Random) -> str:
+    node, seconds = any_node(stage, rng), rng.uniform(*DOWN)
+    done = f"{named(stage, node)} stopped, started again after {seconds:.1f} s"
+    node.stop()
+    pass_time(seconds)
+    node.start()
+    return done
+
+
+def kill_node(stage: Stage, _topic: str, rng: Random) -> str:
+    node, seconds = any_node(stage, rng), rng.uniform(*DOWN)
+    done = f"{named(stage, node)} killed, started again after {seconds:.1f} s"
+    node.kill()
+    pass_time(seconds)
+    node.start()
+    return done
+
+
+def kill_all_nodes(stage: Stage, _topic: str, rng: Random) -> str:
+    seconds, nodes = rng.uniform(*DOWN), stage.group.by_name.values()
+    for node in nodes:
+        node.kill()
+    pass_time(seconds)
+    for node in nodes:
+        node.start()
+    return f"all nodes killed, started again after {seconds:.1f} s"
+
+
+def suspend_node(stage: Stage, _topic: str, rng: Random) -> str:
+    node = any_node(stage, rng)
+    done = named(stage, node)
+    return _suspend(done, node.family(), rng.uniform(*BEYOND_SESSION))
+
+
+def kill_engine(stage: Stage, _topic: str, rng: Random) -> str:
+    node = any_node(stage, rng)
+    return _kill(f"JVM of {named(stage, node)}", _engine(node))
+
+
+def suspend_engine(stage: Stage, _topic: str, rng: Random) -> str:
+    node = any_node(stage, rng)
+    return _suspend(f"JVM of {named(stage, node)}", [_engine(node)], rng.uniform(*AROUND_SESSION))
+
+
+def kill_lane(stage: Stage, _topic: str, rng: Random) -> str:
+    node = any_node(stage, rng)
+    return _kill(f"a lane of {named(stage, node)}", _lane(node, rng))
+
+
+def suspend_lane(stage: Stage, _topic: str, rng: Random) -> str:
+    node = any_node(stage, rng)
+    return _suspend(f"a lane of {named(stage, node)}", [_lane(node, rng)], rng.uniform(*AROUND_SESSION))
+
+
+def skew_clock(stage: Stage, _topic: str, rng: Random) -> str:
+    """One node's clock jumps ahead or behind by an hour, then the other way, then is right again."""
+    name, hour = rng.choice(sorted(stage.clocks)), rng.choice((-3600, 3600))
+    jumps = (hour, -hour, 0)
+    done = f"clock of {named(stage, stage.group.by_name[name])} set by {hour} s, {-hour} s and 0 s"
+    for offset in jumps:
+        stage.clocks[name].set(offset)
+        pass_time(rng.uniform(*AROUND_SESSION))
+    return done
+
+
+def any_node(stage: Stage, rng: Random) -> Node | JavaMirrorMaker:
+    nodes: list[Node | JavaMirrorMaker] = [*stage.group.by_name.values()]
+    return rng.choice(nodes)
+
+
+def named(stage: Stage, node: Node | JavaMirrorMaker) -> str:
+    if isinstance(node, JavaMirrorMaker):
+        return node.name
+    return f"{'leader' if stage.leads(node.name) else 'follower'} {node.name}"
+
+
+def _engine(node: Node | JavaMirrorMaker) -> psutil.Process:
+    assert isinstance(node, Node)
+    return wait_until(lambda: node.members("jvm"), STARTED, f"the engine of {node.name} has a JVM")[0]
+
+
+def _lane(node: Node | JavaMirrorMaker, rng: Random) -> psutil.Process:
+    assert isinstance(node, Node)
+    return rng.choice(wait_until(lambda: lanes(node), STARTED, f"{node.name} has a lane"))
+
+
+def _kill(name: str, process: psutil.Process) -> str:
+    with suppress(psutil.NoSuchProcess):  # it is being replaced
+        process.kill()
+    return f"{name} killed"
+
+
+def _suspend(name: str, processes: Sequence[psutil.Process], seconds: float) -> str:
+    with suspended(processes):
+        pass_time(seconds)
+    return f"{name} suspended for {seconds:.1f} s"
