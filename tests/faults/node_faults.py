@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from random import Random
 
 import psutil
@@ -17,6 +19,8 @@ from tests.lab.node import Node
 from tests.lab.waiting import wait_until
 
 STARTED = 60.0  # seconds until the process to strike runs, if it is just being replaced
+JUMPED = 10.0  # seconds until a node shows that its clock has jumped
+NEAR = 60.0  # seconds: far from an hour, and more than a response takes
 
 
 def stop_node(stage: Stage, _topic: str, rng: Random) -> str:
@@ -76,12 +80,25 @@ def suspend_lane(stage: Stage, _topic: str, rng: Random) -> str:
 def skew_clock(stage: Stage, _topic: str, rng: Random) -> str:
     """One node's clock jumps ahead or behind by an hour, then the other way, then is right again."""
     name, hour = rng.choice(sorted(stage.clocks)), rng.choice((-3600, 3600))
-    jumps = (hour, -hour, 0)
-    done = f"clock of {named(stage, stage.group.by_name[name])} set by {hour} s, {-hour} s and 0 s"
-    for offset in jumps:
-        stage.clocks[name].set(offset)
+    node, clock = stage.group.by_name[name], stage.clocks[name]
+    assert isinstance(node, Node)
+    assert all(clock.skews(process) for process in lanes(node)), "the lanes have the node's clock"
+    done = f"clock of {named(stage, node)} set by {hour} s, {-hour} s and 0 s"
+    for offset in (hour, -hour, 0):
+        clock.set(offset)
+        _wait_jumped(node, offset)
         pass_time(rng.uniform(*AROUND_SESSION))
     return done
+
+
+def _wait_jumped(node: Node, offset: int) -> None:
+    wait_until(lambda: abs(_offset(node) - offset) < NEAR, JUMPED, f"the clock of {node.name} has jumped")
+
+
+def _offset(node: Node) -> float:
+    """Return by how many seconds the node's clock is ahead, from the Date of a response."""
+    answer = node.get("/health/live")
+    return float("nan") if answer is None else parsedate_to_datetime(answer.headers["date"]).timestamp() - time.time()
 
 
 def any_node(stage: Stage, rng: Random) -> Node | JavaMirrorMaker:

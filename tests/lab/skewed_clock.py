@@ -7,8 +7,11 @@ PYTHONPATH at its start, in the node as in its lanes; the one in skewed_clock_si
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
+
+import psutil
 
 from tests.lab import scratch
 
@@ -27,6 +30,12 @@ class SkewedClock:
     def env(self) -> Mapping[str, str]:
         """The environment variables of a process with this clock."""
         return {"PYTHONPATH": str(SITE), VARIABLE: str(self._file)}
+
+    def skews(self, process: psutil.Process) -> bool:
+        """Whether a process has this clock."""
+        environment = process.environ()
+        in_path = str(SITE) in environment.get("PYTHONPATH", "").split(os.pathsep)
+        return in_path and environment.get(VARIABLE) == str(self._file)
 
     def set(self, seconds: float) -> None:
         """Let the clock be ahead by ``seconds`` from now on, or behind if negative. It jumps within a tenth of a second
