@@ -23,7 +23,7 @@ def world(seed: int, *, dead_letters: str | None = None) -> TransactionalWorld:
 
 
 @given(seed=seeds)
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_committed_records_are_those_up_to_the_stored_offset(seed: int) -> None:
     play = world(seed)
     play.run(600)
@@ -33,7 +33,7 @@ def test_committed_records_are_those_up_to_the_stored_offset(seed: int) -> None:
 
 
 @given(seed=seeds, names_refused=st.booleans())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_only_refused_records_are_left_out_and_the_others_are_committed(seed: int, *, names_refused: bool) -> None:
     play = world(seed, dead_letters="letters")
     chosen = random.Random(seed)
