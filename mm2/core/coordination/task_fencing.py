@@ -33,8 +33,8 @@ MOST_TASKS = 100_000
 class TaskFencing:
     """What these records say.
 
-    ``task_count``: the transactional IDs below it may be in use; None: none was used yet. ``java_tasks``: the tasks that
-    Java published after our last record; 0: Java has not led the flow since then.
+    ``task_count``: the transactional IDs below it may be in use; None: none was used yet. ``java_tasks``: the tasks
+    that Java published after our last record; 0: Java has not led the flow since then.
     """
 
     task_count: int | None = None

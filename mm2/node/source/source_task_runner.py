@@ -42,8 +42,8 @@ SETTLE_EVERY_S = 1.0
 
 _LONG_AGO = float("-inf")
 _NOT_RECORDED = (
-    "waiting for the leader to fence earlier source tasks; if this lasts, its file lacks {}.exactly.once.source.support ="
-    " preparing or enabled, or it reports why it cannot lead"
+    "waiting for the leader to fence earlier source tasks; if this lasts, the leader reports why it cannot lead, or its"
+    " file lacks {}.exactly.once.source.support = preparing or enabled"
 )
 _NOT_ENABLED = "the leader assigned this source task to this node, but the flow is not enabled in this node's file"
 

@@ -61,8 +61,11 @@ def test_deleted_records() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [b"", b"1", b"[]", b"null", b"{}", b'{"task-count":"1"}', b'{"task-count":true}', b'{"task-count":-1}', b"\xff"]
-    + [b'{"task-count":%d}' % (MOST_TASKS + 1)],
+    [
+        *(b"", b"1", b"[]", b"null", b"{}", b"\xff"),
+        *(b'{"task-count":"1"}', b'{"task-count":true}', b'{"task-count":-1}'),
+        b'{"task-count":%d}' % (MOST_TASKS + 1),
+    ],
 )
 def test_invalid_records(value: bytes) -> None:
     with pytest.raises(FormatError, match="cannot read tasks-fencing-MirrorSourceConnector"):
