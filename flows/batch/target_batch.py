@@ -1,8 +1,8 @@
 """A batch fetched from the source, and one for the target with its origin and the bytes to send.
 
 Only the header is rewritten: base offset 0 (a broker rejects any other with INVALID_RECORD), partition leader epoch -1,
-our producer id, epoch and sequence, no transactional bit (the source's transactions end here), no delete horizon bit
-(on the target, the base timestamp is only the base of the records' deltas), and a new CRC. The
+our producer id, epoch and sequence, the transactional bit only for our own transactions (the source's end here), no
+delete horizon bit (on the target, the base timestamp is only the base of the records' deltas), and a new CRC. The
 records are not touched: they stay a view into the fetched bytes.
 """
 
@@ -11,14 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from flows.batch.header import CODEC_MASK, HEADER_BYTES, NO_PRODUCER, BatchHeader, encode_header
+from flows.batch.header import CODEC_MASK, HEADER_BYTES, NO_PRODUCER, TRANSACTIONAL, BatchHeader, encode_header
 
 
 class ProducerId(NamedTuple):
-    """Identifies a producer to brokers; ``NOT_IDEMPOTENT`` for plain writes."""
+    """Identifies a producer to brokers; ``NOT_IDEMPOTENT`` for plain writes. Its batches may be ``transactional``."""
 
     id: int
     epoch: int
+    transactional: bool = False
 
 
 NOT_IDEMPOTENT = ProducerId(NO_PRODUCER, -1)
@@ -100,7 +101,7 @@ class TargetBatch:
         self._stamped = producer, self.sequence
         self._header = encode_header(
             self.records,
-            attributes=self.attributes,
+            attributes=self.attributes | (TRANSACTIONAL if producer.transactional else 0),
             base_timestamp=self.base_timestamp,
             max_timestamp=self.max_timestamp,
             producer_id=producer.id,

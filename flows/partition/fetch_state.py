@@ -55,6 +55,7 @@ class FetchState(LogPosition):
         self._fetch_paused_until: float | None = None
         self._source_backoff = source_backoff
         self._max_held_bytes = max_held_bytes
+        self._awaits_roll_back = False
         self._memory_released = False  # as is_full, and everything fetched was dropped
 
     # -- fetch offset
@@ -174,6 +175,32 @@ class FetchState(LogPosition):
         self._fetch_paused_until = now + delay
         self._listener.fetch_changed(self)
         self._listener.wake_later(self, delay)
+
+    # -- transactions
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether the target may have records that it has not acknowledged without a gap."""
+        return self._in_flight.is_uncertain
+
+    @property
+    def repeats_next(self) -> bool:
+        """Whether the next batch to send is a repetition, or completes others that the target has."""
+        return self._in_flight.repeats_next
+
+    def await_roll_back(self) -> None:
+        """The transaction is being aborted: only await the responses in flight, whatever they are."""
+        self._awaits_roll_back = True
+
+    def roll_back(self) -> None:
+        """The transaction is aborted: fetch again from the committed position. Nothing may be in flight."""
+        self._awaits_roll_back = False
+        self._roll_back()
+        self._release_all(self._in_flight.roll_back())
+        self._letter = None
+        if self.position >= 0:
+            self._sent_to = self.position
+            self._refetch()
 
     # -- batches
 

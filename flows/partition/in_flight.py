@@ -101,6 +101,18 @@ class InFlightBatches:
         return self._payloads_dropped and not self.in_flight and bool(self._batches)
 
     @property
+    def is_uncertain(self) -> bool:
+        """Whether the target may have records that it has not acknowledged without a gap."""
+        return bool(self.in_flight or self.repeats_next)
+
+    @property
+    def repeats_next(self) -> bool:
+        """Whether the next batch to send is a repetition, or completes others that the target has."""
+        return bool(self._boundaries) or any(
+            entry.maybe_appended or entry.state is SendState.ACKNOWLEDGED for entry in self._batches
+        )
+
+    @property
     def resend_boundary(self) -> int | None:
         """The source offset at which the next batch has to end, if it repeats an earlier one."""
         return self._boundaries[0] if self._boundaries else None
@@ -249,6 +261,15 @@ class InFlightBatches:
         for entry in self._batches:
             entry.batch.sequence, entry.maybe_appended = NO_SEQUENCE, False
         return left_out.batch if left_out is not None else None
+
+    def roll_back(self) -> list[TargetBatch]:
+        """Remove and return all batches: the transaction with what the target has of them is aborted.
+
+        Nothing may be in flight.
+        """
+        removed = self.clear()
+        self._boundaries.clear()
+        return removed
 
     def drop_payloads(self) -> int:
         """Drop all records while batches are in flight; only responses are awaited. Returns the bytes released."""

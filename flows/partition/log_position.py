@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from flows.partition.health import PartitionMetrics
-from flows.partition.state import PartitionState
+from flows.partition.uncommitted_state import UncommittedState
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import LossKind, LossPolicy
 from mm2.core.offsets.leader_epochs import EpochEnd, EpochStarts, before, common_end, last_epoch, replaced_from
 
 
-class LogPosition(PartitionState):
+class LogPosition(UncommittedState):
     """The leader epochs of the fetched records, which tell whether the source's log still contains them.
 
     (A) ``epochs`` end with the last record before the fetch offset.

@@ -139,17 +139,23 @@ class RejectionState(FetchState):
 
     def dead_letter_written(self, rejection: Rejection, now: float) -> None:
         """The dead-letter topic has these records."""
+        if self._letter is not rejection:
+            return  # the transaction was aborted meanwhile: they are rejected again
         self._letter = None
         self._metrics.dead_letters += 1
         self._leave_out(rejection, LossKind.DEAD_LETTER, now, f"; written to {self._dead_letters} instead")
 
     def dead_letter_delayed(self, message: str) -> None:
         """The dead-letter topic has not acknowledged the records for a while: make room for other partitions."""
+        if self._letter is None:
+            return
         self._health.produce_delayed(message, prolonged=True)
         self._refetch()
 
     def dead_letter_failed(self, rejection: Rejection, message: str, now: float) -> None:
         """The dead-letter topic rejects the records."""
+        if self._letter is not rejection:
+            return
         self._letter = None
         self._fail(rejection.first, message, now, rejection)
 

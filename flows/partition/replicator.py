@@ -148,7 +148,7 @@ class PartitionReplicator(RejectionState):
 
     def can_send(self, now: float) -> bool:
         """Return whether `next_batch` would return a batch."""
-        if self._too_large is not None or self._letter is not None:
+        if self._too_large is not None or self._letter is not None or self._awaits_roll_back:
             return False
         return self.has_unsent and self._retry.may_send(now) and self._in_flight.can_send
 
@@ -192,7 +192,7 @@ class PartitionReplicator(RejectionState):
             batch, base_offset = done.batch, done.base_offset
             checked = self._copied(batch)
             self._release(batch.held_bytes)
-            self._metrics.copied(batch, wall)
+            self._count(batch, wall)
             self._listener.acknowledged(self, batch, base_offset, checked)
             if base_offset >= 0:
                 if base_offset < self._remote_end:
@@ -225,7 +225,7 @@ class PartitionReplicator(RejectionState):
     def _answered(self, now: float) -> None:
         if self._in_flight.is_settled:
             error, batch = self._in_flight.settle(), self._in_flight.first
-            if error is not None and batch is not None:
+            if error is not None and batch is not None and not self._awaits_roll_back:
                 self._handle_error(error, batch, now)
             self._listener.send_changed(self)
         if self._in_flight.needs_refetch:

@@ -135,7 +135,7 @@ class PartitionState:
             partition=self.source.partition,
             remote_topic=self.target.topic,
             state=TaskState.STOPPED if stopped else self._task_state,
-            position=self.position,
+            position=self.committed_position,
             stored=self._stored,
             end_offset=self.end_offset,
             lag_seconds=self._lag_seconds(now, wall),
@@ -151,13 +151,19 @@ class PartitionState:
             dead_letters_total=metrics.dead_letters,
         )
 
+    @property
+    def committed_position(self) -> int:
+        """The first offset that consumers of the target may not be able to read yet."""
+        return self.position
+
     def progress_key(self) -> tuple[object, ...] | None:
         """Return a key that changes with `progress`. None: the partition lags, and its lag changes with time."""
-        if self.position < self.end_offset:
+        position = self.committed_position
+        if position < self.end_offset:
             return None
         metrics = self._metrics
         counts = (metrics.records, metrics.latency_count, metrics.age_count, metrics.dead_letters)
-        return (self.position, self.end_offset, self._stored, *counts, self._task_state, self._error)
+        return (position, self.end_offset, self._stored, *counts, self._task_state, self._error)
 
     @property
     def _stopped_at(self) -> Rejection | None:
@@ -190,7 +196,7 @@ class PartitionState:
 
         While that is unknown, the time since the partition was last caught up.
         """
-        if self.position >= self.end_offset:
+        if self.committed_position >= self.end_offset:
             return 0.0
         oldest = self.oldest_pending
         return max(0.0, wall - oldest / 1000 if oldest >= 0 else now - self._caught_up_at)
@@ -255,6 +261,10 @@ class PartitionState:
         self._last_copied = batch.last_offset
         return self._move_to(batch.next_offset)
 
+    def _count(self, batch: TargetBatch, wall: float) -> None:
+        """Count an acknowledged batch, whose bytes are released."""
+        self._metrics.copied(batch, wall)
+
     def _left_out(self, until: int) -> OffsetRange:
         """What is before ``until`` is copied or left out."""
         self._last_copied = until - 1
@@ -262,5 +272,5 @@ class PartitionState:
 
     def _update_caught_up(self, now: float) -> None:
         """Record ``now`` as the last time the partition was caught up, if it is."""
-        if self.position >= self.end_offset >= 0:
+        if self.committed_position >= self.end_offset >= 0:
             self._caught_up_at = now

@@ -11,7 +11,8 @@ from typing import Any
 from uuid import UUID
 
 from flows.batch.choice import Reason, rules_from
-from flows.commit.offset_committer import OffsetCommitter
+from flows.commit.committer import Committer
+from flows.commit.transaction_committer import TransactionCommitter
 from flows.lane.byte_budget import ByteBudget
 from flows.partition.health import PartitionMetrics
 from flows.partition.rejection import Rejection
@@ -22,7 +23,9 @@ from flows.source.topic_id_checker import TopicIdChecker
 from flows.target.dead_letter_writer import DeadLetterWriter
 from flows.target.producer import Producer
 from flows.target.producer_ids import ProducerIds
+from flows.target.send_gate import AlwaysOpen
 from flows.target.size_limits import SizeLimits
+from flows.transaction.transactions import Transactions
 from mm2.core.lanes.lease import PartitionLease, SourceTaskLease
 from mm2.core.lanes.losses import Loss, LossKind, LossPolicy, OnDataLoss
 from mm2.core.lanes.progress_reports import BatchCount
@@ -68,7 +71,7 @@ class Pipeline:
         *,
         source: Cluster,
         target: Cluster,
-        committer: OffsetCommitter,
+        committer: Committer,
         dead_letters: DeadLetterWriter | None,
         on_source_recreated: Callable[[PartitionReplicator, UUID], None],
     ) -> None:
@@ -96,8 +99,17 @@ class Pipeline:
         )
         self._fetcher = Fetcher(source, lease.fetch, budget, self.spawn, self._topic_ids)
         self._ends = EndOffsets(source, lease.fetch.isolation_level, self._partitions, self._topic_ids)
-        self._producer_ids = ProducerIds(target, lease.produce, self.spawn, lease.producer)
-        self._producer = Producer(target, lease.produce, budget, self.spawn, self._producer_ids)
+        self._transactions = self._with_transactions(lease, target, committer)
+        self._ids = ProducerIds(target, lease.produce, self.spawn, lease.producer)
+        if (transactions := self._transactions) is None:
+            self._producer = Producer(
+                target, lease.produce, budget, self.spawn, producer_ids=self._ids, gate=AlwaysOpen()
+            )
+        else:
+            self._producer = Producer(
+                target, lease.produce, budget, self.spawn, producer_ids=transactions, gate=transactions
+            )
+            transactions.connect(self._producer)
         # PartitionListener, bound to the implementations: a forwarding method would cost a call per batch
         self.release = budget.release
         self.fetch_changed = self._fetcher.update
@@ -112,6 +124,15 @@ class Pipeline:
         self.truncated = committer.truncated
         self.is_replaced = self._topic_ids.is_replaced
 
+    def _with_transactions(self, lease: SourceTaskLease, target: Cluster, committer: Committer) -> Transactions | None:
+        if lease.transactions is None:
+            return None
+        assert lease.producer is not None
+        assert isinstance(committer, TransactionCommitter)
+        return Transactions(
+            target, lease.transactions, lease.producer, committer, partitions=self._partitions, spawn=self.spawn
+        )
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run ``work`` in the background of this source task."""
         if self._closed:
@@ -124,7 +145,7 @@ class Pipeline:
         self.spawn(self._flush_offsets())
         self.spawn(self._check())
         self.spawn(self._ends.run())
-        self.spawn(self._producer_ids.keep_renewed())
+        self.spawn(self._ids.keep_renewed() if self._transactions is None else self._transactions.run())
 
     def close(self) -> None:
         """Stop immediately: no more work is started."""
@@ -216,11 +237,11 @@ class Pipeline:
     @property
     def error(self) -> str | None:
         """The error that prevents writing source offsets or offset syncs."""
-        return self._committer.error
+        return (self._transactions.error if self._transactions is not None else None) or self._committer.error
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        warnings = (self._producer_ids.warning, *self._committer.warnings, *self._topic_ids.warnings)
+        warnings = (self._producer.producer_ids.warning, *self._committer.warnings, *self._topic_ids.warnings)
         return tuple(warning for warning in warnings if warning is not None)
 
     @property

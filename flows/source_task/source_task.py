@@ -9,14 +9,11 @@ import time
 from contextlib import AsyncExitStack
 from uuid import UUID
 
-from flows.commit.exact_offset_writer import ExactOffsetWriter
-from flows.commit.loss_writer import LossWriter
-from flows.commit.offset_committer import OffsetCommitter
-from flows.commit.offset_sync_writer import OffsetSyncWriter
 from flows.lane.byte_budget import ByteBudget
 from flows.lane.lease_deadline import LeaseDeadline
 from flows.partition.health import PartitionMetrics
 from flows.partition.replicator import PartitionReplicator
+from flows.source_task.committers import open_committer
 from flows.source_task.pipeline import Pipeline
 from flows.target.dead_letter_writer import DEAD_LETTER_BUFFER_BYTES, DeadLetterWriter
 from mm2.core.lanes.lease import PartitionLease, SourceTaskLease
@@ -206,18 +203,7 @@ class SourceTask:
                 return await stack.enter_async_context(created)
 
             source, target = await cluster(lease.source), await cluster(lease.target)
-            offsets, syncs, exact = lease.offsets, lease.offset_syncs, lease.exact_offsets
-            losses = lease.losses
-            committer = OffsetCommitter(
-                await producer(offsets.client, "offsets"),
-                offsets,
-                source=lease.flow.source,
-                losses=LossWriter(await producer(losses.client, "losses") if losses is not None else None, losses),
-                syncs=OffsetSyncWriter(await producer(syncs.client, "syncs"), syncs) if syncs is not None else None,
-                exact=ExactOffsetWriter(await producer(exact.client, "exact offsets"), exact)
-                if exact is not None
-                else None,
-            )
+            committer = await open_committer(lease, producer)
             dead_letters = lease.dead_letters
             letters = (
                 DeadLetterWriter(

@@ -12,7 +12,7 @@ from flows.partition.timeouts import UNANSWERED_REPORT_S
 from flows.source_task.spawn import Spawn
 from flows.target.leader_watch import LeaderWatch
 from flows.target.produce_errors import DUPLICATE, ErrorAction, ProduceError, from_exception, from_response
-from flows.target.producer_ids import ProducerIds
+from flows.target.send_gate import ProducerIdSource, SendGate
 from mm2.core.settings.client import ProduceSettings
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.connection.diagnosis import broker, cut_off
@@ -42,12 +42,20 @@ class Producer:
     """
 
     def __init__(
-        self, cluster: Cluster, settings: ProduceSettings, budget: ByteBudget, spawn: Spawn, producer_ids: ProducerIds
+        self,
+        cluster: Cluster,
+        settings: ProduceSettings,
+        budget: ByteBudget,
+        spawn: Spawn,
+        *,
+        producer_ids: ProducerIdSource,
+        gate: SendGate,
     ) -> None:
         self.cluster = cluster
         self.settings = settings
         self.spawn = spawn
         self.producer_ids = producer_ids
+        self.gate = gate
         self._budget = budget
         self._brokers: dict[tuple[int, bool], BrokerProducer] = {}
         self._leaderless: set[PartitionReplicator] = set()
@@ -80,6 +88,17 @@ class Producer:
         partition.produce_failed(entry, error, time.monotonic())
         if error.leader_moved:
             self._leader_watch.add(partition, node_id)
+
+    @property
+    def throttled(self) -> float:
+        """For how many seconds a broker is throttling; 0: none is."""
+        until = max((one.throttled_until for one in self._brokers.values()), default=0.0)
+        return max(0.0, until - time.monotonic())
+
+    def hang_up(self) -> None:
+        """Close the connections to brokers with requests in flight, which then fail."""
+        for one in self._brokers.values():
+            one.hang_up()
 
     @property
     def replicas_wait_ms(self) -> int:
@@ -139,8 +158,10 @@ class BrokerProducer:
     def __init__(self, node_id: int, producer: Producer, *, probing: bool) -> None:
         self._node_id = node_id
         self._probing = probing
+        self._purpose = PROBE_PURPOSE if probing else PURPOSE
         self._producer = producer
         self._producer_ids = producer.producer_ids
+        self._gate = producer.gate
         self._cluster = producer.cluster
         self._settings = producer.settings
         self._ready: dict[PartitionReplicator, None] = {}
@@ -148,8 +169,13 @@ class BrokerProducer:
         self._bytes = 0
         self._unanswered: dict[int, Batches] = {}  # by the identity of the request
         self._overdue: asyncio.TimerHandle | None = None
-        self._throttled_until = 0.0
+        self.throttled_until = 0.0
         self._changed = asyncio.Event()
+
+    def hang_up(self) -> None:
+        """Close the connection if requests are in flight, which then fail."""
+        if self._requests:
+            self._cluster.hang_up(self._node_id, self._purpose)
 
     def offer(self, partition: PartitionReplicator) -> None:
         """A partition that this broker leads may have something to send."""
@@ -160,7 +186,7 @@ class BrokerProducer:
         """Send until cancelled."""
         while True:
             await self._changed.wait()
-            if (throttled := self._throttled_until - time.monotonic()) > 0:
+            if (throttled := self.throttled_until - time.monotonic()) > 0:
                 await asyncio.sleep(throttled)
             self._changed.clear()
             self._send_ready()
@@ -178,6 +204,7 @@ class BrokerProducer:
                 acks=self._settings.acks,
                 timeout_ms=self._producer.replicas_wait_ms,
                 batches={partition.target: entry.batch.wire() for partition, entry in batches},
+                transactional_id=self._gate.transactional_id,
             )
             self._producer.spawn(self._send(request, batches, size))
 
@@ -195,13 +222,14 @@ class BrokerProducer:
                 continue
             if partition.needs_producer_id:
                 self._producer_ids.assign(partition)
-            if not partition.can_send(now):
+            if not (partition.can_send(now) and self._gate.admits(partition)):
                 continue
             entry = partition.next_batch(now)
             if entry is None:
                 continue
             batches.append((partition, entry))
             size += entry.batch.size
+            self._gate.sent(entry.batch.size)
             if partition.can_send(now):
                 again.append(partition)
         self._ready.update(dict.fromkeys(again))
@@ -216,7 +244,7 @@ class BrokerProducer:
             answer = await self._cluster.send(
                 self._node_id,
                 request,
-                purpose=PROBE_PURPOSE if self._probing else PURPOSE,
+                purpose=self._purpose,
                 timeout_ms=settings.request_timeout_ms + RESPONSE_MARGIN_MS,
                 expect_response=settings.acks != 0,
             )
@@ -237,6 +265,7 @@ class BrokerProducer:
                 self._start_timer()
             self._requests -= 1
             self._bytes -= size
+            self._gate.answered()
             if self._ready:
                 self._changed.set()
 
@@ -261,7 +290,7 @@ class BrokerProducer:
                 partition.acknowledged(entry, -1, now, wall)
             return
         if answer.throttle_ms:
-            self._throttled_until = now + answer.throttle_ms / 1000
+            self.throttled_until = now + answer.throttle_ms / 1000
         results = {(result.topic, result.partition): result for result in answer.partitions}
         for partition, entry in batches:
             result = results.get((partition.target.topic, partition.target.partition))

@@ -127,7 +127,7 @@ class ProducerIds:
     async def _next(self) -> ProducerId:
         if self._coordinator is None or self._current is None:
             return ProducerId(*await init_producer_id(self._cluster))
-        return ProducerId(*await self._coordinator.init(ProducerIdAndEpoch(*self._current)))
+        return ProducerId(*await self._coordinator.init(ProducerIdAndEpoch(self._current.id, self._current.epoch)))
 
     def _give(self, partition: PartitionReplicator) -> bool:
         current = self._current

@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 
 from tests.bench import latency, translation
+from tests.bench.exactly_once_comparison import exactly_once_sections
 from tests.bench.process_tree import MEMORY
-from tests.bench.results import Copy, Failure, Latency, Results, TranslationCost
+from tests.bench.results import Copy, Latency, Results, TranslationCost
+from tests.bench.rows import Row, Section, failed, known
 from tests.bench.tools import JAVA, OURS, TOOLS
 from tests.bench.workloads import WORKLOADS, Workload
 
 DISTURBED = 0.25  # cores used by other programs above which the run is marked as disturbed; kernel threads use less
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One figure of both tools; None if a run failed or was too short. ``aim`` is the upper limit of the ratio."""
-
-    what: str
-    ours: float | None
-    java: float | None
-    digits: int = 0
-    aim: float | None = None
-
-    @property
-    def ratio(self) -> float | None:
-        """Return mm2's figure divided by Java's."""
-        return self.ours / self.java if self.ours is not None and self.java else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """The rows of one workload, and notes on them."""
-
-    title: str
-    rows: tuple[Row, ...]
-    notes: tuple[str, ...] = ()
 
 
 def sections(results: Results) -> tuple[Section, ...]:
@@ -46,6 +21,8 @@ def sections(results: Results) -> tuple[Section, ...]:
     found = [_copy_section(workload, results) for workload in WORKLOADS if workload.name in ran]
     if results.latencies or latency.NAME in ran:
         found.append(_latency_section(results))
+    if results.exactly_once is not None:
+        found += exactly_once_sections(results.exactly_once, results.failures)
     if results.translation is not None:
         found.append(_translation_section(results.translation))
     return tuple(found)
@@ -55,8 +32,8 @@ def _copy_section(workload: Workload, results: Results) -> Section:
     copies = {one.tool: one for one in results.copies if one.workload == workload.name}
 
     def row(what: str, figure: Callable[[Copy], float], *, digits: int = 0, aim: float | None = None) -> Row:
-        ours, java = (_known(figure(copies[tool.name])) if tool.name in copies else None for tool in (OURS, JAVA))
-        return Row(what=what, ours=ours, java=java, digits=digits, aim=aim)
+        ours, java = (known(figure(copies[tool.name])) if tool.name in copies else None for tool in (OURS, JAVA))
+        return Row(what=what, ours=ours, other=java, digits=digits, aim=aim)
 
     rows = (
         row("CPU-s per GB of values", lambda one: one.cpu_per_value_gb, digits=2, aim=workload.aim),
@@ -70,7 +47,7 @@ def _copy_section(workload: Workload, results: Results) -> Section:
         row("MB on the target", lambda one: one.target.bytes / 1e6),
         row("records per batch, target", lambda one: one.last.records / one.target.batches, digits=1),
     )
-    notes = (*_copy_notes(copies), *_failed(workload.name, results.failures))
+    notes = (*_copy_notes(copies), *failed(workload.name, results.failures))
     return Section(title=f"{workload.name}: {workload.title}", rows=rows, notes=notes)
 
 
@@ -90,7 +67,7 @@ def _latency_section(results: Results) -> Section:
 
     def row(what: str, figure: Callable[[Latency], float], *, digits: int = 1, aim: float | None = None) -> Row:
         ours, java = (figure(measured[tool.name]) if tool.name in measured else None for tool in (OURS, JAVA))
-        return Row(what=what, ours=ours, java=java, digits=digits, aim=aim)
+        return Row(what=what, ours=ours, other=java, digits=digits, aim=aim)
 
     rows = (
         row("p50, ms", lambda one: one.p50_ms, digits=2, aim=latency.AIM),
@@ -108,7 +85,7 @@ def _latency_section(results: Results) -> Section:
     return Section(
         title=f"{latency.NAME}: {latency.TITLE}",
         rows=rows,
-        notes=(*note, *_failed(latency.NAME, results.failures)),
+        notes=(*note, *failed(latency.NAME, results.failures)),
     )
 
 
@@ -126,16 +103,6 @@ def _translation_section(cost: TranslationCost) -> Section:
     )
     return Section(
         title=f"{translation.NAME}: {translation.TITLE}",
-        rows=tuple(Row(what=what, ours=figure, java=None, digits=digits) for what, figure, digits in figures),
+        rows=tuple(Row(what=what, ours=figure, other=None, digits=digits) for what, figure, digits in figures),
         notes=(f"{cost.group_partitions:,} group-partitions; translating them all should take {translation.AIM}",),
     )
-
-
-def _failed(workload: str, failures: Sequence[Failure]) -> Sequence[str]:
-    """Return the first line of each reason; the rest is the end of a log."""
-    titles = {tool.name: tool.title for tool in TOOLS}
-    return [f"{titles[one.tool]} failed: {one.reason.splitlines()[0]}" for one in failures if one.workload == workload]
-
-
-def _known(figure: float) -> float | None:
-    return None if math.isnan(figure) else figure

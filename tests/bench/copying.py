@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from tests.bench.digests import Digests, differences, digest_topic
-from tests.bench.end_offsets import EndOffsets
+from tests.bench.end_offsets import CommittedRecords, EndOffsets
 from tests.bench.log_files import stored
 from tests.bench.process_tree import ProcessTree, busy_seconds
 from tests.bench.results import Copy, Moment
@@ -57,7 +57,8 @@ def watch(running: RunningTool, records: int, report_progress: ReportProgress) -
 
     Raises GaveUp if the tool exits or no new record arrives in time.
     """
-    ends = EndOffsets(running.target, running.remote_topic)
+    counted = CommittedRecords if running.tool.exactly_once else EndOffsets
+    ends = counted(running.target, running.remote_topic)
     brokers = [ProcessTree(cluster.broker(1).process.pid) for cluster in (running.source, running.target)]
     first: Moment | None = None
     present = 0

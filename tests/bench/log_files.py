@@ -1,12 +1,17 @@
-"""Size and batches of a topic on a broker's disk."""
+"""Size, batches and transaction markers of a topic on a broker's disk."""
 
 from __future__ import annotations
 
 import mmap
 import struct
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
+from tests.lab.stored_batches import partition_of, read_batches, segments
 
 # A batch in a segment file: base offset (int64), length of the rest (int32), and that many bytes.
 BATCH_PREFIX = struct.Struct(">qi")
@@ -23,7 +28,7 @@ class Stored:
 def stored(cluster: KafkaCluster, topic: str) -> Stored:
     """Return the size of a topic from its segment files. The cluster must have a single broker."""
     size = batches = 0
-    for segment in (cluster.broker(1).directory / ".data").glob(f"{topic}-[0-9]*/*.log"):
+    for segment in segments(cluster.broker(1).directory / scratch.DATA, topic):
         if segment.stat().st_size:
             with segment.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
                 size += len(content)
@@ -39,3 +44,30 @@ def count_batches(content: mmap.mmap | bytes) -> int:
         place += BATCH_PREFIX.size + length
         batches += 1
     return batches
+
+
+class Markers:
+    """Offsets of the transaction markers of a topic, from the data directory of the only broker that has it.
+
+    Each refresh reads only the headers of new batches.
+    """
+
+    def __init__(self, directory: Path, topic: str) -> None:
+        self._directory = directory
+        self._topic = topic
+        self._read: defaultdict[Path, int] = defaultdict(int)  # bytes of each segment
+        self._offsets: defaultdict[int, list[int]] = defaultdict(list)  # by partition
+
+    def refresh(self) -> None:
+        """Read what the broker has appended."""
+        for segment in segments(self._directory, self._topic):
+            if segment.stat().st_size > self._read[segment]:
+                with segment.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                    for batch, end in read_batches(partition_of(segment), content, self._read[segment]):
+                        self._read[segment] = end
+                        if batch.control:
+                            self._offsets[batch.partition].append(batch.base_offset)
+
+    def count_before(self, ends: Mapping[int, int]) -> int:
+        """Return the number of markers before the given offset of each partition."""
+        return sum(sum(offset < ends.get(number, 0) for offset in found) for number, found in self._offsets.items())

@@ -111,6 +111,26 @@ class TranslationCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExactlyOnce:
+    """Copies of one backlog and latencies of one stream, with and without exactly-once.
+
+    ``copies`` has several runs of a tool under the same name; `middle_copy` chooses one.
+    """
+
+    copies: tuple[Copy, ...]
+    latencies: tuple[Latency, ...]
+
+    def middle_copy(self, tool: str) -> Copy | None:
+        """Return the run with the median CPU time, of an even number the cheaper one of the two; None without runs."""
+        runs = sorted((one for one in self.copies if one.tool == tool), key=lambda one: one.cpu_per_value_gb)
+        return runs[(len(runs) - 1) // 2] if runs else None
+
+    def latency(self, tool: str) -> Latency | None:
+        """Return the latency of a tool, or None."""
+        return next((one for one in self.latencies if one.tool == tool), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """A run without figures, and the reason."""
 
@@ -126,6 +146,7 @@ class Results:
     facts: tuple[tuple[str, str], ...]
     copies: tuple[Copy, ...] = ()
     latencies: tuple[Latency, ...] = ()
+    exactly_once: ExactlyOnce | None = None
     translation: TranslationCost | None = None
     failures: tuple[Failure, ...] = ()
 

@@ -7,10 +7,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from tests.bench.comparison import Row, Section
-from tests.bench.tools import JAVA, OURS
+from tests.bench.rows import Row, Section
 
-COLUMNS = ("", OURS.title, JAVA.title, "ratio", "aim")
 NONE = "-"  # shown instead of a figure that was not measured
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 
@@ -19,7 +17,7 @@ def on_screen(sections: Sequence[Section]) -> Iterator[Table | str]:
     """Yield a table for each section, followed by its notes."""
     for section in sections:
         table = Table(title=section.title, title_justify="left")
-        for number, column in enumerate(COLUMNS):
+        for number, column in enumerate(_columns(section)):
             table.add_column(column, justify="right" if number else "left")
         for row in section.rows:
             table.add_row(*_cells(row))
@@ -31,7 +29,13 @@ def as_markdown(facts: Sequence[tuple[str, str]], sections: Sequence[Section]) -
     """Return the facts as a list, followed by a table for each section."""
     lines = [f"- {what}: {which}" for what, which in facts]
     for section in sections:
-        lines += ["", f"### {section.title}", "", _markdown_line(COLUMNS), _markdown_line(["---", *["---:"] * 4])]
+        lines += [
+            "",
+            f"### {section.title}",
+            "",
+            _markdown_line(_columns(section)),
+            _markdown_line(["---", *["---:"] * 4]),
+        ]
         lines += [_markdown_line(_cells(row)) for row in section.rows]
         for note in section.notes:
             lines += ["", note]
@@ -51,10 +55,14 @@ def write_block(page: Path, block: str) -> None:
     page.write_text(f"{before}{BEGIN}\n{block}\n{END}{after}")
 
 
+def _columns(section: Section) -> tuple[str, ...]:
+    return "", *section.compared, "ratio", "aim"
+
+
 def _cells(row: Row) -> tuple[str, ...]:
-    """Return the cells of a row: name, mm2's figure, Java's, ratio, aim."""
+    """Return the cells of a row: name, mm2's figure, the other one, ratio, aim."""
     aim = "" if row.aim is None else f"≤ {row.aim:g}"
-    return row.what, _figure(row.ours, row.digits), _figure(row.java, row.digits), _figure(row.ratio, 2), aim
+    return row.what, _figure(row.ours, row.digits), _figure(row.other, row.digits), _figure(row.ratio, 2), aim
 
 
 def _figure(value: float | None, digits: int) -> str:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -44,11 +44,15 @@ STOCK_JVM = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A mirror: its name in results, and the command that runs it with a file."""
+    """A mirror: its name in results, and the command that runs it with a file.
+
+    ``exactly_once``: it writes transactions, and reads only committed records.
+    """
 
     name: str
     title: str
     command: Callable[[Path], tuple[str, ...]]
+    exactly_once: bool = False
 
     def remote_topic(self, topic: str) -> str:
         """Return the name of the remote topic that this tool writes."""
@@ -70,6 +74,15 @@ class Tool:
             "emit.heartbeats.enabled": "false",  # otherwise Java runs another worker for the opposite direction
             "tasks.max": str(min(os.cpu_count() or 1, PARTITIONS)),
             **ONE_COPY,
+            **(self._exactly_once_settings if self.exactly_once else {}),
+        }
+
+    @property
+    def _exactly_once_settings(self) -> dict[str, str]:
+        upstream, downstream = self._aliases
+        return {
+            f"{downstream}.exactly.once.source.support": "enabled",
+            f"{upstream}.consumer.isolation.level": "read_committed",
         }
 
     @property
@@ -88,6 +101,8 @@ def _java_command(file: Path) -> tuple[str, ...]:
 OURS = Tool(name="ours", title="mm2", command=_our_command)
 JAVA = Tool(name="java", title=f"Java MM2 {jars.KAFKA_4}", command=_java_command)
 TOOLS = (OURS, JAVA)
+OURS_EXACTLY_ONCE = replace(OURS, name="ours-exactly-once", title=f"{OURS.title}, exactly-once", exactly_once=True)
+JAVA_EXACTLY_ONCE = replace(JAVA, name="java-exactly-once", title=f"{JAVA.title}, exactly-once", exactly_once=True)
 
 
 class RunningTool:

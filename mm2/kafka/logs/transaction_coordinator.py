@@ -60,21 +60,24 @@ class TransactionCoordinator:
 
     async def add(self, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]) -> None:
         """Add partitions to the transaction, which begins with the first of them."""
-        for partition, code in (await self._added(producer, partitions)).items():
+        for partition, code in (await self.try_add(producer, partitions)).items():
             self.check(code, f"begin a transaction of {self._id} on {partition}")
 
     async def add_writable(self, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]) -> bool:
         """Add the partitions that exist and that this client may write. Return False if there are none."""
-        codes = await self._added(producer, partitions)
+        codes = await self.try_add(producer, partitions)
         writable = [one for one in partitions if codes.get(one) not in _NOT_WRITABLE]
         if writable and any(codes.values()):
             await self.add(producer, writable)
         return bool(writable)
 
-    async def _added(
+    async def try_add(
         self, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Return the error code of each partition. An error of one keeps all others out of the transaction."""
+        """Add partitions, and return the error code of each; if there are errors, only of those that have one.
+
+        An error of one keeps all others out of the transaction.
+        """
         answer = await self._ask(add_partitions(self._id, producer, partitions))
         codes = {TopicPartition(topic, number): code for topic, codes in answer.errors for number, code in codes}
         failed = {one: code for one, code in codes.items() if code not in (0, ErrorCode.OPERATION_NOT_ATTEMPTED)}

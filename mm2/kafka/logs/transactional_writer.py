@@ -43,7 +43,9 @@ _LOST = frozenset(  # the broker lost our producer state or transaction: retry a
 )
 
 
-class _Batch(NamedTuple):
+class RecordBatch(NamedTuple):
+    """An encoded batch of ``records`` records."""
+
     raw: bytes
     records: int
 
@@ -128,7 +130,7 @@ class TransactionalWriter:
         self, partition: TopicPartition, records: Sequence[tuple[bytes, bytes | None]], deadline: float
     ) -> int:
         first = self._sequences.get(partition, 0)
-        batches = _batches(records, self._producer, first)
+        batches = record_batches(records, self._producer, first)
         last = -1
         self._perhaps_open = self._epoch_spent = True  # until the commit succeeded, also in case of cancellation
         await self._retried(partial(self._coordinator.add, self._producer, [partition]), deadline)
@@ -137,7 +139,7 @@ class TransactionalWriter:
             last = base_offset + batch.records - 1
         await self._retried(partial(self._coordinator.commit, self._producer), deadline)
         self._perhaps_open = self._epoch_spent = False
-        self._sequences[partition] = _after(first, len(records))
+        self._sequences[partition] = next_sequence(first, len(records))
         await self._wait_visible(deadline)
         return last
 
@@ -176,7 +178,7 @@ class TransactionalWriter:
         left_ms = max(0, round((deadline - time.monotonic()) * 1000))
         return await retried(attempt, self._settings, timeout_ms=left_ms)
 
-    async def _produce(self, partition: TopicPartition, batch: _Batch) -> int:
+    async def _produce(self, partition: TopicPartition, batch: RecordBatch) -> int:
         leader = await self._cluster.leader(partition)
         request = ProduceRequest(
             acks=_ACKS_ALL,
@@ -195,24 +197,25 @@ class TransactionalWriter:
         return int(result.base_offset)
 
 
-def _after(sequence: int, records: int) -> int:
+def next_sequence(sequence: int, records: int) -> int:
     """Return the sequence after ``records`` more records; it wraps to 0 after the highest."""
     return (sequence + records) & _HIGHEST_SEQUENCE
 
 
-def _batches(
+def record_batches(
     records: Sequence[tuple[bytes, bytes | None]], producer: ProducerIdAndEpoch, sequence: int
-) -> list[_Batch]:
+) -> list[RecordBatch]:
+    """Return transactional batches of these records (key, value), timestamped now, from ``sequence`` on."""
     now_ms = int(time.time() * 1000)
-    batches: list[_Batch] = []
+    batches: list[RecordBatch] = []
     taken = 0
     while taken < len(records):
-        builder = DefaultRecordBatchBuilder(2, 0, 1, *producer, _after(sequence, taken), _BATCH_BYTES)
+        builder = DefaultRecordBatchBuilder(2, 0, 1, *producer, next_sequence(sequence, taken), _BATCH_BYTES)
         inside = 0
         for key, value in records[taken:]:
             if builder.append(inside, now_ms, key, value, []) is None:
                 break
             inside += 1
-        batches.append(_Batch(bytes(builder.build()), inside))
+        batches.append(RecordBatch(bytes(builder.build()), inside))
         taken += inside
     return batches

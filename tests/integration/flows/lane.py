@@ -20,13 +20,17 @@ from mm2.core.lanes.lease import (
     PartitionLease,
     SourceTaskLease,
     TaskProducer,
+    TransactionsLease,
 )
 from mm2.core.lanes.losses import OnDataLoss
 from mm2.core.lanes.progress_reports import PartitionProgress, SourceTaskProgress
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.offsets.leader_epochs import EpochStarts
 from mm2.core.settings.client import ClientSettings, FetchSettings, ProduceSettings
+from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.clock import session_clock
+from mm2.kafka.logs.transaction_coordinator import TransactionCoordinator
+from mm2.kafka.retrying import retried
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
 from tests.lab.verify import Verdict, wait_until_copied
@@ -54,6 +58,13 @@ def client(cluster: KafkaCluster, alias: str) -> ClientSettings:
         retry_backoff_max_ms=QUICK_MS,
         reconnect_backoff_max_ms=QUICK_MS,
     )
+
+
+async def acquired(target: KafkaCluster, transactional_id: str) -> TaskProducer:
+    """Return a producer of the transactional id, as a node acquires it for a source task."""
+    async with Cluster(client(target, "B")) as cluster:
+        init = TransactionCoordinator(cluster, transactional_id, timeout_ms=60_000, purpose="test").init
+        return TaskProducer(transactional_id, *await retried(init, cluster.settings, timeout_ms=30_000))
 
 
 @dataclass
@@ -173,6 +184,7 @@ async def copying(
     epochs: Mapping[TopicPartition, EpochStarts] | None = None,
     deadline: LeaseDeadline | None = None,
     producer: TaskProducer | None = None,
+    transactions: TransactionsLease | None = None,
     on_data_loss: OnDataLoss | None = None,
     losses_config: Mapping[str, str] | None = None,
     dead_letters: str | None = None,
@@ -199,7 +211,9 @@ async def copying(
         for number in range(count)
     )
     lease = lease_of(source, target, partitions, fetch=fetch, produce=produce, flush_interval_ms=flush_interval_ms)
-    lease = replace(lease, producer=producer, source=source_client or lease.source)
+    if transactions is not None and producer is None:
+        producer = await acquired(target, unique_name("A-mm2-MirrorSourceConnector-0"))
+    lease = replace(lease, producer=producer, transactions=transactions, source=source_client or lease.source)
     if exact_offsets is not None:
         lease = replace(lease, exact_offsets=ExactOffsetsLease(client=lease.target, topic=exact_offsets, segments=32))
     if on_data_loss is not None:

@@ -18,7 +18,7 @@ from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.transaction_coordinator import Fenced, TransactionCoordinator
 from mm2.kafka.protocol.transaction_requests import ProducerIdAndEpoch
 from mm2.kafka.retrying import retried
-from tests.integration.flows.lane import COPIED, copying
+from tests.integration.flows.lane import COPIED, acquired, copying
 from tests.integration.kafka.clients import connected
 from tests.lab.cluster import KafkaCluster
 from tests.lab.history import read_topic
@@ -30,12 +30,6 @@ Unique = Callable[[str], str]
 
 def coordinator(cluster: Cluster, transactional_id: str) -> TransactionCoordinator:
     return TransactionCoordinator(cluster, transactional_id, timeout_ms=60_000, purpose="test")
-
-
-async def acquired(cluster_b: KafkaCluster, transactional_id: str) -> TaskProducer:
-    async with connected(cluster_b) as cluster:
-        init = coordinator(cluster, transactional_id).init
-        return TaskProducer(transactional_id, *await retried(init, cluster.settings, timeout_ms=30_000))
 
 
 async def abort_on(cluster_b: KafkaCluster, producer: TaskProducer, partition: TopicPartition) -> None:

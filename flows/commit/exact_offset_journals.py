@@ -1,0 +1,106 @@
+"""The journals of exact offsets of a source task's partitions (docs/adr/0003)."""
+
+from __future__ import annotations
+
+import logging
+from base64 import b64decode
+from dataclasses import replace
+
+from flows.batch.target_batch import TargetBatch
+from flows.partition.state import OffsetRange, PartitionState
+from mm2.core.lanes.lease import ExactOffsetsLease, PartitionLease
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
+from mm2.core.offsets.exact_offset_records import Segment, decode_segment, segment_key
+from mm2.core.wire.formats import FormatError
+
+log = logging.getLogger("mm2.exact_offsets")
+
+PARTITION = 0
+"""The topic has only one partition, since the order of its records matters."""
+
+
+class ExactOffsetJournals:
+    """Keeps a journal of each partition; subclasses write their segments to the exact offsets topic.
+
+    ``error`` is why they cannot be written. Replication continues, and source offsets are stored. That is safe, since
+    offsets that are not in the map are translated as in Java, and never beyond the limits of the ranges around them.
+    """
+
+    def __init__(self, lease: ExactOffsetsLease) -> None:
+        self._topic = lease.topic
+        self._segments = lease.segments
+        self._journals: dict[PartitionState, ExactOffsetJournal] = {}
+        self._removed: dict[TopicPartition, Segment] = {}
+        self._changed: set[PartitionState] = set()
+        self.error: str | None = None
+
+    def add(self, partition: PartitionState, lease: PartitionLease) -> None:
+        """The source task copies this partition from now on."""
+        last = self._last(partition.source, lease)
+        self._journals[partition] = ExactOffsetJournal(
+            partition.source, topic_ids=partition.topic_ids, last=last, segments=self._segments
+        )
+        self._changed.add(partition)
+
+    def _last(self, partition: TopicPartition, lease: PartitionLease) -> Segment | None:
+        """Return the newest segment: of the lease, or of this source task if it had the partition before."""
+        removed = self._removed.pop(partition, None)
+        if lease.last_segment is None:
+            return removed
+        try:
+            leased = decode_segment(segment_key(partition, 0), b64decode(lease.last_segment))
+        except (FormatError, ValueError) as error:  # the node has decoded it: this lane runs another version
+            log.warning(
+                "%s: ignoring the last segment of %s, which cannot be decoded: %s", self._topic, partition, error
+            )
+            return removed
+        if leased is None or (removed is not None and removed.sequence >= leased.sequence):
+            return removed
+        return replace(leased, index=leased.sequence % self._segments)
+
+    def acknowledged(
+        self, partition: PartitionState, batch: TargetBatch, base_offset: int, checked: OffsetRange
+    ) -> None:
+        """The target has acknowledged a batch; ``base_offset`` is -1 if the offset is unknown."""
+        journal = self._journals[partition]
+        if base_offset >= 0:
+            journal.acked(batch.runs, base_offset, since=checked.start, until=checked.end)
+        else:
+            journal.acked_somewhere(until=checked.end)
+        self._changed.add(partition)
+
+    def skipped(self, partition: PartitionState, checked: OffsetRange) -> None:
+        """The position moved over source offsets that carry no record."""
+        journal = self._journals.get(partition)
+        if journal is not None:  # otherwise it was removed meanwhile
+            journal.passed(checked.start, checked.end)
+            self._changed.add(partition)
+
+    def truncated(self, partition: PartitionState, offset: int) -> None:
+        """The position moved back to ``offset``: the source lost its records from there on."""
+        self._journals[partition].truncated(offset)
+        self._changed.add(partition)
+
+    def topic_ids_changed(self, partition: PartitionState) -> None:
+        """The partition's ``topic_ids`` have changed or become known."""
+        journal = self._journals.get(partition)
+        if journal is not None:
+            journal.identify(partition.topic_ids)
+            self._changed.add(partition)
+
+    def _log_failure(self, reason: str) -> None:
+        message = (
+            f"cannot write exact offsets to {self._topic}: {reason}; replication continues, but until this succeeds"
+            " the offsets of new records are translated approximately, as in Java MirrorMaker"
+        )
+        if message != self.error:
+            log.warning("%s", message)
+        self.error = message
+
+    def remove(self, partition: PartitionState) -> None:
+        """The partition has left the source task."""
+        journal = self._journals.pop(partition, None)
+        if journal is not None:
+            self._removed[partition.source] = journal.newest
+        self._changed.discard(partition)

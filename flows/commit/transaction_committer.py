@@ -1,0 +1,230 @@
+"""Exactly-once: what is stored in the transaction of the records, and what follows its commit."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+
+from flows.batch.target_batch import Runs, TargetBatch
+from flows.commit.committer import Committer
+from flows.commit.exact_offset_journals import PARTITION, ExactOffsetJournals
+from flows.commit.loss_writer import LossWriter
+from flows.commit.offset_sync_writer import OffsetSyncWriter
+from flows.partition.replicator import PartitionReplicator
+from flows.partition.state import OffsetRange, PartitionState
+from mm2.core.lanes.lease import ExactOffsetsLease, OffsetsLease, PartitionLease
+from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.connect_offsets import SourceKey, encode_key, encode_offset
+from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
+from mm2.core.offsets.exact_offset_records import Segment
+from mm2.core.wire.murmur2 import partition_of
+from mm2.kafka.errors import BrokerError
+
+log = logging.getLogger("mm2.offsets")
+
+Record = tuple[bytes, bytes | None]
+
+REFUSED_FOR_S = 30.0
+"""How long transactions leave the exact offsets topic out after it was refused."""
+
+
+class TransactionalJournals(ExactOffsetJournals):
+    """Journals whose changed segments are part of the next transaction; an aborted one leaves no trace."""
+
+    def __init__(self, lease: ExactOffsetsLease) -> None:
+        super().__init__(lease)
+        self.place = TopicPartition(lease.topic, PARTITION)
+        self._committed: dict[PartitionState, Segment | None] = {}
+        self._prepared: list[tuple[PartitionState, ExactOffsetJournal, tuple[Segment, ...]]] = []
+        self._refused_until = 0.0
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the topic is left out of transactions for now."""
+        return time.monotonic() < self._refused_until
+
+    def refused(self, error: BrokerError) -> None:
+        """The topic cannot be added to transactions."""
+        self._refused_until = time.monotonic() + REFUSED_FOR_S
+        self._log_failure(str(error))
+
+    def add(self, partition: PartitionState, lease: PartitionLease) -> None:
+        """The source task copies this partition from now on."""
+        super().add(partition, lease)
+        self._committed[partition] = self._journals[partition].newest
+
+    def remove(self, partition: PartitionState) -> None:
+        """The partition has left the source task."""
+        super().remove(partition)
+        self._committed.pop(partition, None)
+
+    def prepare(self) -> list[Record]:
+        """Return the records of the changed segments, each partition's in order; none while the topic is refused."""
+        self._prepared = []
+        if self.is_refused:
+            return []
+        for partition in self._changed:
+            journal = self._journals[partition]
+            journal.set_epochs(partition.epochs)
+            self._prepared.append((partition, journal, journal.unwritten()))
+        return [(one.key(), one.value()) for _, _, segments in self._prepared for one in segments]
+
+    def committed(self) -> None:
+        """The transaction with what was prepared is committed."""
+        for partition, journal, segments in self._prepared:
+            for segment in segments:
+                journal.written(segment)
+            if self._journals.get(partition) is journal:
+                self._committed[partition] = journal.newest
+                if not journal.unwritten():
+                    self._changed.discard(partition)
+        self._prepared = []
+        if not self.is_refused:
+            self.error = None
+
+    def aborted(self) -> None:
+        """The transaction is aborted: continue from the last committed one."""
+        self._prepared = []
+        for partition in self._changed:
+            self._journals[partition] = ExactOffsetJournal(
+                partition.source,
+                topic_ids=partition.topic_ids,
+                last=self._committed[partition],
+                segments=self._segments,
+            )
+
+
+class TransactionCommitter(Committer):
+    """Collects what acknowledgements produce until the transaction is committed.
+
+    `prepare` returns the records to write in it: source offsets, in Connect's format, and exact offsets. `committed`
+    then moves positions and sends offset syncs, which Java writes after the commit too; `aborted` drops everything.
+    """
+
+    def __init__(
+        self,
+        lease: OffsetsLease,
+        *,
+        source: str,
+        losses: LossWriter,
+        syncs: OffsetSyncWriter | None,
+        exact: TransactionalJournals | None,
+    ) -> None:
+        """``source`` is the source cluster's alias. ``syncs`` and ``exact`` None: the flow does not write them."""
+        super().__init__(losses=losses, syncs=syncs, exact=exact)
+        self._lease = lease
+        self._source = source
+        self._exact = exact
+        self._acknowledged: list[tuple[TopicPartition, Runs, int]] = []
+        self._prepared: dict[PartitionReplicator, tuple[int, ...]] = {}
+        self.on_due: Callable[[], None] = lambda: None
+        self.commit_now: Callable[[], Awaitable[None]] | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether source offsets wait for a transaction."""
+        return bool(self._moved)
+
+    # -- events
+
+    def add(self, partition: PartitionReplicator, lease: PartitionLease) -> None:
+        super().add(partition, lease)
+        partition.is_transactional = True
+        if self._moved:
+            self.on_due()
+
+    def acknowledged(
+        self, partition: PartitionReplicator, batch: TargetBatch, base_offset: int, checked: OffsetRange
+    ) -> None:
+        self._moved.add(partition)
+        if self._exact is not None:
+            self._exact.acknowledged(partition, batch, base_offset, checked)
+        if self._syncs is not None and base_offset >= 0:
+            self._acknowledged.append((partition.source, batch.runs, base_offset))
+
+    def start_chosen(self, partition: PartitionReplicator) -> None:
+        self._moved.add(partition)
+        self.on_due()
+
+    def truncated(self, partition: PartitionReplicator, offset: int) -> None:
+        super().truncated(partition, offset)
+        self.on_due()
+
+    def left_out(self, partition: PartitionReplicator, checked: OffsetRange) -> None:
+        super().left_out(partition, checked)
+        self.on_due()
+
+    # -- transactions
+
+    def places(self, partitions: Collection[PartitionReplicator]) -> set[TopicPartition]:
+        """Return the partitions of internal topics that a transaction with records of these partitions contains."""
+        places = {self._place(self._key(partition)) for partition in partitions}
+        if self._exact is not None and not self._exact.is_refused:
+            places.add(self._exact.place)
+        return places
+
+    def refused(self, codes: Mapping[TopicPartition, int]) -> None:
+        """These partitions cannot be added to a transaction. Raises BrokerError if source offsets are among them."""
+        for place, code in codes.items():
+            if self._exact is not None and place == self._exact.place:
+                self._exact.refused(BrokerError(code, f"write to {place}"))
+            elif place.topic == self._lease.topic:
+                raise BrokerError(code, f"commit source offsets to {place}")
+
+    @property
+    def held_back(self) -> TopicPartition | None:
+        """A partition whose source offset must not be stored before a loss is recorded; None: there is none."""
+        for partition in self._moved:
+            if any(self._losses.holds_back(partition.source, offset) for offset in partition.offsets_to_commit):
+                return partition.source
+        return None
+
+    def prepare(self) -> dict[TopicPartition, list[Record]]:
+        """Return the records to write in the transaction. Nothing may be in flight."""
+        self._prepared = {partition: partition.offsets_to_commit for partition in self._moved}
+        records: dict[TopicPartition, list[Record]] = {}
+        for partition, offsets in self._prepared.items():
+            key = self._key(partition)
+            records.setdefault(self._place(key), []).extend((key, encode_offset(offset)) for offset in offsets)
+        if self._exact is not None and (segments := self._exact.prepare()):
+            records[self._exact.place] = segments
+        return records
+
+    def committed(self, now: float, wall: float) -> None:
+        """The transaction with what was prepared is committed. ``now`` is monotonic, ``wall`` epoch seconds."""
+        prepared, self._prepared = self._prepared, {}
+        for partition, offsets in prepared.items():
+            partition.transaction_committed(offsets, now, wall)
+            if partition.offsets_to_commit in ((), offsets[-1:]):
+                self._moved.discard(partition)
+        if self._exact is not None:
+            self._exact.committed()
+        acknowledged, self._acknowledged = self._acknowledged, []
+        if self._syncs is not None:
+            for source, runs, base_offset in acknowledged:
+                self._syncs.acknowledged(source, runs, base_offset)
+
+    def aborted(self) -> None:
+        """The transaction is aborted, and its partitions have moved back."""
+        self._prepared = {}
+        self._acknowledged.clear()
+        if self._exact is not None:
+            self._exact.aborted()
+        self._moved = {partition for partition in self._moved if partition.needs_commit}
+
+    def is_committed(self, partition: PartitionReplicator) -> bool:
+        return partition not in self._moved
+
+    async def flush(self) -> None:
+        """Commit at once. What cannot be committed now is committed later."""
+        await self.losses_recorded()
+        if self.commit_now is not None:
+            await self.commit_now()
+
+    def _key(self, partition: PartitionState) -> bytes:
+        source = partition.source
+        return encode_key(SourceKey(cluster=self._source, topic=source.topic, partition=source.partition))
+
+    def _place(self, key: bytes) -> TopicPartition:
+        return TopicPartition(self._lease.topic, partition_of(key, self._lease.partitions))

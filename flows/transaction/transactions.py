@@ -1,0 +1,394 @@
+"""The transactions of one source task, one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+from typing import TypeVar
+
+from flows.batch.target_batch import ProducerId
+from flows.commit.transaction_committer import TransactionCommitter
+from flows.partition.replicator import PartitionReplicator
+from flows.partition.timeouts import UNANSWERED_REPORT_S
+from flows.source_task.spawn import Spawn
+from flows.target.produce_errors import from_response
+from flows.target.producer import Producer
+from flows.transaction.held_partitions import HeldPartitions
+from flows.transaction.record_writer import PURPOSE, RecordWriter
+from flows.transaction.transaction import Transaction
+from mm2.core.lanes.lease import TaskProducer, TransactionsLease
+from mm2.core.naming.names import TopicPartition
+from mm2.kafka.backoff import Backoff
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
+from mm2.kafka.logs.transaction_coordinator import Fenced, TransactionCoordinator
+from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.kafka.protocol.transaction_requests import ProducerIdAndEpoch
+
+log = logging.getLogger("mm2.transactions")
+
+T = TypeVar("T")
+
+ANSWERS_S = 1.0
+"""How long an aborted transaction waits for answers to requests in flight, before their connections are closed."""
+
+RENEW_EVERY_S = 86_400.0
+"""Brokers forget a transactional id that was not used for transactional.id.expiration.ms, a week."""
+
+_CONCURRENT_MS, _CONCURRENT_MAX_MS = 4, 20  # the coordinator is still writing the markers of the last transaction
+
+_REFUSED = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+_ABORTED = frozenset(
+    {
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    }
+)
+"""The transaction cannot be committed any more, but the producer can continue with the next epoch."""
+
+
+class Aborted(Exception):
+    """The transaction has to be aborted. ``late``: partitions whose batches were not acknowledged in time."""
+
+    def __init__(self, reason: str, late: Collection[PartitionReplicator] = ()) -> None:
+        super().__init__(reason)
+        self.late = late
+
+
+class Transactions:
+    """Implements `flows.target.send_gate.SendGate`, and gives partitions their producer id.
+
+    (A) Records, their source offsets and their exact offsets are in the same transaction; positions, metrics and offset
+        syncs move when it is committed.
+    (B) A transaction is committed only if it is known of every batch that was sent whether the target has it. A batch
+        that the target surely does not have is left for a later transaction; the others are committed.
+    (C) Otherwise it is aborted, and its partitions are fetched again from their committed positions, with the next
+        producer epoch. Once a commit was requested, it is only repeated.
+    (D) If another owner has acquired the transactional id, or the broker has timed the transaction out, `run` raises
+        Fenced and the source task ends: the node restarts it from the stored offsets.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        lease: TransactionsLease,
+        producer: TaskProducer,
+        committer: TransactionCommitter,
+        *,
+        partitions: Collection[PartitionReplicator],
+        spawn: Spawn,
+    ) -> None:
+        """``partitions``: those of the source task at any time."""
+        self.transactional_id = producer.transactional_id
+        self.error: str | None = None
+        self._cluster = cluster
+        self._lease = lease
+        self._committer = committer
+        self._partitions = partitions
+        self._coordinator = TransactionCoordinator(
+            cluster, producer.transactional_id, timeout_ms=lease.timeout_ms, purpose=PURPOSE
+        )
+        self._producer = ProducerIdAndEpoch(producer.producer_id, producer.epoch)
+        self._writer = RecordWriter(cluster, self._coordinator, producer.transactional_id)
+        self._backoff = Backoff.for_retries(cluster.settings)
+        self._used: dict[TopicPartition, ProducerId] = {}
+        self._transaction: Transaction | None = None
+        self._waiting: dict[PartitionReplicator, None] = {}  # are offered to the producer again
+        self._held = HeldPartitions(cluster, spawn, released=self._released)
+        self._needs_epoch = False
+        self._commit_now = False
+        self._failure: ClusterError | None = None
+        self._changed = asyncio.Event()
+        self._ended = asyncio.Condition()
+        self._sending: Producer
+        committer.on_due = self._changed.set
+        committer.commit_now = self.commit_now
+
+    def connect(self, sender: Producer) -> None:
+        """``sender`` sends the batches."""
+        self._sending = sender
+
+    # -- SendGate
+
+    def admits(self, partition: PartitionReplicator) -> bool:
+        """Return whether the next batch may be sent now. If not, the partition is offered to the producer again."""
+        transaction = self._transaction
+        if transaction is not None and not self._held.holds(partition):
+            if transaction.admits(partition):
+                return True
+            if not transaction.is_closing:
+                self._changed.set()
+        self._waiting[partition] = None
+        if transaction is None:
+            self._changed.set()
+        return False
+
+    def sent(self, size: int) -> None:
+        """A batch of ``size`` bytes is being sent."""
+        transaction = self._transaction
+        assert transaction is not None
+        transaction.sent(size)
+        if transaction.is_full:
+            self._changed.set()
+
+    def answered(self) -> None:
+        """A request was answered, or failed."""
+        if self._transaction is not None and self._transaction.is_closing:
+            self._changed.set()
+
+    # -- producer ids
+
+    is_idempotent = True
+    warning: str | None = None
+
+    def assign(self, partition: PartitionReplicator) -> None:
+        """Assign the partition the producer id, if its target does not know it; otherwise one with the next epoch."""
+        transaction = self._transaction
+        if transaction is None or partition not in transaction.joined:
+            current = ProducerId(*self._producer, transactional=True)
+            if self._used.get(partition.target) != current:
+                self._used[partition.target] = current
+                partition.set_producer_id(current)
+                return
+            self._needs_epoch = True
+        self._changed.set()
+
+    def disable_idempotence(self, reason: str) -> None:
+        """The target rejects the producer for good: the source task ends, and never writes outside transactions."""
+        self._failure = ClusterError(f"the target does not allow transactions: {reason}")
+        self._changed.set()
+
+    # -- transactions
+
+    async def commit_now(self) -> None:
+        """Commit what is open, or what waits for a transaction, at once; return when that transaction has ended."""
+        if self._transaction is None and not self._committer.is_due:
+            return
+        self._commit_now = True
+        self._changed.set()
+        async with self._ended:
+            await self._ended.wait()
+
+    async def run(self) -> None:
+        """Run one transaction after the other, until cancelled. Raises ClusterErrors, also Fenced."""
+        while True:
+            await self._wait_for_work()
+            if self._needs_epoch:
+                await self._new_epoch()
+            await self._run_one()
+            async with self._ended:
+                self._ended.notify_all()
+
+    async def _wait_for_work(self) -> None:
+        while not (self._needs_epoch or self._committer.is_due or self._may_offer()):
+            self._commit_now = False
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(RENEW_EVERY_S):
+                    await self._changed.wait()
+            except TimeoutError:
+                self._needs_epoch = True
+            self._check_failure()
+
+    def _may_offer(self) -> bool:
+        return any(not self._held.holds(partition) for partition in self._waiting)
+
+    async def _run_one(self) -> None:
+        transaction = self._transaction = Transaction(self._lease)
+        waiting, self._waiting = self._waiting, {}
+        for partition in waiting:
+            if partition in self._partitions and not self._held.holds(partition):
+                transaction.wanted[partition] = None
+        try:
+            if not await self._fill(transaction):
+                return
+            await self._settle(transaction)
+            await self._write_offsets(transaction)
+            await self._retried(partial(self._coordinator.commit, self._producer))
+        except Aborted as aborted:
+            await self._abort(transaction, aborted)
+        else:
+            self._backoff.reset()
+            self._held.committed(transaction.joined)
+            self._committer.committed(time.monotonic(), time.time())
+        finally:
+            self._transaction = None
+            self._commit_now = False
+
+    async def _fill(self, transaction: Transaction) -> bool:
+        """Add partitions and let them send until the transaction is due; return False if there is nothing to commit."""
+        while True:
+            self._changed.clear()
+            self._check_failure()
+            if transaction.wanted:
+                await self._join(transaction)
+                continue
+            due_in = transaction.due_in(time.monotonic())
+            if due_in == 0 or self._commit_now or transaction.lost is not None:
+                break
+            if due_in is None:  # it has not begun at the coordinator
+                break
+            try:
+                async with asyncio.timeout(due_in):
+                    await self._changed.wait()
+            except TimeoutError:
+                break
+        return bool(transaction.joined) or self._committer.is_due
+
+    async def _join(self, transaction: Transaction) -> None:
+        partitions = list(transaction.wanted)
+        places = {one.target for one in partitions} | self._committer.places(partitions)
+        refused = await self._add(transaction, places)
+        for partition in partitions:
+            if (code := refused.get(partition.target)) is not None:
+                transaction.wanted.pop(partition, None)
+                partition.leader_unavailable(from_response(code), time.monotonic())
+        if not refused.keys() & places:
+            transaction.joins(partitions, places, time.monotonic())
+            for partition in partitions:
+                self._waiting.pop(partition, None)
+            self._offer(partitions)
+
+    async def _add(self, transaction: Transaction, places: set[TopicPartition]) -> dict[TopicPartition, int]:
+        """Add partitions to the transaction; return those that were refused, and then none was added.
+
+        Raises BrokerError if those of the offsets topic are refused.
+        """
+        missing = places - transaction.added
+        refused = await self._retried(partial(self._try_add, missing)) if missing else {}
+        self._committer.refused(refused)
+        return refused
+
+    async def _try_add(self, places: set[TopicPartition]) -> dict[TopicPartition, int]:
+        codes = await self._coordinator.try_add(self._producer, places)
+        refused = {place: code for place, code in codes.items() if code in _REFUSED}
+        for place, code in codes.items():
+            if place not in refused:
+                self._coordinator.check(code, f"add {place} to a transaction of {self.transactional_id}")
+        return refused
+
+    async def _settle(self, transaction: Transaction) -> None:
+        """Wait until it is known of every batch that was sent whether the target has it. Raises Aborted."""
+        transaction.close()
+        self._offer([partition for partition in transaction.joined if partition.repeats_next])
+        started = time.monotonic()
+        while True:
+            self._changed.clear()
+            self._check_failure()
+            if (lost := transaction.lost) is not None:
+                raise Aborted(f"the target has lost its state of the producer in {lost.target}")
+            uncertain = transaction.uncertain
+            if not uncertain:
+                return
+            until = started + self._held.patience(uncertain) + self._sending.throttled
+            left = min(until, started + self._lease.timeout_ms / 2000) - time.monotonic()
+            if left <= 0:
+                names = ", ".join(sorted(str(one.target) for one in uncertain)[:3])
+                raise Aborted(f"the target did not acknowledge the records of {names} in time", uncertain)
+            try:
+                async with asyncio.timeout(left):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    async def _write_offsets(self, transaction: Transaction) -> None:
+        await self._committer.losses_recorded()
+        deadline = time.monotonic() + self._lease.timeout_ms / 2000
+        while (held_back := self._committer.held_back) is not None:
+            if time.monotonic() > deadline:
+                raise Aborted(f"a loss of {held_back} cannot be recorded")
+            await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
+            await self._committer.losses_recorded()
+        places = self._committer.prepare().keys()
+        while refused := await self._add(transaction, set(places)):
+            log.debug("not in the transaction: %s", refused)
+            places = self._committer.prepare().keys()
+        try:
+            await self._writer.write(self._producer, self._committer.prepare(), deadline=deadline)
+        except (Fenced, ClusterClosed):
+            raise
+        except ClusterError as error:
+            raise Aborted(f"cannot write source offsets: {error}") from error
+
+    async def _abort(self, transaction: Transaction, aborted: Aborted) -> None:
+        log.warning("transaction of %s aborted: %s", self.transactional_id, aborted)
+        transaction.close()
+        for partition in transaction.joined:
+            partition.await_roll_back()
+        await self._retried(partial(self._coordinator.abort, self._producer), abortable=False)
+        await self._await_answers(transaction)
+        for partition in transaction.joined:
+            partition.roll_back()
+        self._committer.aborted()
+        await self._new_epoch()
+        for partition in aborted.late:
+            self._held.hold(partition)
+        if not aborted.late:
+            await asyncio.sleep(self._backoff.next())
+
+    async def _await_answers(self, transaction: Transaction) -> None:
+        hang_up_at = time.monotonic() + ANSWERS_S
+        while any(partition.batches_in_flight for partition in transaction.joined):
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(ANSWERS_S):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+            if time.monotonic() >= hang_up_at:
+                self._sending.hang_up()
+
+    async def _new_epoch(self) -> None:
+        """Continue the producer with the next epoch. Nothing may be in flight."""
+        self._producer = await self._retried(partial(self._coordinator.init, self._producer), abortable=False)
+        self._needs_epoch = False
+        self._writer.new_epoch()
+        current = ProducerId(*self._producer, transactional=True)
+        self._used = {partition.target: current for partition in self._partitions}
+        for partition in self._partitions:
+            partition.set_producer_id(current)
+
+    # -- inside
+
+    def _released(self, partition: PartitionReplicator) -> None:
+        """A partition may join transactions again."""
+        self._waiting[partition] = None
+        self._changed.set()
+
+    def _offer(self, partitions: Collection[PartitionReplicator]) -> None:
+        for partition in partitions:
+            self._sending.update(partition)
+
+    def _check_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    async def _retried(self, attempt: Callable[[], Awaitable[T]], *, abortable: bool = True) -> T:
+        """Repeat an attempt until it succeeds. Raises Aborted, Fenced, and other ClusterErrors that are final."""
+        concurrent, others = Backoff(_CONCURRENT_MS, _CONCURRENT_MAX_MS), Backoff.for_retries(self._cluster.settings)
+        report_at = time.monotonic() + UNANSWERED_REPORT_S
+        while True:
+            self._check_failure()
+            try:
+                result = await attempt()
+            except (Fenced, ClusterClosed):
+                raise
+            except ClusterError as error:
+                code = error.code if isinstance(error, BrokerError) else None
+                if abortable and code in _ABORTED:
+                    raise Aborted(str(error)) from error
+                if not error.retriable:
+                    raise
+                if time.monotonic() > report_at:
+                    self.error = f"cannot commit transactions of {self.transactional_id}: {error}"
+                pause = (concurrent if code == ErrorCode.CONCURRENT_TRANSACTIONS else others).next()
+                await asyncio.sleep(pause)
+            else:
+                self.error = None
+                return result
