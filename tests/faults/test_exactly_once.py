@@ -8,6 +8,7 @@ from tests.faults.mode import EXACTLY_ONCE
 from tests.faults.node_group import PARTITIONS, PER_SECOND, NodeGroup
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
+from tests.lab.history import end_offset_sum
 from tests.lab.load import Load
 
 SHORT_SESSION = {"B.session.timeout.ms": "6000", "B.heartbeat.interval.ms": "1000"}  # the broker's minimum
@@ -27,4 +28,5 @@ def test_killed_node_repeats_nothing(cluster_a: KafkaCluster, cluster_b: KafkaCl
             nodes.wait_shared(other)
             load.wait_for_more(4 * PER_SECOND)
             load.stop()
-        nodes.verify(topic)
+        verdict = nodes.verify(topic)
+        assert end_offset_sum(cluster_b.bootstrap, f"A.{topic}") > verdict.records, "transactions leave markers"
