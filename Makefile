@@ -37,18 +37,19 @@ test-fast: setup ## tests without brokers, with the coverage that is demanded
 test-slow: prepared ## tests on real brokers (SLOW_WORKERS=n)
 	@$(BIN)/pytest -n $(SLOW_WORKERS) $(SPREAD) $(SLOW) $(RERUNS)
 
-test-long: prepared ## what takes minutes: 50 seeds, rare faults, a soak; nothing is rerun (SOAK_HOURS=n, MM2_SEEDS=n)
+test-long: prepared ## what takes minutes: the fault table and matrix, 50 seeds, a soak; nothing is rerun (SOAK_HOURS=n, MM2_SEEDS=n)
 	@MM2_HYPOTHESIS=explore $(BIN)/pytest -n $(FAST_WORKERS) $(SPREAD) tests/property
 	@$(BIN)/pytest --long -m long $(SLOW) --reruns 0
 
-faults: prepared ## tests/faults alone, with its long tests but the soak and the matrix; nothing is rerun
-	@$(BIN)/pytest --long tests/faults --ignore tests/faults/test_soak.py --ignore tests/faults/test_fault_matrix.py --reruns 0
+faults: prepared ## the fault tests and a table: ROW=node-killed for one row, MODE=exactly-once for one column, SEEDS=n rounds
+	@MM2_ROW='$(ROW)' MM2_MODE='$(MODE)' MM2_SEEDS=$(or $(SEEDS),1) $(BIN)/pytest --long tests/faults \
+		--ignore tests/faults/test_soak.py --ignore tests/faults/test_fault_matrix.py --reruns 0
 
-soak: prepared ## one node under load for HOURS=n (0.5), judged at the end; memory, files and threads must not grow
-	@SOAK_HOURS=$(or $(HOURS),0.5) $(BIN)/pytest --long -s tests/faults/test_soak.py --reruns 0
+soak: prepared ## nodes under load with churn and faults for HOURS=n (0.5), MODE=exactly-once; memory, files, threads must not grow
+	@SOAK_HOURS=$(or $(HOURS),0.5) MM2_MODE='$(MODE)' $(BIN)/pytest --long -s tests/faults/test_soak.py --reruns 0
 
-matrix: prepared ## every fault in every topology with both elections, SEEDS=n times (20: seven hours on two cores), and a table
-	@MM2_SEEDS=$(or $(SEEDS),20) $(BIN)/pytest --long tests/faults/test_fault_matrix.py --reruns 0
+matrix: prepared ## every fault in every topology with both elections and in both modes, SEEDS=n times (20: a day on two cores)
+	@MM2_SEEDS=$(or $(SEEDS),20) MM2_MODE='$(MODE)' $(BIN)/pytest --long tests/faults/test_fault_matrix.py --reruns 0
 
 durations: prepared ## measure what each test file takes, for the order of make test (tests/durations.json)
 	@$(BIN)/pytest -n $(SLOW_WORKERS) $(SPREAD) $(SLOW) $(RERUNS) --store-durations

@@ -12,7 +12,7 @@ from mm2.config.grammar.values import Properties, Value
 from mm2.config.keys.class_keys import GROUP_FILTER, TOPIC_FILTER
 from mm2.config.keys.connector_keys import CheckpointSettings, SourceSettings
 from mm2.config.keys.declaration import default_fix, specs
-from mm2.config.keys.worker_keys import EXACTLY_ONCE_FIX, NO_EXACTLY_ONCE, WorkerSettings
+from mm2.config.keys.worker_keys import WorkerSettings
 
 _SWITCHES = {
     "refresh.topics": "new topics and partitions are only found at start",
@@ -36,7 +36,6 @@ def check_enabled_flow(
     properties: Properties, source: SourceSettings, checkpoint: CheckpointSettings, problems: ProblemLog
 ) -> None:
     """Check the ``properties`` of the connectors of an enabled flow."""
-    _check_exactly_once(properties, problems)
     _check_offset_syncs(properties, source, problems)
     _check_checkpoints(properties, source, checkpoint, problems)
     _check_intervals(properties, source, checkpoint, problems)
@@ -61,16 +60,6 @@ def check_signatures(properties: Properties, worker: WorkerSettings, problems: P
             f"nodes would reject each other's requests: they sign with {signature} and accept {', '.join(accepted)}",
             f"add {signature} to inter.worker.verification.algorithms",
         )
-
-
-def _check_exactly_once(properties: Properties, problems: ProblemLog) -> None:
-    support = properties.get("exactly.once.support")
-    if support is None:
-        return
-    if support.text.strip().lower() == "required":
-        support.refuse(problems, NO_EXACTLY_ONCE, EXACTLY_ONCE_FIX)
-    elif support.text.strip().lower() != "requested":
-        support.refuse(problems, "must be requested or required", default_fix("requested"))
 
 
 def _check_offset_syncs(properties: Properties, source: SourceSettings, problems: ProblemLog) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from mm2.config.clients import java_derivation
 from mm2.config.clients.client_reader import ClientReader
 from mm2.config.clients.flow_clients import property_maps, read_clients
+from mm2.config.exactly_once_checks import ExactlyOnceChecks
 from mm2.config.flow_checks import check_enabled_flow, check_signatures
 from mm2.config.grammar.values import Properties
 from mm2.config.keys import declaration
@@ -70,6 +71,7 @@ def read_flow(file: FlowProperties, flow: Flow, reader: ClientReader, directory:
     )
     if source.enabled:
         check_enabled_flow(file.connector, source, checkpoint, problems)
+        ExactlyOnceChecks(file.connector, file.worker, file.clients, settings, problems).run()
     return settings
 
 

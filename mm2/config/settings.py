@@ -16,12 +16,15 @@ from mm2.config.keys.worker_keys import StorageTopics, WorkerSettings
 from mm2.config.plugins.class_loading import load
 from mm2.config.plugins.filters import NameFilter, OwnFilter, PropertyFilter
 from mm2.config.plugins.plugin_reader import AdminChoice
+from mm2.core.lanes.lease import TransactionsLease
 from mm2.core.naming.names import Flow
 from mm2.core.policies import ReplicationPolicy
 from mm2.core.settings.election import ElectionSettings
 from mm2.core.settings.listener import ListenerSettings
 from mm2.core.settings.spark_master import SparkMaster, read_master
 from mm2.core.topics.replication_filter import ReplicationFilter
+
+_NO_LIMIT = 2**63 - 1  # as in Java: with transaction.boundary = interval, only time decides
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,21 @@ class FlowSettings:
     config_property_filter: PropertyFilter | OwnFilter
     admin: AdminChoice
     election: ElectionSettings | None = None
+
+    @property
+    def transactions(self) -> TransactionsLease | None:
+        """When source tasks commit their transactions; None: they write without transactions."""
+        if not self.worker.exactly_once:
+            return None
+        timeout_ms = self.clients.produce.transaction_timeout_ms
+        if self.source.transaction_boundary == "poll":
+            return TransactionsLease(timeout_ms=timeout_ms)
+        interval_ms = self.source.transaction_boundary_interval_ms
+        return TransactionsLease(
+            interval_ms=max(1, self.worker.offset_flush_interval_ms if interval_ms is None else interval_ms),
+            max_bytes=_NO_LIMIT,
+            timeout_ms=timeout_ms,
+        )
 
     @property
     def replication_filter(self) -> ReplicationFilter:

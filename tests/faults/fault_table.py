@@ -1,39 +1,38 @@
-"""The table of the fault matrix: one line for each fault in each topology, over all of its seeds."""
+"""The table of a run: one row for each fault in each topology, one column for each mode, over all rounds."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any, ClassVar
 
-HEADER = (
-    "topology",
-    "fault",
-    "rounds",
-    "silence s (median)",
-    "(longest)",
-    "records",
-    "repeated",
-    "lost",
-    "stale",
-)
+from tests.faults.mode import MODES
+
+LEGEND = "lost/repeated/stale records, median (longest) silence in seconds, rounds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One fault, healed and judged. ``silence``: the longest time without a new record in any partition, in seconds."""
+    """One fault, healed and judged.
+
+    ``silence``: the longest time without a new record in any partition, in seconds; None if it was not measured.
+    ``lost``: neither copied nor on record as lost; ``recorded``: on record. ``recovered``: without a restart.
+    """
 
     PROPERTY: ClassVar = "fault round"  # in a test's report
 
-    topology: str
+    mode: str
     fault: str
-    silence: float
-    records: int
-    repeated: int
-    lost: int
-    stale: int
+    topology: str = "own"
+    silence: float | None = None
+    records: int = 0
+    repeated: int = 0
+    lost: int = 0
+    stale: int = 0
+    recorded: int = 0
+    recovered: bool = True
 
     def values(self) -> dict[str, Any]:
         """Return the fields as a test's report can carry them between processes."""
@@ -42,25 +41,31 @@ class Round:
 
 def lines(rounds: Iterable[Round]) -> Iterator[str]:
     """Yield the table as Markdown."""
-    of_fault: defaultdict[tuple[str, str], list[Round]] = defaultdict(list)
+    of_row: defaultdict[tuple[str, str], defaultdict[str, list[Round]]] = defaultdict(lambda: defaultdict(list))
     for one in rounds:
-        of_fault[one.topology, one.fault].append(one)
-    yield _line(HEADER)
-    yield _line("---" for _ in HEADER)
-    for names, found in of_fault.items():
-        silences = [one.silence for one in found]
-        yield _line(
-            (
-                *names,
-                len(found),
-                f"{median(silences):.1f}",
-                f"{max(silences):.1f}",
-                sum(one.records for one in found),
-                sum(one.repeated for one in found),
-                sum(one.lost for one in found),
-                sum(one.stale for one in found),
-            )
-        )
+        of_row[one.fault, one.topology][one.mode].append(one)
+    modes = [mode.name for mode in MODES if any(mode.name in columns for columns in of_row.values())]
+    header = ("fault", "topology", *modes)
+    yield _line(header)
+    yield _line("---" for _ in header)
+    for names, columns in of_row.items():
+        yield _line((*names, *(_cell(columns[mode]) for mode in modes)))
+
+
+def _cell(found: Sequence[Round]) -> str:
+    if not found:
+        return "-"
+    parts = [f"{sum(one.lost for one in found)}/{sum(one.repeated for one in found)}/{sum(one.stale for one in found)}"]
+    silences = [one.silence for one in found if one.silence is not None]
+    if silences:
+        longest = f" ({max(silences):.1f})" if len(silences) > 1 else ""
+        parts.append(f"{median(silences):.1f}{longest} s")
+    recorded, stopped = sum(one.recorded for one in found), sum(not one.recovered for one in found)
+    if recorded:
+        parts.append(f"{recorded} on record")
+    if stopped:
+        parts.append(f"{stopped} stopped until restarted")
+    return ", ".join((*parts, str(len(found))))
 
 
 def _line(cells: Iterable[object]) -> str:

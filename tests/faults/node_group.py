@@ -65,14 +65,20 @@ class NodeGroup:
         *,
         properties: Mapping[str, str] | None = None,
         properties_of: Mapping[str, Mapping[str, str]] | None = None,
+        env_of: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
-        """``properties``: additional properties of all nodes; ``properties_of``: of single nodes, by name."""
+        """``properties``: additional properties of all nodes; ``properties_of``: of single nodes, by name; ``env_of``:
+        additional environment variables of single nodes."""
         self.source = source
         self.target = target
         shared = one_flow(source, target, topics="t-.*") | PROPERTIES | dict(properties or {})
         self._tasks_max = int(shared["tasks.max"])
         self.by_name = {
-            name: Node(shared | {"mm2.node.id": name} | dict((properties_of or {}).get(name, {})), name=name)
+            name: Node(
+                shared | {"mm2.node.id": name} | dict((properties_of or {}).get(name, {})),
+                name=name,
+                env=(env_of or {}).get(name),
+            )
             for name in names
         }
         self._ends = ExitStack()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from tests.faults.mode import OURS, SHORT_AND_LONG, Mode
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
+from tests.lab.fixtures import unique_name
 from tests.lab.history import end_offset_sum
 from tests.lab.load import Load
 from tests.lab.node import Node
 from tests.lab.settings import one_flow
 from tests.lab.small_disk import SmallDisk
-from tests.lab.verify import wait_until_copied
+from tests.lab.verify import Verdict, wait_until_copied
 from tests.lab.waiting import wait_until
 
 FULL, ROOMY = 24, 512  # MB: internal topics take a few, then the records fill the rest within seconds
@@ -22,14 +26,16 @@ COPIED = 90.0
 
 
 @pytest.mark.needs("root")
-def test_full_target_disk_loses_nothing() -> None:
+@pytest.mark.fault_row("target disk full")
+@pytest.mark.parametrize("mode", SHORT_AND_LONG, ids=str)
+def test_full_target_disk_loses_nothing(mode: Mode, record_row: Callable[[Verdict], None]) -> None:
     target = KafkaCluster("target")
     broker = target.broker(1)
     with (
         SmallDisk(broker.directory / scratch.DATA, FULL) as disk,
         target,
         KafkaCluster("source") as source,
-        Node(one_flow(source, target, topics="t-.*") | {"mm2.lanes": "1"}) as node,
+        Node(one_flow(source, target, topics="t-.*") | {"mm2.lanes": "1"} | mode.properties()) as node,
     ):
         node.wait_running()
         topic = source.create_topic("t-full", 2)
@@ -41,17 +47,23 @@ def test_full_target_disk_loses_nothing() -> None:
             load.stop()
         disk.grow(ROOMY)
         broker.restart()
-        wait_until_copied((source.bootstrap, topic), (target.bootstrap, f"A.{topic}"), COPIED, repeats_allowed=True)
+        remote = target.bootstrap, f"A.{topic}"
+        record_row(wait_until_copied((source.bootstrap, topic), remote, COPIED, repeats_allowed=mode.repeats_allowed))
         node.wait_running()
 
 
 @pytest.mark.long
 @pytest.mark.needs("root")
-def test_full_temporary_directory_loses_nothing(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
+@pytest.mark.fault_row("temporary directory full")
+@pytest.mark.parametrize("mode", OURS, ids=str)
+def test_full_temporary_directory_loses_nothing(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, mode: Mode, record_row: Callable[[Verdict], None]
+) -> None:
     """Spark keeps its files there. Copying goes on without space; an engine that has to be replaced waits for it."""
-    topic = cluster_a.create_topic("t-temporary", 2)
+    topic = cluster_a.create_topic(unique_name("t-temporary"), 2)
     remote = cluster_b.bootstrap, f"TA.{topic}"
-    node = Node(one_flow(cluster_a, cluster_b, aliases=("TA", "TB"), topics=topic) | {"mm2.lanes": "1"})
+    file = one_flow(cluster_a, cluster_b, aliases=("TA", "TB"), topics=topic) | {"mm2.lanes": "1"}
+    node = Node(file | mode.properties("TA", "TB"))
     with SmallDisk(node.directory / scratch.DATA, ROOMY) as disk, node:
         node.wait_running()
         with Load(cluster_a, topic, partitions=2, per_second=500) as load:
@@ -67,4 +79,5 @@ def test_full_temporary_directory_loses_nothing(cluster_a: KafkaCluster, cluster
             filling.unlink()
             wait_until(lambda: node.healthy, COPIED, "the flow is healthy again")
             load.stop()
-        wait_until_copied((cluster_a.bootstrap, topic), remote, COPIED, repeats_allowed=True)
+        source = cluster_a.bootstrap, topic
+        record_row(wait_until_copied(source, remote, COPIED, repeats_allowed=mode.repeats_allowed))

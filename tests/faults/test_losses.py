@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from confluent_kafka.admin import NewTopic
 
+from tests.faults.mode import OURS, SHORT_AND_LONG, Mode
 from tests.lab.cluster import ADMIN_TIMEOUT, KafkaCluster
+from tests.lab.fixtures import unique_name
 from tests.lab.history import read_topic
 from tests.lab.load import Load
 from tests.lab.losses import Account, Ledger, account, recorded_losses
@@ -13,7 +17,7 @@ from tests.lab.node import Node
 from tests.lab.quotas import set_quota
 from tests.lab.records import plain, write
 from tests.lab.settings import one_flow
-from tests.lab.verify import wait_until_copied
+from tests.lab.verify import compare, wait_until_copied
 from tests.lab.waiting import GaveUp, wait_until
 
 CAUGHT_UP = 120.0
@@ -25,14 +29,19 @@ KEPT_BYTES = 2 * MEGABYTE  # of each partition, in segments of half of that
 SLOW = MEGABYTE // 2  # bytes per second that the target takes
 
 
-def test_retention_overtakes_the_flow(cluster_b: KafkaCluster) -> None:
+@pytest.mark.fault_row("retention")
+@pytest.mark.parametrize("mode", SHORT_AND_LONG, ids=str)
+def test_retention_overtakes_the_flow(
+    cluster_b: KafkaCluster, mode: Mode, record_row: Callable[[Account], None]
+) -> None:
     """The source deletes segments by size faster than the target takes records, from some time after the start on."""
     checks = {"log.retention.check.interval.ms": "200", "log.segment.delete.delay.ms": "0"}
     with KafkaCluster("short-lived", properties=checks) as source:
         sizes = {"retention.bytes": str(KEPT_BYTES), "segment.bytes": str(2**20)}
-        topic = source.create_topic("overtaken", 2, config=sizes)
+        topic = source.create_topic(unique_name("overtaken"), 2, config=sizes)
         ledger = Ledger()
         file = one_flow(source, cluster_b, aliases=("RA", "RB"), topics=topic) | {"mm2.lanes": "1"}
+        file |= mode.properties("RA", "RB")
         with Node(file) as node:
             node.wait_running()
             write(source.bootstrap, topic, plain(10, partitions=2))
@@ -48,7 +57,8 @@ def test_retention_overtakes_the_flow(cluster_b: KafkaCluster) -> None:
                 load.stop()
             wait_caught_up(node, "RA->RB", topic)
             assert node.healthy
-            found = wait_settled(ledger, cluster_b, "RA", topic)
+            found = wait_settled(ledger, cluster_b, "RA", topic, mode)
+            record_row(found)
             assert found.recorded
             assert found.copied + found.recorded == load.acknowledged, "a record is copied or lost, not both"
             assert node.metric("mm2_source_losses_total", topic=f"RA.{topic}") > 0
@@ -56,12 +66,17 @@ def test_retention_overtakes_the_flow(cluster_b: KafkaCluster) -> None:
             assert kinds == {"retention"}
 
 
-def test_topic_is_deleted_and_recreated_under_load(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
+@pytest.mark.fault_row("topic recreated")
+@pytest.mark.parametrize("mode", SHORT_AND_LONG, ids=str)
+def test_topic_is_deleted_and_recreated_under_load(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, mode: Mode, record_row: Callable[[Account], None]
+) -> None:
     """The flow is behind when the topic is deleted. The new topic is copied from its beginning."""
-    topic = cluster_a.create_topic("recreated-under-load", 2)
-    other = cluster_a.create_topic("beside-recreated", 2)
+    topic = cluster_a.create_topic(unique_name("recreated-under-load"), 2)
+    other = cluster_a.create_topic(unique_name("beside-recreated"), 2)
     first, second = Ledger(), Ledger()
     file = one_flow(cluster_a, cluster_b, aliases=("DA", "DB"), topics=f"{topic}, {other}") | {"mm2.lanes": "1"}
+    file |= mode.properties("DA", "DB")
     with Node(file) as node, Load(cluster_a, other, partitions=2, per_second=200) as steady:
         node.wait_running()
         with set_quota(cluster_b, "producer_byte_rate", SLOW):
@@ -80,23 +95,27 @@ def test_topic_is_deleted_and_recreated_under_load(cluster_a: KafkaCluster, clus
             load.wait_for_more(1_000)
         wait_caught_up(node, "DA->DB", topic)
         assert account(second.written, read_topic(cluster_b.bootstrap, f"DA.{topic}"), []).settled
-        found = wait_settled(first, cluster_b, "DA", topic)
+        found = wait_settled(first, cluster_b, "DA", topic, mode)
+        record_row(found)
         assert found.recorded, "the flow was not behind"
         steady.stop()
         wait_until_copied((cluster_a.bootstrap, other), (cluster_b.bootstrap, f"DA.{other}"), COPIED)
 
 
 @pytest.mark.long
-def test_unclean_election(cluster_b: KafkaCluster) -> None:
+@pytest.mark.fault_row("unclean source election")
+@pytest.mark.parametrize("mode", OURS, ids=str)
+def test_unclean_election(cluster_b: KafkaCluster, mode: Mode, record_row: Callable[[Account], None]) -> None:
     """A broker that missed records becomes leader. The log is shorter, then grows again with other records."""
     with KafkaCluster("unclean", brokers=3) as source:
-        topic = "elected"
+        topic = unique_name("elected")
         config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
         wanted = NewTopic(topic, 2, replica_assignment=[[1, 2], [1, 2]], config=config)
         source.admin.create_topics([wanted])[topic].result(ADMIN_TIMEOUT)
         ledger = Ledger()
         remote = cluster_b.bootstrap, f"UA.{topic}"
-        with Node(one_flow(source, cluster_b, aliases=("UA", "UB"), topics=topic)) as node:
+        file = one_flow(source, cluster_b, aliases=("UA", "UB"), topics=topic) | mode.properties("UA", "UB")
+        with Node(file) as node:
             node.wait_running()
             with Load(source, topic, partitions=2, per_second=1_000, ledger=ledger) as load:
                 load.wait_for_more(5_000)
@@ -119,6 +138,7 @@ def test_unclean_election(cluster_b: KafkaCluster) -> None:
                 recorded_losses(cluster_b.bootstrap, "UA", topic),
                 still_there=there,
             )
+            record_row(found)
             assert found.settled, found
             assert {loss.kind for loss in recorded_losses(cluster_b.bootstrap, "UA", topic)} == {"truncated"}
             for partition, records in there.items():
@@ -138,7 +158,7 @@ def known_end(node: Node, flow: str, topic: str) -> int:
     return sum(one["end_offset"] or 0 for one in node.topic(flow, topic).get("partitions", []))
 
 
-def wait_settled(ledger: Ledger, target: KafkaCluster, alias: str, topic: str) -> Account:
+def wait_settled(ledger: Ledger, target: KafkaCluster, alias: str, topic: str, mode: Mode) -> Account:
     """Return what became of every record. Raises GaveUp with those that are neither copied nor on record."""
 
     found: list[Account] = []
@@ -153,4 +173,7 @@ def wait_settled(ledger: Ledger, target: KafkaCluster, alias: str, topic: str) -
     except GaveUp as problem:
         known = recorded_losses(target.bootstrap, alias, topic)
         raise GaveUp(f"{problem}: {found[-1]}; on record: {known}") from None
+    if not mode.repeats_allowed:
+        verdict = compare(ledger.written, read_topic(target.bootstrap, f"{alias}.{topic}"))
+        assert verdict.duplicated == (), verdict
     return found[-1]

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 import psutil
 import pytest
 
+from tests.faults.mode import SHORT_AND_LONG, Mode
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
 from tests.lab.lanes import daemons, lanes
 from tests.lab.load import Load
 from tests.lab.node import Node
 from tests.lab.settings import one_flow
-from tests.lab.verify import wait_until_copied
+from tests.lab.verify import Verdict, wait_until_copied
 from tests.lab.waiting import GaveUp, wait_until
 
 SEEDS = int(os.environ.get("MM2_FAULT_SEEDS", "50"))
@@ -37,31 +38,39 @@ class Running:
     source: KafkaCluster
     target: KafkaCluster
     alias: str
+    mode: Mode
 
     def state(self, topic: str) -> str:
         """Return the state of ``topic`` in /flows, or an empty string if it is not listed yet."""
         shown = [topics for flow in self.node.flows() for topics in flow["topics"] if topics["topic"] == topic]
         return str(shown[0]["state"]) if shown else ""
 
-    def verify(self, topic: str, *, repeats_allowed: bool) -> None:
+    def verify(self, topic: str, *, repeats_allowed: bool) -> Verdict:
+        """Check the copy. ``repeats_allowed``: by this test; exactly-once never allows them. Raises GaveUp."""
         remote = (self.target.bootstrap, f"{self.alias}.{topic}")
-        wait_until_copied((self.source.bootstrap, topic), remote, COPIED, repeats_allowed=repeats_allowed)
+        repeats = repeats_allowed and self.mode.repeats_allowed
+        return wait_until_copied((self.source.bootstrap, topic), remote, COPIED, repeats_allowed=repeats)
 
 
-@pytest.fixture(scope="module")
-def running(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> Iterator[Running]:
+@pytest.fixture(scope="module", params=SHORT_AND_LONG, ids=str)
+def running(request: pytest.FixtureRequest, cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> Iterator[Running]:
+    mode: Mode = request.param
     a, b = unique_name("A"), unique_name("B")
-    properties = one_flow(cluster_a, cluster_b, aliases=(a, b), topics=f"{a}-.*") | {
-        "emit.heartbeats.enabled": "false",
-        "heartbeats.replication.enabled": "false",
-        "tasks.max": "2",
-        "mm2.lanes": "2",
-        f"{b}.session.timeout.ms": "6000",  # the broker's minimum: the membership of a killed node must expire
-        f"{b}.offset.flush.interval.ms": "1000",
-    }
+    properties = (
+        one_flow(cluster_a, cluster_b, aliases=(a, b), topics=f"{a}-.*")
+        | mode.properties(a, b)
+        | {
+            "emit.heartbeats.enabled": "false",
+            "heartbeats.replication.enabled": "false",
+            "tasks.max": "2",
+            "mm2.lanes": "2",
+            f"{b}.session.timeout.ms": "6000",  # the broker's minimum: the membership of a killed node must expire
+            f"{b}.offset.flush.interval.ms": "1000",
+        }
+    )
     with Node(properties) as node:
         node.wait_running()
-        yield Running(node, cluster_a, cluster_b, a)
+        yield Running(node, cluster_a, cluster_b, a, mode)
 
 
 VICTIMS: dict[str, Callable[[Node], list[psutil.Process]]] = {
@@ -88,7 +97,10 @@ def kill_newest(node: Node, role: str) -> None:
 @pytest.mark.parametrize(
     "seed", [pytest.param(seed, marks=pytest.mark.long if seed >= SHORT_SEEDS else ()) for seed in range(SEEDS)]
 )
-def test_killing_each_process_loses_nothing(running: Running, rng: random.Random, seed: int) -> None:
+@pytest.mark.fault_row("each process killed")
+def test_killing_each_process_loses_nothing(
+    running: Running, rng: random.Random, seed: int, record_row: Callable[[Verdict], None]
+) -> None:
     """Random order and random times, so that a fault often hits during recovery from the previous one."""
     topic = running.source.create_topic(unique_name(f"{running.alias}-killed-{seed}"), PARTITIONS)
     roles = rng.sample(sorted(VICTIMS), len(VICTIMS))
@@ -99,7 +111,7 @@ def test_killing_each_process_loses_nothing(running: Running, rng: random.Random
             kill_newest(running.node, role)
         load.wait_for_more(PER_SECOND)
         load.stop()
-    running.verify(topic, repeats_allowed=True)
+    record_row(running.verify(topic, repeats_allowed=True))
     try:
         wait_until(lambda: singles(running.node) == ONE_OF_EACH, RESTARTED, "one process of each role runs")
     except GaveUp:

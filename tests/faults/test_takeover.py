@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from tests.faults.fault_scenarios import pass_time
+from tests.faults.fault_times import pass_time
 from tests.faults.node_group import COPIED, NOISE, PARTITIONS, PER_SECOND, NodeGroup
 from tests.lab.arrivals import Arrivals
 from tests.lab.cluster import KafkaCluster

@@ -9,7 +9,7 @@ import javaproperties
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tests.lab import jars, jvm, scratch
+from tests.lab import class_data, jars, jvm, scratch
 from tests.lab.listeners import CONTROLLER, INTERNAL, Listener
 from tests.lab.ports import HOST, port_answers, release_port, reserve_port
 from tests.lab.processes import GRACE, LabProcess
@@ -113,6 +113,13 @@ class Broker:
         """Start again on the same ports and data, and wait until it is ready; stops it first if it runs."""
         if self.process.running:
             self.stop()
+        self.start()
+        self.wait_ready()
+
+    def upgrade(self, version: str) -> None:
+        """Stop it, and start this version on the same ports and data, as in a rolling upgrade."""
+        self.stop()
+        self.version, self._java_options = version, class_data.options(version)
         self.start()
         self.wait_ready()
 

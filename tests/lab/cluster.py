@@ -29,6 +29,7 @@ from tests.lab.waiting import wait_until
 
 ADMIN_TIMEOUT = 30  # seconds for an administrative request of the lab itself
 OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
 SCRAM_ITERATIONS = 4096  # Kafka's minimum: these passwords protect nothing
 
 SCRAM = {
@@ -189,10 +190,17 @@ class KafkaCluster(Server):
     def coordinator(self, group: str) -> Broker:
         """The broker that coordinates a group now: the leader of its partition of __consumer_offsets
         (GroupCoordinator.partitionFor)."""
+        return self._coordinator(OFFSETS_TOPIC, group)
+
+    def transaction_coordinator(self, transactional_id: str) -> Broker:
+        """The broker that coordinates the transactions of a producer now (TransactionStateManager.partitionFor)."""
+        return self._coordinator(TRANSACTIONS_TOPIC, transactional_id)
+
+    def _coordinator(self, topic: str, key: str) -> Broker:
         number = 0
-        for character in group:  # String.hashCode
+        for character in key:  # String.hashCode
             number = (31 * number + ord(character)) & 0xFFFF_FFFF
-        return self.leader(OFFSETS_TOPIC, (number & 0x7FFF_FFFF) % self.partition_count(OFFSETS_TOPIC))
+        return self.leader(topic, (number & 0x7FFF_FFFF) % self.partition_count(topic))
 
     def wait_in_sync(self, timeout: float) -> None:
         """Wait until all replicas of all topics are in sync, so that the next broker can stop. Raises GaveUp."""

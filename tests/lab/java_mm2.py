@@ -7,9 +7,11 @@ from types import TracebackType
 from typing import Self
 
 import javaproperties
+import psutil
 
 from tests.lab import jars, jvm, scratch
 from tests.lab.processes import LabProcess
+from tests.lab.waiting import GaveUp, wait_until
 
 MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
 STARTED = "Kafka MirrorMaker started"  # printed when all flows' workers are starting
@@ -58,8 +60,17 @@ class JavaMirrorMaker:
 
     def start(self) -> Self:
         """Start it and wait until it reports that it has started. Its connectors take a few seconds more."""
-        self._process = LabProcess(self.name, self._command, self.directory / "java-mm2.log", cwd=self.directory)
-        self._process.wait_until_output(STARTED, STARTS_WITHIN, f"{self.name} says {STARTED!r}")
+        log = self.directory / "java-mm2.log"
+        reports = log.read_text(errors="replace").count(STARTED) if log.exists() else 0
+        process = LabProcess(self.name, self._command, log, cwd=self.directory)
+        self._process = process
+        wait_until(
+            lambda: not process.running or process.output().count(STARTED) > reports,
+            STARTS_WITHIN,
+            f"{self.name} says {STARTED!r} ({log})",
+        )
+        if not process.running:
+            raise GaveUp(f"{self.name} ended while starting\n{process.report()}")
         return self
 
     def stop(self) -> None:
@@ -69,6 +80,10 @@ class JavaMirrorMaker:
     def kill(self) -> None:
         """kill -9."""
         self.process.kill()
+
+    def family(self) -> list[psutil.Process]:
+        """Its process, if it runs."""
+        return [psutil.Process(self.process.pid)] if self.process.running else []
 
     def __enter__(self) -> Self:
         return self.start()

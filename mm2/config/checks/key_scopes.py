@@ -11,7 +11,6 @@ from functools import lru_cache
 
 from mm2.config.checks.key_rules import (
     REMOVE,
-    Judge,
     KeyScope,
     Remark,
     Rule,
@@ -36,7 +35,7 @@ from mm2.config.keys.declaration import KeyModel, KeySpec
 from mm2.config.keys.election_keys import election_models
 from mm2.config.keys.node_keys import CLIENT_AUTH, HTTPS, FileSettings, OwnFlowSettings, OwnSettings, RestSettings
 from mm2.config.keys.update_mode import UpdateMode
-from mm2.config.keys.worker_keys import EXACTLY_ONCE_FIX, NO_EXACTLY_ONCE, WorkerSettings
+from mm2.config.keys.worker_keys import WorkerSettings
 from mm2.config.security import security_keys
 from mm2.core.naming.names import Flow
 
@@ -78,13 +77,10 @@ _WORKER_NAMES = frozenset(_WORKER) | frozenset(ignored_java_keys.WORKER) | _WORK
 _FLOW_NAMES = frozenset(_CONNECTOR) | frozenset(ignored_java_keys.CONNECTOR)
 _EXACTLY_ONCE_SUPPORT = "exactly.once.source.support"
 _CONNECTOR_SUPPORT = "exactly.once.support"
-_EXACTLY_ONCE = (_CONNECTOR_SUPPORT, "transaction.boundary", "transaction.boundary.interval.ms")
 _EFFECTIVE_WORKER = (_effective(_WORKER) | _WORKER_CLIENT) - {_EXACTLY_ONCE_SUPPORT, "group.id"}
 _STORAGE = ("offset.storage.", "config.storage.", "status.storage.")
 _TRANSFORMATIONS = ("transforms.", "predicates.")
 _CLIENT_NAMES = frozenset(f"{kind}.{name}" for kind, names in _CLIENTS.items() for name in names)
-_AT_LEAST_ONCE = "exactly-once is not supported yet, replication is at least once"
-_NOT_SUPPORTED = Remark(rule=NO_EXACTLY_ONCE, fix=EXACTLY_ONCE_FIX, weight=Weight.ERROR)
 
 
 def _legacy(prefix: str) -> Rule:
@@ -136,18 +132,31 @@ def _client_alone(kind: ClientKind) -> Rule:
     return Rule(beginning(prefix), judge)
 
 
-def _required(otherwise: Judge) -> Rule:
-    """Return the rule for exactly.once.support: required is an error, other values are judged by ``otherwise``."""
+def _misplaced_guarantee(name: str, default: str, fix: str, level: str) -> Rule:
+    """Return the rule for a key that asks for exactly-once at a level where Java ignores it.
 
-    def judge(name: str, text: str) -> Remark | None:
-        return _NOT_SUPPORTED if text.strip().lower() == "required" else otherwise(name, text)
+    The ``default`` is only reported by ``mm2 explain``. ``required`` is an error, because nothing would check it.
+    """
 
-    return Rule(named((_CONNECTOR_SUPPORT,)), judge)
+    def judge(_name: str, text: str) -> Remark:
+        value = text.strip().lower()
+        if value == default:
+            return silent(f"read with another prefix, as in Java; {value} is the default")
+        return Remark(
+            rule=f"has no effect {level}, as in Java, so it does not make any flow exactly-once",
+            fix=fix,
+            weight=Weight.ERROR if value == "required" else Weight.WARNING,
+        )
+
+    return Rule(named((name,)), judge)
 
 
-def _misplaced_support(_name: str, text: str) -> Remark:
-    """Judge exactly.once.source.support at a level where Java ignores it: an error, because it asks for a guarantee."""
-    return silent(_AT_LEAST_ONCE) if text.strip().lower() == "disabled" else _NOT_SUPPORTED
+def _misplaced_support(fix: str, level: str) -> Rule:
+    return _misplaced_guarantee(_EXACTLY_ONCE_SUPPORT, "disabled", fix, level)
+
+
+def _misplaced_requirement(fix: str, level: str) -> Rule:
+    return _misplaced_guarantee(_CONNECTOR_SUPPORT, "requested", fix, level)
 
 
 def _https(name: str, _text: str) -> None:
@@ -168,10 +177,9 @@ ALONE = KeyScope(
         Rule(named(("enabled",)), _enables_all),
         misplaced(("group.id",), REMOVE, "without a cluster"),
         _legacy(""),
+        _misplaced_requirement(f"write A->B.{_CONNECTOR_SUPPORT} for a flow A->B", "without a flow"),
         misplaced(java_derivation.ONLY_PER_FLOW, "write A->B.{name} for a flow A->B", "without a flow"),
-        Rule(named((_EXACTLY_ONCE_SUPPORT,)), _misplaced_support),
-        _required(always(f"has no effect: {_AT_LEAST_ONCE}", REMOVE)),
-        useless(_EXACTLY_ONCE, dict.fromkeys(_EXACTLY_ONCE, _AT_LEAST_ONCE)),
+        _misplaced_support(f"write B.{_EXACTLY_ONCE_SUPPORT} for a target B", "without a cluster"),
         Rule(named(_NODE), fine),
         ignored(ignored_java_keys.CONNECTOR),
         Rule(named(_CONNECTOR), fine),
@@ -214,7 +222,7 @@ def under_cluster(alias: str) -> KeyScope:
                 named(("group.id",)),
                 always(f"all flows into {alias} share this group and block each other", REMOVE),
             ),
-            _required(always(f"has no effect for a cluster: {_AT_LEAST_ONCE}", REMOVE)),
+            _misplaced_requirement(f"write X->{alias}.{_CONNECTOR_SUPPORT} for a flow X->{alias}", "for a cluster"),
             Rule(named(_WORKER), fine),
             Rule(named(_FROM_CLUSTER | _WORKER_CLIENT), fine),
             ignored(ignored_java_keys.WORKER),
@@ -249,9 +257,9 @@ def under_flow(flow: Flow) -> KeyScope:
             _legacy(f"{flow}."),
             ignored(ignored_java_keys.CONNECTOR),
             Rule(named(_CONNECTOR), fine),
-            Rule(named((_EXACTLY_ONCE_SUPPORT,)), _misplaced_support),
-            Rule(named((_CONNECTOR_SUPPORT,)), fine),
-            useless(_EXACTLY_ONCE, dict.fromkeys(_EXACTLY_ONCE, _AT_LEAST_ONCE)),
+            _misplaced_support(
+                f"write {flow.target}.{_EXACTLY_ONCE_SUPPORT} for all flows into {flow.target}", "for a flow"
+            ),
             Rule(beginning("topic.creation.", "offsets.storage.topic", "config.providers.", *_TRANSFORMATIONS), fine),
             Rule(named(f"{side}.cluster.{name}" for side in ("source", "target") for name in _FROM_CLUSTER), fine),
             Rule(

@@ -114,6 +114,12 @@ class ProducerKeys(ClientKeys):
         5,
         "Maximum number of batches in flight per partition. Java's record producer: 1.",
     )
+    transaction_timeout_ms: Annotated[Int, at_least(1)] = flow_key(
+        "transaction.timeout.ms",
+        60_000,
+        "Time after which the broker aborts an open transaction (`exactly.once.source.support`). At most "
+        "`transaction.max.timeout.ms` of the broker (900000).",
+    )
     max_request_size: Size = flow_key("max.request.size", 1_048_576, "Maximum bytes of one produce request.")
     batch_size: Size = flow_key(
         "batch.size",

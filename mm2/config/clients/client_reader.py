@@ -92,6 +92,7 @@ class ClientReader:
             request_timeout_ms=settings.request_timeout_ms,
             compression_type=settings.compression_type,
             compression_level=_level(properties, settings),
+            transaction_timeout_ms=settings.transaction_timeout_ms,
         )
 
     def _servers(self, properties: Properties, settings: ClientKeys, alias: str) -> tuple[str, ...]:

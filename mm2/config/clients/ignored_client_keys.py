@@ -50,8 +50,7 @@ MISSED: Mapping[ClientKind, Mapping[str, Missed]] = {
     ClientKind.PRODUCER: {
         **_MISSED_BY_ALL,
         "buffer.memory": Missed("mm2.lane.buffer.bytes limits the bytes that are fetched and not yet replicated"),
-        "transactional.id": Missed("exactly-once is not supported yet"),
-        "transaction.timeout.ms": Missed("exactly-once is not supported yet", ("60000",)),
+        "transactional.id": Missed("source tasks use the IDs of Java, A-mm2-MirrorSourceConnector-0 and so on"),
         "transaction.two.phase.commit.enable": Missed("transactions of other programs are not used", ("false",)),
         "delivery.timeout.ms": Missed(
             "a batch is retried until it is written or rejected with an error that cannot be retried", ("2147483647",)

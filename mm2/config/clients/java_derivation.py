@@ -27,8 +27,10 @@ LEGACY_NAMES: Mapping[str, str] = {
 }
 """Names of Kafka 2.4 to 2.7."""
 
-ONLY_PER_FLOW = frozenset({"use.defaults.from"})
-"""Read by connectors, but missing in their ConfigDef: Java drops it without a flow prefix."""
+ONLY_PER_FLOW = frozenset(
+    {"use.defaults.from", "exactly.once.support", "transaction.boundary", "transaction.boundary.interval.ms"}
+)
+"""Read by connectors, but missing in their ConfigDef: Java drops them without a flow prefix."""
 
 CONNECTOR_NAMES = frozenset(
     (declaration.names(*CONNECTORS) - ONLY_PER_FLOW) | set(CONNECTOR) | (security_keys.NAMES) | set(LEGACY_NAMES)

@@ -63,6 +63,7 @@ def _whole_number(java_type: str, bits: int) -> Callable[[object], int]:
 
 
 _read_int = _whole_number("int", 32)
+_read_long = _whole_number("long", 64)
 
 Boolean = Annotated[bool, JavaType("BOOLEAN"), BeforeValidator(read_boolean)]
 String = Annotated[str, JavaType("STRING"), BeforeValidator(_read_string)]
@@ -72,10 +73,11 @@ Elements = Annotated[tuple[str, ...], JavaType("STRING"), BeforeValidator(read_l
 ListOf = Annotated[tuple[str, ...], JavaType("LIST"), BeforeValidator(read_list)]
 Short = Annotated[int, JavaType("SHORT"), BeforeValidator(_whole_number("short", 16))]
 Int = Annotated[int, JavaType("INT"), BeforeValidator(_read_int)]
-Long = Annotated[int, JavaType("LONG"), BeforeValidator(_whole_number("long", 64))]
+Long = Annotated[int, JavaType("LONG"), BeforeValidator(_read_long)]
 
 OptionalString = Annotated[str | None, JavaType("STRING"), BeforeValidator(_read_string)]
 OptionalInt = Annotated[int | None, JavaType("INT"), BeforeValidator(_read_int)]
+OptionalLong = Annotated[int | None, JavaType("LONG"), BeforeValidator(_read_long)]
 OptionalList = Annotated[tuple[str, ...] | None, JavaType("LIST"), BeforeValidator(read_list)]
 
 

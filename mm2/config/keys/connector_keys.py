@@ -15,6 +15,7 @@ from mm2.config.grammar.java_types import (
     IntervalSeconds,
     ListOf,
     Long,
+    OptionalLong,
     OptionalString,
     PartOfTopicName,
     ReplicationFactorInt,
@@ -26,6 +27,12 @@ from mm2.config.grammar.java_types import (
 )
 from mm2.config.keys.class_keys import ADMIN, GROUP_FILTER, POLICY, PROPERTY_FILTER, TOPIC_FILTER
 from mm2.config.keys.declaration import KeyModel, flow_key, idle_key, live_key
+from mm2.core.lanes.lease import TransactionsLease
+
+POLL_MS = TransactionsLease().interval_ms
+"""Interval between commits if transaction.boundary is poll."""
+
+POLL_MIB = TransactionsLease().max_bytes // 1024**2
 
 _OR_OWN = "or a custom class, `module:Class` ([how to write one](../how-to/extending.md))"
 
@@ -54,6 +61,12 @@ _HEARTBEAT_INTERVAL = require(
     lambda seconds: seconds >= 1,
     "must be at least 1",
     "remove the line to use the default (1), or write emit.heartbeats.enabled = false to disable heartbeats",
+)
+
+_NOT_BY_CONNECTOR = require(
+    lambda boundary: boundary != "connector",
+    "MirrorSourceConnector cannot define the boundaries of its transactions, as in Java",
+    "write transaction.boundary = poll or interval",
 )
 
 Location = Annotated[String, one_of("source", "target")]
@@ -181,6 +194,26 @@ class SourceSettings(ConnectorSettings):
         "emit.offset-syncs.enabled",
         True,
         "Write offset syncs, which are needed to translate consumer offsets (KIP-1031).",
+    )
+    exactly_once_support: Annotated[String, one_of("requested", "required", ignore_case=True)] = idle_key(
+        "exactly.once.support",
+        "requested",
+        "`required`: reject the file unless the flow can be exactly-once (KIP-618). Only read with a flow prefix.",
+    )
+    transaction_boundary: Annotated[
+        String, one_of("poll", "interval", "connector", ignore_case=True), _NOT_BY_CONNECTOR
+    ] = flow_key(
+        "transaction.boundary",
+        "poll",
+        f"When a transaction is committed, if `B.exactly.once.source.support` is `enabled`: every {POLL_MS} ms or "
+        f"{POLL_MIB} MiB (`poll`; Java: after every poll), or every `transaction.boundary.interval.ms` (`interval`). "
+        "Only read with a flow prefix.",
+    )
+    transaction_boundary_interval_ms: Annotated[OptionalLong, at_least(0)] = flow_key(
+        "transaction.boundary.interval.ms",
+        None,
+        "Interval of these commits. If not set: `offset.flush.interval.ms` of the target. Only read with a flow "
+        "prefix.",
     )
     heartbeats_replication_enabled: Boolean = live_key(
         "heartbeats.replication.enabled",

@@ -27,9 +27,6 @@ from mm2.config.keys.declaration import KeyModel, flow_key, live_key
 from mm2.core.coordination.request_signing import MAC_ALGORITHMS, is_mac
 from mm2.core.coordination.session_keys import KEY_ALGORITHMS, SMALLEST_BITS, KeyRules, makes_keys
 
-NO_EXACTLY_ONCE = "not supported yet: replication is at least once"
-EXACTLY_ONCE_FIX = "remove the line, or keep running Java MirrorMaker 2 for this flow"
-
 Milliseconds = Annotated[Int, at_least(1)]
 
 
@@ -38,7 +35,6 @@ _MAC = require(is_mac, f"must be {one_of_words(MAC_ALGORITHMS)}")
 _MACS = require(
     lambda macs: macs and all(map(is_mac, macs)), f"must be a comma-separated list of {', '.join(MAC_ALGORITHMS)}"
 )
-_NOT_EXACTLY_ONCE = require(lambda support: support == "disabled", NO_EXACTLY_ONCE, EXACTLY_ONCE_FIX)
 
 
 class WorkerSettings(KeyModel):
@@ -88,12 +84,13 @@ class WorkerSettings(KeyModel):
         0,  # docs/adr/0006-tasks-have-homes.md
         "How long the source tasks of a failed node stay unassigned, waiting for its return. Java: 300000.",
     )
-    exactly_once_source_support: Annotated[
-        String, one_of("disabled", "preparing", "enabled", ignore_case=True), _NOT_EXACTLY_ONCE
-    ] = flow_key(
-        "exactly.once.source.support",
-        "disabled",
-        "Write records and source offsets in one transaction (KIP-618). Must be `disabled`: not supported yet.",
+    exactly_once_source_support: Annotated[String, one_of("disabled", "preparing", "enabled", ignore_case=True)] = (
+        flow_key(
+            "exactly.once.source.support",
+            "disabled",
+            "`enabled`: write records and their source offsets in transactions (KIP-618). On running nodes, "
+            "first set `preparing` on every node, then `enabled` ([how](../how-to/operations.md#enable-exactly-once)).",
+        )
     )
     inter_worker_key_ttl_ms: Annotated[Int, at_least(0)] = flow_key(
         "inter.worker.key.ttl.ms", 3_600_000, "Lifetime of the key that nodes sign internal requests with."
@@ -113,6 +110,16 @@ class WorkerSettings(KeyModel):
     topic_tracking_enable: Boolean = live_key(
         "topic.tracking.enable", True, "Record the topics that a flow has used in the status topic."
     )
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether source tasks write in transactions (DistributedConfig.exactlyOnceSourceEnabled)."""
+        return self.exactly_once_source_support == "enabled"
+
+    @property
+    def transactional_leader(self) -> bool:
+        """Whether the leader must write in transactions (DistributedConfig.transactionalLeaderEnabled)."""
+        return self.exactly_once_source_support != "disabled"
 
     @property
     def session_keys(self) -> KeyRules:

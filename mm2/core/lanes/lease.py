@@ -134,8 +134,8 @@ class SourceTaskLease:
 
     A lower ``epoch`` is void. A higher ``restart`` in the same epoch requests a restart from the ``start_offset``s,
     after the source task failed. ``producer`` None: the target cannot fence source tasks, or idempotence is disabled.
-    ``transactions`` None: at least once; otherwise there is a ``producer``. ``dead_letters`` None: a record that cannot
-    be copied stops its partition.
+    ``transactions`` None: at least once; otherwise ``producer`` is not None. ``dead_letters`` None: a record that
+    cannot be copied stops its partition.
     """
 
     flow: Flow

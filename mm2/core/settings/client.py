@@ -111,7 +111,8 @@ class ProduceSettings:
 
     ``acks`` is -1 (all), 1 or 0. ``compression_type`` None keeps the source batch's codec (the file does not set
     compression.type); otherwise none, gzip, snappy, lz4 or zstd. ``compression_level`` None is the codec's default in
-    Java. ``idempotent`` is false if acks is not all, or enable.idempotence=false.
+    Java. ``idempotent`` is false if acks is not all, or enable.idempotence=false. ``transaction_timeout_ms``: the
+    broker aborts a transaction after that time.
     """
 
     acks: int = -1
@@ -122,3 +123,4 @@ class ProduceSettings:
     request_timeout_ms: int = 30_000
     compression_type: str | None = None
     compression_level: int | None = None
+    transaction_timeout_ms: int = 60_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator
 
 from mm2.core.naming.names import TopicPartition
@@ -13,6 +14,7 @@ from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.offsets import OffsetSpec, list_offsets
 from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, check
+from mm2.kafka.logs.open_transactions import OpenTransactions
 from mm2.kafka.logs.record_fetch import fetch_records
 from mm2.kafka.logs.stored_records import StoredRecord
 from mm2.kafka.protocol.error_codes import ErrorCode
@@ -22,6 +24,7 @@ log = logging.getLogger(__name__)
 
 _PARTITION_BYTES = 1 << 18
 _LONG_POLL_MS = 500  # Java's fetch.max.wait.ms
+_ISOLATION = IsolationLevel.READ_UNCOMMITTED  # see `OpenTransactions`
 
 CAUGHT_UP_LOOK_S = 0.02
 """Poll interval of `CompactedLog.catch_up`: records arrive within milliseconds, and a partition waits for them."""
@@ -30,9 +33,10 @@ CAUGHT_UP_LOOK_S = 0.02
 class CompactedLog:
     """A reader of one compacted topic, for use by one task at a time.
 
-    A. Records of one partition are returned in offset order, each once, unless the partition was truncated.
+    A. Records of one partition are returned in offset order, those of a transaction at its commit under read_committed,
+       each once, unless the partition was truncated.
     B. ``read_to_end`` returns everything that was in the topic (and committed, under read_committed) when it was
-       called.
+       called, also what lies behind an open transaction of another producer.
     C. A partition whose position no longer exists is read again from its beginning, so that a caller that keeps the
        last record of each key misses nothing.
 
@@ -51,7 +55,9 @@ class CompactedLog:
         """``last``: read only this many offsets at the end of each partition."""
         self._cluster = cluster
         self._topic = topic
-        self._isolation = isolation
+        committed = isolation is IsolationLevel.READ_COMMITTED
+        self._transactions: defaultdict[TopicPartition, OpenTransactions] | None
+        self._transactions = defaultdict(OpenTransactions) if committed else None
         self._purpose = purpose
         self._last = last
         self._positions: dict[TopicPartition, int] = {}
@@ -134,7 +140,7 @@ class CompactedLog:
 
     async def _offsets(self, partitions: list[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
-        answers = await list_offsets(self._cluster, partitions, spec, isolation=self._isolation, timeout_ms=0)
+        answers = await list_offsets(self._cluster, partitions, spec, isolation=_ISOLATION, timeout_ms=0)
         for one, answer in answers.items():
             if isinstance(answer, ClusterError):
                 raise answer
@@ -167,10 +173,11 @@ class CompactedLog:
                 self._cluster,
                 node_id,
                 positions,
-                isolation=self._isolation,
+                isolation=_ISOLATION,
                 purpose=self._purpose,
                 partition_bytes=_PARTITION_BYTES,
                 wait_ms=wait_ms,
+                transactions=self._transactions,
             )
             for one, fetched in answers.items():
                 if not isinstance(fetched, ClusterError):
@@ -190,3 +197,5 @@ class CompactedLog:
             "offset %d of %s no longer exists; reading the partition again from its beginning", position, partition
         )
         self._positions |= await self._offsets([partition], OffsetSpec.EARLIEST)
+        if self._transactions is not None:
+            self._transactions.pop(partition, None)

@@ -8,7 +8,8 @@ from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import IsolationLevel
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError, check
-from mm2.kafka.logs.stored_records import StoredRecord, decode
+from mm2.kafka.logs.open_transactions import OpenTransactions
+from mm2.kafka.logs.stored_records import StoredRecord, decode, read_batches
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.fetch_request import FetchedPartition, FetchFrom, FetchRequest
 
@@ -28,11 +29,13 @@ async def fetch_records(
     purpose: str,
     partition_bytes: int = FETCH_BYTES,
     wait_ms: int = 0,
+    transactions: Mapping[TopicPartition, OpenTransactions] | None = None,
 ) -> dict[TopicPartition, Fetched | ClusterError]:
     """Fetch once from the leader of these partitions, from the offset of each.
 
-    ``partition_bytes`` limits the bytes of each, except that its first batch is always complete. Partitions that the
-    broker leaves out of its response are left out here. Raises ClusterError if the request fails.
+    ``partition_bytes`` limits the bytes of each, except that its first batch is always complete. With ``transactions``,
+    for ``isolation`` read_uncommitted, records in transactions are returned when their commit is read. Partitions that
+    the broker leaves out of its response are left out here. Raises ClusterError if the request fails.
     """
     request = FetchRequest(
         partitions={partition: FetchFrom(position, partition_bytes) for partition, position in positions.items()},
@@ -48,18 +51,23 @@ async def fetch_records(
     for fetched in answer.partitions:
         partition = TopicPartition(fetched.topic, fetched.partition)
         try:
-            found[partition] = _decoded(cluster, fetched, partition, positions[partition], isolation)
+            _check(cluster, fetched, partition)
+            position = positions[partition]
+            if transactions is None:
+                committed_only = isolation is IsolationLevel.READ_COMMITTED
+                found[partition] = decode(
+                    fetched.records, partition, position, aborted=fetched.aborted, committed_only=committed_only
+                )
+            else:
+                batches, position = read_batches(fetched.records, partition, position)
+                found[partition] = transactions[partition].visible(batches), position
         except ClusterError as error:
             found[partition] = error
     return found
 
 
-def _decoded(
-    cluster: Cluster, fetched: FetchedPartition, partition: TopicPartition, position: int, isolation: IsolationLevel
-) -> Fetched:
+def _check(cluster: Cluster, fetched: FetchedPartition, partition: TopicPartition) -> None:
     if fetched.error:
         if fetched.error != ErrorCode.OFFSET_OUT_OF_RANGE:
             cluster.forget(partition)
         raise BrokerError(fetched.error, f"read {partition}")
-    committed_only = isolation is IsolationLevel.READ_COMMITTED
-    return decode(fetched.records, partition, position, aborted=fetched.aborted, committed_only=committed_only)

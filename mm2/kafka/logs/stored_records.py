@@ -42,6 +42,30 @@ class StoredRecord:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The records of one batch, which ends before offset ``end``.
+
+    ``transaction_of`` is the producer ID of its transaction; None: not in a transaction.
+    """
+
+    records: list[StoredRecord]
+    end: int
+    transaction_of: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The marker before offset ``end`` that ended the transaction of a producer ID.
+
+    ``committed`` None: the marker was compacted away, as were all records of the transaction.
+    """
+
+    transaction_of: int
+    end: int
+    committed: bool | None
+
+
 def decode(
     message_set: bytes,
     partition: TopicPartition,
@@ -50,17 +74,35 @@ def decode(
     aborted: Sequence[tuple[int, int]] = (),
     committed_only: bool = False,
 ) -> tuple[list[StoredRecord], int]:
-    """Return the records at or after ``position``, and the offset to continue from.
+    """Return the records at or after ``position``, and the offset to continue from, as `read_batches`.
 
-    That offset skips control batches, aborted records and gaps left by compaction. A batch that is cut off at the end
-    is left for the next fetch. ``aborted`` are (producer id, first offset): records of that producer from there to its
-    abort marker are omitted if ``committed_only``. At most MAX_UNCOMPRESSED bytes are decompressed; batches beyond that
-    are left for the next fetch. Raises BrokerError: CORRUPT_MESSAGE on a wrong checksum or damaged compression, and
-    MESSAGE_TOO_LARGE if the first batch alone has more uncompressed bytes.
+    ``aborted`` are (producer id, first offset): records of that producer from there to its abort marker are omitted if
+    ``committed_only``.
     """
     records: list[StoredRecord] = []
     pending = sorted(aborted, key=lambda one: one[1], reverse=True)
     aborting: set[int] = set()
+    found, position = read_batches(message_set, partition, position)
+    for one in found:
+        while pending and pending[-1][1] < one.end:
+            aborting.add(pending.pop()[0])
+        if isinstance(one, Ended):
+            if one.committed is False:
+                aborting.discard(one.transaction_of)
+        elif not (committed_only and one.transaction_of in aborting):
+            records += one.records
+    return records, position
+
+
+def read_batches(message_set: bytes, partition: TopicPartition, position: int) -> tuple[list[Written | Ended], int]:
+    """Return the batches with their records at or after ``position``, and the offset to continue from.
+
+    That offset skips control batches and gaps left by compaction. A batch that is cut off at the end is left for the
+    next fetch. At most MAX_UNCOMPRESSED bytes are decompressed; batches beyond that are left for the next fetch. Raises
+    BrokerError: CORRUPT_MESSAGE on a wrong checksum or damaged compression, and MESSAGE_TOO_LARGE if the first batch
+    alone has more uncompressed bytes.
+    """
+    found: list[Written | Ended] = []
     room = MAX_UNCOMPRESSED
     end = 0
     view = memoryview(message_set)
@@ -81,20 +123,18 @@ def decode(
             raise BrokerError(ErrorCode.CORRUPT_MESSAGE, what, str(error)) from error
         batch, room = uncompressed or batch, room - size
         if getattr(batch, "magic", 1) < 2:  # message formats 0 and 1 have neither control batches nor transactions
-            for record in batch:
-                if record.offset >= position:
-                    records.append(_stored(record, partition.partition))
-                    position = record.offset + 1
+            records = [_stored(record, partition.partition) for record in batch if record.offset >= position]
+            position = records[-1].offset + 1 if records else position
+            found.append(Written(records, position))
             continue
-        while pending and pending[-1][1] < batch.next_offset:
-            aborting.add(pending.pop()[0])
         if batch.is_control_batch:
-            if _is_abort(batch):
-                aborting.discard(batch.producer_id)
-        elif not (committed_only and batch.is_transactional and batch.producer_id in aborting):
-            records.extend(_stored(record, partition.partition) for record in batch if record.offset >= position)
+            found.append(Ended(batch.producer_id, batch.next_offset, _committed(batch)))
+        else:
+            records = [_stored(record, partition.partition) for record in batch if record.offset >= position]
+            producer_id = batch.producer_id if batch.is_transactional else None
+            found.append(Written(records, batch.next_offset, producer_id))
         position = max(position, batch.next_offset)
-    return records, position
+    return found, position
 
 
 def _uncompressed(raw: memoryview, limit: int) -> tuple[DefaultRecordBatch | None, int]:
@@ -120,10 +160,10 @@ def _uncompressed(raw: memoryview, limit: int) -> tuple[DefaultRecordBatch | Non
     return DefaultRecordBatch(bytes(header) + records), len(records)
 
 
-def _is_abort(batch: object) -> bool:
+def _committed(batch: object) -> bool | None:
     for record in batch:  # type: ignore[attr-defined]
-        return record.key is not None and _CONTROL_KEY.unpack_from(record.key)[1] == _ABORT
-    return False  # a control batch whose marker was compacted away
+        return record.key is not None and _CONTROL_KEY.unpack_from(record.key)[1] != _ABORT
+    return None
 
 
 def _stored(record: object, partition: int) -> StoredRecord:

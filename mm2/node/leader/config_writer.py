@@ -23,6 +23,10 @@ _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_L
 Records = Sequence[tuple[bytes, bytes | None]]
 
 
+class TransactionsRequiredError(ClusterError):
+    """The cluster does not allow transactions, although they are required. The text contains the fix."""
+
+
 class ConfigWriter:
     """Writes in transactions with the transactional id of Java's leader (KIP-618), so that a replaced leader is fenced.
 
@@ -30,8 +34,19 @@ class ConfigWriter:
     it. Every ``put`` then checks once whether transactions have become possible.
     """
 
-    def __init__(self, cluster: Cluster, topic: str, transactional_id: str, *, purpose: str = "config writes") -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        transactional_id: str,
+        *,
+        purpose: str = "config writes",
+        required_by: str | None = None,
+    ) -> None:
+        """``required_by``: the setting that requires transactions, such as ``B.exactly.once.source.support =
+        preparing``. All methods then raise TransactionsRequiredError instead of writing without them."""
         self._cluster = cluster
+        self._required_by = required_by
         self._topic = topic
         self._id = transactional_id
         self._purpose = purpose
@@ -86,6 +101,10 @@ class ConfigWriter:
             raise error
 
     def _warn(self, error: ClusterError, advice: str) -> None:
+        if self._required_by is not None:
+            raise TransactionsRequiredError(
+                f"cannot write {self._topic} in transactions, which {self._required_by} requires: {error}; {advice}"
+            ) from error
         self.warning = (
             f"cannot write {self._topic} in transactions: {error}; writing without transactions, so a replaced leader "
             f"is not fenced; {advice}"

@@ -103,7 +103,13 @@ class LeaderTerm:
         self._syncs = TopicSyncs(settings, source, admin, self._discovery, replication_filter)
         self._reports = reports
         transactional_id = f"connect-cluster-{settings.worker.group_id}"  # Java's
-        self._writer = ConfigWriter(target, configs.topic, transactional_id)
+        support = f"{settings.flow.target}.exactly.once.source.support = {settings.worker.exactly_once_source_support}"
+        self._writer = ConfigWriter(
+            target,
+            configs.topic,
+            transactional_id,
+            required_by=support if settings.worker.transactional_leader else None,
+        )
         self._writing = asyncio.Lock()
         self._skipping = asyncio.Lock()
         self._source_offsets = source_offsets

@@ -165,6 +165,7 @@ class LeaseBuilder:
                 self._partition(partition, skips.offsets.get(partition)) for partition in sorted(partitions)
             ),
             producer=producer,
+            transactions=settings.transactions if producer is not None else None,
             drain=drain,
             dead_letters=self._dead_letters.lease,
         )

@@ -35,7 +35,7 @@ PARTITIONS_AT_ONCE = 1_000
 ATTEMPT_MS = 5_000
 """Limit for one call; the caller repeats it."""
 
-_TRANSACTION_TIMEOUT_MS = 60_000  # Java's default
+_TRANSACTION_TIMEOUT_MS = 60_000  # Java's default, for producers that write outside transactions
 _FIRST_PAUSE_MS = 20  # as in Java: the time a coordinator needs to write the markers of a transaction
 _ACKS_ALL = -1
 _DENIED = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
@@ -54,6 +54,12 @@ class Acquired(NamedTuple):
 _UNFENCED = Acquired(None, after_loss=False)
 
 
+class FencingFailedError(ClusterError):
+    """The target cannot fence, although exactly.once.source.support requires it. The text contains the fix."""
+
+    retriable = True
+
+
 class SourceTaskFence:
     """Acquires the producers with which source tasks write, and fences those of previous owners.
 
@@ -61,7 +67,8 @@ class SourceTaskFence:
         partitions. A broker does that only from the first write with the new epoch on, so an aborted transaction of
         the task's transactional id writes a marker to every partition, at the cost of one offset each.
     (B) No marker is needed if the previous owner has released the source task in order, or if there was none.
-    (C) If the target cannot fence, source tasks run without: ``warning`` is why, and how to fix it.
+    (C) If the target cannot fence, source tasks run without: ``warning`` is why, and how to fix it. With
+        exactly.once.source.support = enabled they do not run: `acquire` raises FencingFailedError.
     """
 
     def __init__(
@@ -76,6 +83,8 @@ class SourceTaskFence:
         self._target = target
         self._released = released
         self._retries = replace(target.settings, retry_backoff_ms=_FIRST_PAUSE_MS)
+        transactions = settings.transactions
+        self._timeout_ms = _TRANSACTION_TIMEOUT_MS if transactions is None else transactions.timeout_ms
         self._failing_since: dict[str, float] = {}
         self.warning: str | None = None
 
@@ -88,8 +97,8 @@ class SourceTaskFence:
     async def acquire(self, source_task: int, remote: Collection[TopicPartition]) -> Acquired:
         """Return the source task's producer for a new owner, or for a new run of the same owner.
 
-        All earlier ones are fenced on the partitions ``remote``. Raises ClusterErrors, after which the call can be
-        repeated.
+        All earlier ones are fenced on the partitions ``remote``, and their transactions are complete: what they have
+        committed can be read. Raises ClusterErrors, after which the call can be repeated.
         """
         if not self.is_enabled:
             return _UNFENCED
@@ -111,7 +120,7 @@ class SourceTaskFence:
 
     async def _fenced(self, transactional_id: str, source_task: int, remote: Collection[TopicPartition]) -> Acquired:
         coordinator = TransactionCoordinator(
-            self._target, transactional_id, timeout_ms=_TRANSACTION_TIMEOUT_MS, purpose="fencing"
+            self._target, transactional_id, timeout_ms=self._timeout_ms, purpose="fencing"
         )
         deadline = time.monotonic() + ATTEMPT_MS / 1000
         acquired = await self._retried(coordinator.init, deadline)
@@ -151,7 +160,7 @@ class SourceTaskFence:
         return await retried(attempt, self._retries, timeout_ms=left_ms)
 
     def _take(self, error: ClusterError, transactional_id: str) -> None:
-        """Warn if source tasks have to run without fencing; otherwise raise the error."""
+        """Warn if source tasks have to run without fencing; otherwise raise an error."""
         code = error.code if isinstance(error, BrokerError) else None
         if isinstance(error, NotSupported):
             self._warn(error, "upgrade the brokers")
@@ -160,6 +169,10 @@ class SourceTaskFence:
             self._warn(
                 error, f"grant the node's principal Write and Describe on transactional IDs with prefix {prefix}"
             )
+        elif code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+            advice = f"set transaction.max.timeout.ms of the brokers to at least {self._timeout_ms}"
+            lower = f"{self._settings.flow.target}.producer.transaction.timeout.ms"
+            self._warn(error, f"{advice}, or lower {lower}" if self._settings.worker.exactly_once else advice)
         elif isinstance(error, Fenced) or self._has_time(transactional_id):
             raise error
         elif code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
@@ -176,6 +189,9 @@ class SourceTaskFence:
         return now - self._failing_since.setdefault(transactional_id, now) < NO_COORDINATOR_S
 
     def _warn(self, error: ClusterError, advice: str) -> None:
+        if self._settings.worker.exactly_once:
+            key = f"{self._settings.flow.target}.exactly.once.source.support"
+            raise FencingFailedError(f"{error}; nothing is copied without it, since {key} is enabled; {advice}")
         warning = (
             f"cannot fence earlier owners of source tasks: {error}; writing without fencing, so records that a replaced"
             f" node has already sent can still arrive behind newer ones; {advice}"

@@ -12,6 +12,7 @@ from mm2.core.naming.names import TopicPartition
 from mm2.core.plugins import PluginError
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
+from mm2.node.common.current_error import CurrentError
 from mm2.node.engine.managed_lane import LaneState
 from mm2.node.flow.task_runner import TaskContext
 from mm2.node.source.copied_tails import CopiedTails
@@ -57,6 +58,10 @@ class SourceTaskLeases:
     def errors(self) -> list[str]:
         """The errors that prevent source tasks from starting, and why the target cannot fence."""
         return self._producers.errors
+
+    def not_fenced(self, source_task: int) -> CurrentError | None:
+        """Return why earlier owners of the source task could not be fenced; None if they could, as far as is known."""
+        return self._producers.error_of(source_task)
 
     @property
     def warnings(self) -> list[str]:
@@ -204,7 +209,12 @@ class SourceTaskLeases:
         return self._builder.remote(listed | run.granted | run.exposed)
 
     async def _store_copied_tails(self, source_task: int) -> None:
-        """Store the offsets of records that the lost owner copied and did not store, so that they are not repeated."""
+        """Store the offsets of records that the lost owner copied and did not store, so that they are not repeated.
+
+        With exactly-once there are none: it stored its offsets in the transactions of the records.
+        """
+        if self._context.settings.worker.exactly_once:
+            return
         record = self._context.configs.source_tasks.records.get(source_task)
         if record is None:
             return

@@ -19,6 +19,7 @@ from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
 from mm2.node.common.current_error import CurrentError
 from mm2.node.flow.task_runner import TaskContext, TaskRunner
+from mm2.node.source.source_task_fence import FencingFailedError
 from mm2.node.source.source_task_leases import SourceTaskLeases
 from mm2.node.source.source_task_release import SourceTaskReleaser
 from mm2.node.source.source_task_reporter import SourceTaskReporter
@@ -173,6 +174,9 @@ class SourceTaskRunner(TaskRunner):
             state, error = lane.source_task.state, lane.source_task.error
         else:
             state, error = TaskState.WAITING, self._lease_service.board.trouble((self._flow, run.source_task))
+            if (failure := self._leases.not_fenced(run.source_task)) is not None:
+                state = TaskState.FAILED if isinstance(failure.cause, FencingFailedError) else state
+                error = failure.text
         stopped_by = self.context.losses.flow_stopped_by
         if stopped_by is not None:
             state, error = TaskState.FAILED, stop_message(stopped_by, self._flow)
@@ -195,6 +199,13 @@ class SourceTaskRunner(TaskRunner):
                 await self._leases.close()
 
     async def _follow(self) -> None:
+        transactions = self.context.settings.transactions
+        if transactions is not None:
+            log.info(
+                "%s: exactly-once: records and source offsets are committed together every %d ms",
+                self._flow,
+                transactions.interval_ms,
+            )
         self._lease_service.register(self._flow, self._prepare_lease, self._hand_out, self.context.certain_for)
         await self._try(self._leases.refresh)  # can take long, so read before a lane requests its first lease
         while True:

@@ -67,6 +67,11 @@ class TaskProducers:
         texts = [error.text for error in self._errors.values()]
         return [text for text in (*texts, self._fence.warning) if text is not None]
 
+    def error_of(self, source_task: int) -> CurrentError | None:
+        """Return why the source task has no producer; None if it has one, or there was no error yet."""
+        error = self._errors.get(source_task)
+        return error if error is not None and error.text is not None else None
+
     def is_ready(self, source_task: int, remote: Remote) -> bool:
         """Return whether there is a producer for the next run; otherwise acquire it in the background."""
         known = self._acquired.get(source_task)

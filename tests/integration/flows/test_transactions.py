@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 
 from mm2.core.lanes.lease import TransactionsLease
-from mm2.core.naming.names import TopicPartition
 from tests.integration.flows.lane import copying
 from tests.lab.cluster import KafkaCluster
 from tests.lab.records import plain, write

@@ -10,7 +10,7 @@ from mm2.core.settings.client import ClientSettings
 from mm2.kafka.client.cluster import Cluster
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from tests.lab.cluster import KafkaCluster
-from tests.lab.records import Outgoing, write_transactions
+from tests.lab.records import DELIVERED, Outgoing, Writer, write_transactions
 
 
 async def test_only_committed_offsets_count(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
@@ -27,3 +27,31 @@ async def test_only_committed_offsets_count(cluster_b: KafkaCluster, unique: Cal
         offsets = StoredSourceOffsets(cluster, topic, Flow("A", "B"), partitions=25)
         await offsets.refresh()
         assert offsets.position(partition) == 100
+
+
+async def test_an_open_transaction_does_not_hide_committed_offsets(
+    cluster_b: KafkaCluster, unique: Callable[[str], str]
+) -> None:
+    """Source tasks share the partitions of the topic: each has to see its own last commit while others are writing."""
+    topic = cluster_b.create_topic(unique("mm2-offsets"), 25, config={"cleanup.policy": "compact"})
+    mine, other = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+    def stored(partition: TopicPartition, offset: int) -> Outgoing:
+        key = encode_key(SourceKey(cluster="A", topic=partition.topic, partition=partition.partition))
+        return Outgoing(key=key, value=encode_offset(offset), partition=3)
+
+    own_id = unique("A-mm2")
+    blocking = Writer(cluster_b.bootstrap, settings={"transactional.id": unique("A-mm2")})
+    blocking.transactions.init_transactions(DELIVERED)
+    blocking.transactions.begin_transaction()
+    blocking.send(topic, stored(other, 49))
+    blocking.flush()
+    write_transactions(cluster_b.bootstrap, topic, [([stored(mine, 99)], True)], transactional_id=own_id)
+    async with Cluster(ClientSettings(bootstrap_servers=(cluster_b.bootstrap,), alias="B")) as cluster:
+        offsets = StoredSourceOffsets(cluster, topic, Flow("A", "B"), partitions=25)
+        await offsets.refresh()
+        assert (offsets.position(mine), offsets.position(other)) == (100, None)
+        blocking.transactions.commit_transaction(DELIVERED)
+        write_transactions(cluster_b.bootstrap, topic, [([stored(mine, 199)], False)], transactional_id=own_id)
+        await offsets.refresh()
+        assert (offsets.position(mine), offsets.position(other)) == (100, 50)

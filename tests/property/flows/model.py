@@ -170,19 +170,22 @@ class World:
         self.answers: deque[tuple[InFlightBatch, bytes, tuple[int, int] | None]] = deque()
         self.pending_letter: Rejection | None = None
         self.letters: list[Rejection] = []
-        backoff = Backoff(100, 1000, generator=random.Random(1))
-        self.replicator = PartitionReplicator(
+        self._rules, self._max_held_bytes, self._dead_letters = rules or BatchRules(), max_held_bytes, dead_letters
+        self.replicator = self.new_replicator(start)
+
+    def new_replicator(self, start: int | None) -> PartitionReplicator:
+        return PartitionReplicator(
             PartitionLease(topic="t", partition=0, remote_topic="A.t", start_offset=start),
             self,
-            rules=rules or BatchRules(),
+            rules=self._rules,
             max_in_flight=5,
-            max_held_bytes=max_held_bytes,
+            max_held_bytes=self._max_held_bytes,
             check_crcs=True,
-            dead_letters=dead_letters,
-            source_backoff=backoff,
+            dead_letters=self._dead_letters,
+            source_backoff=Backoff(100, 1000, generator=random.Random(1)),
             target_backoff=Backoff(100, 1000, generator=random.Random(1)),
             counts=Counter[Reason](),
-            now=0.0,
+            now=self.now,
         )
 
     # -- PartitionListener

@@ -79,7 +79,6 @@ def test_suggested_keys_have_an_effect() -> None:
         "receive.buffer.bytes",
         "consumer.receive.buffer.bytes",
         "A->B.plugin.path",
-        "exactly.once.support",
         "A->B.sasl.kerberos.service.name",
     ],
 )
@@ -89,20 +88,28 @@ def test_keys_without_any_effect_are_to_be_removed(tmp_path: Path, key: str) -> 
     assert problem.fix == "remove the line"
 
 
-@pytest.mark.parametrize("level", ["", "A.", "B.", "A->B."])
 @pytest.mark.parametrize(
-    "line",
+    ("line", "level", "instead"),
     [
-        "exactly.once.source.support = enabled",
-        "exactly.once.source.support = PREPARING",
-        "exactly.once.support = required",
+        ("exactly.once.source.support = enabled", "without a cluster", "B.exactly.once.source.support"),
+        ("A->B.exactly.once.source.support = PREPARING", "for a flow", "B.exactly.once.source.support"),
+        ("exactly.once.support = required", "without a flow", "A->B.exactly.once.support"),
+        ("B.exactly.once.support = required", "for a cluster", "X->B.exactly.once.support"),
     ],
 )
-def test_exactly_once_is_an_error_at_every_level(tmp_path: Path, level: str, line: str) -> None:
-    result = loaded(tmp_path, f"{level}{line}\n")
-    (problem,) = result.problems
-    assert problem.rule == "not supported yet: replication is at least once"
-    assert result.settings is None
+def test_exactly_once_at_a_level_where_java_ignores_it(tmp_path: Path, line: str, level: str, instead: str) -> None:
+    (problem,) = loaded(tmp_path, f"{line}\n").problems
+    assert problem.rule == f"has no effect {level}, as in Java, so it does not make any flow exactly-once"
+    assert problem.fix.startswith(f"write {instead} for ")
+    assert problem.is_warning == ("required" not in line)
+
+
+@pytest.mark.parametrize("level", ["", "A.", "B."])
+@pytest.mark.parametrize("key", ["transaction.boundary", "transaction.boundary.interval.ms"])
+def test_boundaries_are_only_read_for_a_flow(tmp_path: Path, level: str, key: str) -> None:
+    (problem,) = loaded(tmp_path, f"{level}{key} = 1\n").problems
+    assert problem.rule.startswith("has no effect")
+    assert f"->B.{key}" in problem.fix or f"->A.{key}" in problem.fix
 
 
 @pytest.mark.parametrize("level", ["", "A.", "B.", "A->B."])

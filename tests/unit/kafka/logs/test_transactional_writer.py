@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from aiokafka.record.default_records import DefaultRecordBatch
 
-from mm2.kafka.logs.transactional_writer import _batches
+from mm2.kafka.logs.transactional_writer import record_batches
 from mm2.kafka.protocol.transaction_requests import ProducerIdAndEpoch
 
 
-def test_batches_have_one_producer_and_consecutive_sequences() -> None:
+def testrecord_batches_have_one_producer_and_consecutive_sequences() -> None:
     """The highest sequence is followed by 0."""
     records = [(b"%d" % number, bytes(200_000)) for number in range(5)]
-    batches = _batches(records, ProducerIdAndEpoch(7, 3), 2**31 - 3)
+    batches = record_batches(records, ProducerIdAndEpoch(7, 3), 2**31 - 3)
     read = [DefaultRecordBatch(batch.raw) for batch in batches]
     assert [batch.records for batch in batches] == [2, 2, 1]
     assert [one.base_sequence for one in read] == [2**31 - 3, 2**31 - 1, 1]
@@ -22,5 +22,5 @@ def test_batches_have_one_producer_and_consecutive_sequences() -> None:
 
 
 def test_a_record_larger_than_a_batch_is_sent_alone() -> None:
-    batches = _batches([(b"a", b""), (b"b", bytes(600_000)), (b"c", b"")], ProducerIdAndEpoch(7, 3), 0)
+    batches = record_batches([(b"a", b""), (b"b", bytes(600_000)), (b"c", b"")], ProducerIdAndEpoch(7, 3), 0)
     assert [batch.records for batch in batches] == [1, 1, 1]
