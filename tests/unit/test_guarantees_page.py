@@ -1,4 +1,4 @@
-"""docs/explanation/guarantees.md links each statement to tests: all of them exist, and run as often as the page says."""
+"""docs/explanation/guarantees.md links its statements to tests: all of them exist, and run as often as it says."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
+from tests.faults.fault_scenarios import FAULTS
+from tests.faults.mode import slug
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/explanation/guarantees.md").read_text("utf-8")
 
-TEST = re.compile(r"`(tests/[a-z0-9_/]+\.py)::(\w+)`(?: ×(\d+))?")
+TEST = re.compile(r"`(tests/[a-z0-9_/]+\.py)::(\w+)`(?: \u00d7(\d+))?")
 COLLECTED = re.compile(r"^(tests/\S+?\.py)::(\w+)", re.MULTILINE)
-FAULTS = "## Faults"
+NONE = "\u2013"  # in a cell
+OWN_ROW = re.compile(r'fault_row\("([^"]+)"\)')
 
 
 @cache
@@ -27,11 +31,17 @@ def runs() -> Counter[tuple[str, str]]:
     return Counter((path, test) for path, test in COLLECTED.findall(collected.stdout))
 
 
-def rows() -> list[str]:
-    """Return the rows of the tables of faults, without their headers."""
-    faults = [part for part in re.split(r"^(?=## )", PAGE, flags=re.MULTILINE) if part.startswith(FAULTS)]
-    lines = [line for part in faults for line in part.splitlines() if line.startswith("| ")]
-    return [line for line in lines if not line.startswith("| fault |")]
+def fault_rows() -> list[list[str]]:
+    """Return the cells of the rows of the tables of faults, without their headers."""
+    parts = [part for part in re.split(r"^(?=## )", PAGE, flags=re.MULTILINE) if part.startswith("## Faults")]
+    lines = [line for part in parts for line in part.splitlines() if line.startswith("| ")]
+    return [line.strip("| ").split(" | ") for line in lines if not line.startswith("| fault |")]
+
+
+def rows_of_make_faults() -> set[str]:
+    """Return the names that ``make faults ROW=`` accepts."""
+    own = {name for path in (ROOT / "tests/faults").glob("test_*.py") for name in OWN_ROW.findall(path.read_text())}
+    return {slug(fault.name) for fault in FAULTS} | {slug(name) for name in own}
 
 
 def test_every_named_test_exists() -> None:
@@ -43,14 +53,15 @@ def test_every_named_test_exists() -> None:
 
 def test_numbers_of_runs_are_true() -> None:
     stated = {(path, test): int(number) for path, test, number in TEST.findall(PAGE) if number}
-    wrong = [
-        f"{path}::{test} runs {runs()[path, test]} times"
-        for path, test in stated
-        if runs()[path, test] != stated[path, test]
-    ]
-    assert wrong == []
+    found = {(path, test): runs()[path, test] for path, test in stated}
+    assert {test: number for test, number in found.items() if number != stated[test]} == {}
 
 
-def test_every_fault_has_a_test() -> None:
-    assert len(rows()) > 20
-    assert [row for row in rows() if not TEST.search(row) and "the same tests" not in row] == []
+def test_every_row_of_make_faults_is_on_the_page_once() -> None:
+    named = [name for cells in fault_rows() for name in re.findall(r"`([a-z-]+)`", cells[1])]
+    assert sorted(named) == sorted(rows_of_make_faults())
+
+
+def test_every_fault_has_a_row_or_a_test() -> None:
+    assert len(fault_rows()) > 20
+    assert [cells[0] for cells in fault_rows() if cells[1] == NONE and not TEST.search(cells[-1])] == []
