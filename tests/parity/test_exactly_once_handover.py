@@ -57,9 +57,11 @@ def test_killed_program_is_replaced(cluster_a: KafkaCluster, cluster_b: KafkaClu
     with under_load(cluster_a, cluster_b) as flow:
         flow.program(first).start()
         flow.wait_copies()
+        killed = time.monotonic()
         flow.program(first).kill()
         flow.program(second).start()
         flow.wait_copies()
+        print(f"{first} killed, {second} started: no records for {flow.arrivals.gap(killed):.1f} s")
         flow.verify()
         check_transactions(flow)
 
