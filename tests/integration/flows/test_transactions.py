@@ -12,7 +12,7 @@ import pytest
 from mm2.core.lanes.lease import PartitionLease, TransactionsLease
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.connect_offsets import decode_key, decode_offset
+from mm2.core.offsets.connect_offsets import SourceKey, decode_key, decode_offset
 from mm2.core.settings.client import FetchSettings, IsolationLevel
 from tests.integration.flows.lane import COPIED, RunningSourceTask, acquired, copying
 from tests.lab.cluster import KafkaCluster
@@ -48,6 +48,7 @@ def stored(source_task: RunningSourceTask) -> dict[TopicPartition, int]:
         key, offset = decode_key(record.key), decode_offset(record.value)
         assert key is not None
         assert offset is not None
+        assert isinstance(key, SourceKey)
         found[TopicPartition(key.topic, key.partition)] = offset
     return found
 
