@@ -232,7 +232,7 @@ class Transactions:
             due_in = transaction.due_in(time.monotonic())
             if due_in == 0 or self._commit_now or transaction.lost is not None:
                 break
-            if due_in is None:  # it has not begun at the coordinator
+            if due_in is None:  # nothing was added at the coordinator
                 break
             try:
                 async with asyncio.timeout(due_in):

@@ -123,8 +123,7 @@ class SourceTaskLeases:
             lane = self.lane_state(run.source_task)
             why = lane.source_task.error if lane is not None and lane.source_task.error else "requested through REST"
             log.warning("%s: restarting source task %d: %s", self._flow, run.source_task, why)
-            run.restart += 1
-            run.failed_at = None
+            run.restarted(now)
         run.record, run.granted = record, granted
         run.acceptances = self._context.losses.acceptances
         self.renew(run)

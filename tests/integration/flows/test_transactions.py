@@ -114,9 +114,7 @@ async def test_a_transaction_is_committed_when_it_has_enough_bytes(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique
 ) -> None:
     topic = cluster_a.create_topic(unique("bytes"))
-    async with copying(
-        cluster_a, cluster_b, {topic: 1}, transactions=replace(OPEN, max_bytes=50_000)
-    ) as source_task:
+    async with copying(cluster_a, cluster_b, {topic: 1}, transactions=replace(OPEN, max_bytes=50_000)) as source_task:
         write(cluster_a.bootstrap, topic, plain(1_000, value_bytes=1_000))
         remote = source_task.remote[topic]
         await until(lambda: len(committed(cluster_b, remote)) > 800, COPIED, "full transactions are committed")
