@@ -61,13 +61,14 @@ class TaskFencing:
         return [source_task for source_task in range(self.task_count or 0) if source_task not in live]
 
     def records(self, task_count: int) -> list[tuple[bytes, bytes]]:
-        """Return the records to write so that the source tasks below ``task_count`` are covered, and no others."""
-        found = []
-        if task_count != (self.task_count or 0) or (self.java_tasks and task_count):
-            found.append((FENCING_KEY, _encoded("task-count", task_count)))
-        if found and self.java_tasks:
-            found.append((COMMIT_KEY, _encoded("tasks", 0)))
-        return found
+        """Return the records to write so that the source tasks below ``task_count`` are covered, and no others.
+
+        After Java has led, Java's records remain until there are source tasks.
+        """
+        fencing = (FENCING_KEY, _encoded("task-count", task_count))
+        if self.java_tasks:
+            return [fencing, (COMMIT_KEY, _encoded("tasks", 0))] if task_count else []
+        return [fencing] if task_count != (self.task_count or 0) else []
 
 
 NO_FENCING = TaskFencing()

@@ -37,6 +37,7 @@ def test_java_led_the_flow_in_between() -> None:
     assert not fencing.covers(0), "Java's tasks may still be writing"
     assert fencing.to_fence(owned=(0, 1), confirmed=()) == [0, 1, 2]
     assert fencing.to_fence(owned=(0, 1), confirmed=(1,)) == [0, 2]
+    assert fencing.records(0) == [], "there are no source tasks yet"
     records = fencing.records(3)
     assert records == [(FENCING_KEY, b'{"task-count":3}'), (COMMIT_KEY, b'{"tasks":0}')]
     assert read(*records).covers(2)
