@@ -60,6 +60,14 @@ class ExactlyOnceFlow:
     def program(self, name: str) -> Program:
         return self.java if name == JAVA else self.node
 
+    def set_tasks_max(self, name: str, tasks_max: int) -> None:
+        """Change the number of source tasks in the file of a program that does not run."""
+        file = self.java.file if name == JAVA else self.node.file
+        before, after = f"tasks.max={TASKS_MAX}\n", f"tasks.max={tasks_max}\n"
+        text = file.read_text()
+        assert before in text
+        file.write_text(text.replace(before, after))
+
     def wait_copies(self) -> None:
         """Wait until every remote partition gets committed records, and a second's worth more is written."""
         self.arrivals.wait_for_all(time.monotonic() + READ_WITHIN, COPIES)

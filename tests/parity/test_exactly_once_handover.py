@@ -67,10 +67,17 @@ def test_killed_program_is_replaced(cluster_a: KafkaCluster, cluster_b: KafkaClu
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("tasks_max", [TASKS_MAX, TASKS_MAX - 1], ids=["same-tasks", "fewer-tasks"])
 @pytest.mark.parametrize(("first", "second"), [(JAVA, MM2), (MM2, JAVA)])
-def test_suspended_program_is_fenced(cluster_a: KafkaCluster, cluster_b: KafkaCluster, first: str, second: str) -> None:
-    """Suspended in a transaction beyond its session, the first program can neither write nor commit when it resumes."""
+def test_suspended_program_is_fenced(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, first: str, second: str, tasks_max: int
+) -> None:
+    """Suspended in a transaction beyond its session, the first program can neither write nor commit when it resumes.
+
+    That also holds for source tasks that the second program does not have.
+    """
     with under_load(cluster_a, cluster_b) as flow:
+        flow.set_tasks_max(second, tasks_max)
         flow.program(first).start()
         flow.wait_copies()
         with suspended(processes(flow, first)):
