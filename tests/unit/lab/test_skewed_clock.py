@@ -1,4 +1,4 @@
-"""Tests of the skewed clock: wall time jumps, in a process that is started with it and in its children; others do not."""
+"""Tests of the skewed clock: wall time jumps, in a process started with it and in its children; others do not."""
 
 from __future__ import annotations
 
