@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
-from mm2.core.offsets.exact_offset_records import CopiedRange, CopiedUpTo, Segment, TopicIds, decode_segment
-from mm2.core.offsets.exact_offsets import Bounded, ExactOffsets, Found, PartitionOffsets, combine
+from mm2.core.offsets.exact_offset_records import Segment, TopicIds, decode_segment
+from mm2.core.offsets.exact_offsets import ExactOffsets, PartitionOffsets, combine
 from mm2.core.offsets.offset_translation import NO_SYNC, NOT_READY, TooOld, Translated, Translation
+from mm2.core.offsets.range_store import Bounded, Found
 
 TP = TopicPartition("orders", 3)
 SMALL = st.integers(0, 12)

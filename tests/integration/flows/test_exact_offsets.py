@@ -16,7 +16,8 @@ from flows.partition.state import OffsetRange
 from mm2.core.lanes.lease import ExactOffsetsLease, PartitionLease
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, CopiedRange, CopiedUpTo, Segment
+from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
+from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, Segment
 from mm2.core.settings.client import ClientSettings, FetchSettings, IsolationLevel, OffsetReset
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.control_producer import ControlProducer

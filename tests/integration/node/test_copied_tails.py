@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import Producer
 
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, CopiedRange, CopiedUpTo, Segment
+from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
+from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, Segment
 from mm2.node.source.copied_tails import CopiedTails, StoredEnd, remote_position
 from tests.integration.flows.test_fencing import abort_on, acquired
 from tests.integration.kafka.clients import connected

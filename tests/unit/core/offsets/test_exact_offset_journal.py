@@ -4,8 +4,9 @@ from dataclasses import replace
 from uuid import UUID
 
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
-from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, CopiedRange, CopiedUpTo, Segment, TopicIds
+from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, Segment, TopicIds
 from mm2.core.offsets.leader_epochs import EpochStart
 
 TP = TopicPartition("orders", 0)

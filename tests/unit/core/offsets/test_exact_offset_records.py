@@ -6,14 +6,8 @@ from uuid import UUID
 import pytest
 
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.exact_offset_records import (
-    CopiedRange,
-    CopiedUpTo,
-    Segment,
-    TopicIds,
-    decode_segment,
-    segment_key,
-)
+from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
+from mm2.core.offsets.exact_offset_records import Segment, TopicIds, decode_segment, segment_key
 from mm2.core.offsets.leader_epochs import MAX_EPOCHS, EpochStart
 from mm2.core.wire.formats import Fields, FormatError, encode_unsigned
 
