@@ -99,8 +99,8 @@ class PartitionOffsets:
     C. No result is beyond the end of the acknowledged target offsets.
     D. At any one time, a higher source position never translates to a lower target offset.
     E. The ranges that count take the memory of at most ``window`` unpacked ones, and as much those in a repeat.
-    F. Packed ranges that continue the known ones are added as they are: at a restart, a pack of a thousand ranges costs
-       no more than a single range.
+    F. Packed ranges are added as they are, and replace those of an earlier record of the segment: they have all
+       acknowledgements of their part of the target, in order. So a pack of a thousand ranges costs as much as one range.
     """
 
     __slots__ = ("_counting", "_era", "_reach", "_repeat", "_sequence", "_truncations", "_window")
@@ -130,7 +130,7 @@ class PartitionOffsets:
         self._sequence = max(self._sequence, segment.sequence)
         self._reach = self._reach._replace(upstream=max(self._reach.upstream, segment.before.upstream))
         if segment.packed is not None:
-            self._take_packed(segment.packed)
+            self._take_packed(segment.packed, segment.before)
         for copied in segment.ranges:
             self._take(copied)
         if segment.ranges and segment.ranges[-1].downstream_end == self._reach.downstream:
@@ -153,18 +153,19 @@ class PartitionOffsets:
         if self._reach.downstream >= 0:  # a range without records: what is copied from there on follows on the target
             self._counting.append(CopiedRange(segment.truncated, self._reach.downstream, 0))
 
-    def _take_packed(self, packed: PackedRanges) -> None:
+    def _take_packed(self, packed: PackedRanges, before: CopiedUpTo) -> None:
         known = self._reach.downstream
         if packed.downstream_end <= known:
             return
-        if packed.downstream < known:
-            packed = packed.after(known)
-        if self._repeat is None and packed.follows(self._reach):
-            self._counting.append_packed(packed)
-            self._reach = packed.progress_after(self._reach)
+        begun = packed.downstream < known  # ranges of this segment are known already
+        if self._repeat is not None or self._reach.doubt or not packed.follows(before if begun else self._reach):
+            for copied in packed.ranges():
+                self._take(copied)
             return
-        for copied in packed.ranges():
-            self._take(copied)
+        if begun:
+            self._counting.cut(packed.upstream)
+        self._counting.append_packed(packed)
+        self._reach = CopiedUpTo(max(self._reach.upstream, packed.upstream_end), packed.downstream_end)
 
     def _take(self, copied: CopiedRange) -> None:
         known = max(0, self._reach.downstream - copied.downstream)

@@ -126,20 +126,6 @@ class PackedRanges:
             reach = reach.after(copied)
         return reach
 
-    def after(self, downstream: int) -> PackedRanges:
-        """Return the ranges from target offset ``downstream`` on, which is before ``downstream_end``."""
-        builder = _Builder()
-        known = decoded(self)
-        at = bisect_right(known.downstream, downstream) - 1 if downstream >= self.downstream else 0
-        for copied in _ranges(known.tokens[at], known.upstream[at], known.downstream[at]):
-            done = max(0, downstream - copied.downstream)
-            if done == 0:
-                builder.add(copied)
-            elif done < copied.records:
-                builder.add(CopiedRange(copied.upstream + done, downstream, copied.records - done))
-        builder.add_tokens(known, at + 1, len(known.tokens))
-        return builder.packed()
-
     def before(self, upstream: int) -> PackedRanges:
         """Return the ranges before source offset ``upstream``, which is after the first one. They must be in order."""
         builder = _Builder()

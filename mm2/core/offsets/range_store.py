@@ -7,17 +7,20 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 from mm2.core.offsets.copied_ranges import CopiedRange
-from mm2.core.offsets.packed_ranges import PackedRanges
+from mm2.core.offsets.packed_ranges import PACK_BYTES, PackedRanges
 
-RANGE_BYTES = 40
-"""Memory for each range of the window: a range that is not packed takes 32, and a full segment about 32 * 40."""
+RANGE_BYTES = 52
+"""Memory for each range of the window: 32 of them take that of a full segment, of which 1.3 KB are its pack."""
 
 _UNPACKED = 64
 """Ranges that are not packed. More are packed, which takes about 4 µs for each."""
 
 _KEPT = 16  # of them
 
-_PACK_OVERHEAD = 300  # bytes
+_PACK_OVERHEAD = 350  # bytes
+
+_MOST_PACK_BYTES = PACK_BYTES * 5 // 4
+"""A full pack takes the unpacked ranges of its segment, too, rather than each of them an object of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +175,7 @@ class RangeStore:
             return
         for column in columns:
             del column[:count]
-        if self._packs and not self._packs[-1].full:
+        if self._packs and len(self._packs[-1].deflated) < _MOST_PACK_BYTES:
             self._packs[-1] = self._packs[-1].extended(ranges)
         else:
             self._add_pack(PackedRanges.of(ranges))
