@@ -100,7 +100,7 @@ class PartitionOffsets:
     D. At any one time, a higher source position never translates to a lower target offset.
     E. The ranges that count take the memory of at most ``window`` unpacked ones, and as much those in a repeat.
     F. Packed ranges are added as they are, and replace those of an earlier record of the segment: they have all
-       acknowledgements of their part of the target, in order. So a pack of a thousand ranges costs as much as one range.
+       acknowledgements of their part of the target, in order. So a thousand of them cost as much as one range.
     """
 
     __slots__ = ("_counting", "_era", "_reach", "_repeat", "_sequence", "_truncations", "_window")
