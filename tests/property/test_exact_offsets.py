@@ -271,7 +271,7 @@ def small_segments(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @given(events=DISTURBED, segments=st.integers(1, 3), window=st.sampled_from([2, 7, 25, 1000]))
 def test_no_record_is_ever_missed(events: list[tuple[str, int | list[bool]]], segments: int, window: int) -> None:
-    never_missed(events, segments, window)
+    never_missed(events, segments, window, None)
 
 
 @pytest.mark.skipif(FIRST_FORMAT is None, reason=f"{NO_HISTORY}: the release with the first format is not known")
@@ -280,22 +280,24 @@ def test_releases_with_the_first_format_never_miss_a_record(
     events: list[tuple[str, int | list[bool]]], segments: int
 ) -> None:
     """They write and read the topic in turns with the current one."""
-    never_missed(events, segments, 1000)
+    never_missed(events, segments, 1000, FIRST_FORMAT)
 
 
-def never_missed(events: list[tuple[str, int | list[bool]]], segments: int, window: int) -> None:
+def never_missed(
+    events: list[tuple[str, int | list[bool]]], segments: int, window: int, release: FirstFormat | None
+) -> None:
     world = World(segments)
     running, read = PartitionOffsets(window=window), 0
-    earlier = None if FIRST_FORMAT is None else FIRST_FORMAT.partition()
+    earlier = None if release is None else release.partition()
     for what, how in events:
         world.apply_event(what, how)
         if what == "compact":
             running, read = PartitionOffsets(window=window), 0
-            earlier = None if FIRST_FORMAT is None else FIRST_FORMAT.partition()
+            earlier = None if release is None else release.partition()
         fold(world.topic[read:], running)
-        if FIRST_FORMAT is not None:
-            judge(world, FIRST_FORMAT.fold(world.topic[read:], earlier))
-            judge(world, FIRST_FORMAT.fold(world.topic, FIRST_FORMAT.partition()))
+        if release is not None:
+            judge(world, release.fold(world.topic[read:], earlier))
+            judge(world, release.fold(world.topic, release.partition()))
         read = len(world.topic)
         judge(world, running)
         judge(world, fold(world.topic, PartitionOffsets(window=window)))

@@ -20,7 +20,7 @@ drops every second record next to nothing.
 from __future__ import annotations
 
 import zlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -130,7 +130,7 @@ class PackedRanges:
         """Return the ranges before source offset ``upstream``, which is after the first one. They must be in order."""
         builder = _Builder()
         known = decoded(self)
-        at = min(bisect_right(known.upstream, upstream), len(known.tokens)) - 1
+        at = min(bisect_left(known.upstream, upstream), len(known.tokens)) - 1
         builder.add_tokens(known, 0, at)
         for copied in _ranges(known.tokens[at], known.upstream[at], known.downstream[at]):
             if copied.upstream < upstream:

@@ -50,8 +50,8 @@ class RangeStore:
     """Ranges with increasing source and target offsets. ``through``: as in `Segment`.
 
     The last ones are in four columns. All others are packed: packs of segments as they were read, and packs made from
-    the columns. ``window``: the memory is limited to that of this number of unpacked ranges; the oldest are dropped
-    first.
+    the columns. ``window`` limits the memory of all packs, or the number of ranges if none is packed; the oldest are
+    dropped first.
     """
 
     __slots__ = ("_downstream", "_hole", "_packs", "_records", "_starts", "_upstream", "_window", "through")
@@ -186,8 +186,7 @@ class RangeStore:
 
     def _keep(self) -> None:
         if self._packs:
-            size = RANGE_BYTES * len(self._upstream)
-            size += sum(_PACK_OVERHEAD + len(packed.deflated) for packed in self._packs)
+            size = sum(_PACK_OVERHEAD + len(packed.deflated) for packed in self._packs)
             while self._packs and size > RANGE_BYTES * self._window:
                 size -= _PACK_OVERHEAD + len(self._packs[0].deflated)
                 del self._packs[0], self._starts[0]

@@ -76,8 +76,5 @@ async def test_holes_and_tombstones(
     written = read_segments(cluster_b.bootstrap, exact_topic)[TopicPartition(topic, 0)]
     there = read_topic(source.bootstrap, topic, isolation="read_uncommitted")[0]
     coverage = judge(written, there, read_topic(cluster_b.bootstrap, f"A.{topic}")[0])
-    ranges = sum(len(segment.ranges) for segment in {segment.sequence: segment for segment in written}.values())
-    assert ranges > 20, "holes"
-    assert min(coverage.exact) == max(coverage.conservative, default=-1) + 1, (
-        "offsets are exact in the whole window and conservative before it"
-    )
+    assert written[-1].packed is not None, "more holes than a segment has unpacked ranges"
+    assert coverage.conservative == frozenset()
