@@ -9,6 +9,7 @@ from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
 from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, Segment, TopicIds
 from mm2.core.offsets.leader_epochs import EpochStart
+from tests.lab.exact_map import all_ranges
 
 TP = TopicPartition("orders", 0)
 IDS = TopicIds(UUID(int=1), UUID(int=2))
@@ -108,10 +109,6 @@ def commits(book: ExactOffsetJournal, count: int, *, seed: int = 1) -> list[Copi
         book.acked([(last.upstream, last.records)], last.downstream, since=last.upstream, until=last.upstream_end)
         copied.append(last)
     return copied
-
-
-def all_ranges(segment: Segment) -> list[CopiedRange]:
-    return [*(segment.packed.ranges() if segment.packed is not None else ()), *segment.ranges]
 
 
 def sealed_segments(book: ExactOffsetJournal, count: int, start: int = 0) -> None:
