@@ -41,7 +41,7 @@ SHORTEST_TOKEN = 16
 
 
 MOST_RANGES = 32_768
-"""About 1 MB of memory, and 300 KB in the topic, for a partition with a gap in every range."""
+"""About 1.7 MB of memory, and 1.4 MB in the topic, for a partition that is all gaps."""
 
 _LISTENER = re.compile(r"https?://(?:\[[0-9a-z:.%]+\]|[0-9a-z._-]*):(?P<port>[0-9]{1,5})/?", re.IGNORECASE)
 """An empty host means every interface."""
