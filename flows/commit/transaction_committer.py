@@ -124,7 +124,7 @@ class TransactionCommitter(Committer):
     @property
     def is_due(self) -> bool:
         """Whether source offsets wait for a transaction."""
-        return bool(self._moved)
+        return any(not self.is_held_back(partition) for partition in self._moved)
 
     # -- events
 
@@ -172,17 +172,15 @@ class TransactionCommitter(Committer):
             elif place.topic == self._lease.topic:
                 raise BrokerError(code, f"commit source offsets to {place}")
 
-    @property
-    def held_back(self) -> TopicPartition | None:
-        """A partition whose source offset must not be stored before a loss is recorded; None: there is none."""
-        for partition in self._moved:
-            if any(self._losses.holds_back(partition.source, offset) for offset in partition.offsets_to_commit):
-                return partition.source
-        return None
+    def is_held_back(self, partition: PartitionReplicator) -> bool:
+        """Return whether a loss of the partition has to be recorded before its next source offset is stored."""
+        offsets = (*partition.offsets_to_commit, max(partition.position, 0))
+        return any(self._losses.holds_back(partition.source, offset) for offset in offsets)
 
     def prepare(self) -> dict[TopicPartition, list[Record]]:
         """Return the records to write in the transaction. Nothing may be in flight."""
-        self._prepared = {partition: partition.offsets_to_commit for partition in self._moved}
+        due = [partition for partition in self._moved if not self.is_held_back(partition)]
+        self._prepared = {partition: partition.offsets_to_commit for partition in due}
         records: dict[TopicPartition, list[Record]] = {}
         for partition, offsets in self._prepared.items():
             key = self._key(partition)

@@ -47,6 +47,11 @@ class UncommittedState(PartitionState):
         return tuple(dict.fromkeys(offset for offset in offsets if offset is not None))
 
     @property
+    def has_uncommitted(self) -> bool:
+        """Whether something was copied or left out in a transaction that is not committed yet."""
+        return self._uncommitted is not None
+
+    @property
     def needs_commit(self) -> bool:
         """Whether a source offset is to be stored that is not."""
         offsets = self.offsets_to_commit

@@ -1,4 +1,4 @@
-"""Partitions that stay out of transactions for a while, because they were late."""
+"""Partitions that stay out of transactions for a while: they were late, or a loss is not recorded yet."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ PATIENCE_S = 1.0
 MOST_DOUBLINGS = 3
 """A target that is only slow would never catch up if every transaction was aborted: the patience doubles each time."""
 
+LOSS_CHECK_S = 0.5
+"""How often a partition is checked that waits until a loss is recorded."""
+
 _FIRST_MS, _MAX_MS = 1_000, 30_000  # how long a partition is held
 _ANSWER_S = 1.0  # for the broker to answer at all
 
 
 class HeldPartitions:
-    """A partition returns after a pause, as soon as its leader answers a request for its end offset."""
+    """A late partition returns after a pause, as soon as its leader answers a request for its end offset."""
 
     def __init__(self, cluster: Cluster, spawn: Spawn, *, released: Callable[[PartitionReplicator], None]) -> None:
         self._cluster = cluster
@@ -45,6 +48,20 @@ class HeldPartitions:
         """Records of these partitions were committed."""
         for partition in partitions:
             self._late.pop(partition, None)
+
+    def hold_while(self, partition: PartitionReplicator, condition: Callable[[PartitionReplicator], bool]) -> None:
+        """Keep a partition out while ``condition`` is true."""
+        if partition not in self._held:
+            self._held.add(partition)
+            self._spawn(self._wait(partition, condition))
+
+    async def _wait(self, partition: PartitionReplicator, condition: Callable[[PartitionReplicator], bool]) -> None:
+        while True:
+            await asyncio.sleep(LOSS_CHECK_S)
+            if not condition(partition):
+                break
+        self._held.discard(partition)
+        self._released(partition)
 
     def hold(self, partition: PartitionReplicator) -> None:
         """Keep a partition out that was late."""

@@ -54,7 +54,7 @@ class Transaction:
             self._started = now
 
     def due_in(self, now: float) -> float | None:
-        """Return the seconds until the transaction is committed, 0 if it is due; None: it has not begun."""
+        """Return the seconds until the transaction is committed, 0 if it is due; None: it has not started."""
         if self._started is None:
             return None
         return 0.0 if self.is_full else max(0.0, self._started + self._interval - now)

@@ -119,6 +119,8 @@ class Transactions:
     def admits(self, partition: PartitionReplicator) -> bool:
         """Return whether the next batch may be sent now. If not, the partition is offered to the producer again."""
         transaction = self._transaction
+        if self._committer.is_held_back(partition) and not self._is_in_transaction(partition):
+            self._held.hold_while(partition, self._committer.is_held_back)
         if transaction is not None and not self._held.holds(partition):
             if transaction.admits(partition):
                 return True
@@ -232,7 +234,7 @@ class Transactions:
             due_in = transaction.due_in(time.monotonic())
             if due_in == 0 or self._commit_now or transaction.lost is not None:
                 break
-            if due_in is None:  # it has not begun at the coordinator
+            if due_in is None:  # nothing was added at the coordinator
                 break
             try:
                 async with asyncio.timeout(due_in):
@@ -299,18 +301,15 @@ class Transactions:
 
     async def _write_offsets(self, transaction: Transaction) -> None:
         await self._committer.losses_recorded()
+        for partition in transaction.joined:
+            if partition.has_uncommitted and self._committer.is_held_back(partition):
+                raise Aborted(f"a loss of {partition.source} is not recorded yet")
+        records = self._committer.prepare()
+        while await self._add(transaction, set(records)):
+            records = self._committer.prepare()  # without what was refused
         deadline = time.monotonic() + self._lease.timeout_ms / 2000
-        while (held_back := self._committer.held_back) is not None:
-            if time.monotonic() > deadline:
-                raise Aborted(f"a loss of {held_back} cannot be recorded")
-            await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
-            await self._committer.losses_recorded()
-        places = self._committer.prepare().keys()
-        while refused := await self._add(transaction, set(places)):
-            log.debug("not in the transaction: %s", refused)
-            places = self._committer.prepare().keys()
         try:
-            await self._writer.write(self._producer, self._committer.prepare(), deadline=deadline)
+            await self._writer.write(self._producer, records, deadline=deadline)
         except (Fenced, ClusterClosed):
             raise
         except ClusterError as error:
@@ -355,6 +354,9 @@ class Transactions:
             partition.set_producer_id(current)
 
     # -- inside
+
+    def _is_in_transaction(self, partition: PartitionReplicator) -> bool:
+        return self._transaction is not None and partition in self._transaction.joined
 
     def _released(self, partition: PartitionReplicator) -> None:
         """A partition may join transactions again."""

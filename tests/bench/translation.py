@@ -11,8 +11,9 @@ from typing import Any
 
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.offsets.checkpoints import Checkpoints, CommittedOffset, Emit
+from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_journal import SEGMENTS
-from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, CopiedRange, CopiedUpTo, Segment, TopicIds
+from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, Segment, TopicIds
 from mm2.core.offsets.exact_offsets import WINDOW, ExactOffsets
 from mm2.core.offsets.offset_sync_store import OffsetSyncStore
 from mm2.core.offsets.offset_translation import Translated, Translation

@@ -26,7 +26,7 @@ from tests.lab.waiting import wait_until
 IN_SYNC = 90.0  # seconds until a broker that has restarted has caught up
 BROKER_SESSION = 4.0  # seconds until a killed broker has left the in-sync replicas: broker.session.timeout.ms, and one
 ELECTED = 60.0  # seconds
-SLOW = 20_000  # bytes per second of each client, a fifth of the load
+SLOW = 2_000  # bytes per second of each client, a tenth of the compressed load
 
 
 def freeze_zookeeper(stage: Stage, _topic: str, rng: Random) -> str:

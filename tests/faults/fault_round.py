@@ -106,7 +106,13 @@ def judge(stage: Stage, topic: str, fault: Fault, outcome: Outcome) -> tuple[Rou
         verdict = stage.group.verify(topic, repeats_allowed=stage.mode.repeats_allowed)
     except GaveUp as problem:
         return _row(stage, fault, outcome, _compared(stage, topic, outcome.ledger), 0), str(problem)
-    return _row(stage, fault, outcome, verdict, 0), ""
+    return _row(stage, fault, outcome, verdict, 0), _missing_transactions(stage, topic, verdict.records)
+
+
+def _missing_transactions(stage: Stage, topic: str, records: int) -> str:
+    """Exactly-once must not be an accident: each transaction leaves a marker, which takes an offset."""
+    ends = end_offset_sum(stage.group.target.bootstrap, f"A.{topic}")
+    return f"{records} records without transactions" if stage.mode.exactly_once and ends <= records else ""
 
 
 def _judge_losses(stage: Stage, topic: str, fault: Fault, outcome: Outcome) -> tuple[Round, str]:

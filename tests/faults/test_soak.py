@@ -38,6 +38,7 @@ SYNCED = 60.0  # seconds until their offsets are on the target
 FORGOTTEN = 90.0  # seconds until a deleted topic is not replicated any more
 OBSERVED, VICTIM = "one", "two"
 PROPERTIES = {
+    "refresh.groups.interval.seconds": "2",
     "emit.checkpoints.interval.seconds": "2",
     "sync.group.offsets.enabled": "true",
     "sync.group.offsets.interval.seconds": "2",

@@ -11,7 +11,8 @@ from pathlib import Path
 import javaproperties
 
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.exact_offset_records import CopiedRange, CopiedUpTo, Segment, TopicIds
+from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
+from mm2.core.offsets.exact_offset_records import Segment, TopicIds
 from mm2.core.wire.formats import Checkpoint, OffsetSync
 from tests.lab import groups
 from tests.lab.cluster import KafkaCluster

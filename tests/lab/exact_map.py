@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.copied_ranges import CopiedRange
 from mm2.core.offsets.exact_offset_records import Segment, decode_segment
-from mm2.core.offsets.exact_offsets import Bounded, Found, PartitionOffsets
+from mm2.core.offsets.exact_offsets import PartitionOffsets
+from mm2.core.offsets.range_store import Bounded, Found
 from tests.lab.history import Content, Record, read_topic
 
 
@@ -29,6 +31,11 @@ def read_segments(bootstrap: str, topic: str) -> dict[TopicPartition, list[Segme
         if segment is not None:
             found[segment.topic_partition].append(segment)
     return dict(found)
+
+
+def all_ranges(segment: Segment) -> list[CopiedRange]:
+    """Return the ranges of a segment, packed or not."""
+    return [*(() if segment.packed is None else segment.packed.ranges()), *segment.ranges]
 
 
 def fold(segments: Iterable[Segment]) -> PartitionOffsets:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets import exact_offset_journal, packed_ranges, range_store
+from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
-from mm2.core.offsets.exact_offset_records import CopiedRange, CopiedUpTo, Segment, TopicIds, decode_segment
-from mm2.core.offsets.exact_offsets import Bounded, ExactOffsets, Found, PartitionOffsets, combine
+from mm2.core.offsets.exact_offset_records import Segment, TopicIds, decode_segment
+from mm2.core.offsets.exact_offsets import ExactOffsets, PartitionOffsets, combine
 from mm2.core.offsets.offset_translation import NO_SYNC, NOT_READY, TooOld, Translated, Translation
+from mm2.core.offsets.range_store import Bounded, Found
+from tests.lab.first_map_format import FirstFormat, first_format
+from tests.lab.previous_version import NO_HISTORY
 
 TP = TopicPartition("orders", 3)
 SMALL = st.integers(0, 12)
@@ -20,6 +28,7 @@ GROW = st.tuples(st.just("grow"), st.lists(st.booleans(), min_size=1, max_size=1
 GROW_FULL = st.tuples(st.just("grow"), st.integers(10, 40).map(lambda count: [True] * count))
 COPY = st.tuples(st.just("copy"), st.integers(1, 6))
 COMMIT = st.tuples(st.sampled_from(["flush", "write", "marker", "compact", "restart"]), st.just(0))
+OTHER_RELEASE = st.tuples(st.just("other_release"), st.just(0))
 CRASH = st.tuples(st.just("crash"), st.integers(0, 6))
 FAILURE = st.tuples(
     st.sampled_from(
@@ -35,6 +44,16 @@ UNDISTURBED = st.lists(st.one_of(GROW, GROW_FULL, COPY, COPY, COMMIT), max_size=
 DISTURBED = st.lists(LIFE, min_size=2, max_size=12).map(
     lambda lives: [event for life, end in lives for event in (*life, end)]
 )
+
+
+MIXED_LIFE = st.tuples(
+    st.lists(st.one_of(COPY, COPY, WRITE, GROW), min_size=1, max_size=6),
+    st.one_of(CRASH, FAILURE, COMMIT, OTHER_RELEASE, OTHER_RELEASE),
+)
+MIXED = st.lists(MIXED_LIFE, min_size=2, max_size=12).map(
+    lambda lives: [event for life, end in lives for event in (*life, end)]
+)
+FIRST_FORMAT = first_format()
 
 
 @dataclass
@@ -53,6 +72,7 @@ class World:
     stored: int = 0
     position: int = 0
     in_order: bool = False
+    release: FirstFormat | None = None
     journal: ExactOffsetJournal = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,7 +93,17 @@ class World:
         last = max(reversed(segments), key=lambda segment: segment.sequence, default=None)
         ids = TopicIds(UUID(int=self.ids), UUID(int=self.ids))
         self.journal = ExactOffsetJournal(TP, topic_ids=ids, last=last, segments=self.segments)
+        if self.release is not None:
+            ids = self.release.records.TopicIds(*ids)
+            last = last and self.release.records.decode_segment(last.key(), last.value())
+            self.journal = self.release.journal.ExactOffsetJournal(TP, topic_ids=ids, last=last, segments=self.segments)
         self.position = self.stored
+
+    def other_release(self, _: int) -> None:
+        """Restart with the release that had the first format only, or with the current one again."""
+        self.flush(0)
+        self.release = FIRST_FORMAT if self.release is None else None
+        self.start()
 
     def append(self, count: int) -> tuple[tuple[tuple[int, int], ...], int]:
         """Copy the next offsets and return the runs and their base offset."""
@@ -209,11 +239,12 @@ def fold(topic: list[tuple[bytes, bytes]], partition: PartitionOffsets) -> Parti
     return partition
 
 
-def judge(world: World, partition: PartitionOffsets) -> None:
+def judge(world: World, partition: Any) -> None:
+    """``partition``: a `PartitionOffsets` of this or of an earlier release."""
     lowest = -1
     for upstream, safe in enumerate(world.safe_offsets()):
         place = partition.look_up(upstream)
-        if isinstance(place, Found):
+        if hasattr(place, "offset"):
             least = most = place.offset
         else:
             least = lowest if place.least is None else place.least
@@ -224,15 +255,49 @@ def judge(world: World, partition: PartitionOffsets) -> None:
         lowest = least
 
 
-@given(events=DISTURBED, segments=st.integers(1, 3), window=st.sampled_from([2, 7, 1000]))
+@pytest.fixture(autouse=True, params=[False, True], ids=["", "packed"])
+def small_segments(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Limits so low that the few ranges of an example are packed and fill segments."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param:
+            patch.setattr(exact_offset_journal, "SEGMENT_RANGES", 4)
+            patch.setattr(exact_offset_journal, "_KEPT", 2)
+            patch.setattr(packed_ranges, "PACK_TOKENS", 6)
+            patch.setattr(packed_ranges, "_ALIKE", 3)
+            patch.setattr(range_store, "_UNPACKED", 3)
+            patch.setattr(range_store, "_KEPT", 1)
+        yield
+
+
+@given(events=DISTURBED, segments=st.integers(1, 3), window=st.sampled_from([2, 7, 25, 1000]))
 def test_no_record_is_ever_missed(events: list[tuple[str, int | list[bool]]], segments: int, window: int) -> None:
+    never_missed(events, segments, window, None)
+
+
+@pytest.mark.skipif(FIRST_FORMAT is None, reason=f"{NO_HISTORY}: the release with the first format is not known")
+@given(events=MIXED, segments=st.integers(1, 3))
+def test_releases_with_the_first_format_never_miss_a_record(
+    events: list[tuple[str, int | list[bool]]], segments: int
+) -> None:
+    """They write and read the topic in turns with the current one."""
+    never_missed(events, segments, 1000, FIRST_FORMAT)
+
+
+def never_missed(
+    events: list[tuple[str, int | list[bool]]], segments: int, window: int, release: FirstFormat | None
+) -> None:
     world = World(segments)
     running, read = PartitionOffsets(window=window), 0
+    earlier = None if release is None else release.partition()
     for what, how in events:
         world.apply_event(what, how)
         if what == "compact":
             running, read = PartitionOffsets(window=window), 0
+            earlier = None if release is None else release.partition()
         fold(world.topic[read:], running)
+        if release is not None:
+            judge(world, release.fold(world.topic[read:], earlier))
+            judge(world, release.fold(world.topic, release.partition()))
         read = len(world.topic)
         judge(world, running)
         judge(world, fold(world.topic, PartitionOffsets(window=window)))

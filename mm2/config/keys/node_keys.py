@@ -41,7 +41,7 @@ SHORTEST_TOKEN = 16
 
 
 MOST_RANGES = 32_768
-"""About 1 MB of memory, and 300 KB in the topic, for a partition with a gap in every range."""
+"""About 1.7 MB of memory, and 1.4 MB in the topic, for a partition that is all gaps."""
 
 _LISTENER = re.compile(r"https?://(?:\[[0-9a-z:.%]+\]|[0-9a-z._-]*):(?P<port>[0-9]{1,5})/?", re.IGNORECASE)
 """An empty host means every interface."""
@@ -218,8 +218,8 @@ class OwnFlowSettings(KeyModel):
     offset_translation_window: Annotated[Int, _WHOLE_SEGMENTS] = flow_key(
         "mm2.offset.translation.window",
         1024,
-        "Maximum number of offset ranges stored for each partition for exact translation; a partition without gaps "
-        "needs one range.",
+        "Size of the exact offset map of a partition: one record of at most 1.6 KB and 1.7 KB of memory for each 32. "
+        "A partition without gaps needs 1 KB; the default is exact for an hour of ten transactions a second.",
     )
     on_data_loss: Annotated[String, one_of(*OnDataLoss)] = flow_key(
         "mm2.on.data.loss",

@@ -2,14 +2,14 @@
 
 The topic is on the target, compacted, with one partition; Java does not replicate it because of its name (KIP-1074).
 The acknowledged records of a source partition are stored as ranges in the order of the acknowledgements, in segments of
-`SEGMENT_RANGES`. Only the last segment changes, and is written again as it grows. A partition has a fixed number of
+limited size. Only the last segment changes, and is written again as it grows. A partition has a fixed number of
 keys, and segment n has the key with index n mod that number: compaction keeps the last segments, and a restart reads
 them.
 
     key      version:INT16=0  topic:STRING  partition:INT32  index:INT32
     value    version:INT16=0  sequence:INT64  era:INT32  source id:UUID  remote id:UUID
              upstream:INT64  downstream:INT64  doubt:INT64  through:INT64  count:UNSIGNED  range…
-             [truncated+1:UNSIGNED  count:UNSIGNED  epoch…]
+             [truncated+1:UNSIGNED  count:UNSIGNED  epoch…  [size:UNSIGNED  packed ranges  checksum:INT32]]
     range    step:UNSIGNED  ahead:UNSIGNED  records-1:UNSIGNED  hole:UNSIGNED
     epoch    step of the epoch:UNSIGNED  step of the offset:UNSIGNED
 
@@ -19,9 +19,17 @@ them.
     ahead    the same for the target offset, which never steps back
     epoch    a leader epoch and the source offset of its first record, each as the step from the entry before (0 for the
              first)
+    packed   the ranges before the first ``range``, if there are too many: tokens:UNSIGNED  base:UNSIGNED
+    ranges   upstream:UNSIGNED  downstream:UNSIGNED  hole:UNSIGNED  source offsets:UNSIGNED  target offsets:UNSIGNED
+             columns (`packed_ranges`); the checksum is the CRC-32 of all this
 
-A partition copied without interruption is one record of about 100 bytes; a full segment has a few hundred. The fields
-in brackets are missing if there is no truncation and no epoch, and in records of older releases, which ignore them.
+A partition copied without interruption is one record of about 100 bytes; one with `SEGMENT_RANGES` ranges has a few
+hundred. If there are more, all but the last ones are packed; a full segment has about 1,400 bytes. The fields in
+brackets are missing if they and those after them are empty.
+
+Older releases ignore packed ranges. They see the last ranges of each segment, with a gap before them that others seem
+to have copied, and translate conservatively within it. So that the gap hides no repeated records from them, ranges are
+packed only if they are clean (`PackedRanges`) and continue ``before``.
 Bytes after the last field are ignored; a version other than 0 is rejected. A null value deletes the segment.
 """
 
@@ -30,35 +38,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 from uuid import UUID
+from zlib import crc32
 
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.leader_epochs import MAX_EPOCHS, EpochStart, EpochStarts
+from mm2.core.offsets.packed_ranges import PackedRanges, read_packed
 from mm2.core.wire.formats import Fields, FormatError, encode_string, encode_unsigned, pack
 
-SEGMENT_RANGES = 32  # ranges re-encoded when one is added: tens of microseconds
+SEGMENT_RANGES = 32
+"""Ranges of a segment that are not packed: older releases read no more than this number."""
+
 _INT64_MAX = 2**63 - 1
 _NO_EPOCHS = EpochStart(0, 0)
-
-
-class CopiedRange(NamedTuple):
-    """``records`` contiguous source records from ``upstream`` on were copied to the target from ``downstream`` on.
-
-    ``hole``: the number of source offsets directly before ``upstream`` that carry no record to copy (compacted,
-    transaction markers, aborted, deleted before they were copied). The range says nothing about earlier offsets.
-    """
-
-    upstream: int
-    downstream: int
-    records: int
-    hole: int = 0
-
-    @property
-    def upstream_end(self) -> int:
-        return self.upstream + self.records
-
-    @property
-    def downstream_end(self) -> int:
-        return self.downstream + self.records
 
 
 class TopicIds(NamedTuple):
@@ -79,33 +71,6 @@ class TopicIds(NamedTuple):
 UNKNOWN_IDS = TopicIds()
 
 
-class CopiedUpTo(NamedTuple):
-    """An upper bound of copying progress at some time; -1: nothing copied yet.
-
-    ``upstream``: the end of the processed source offsets. ``downstream``: the end of the recorded target offsets.
-    ``doubt``: the maximum number of records from ``upstream`` on that the target may contain although no range records
-    them, because a copier ended before it received or recorded the acknowledgement.
-    """
-
-    upstream: int = -1
-    downstream: int = -1
-    doubt: int = 0
-
-    def after(self, copied: CopiedRange) -> CopiedUpTo:
-        """Return the progress after ``copied``.
-
-        Target offsets skipped in between are in doubt, except one for each source offset that others may have copied.
-        """
-        doubt = self.doubt
-        if self.downstream >= 0:
-            by_others = max(0, copied.upstream - copied.hole - self.upstream)
-            doubt = max(doubt, copied.downstream - self.downstream - by_others)
-        onward = copied.upstream_end - max(copied.upstream, self.upstream)
-        return CopiedUpTo(
-            max(self.upstream, copied.upstream_end), copied.downstream_end, max(0, doubt - max(0, onward))
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """Consecutive ranges copied from one source partition, in the order of their acknowledgement.
@@ -114,7 +79,8 @@ class Segment:
     recreated, or the remote topic was truncated: ranges of an earlier era are void. ``before``: the progress of this
     era before the first of these ranges. ``through``: all source offsets from the last range up to this one carry no
     record. ``truncated``: before the first of these ranges, the source lost its records from this offset on (-1: it did
-    not). ``epochs``: the leader epochs of the copied records, as far as they are known.
+    not). ``epochs``: the leader epochs of the copied records, as far as they are known. ``packed``: ranges before
+    ``ranges``, which has the last ones.
     """
 
     topic_partition: TopicPartition
@@ -127,6 +93,7 @@ class Segment:
     ranges: tuple[CopiedRange, ...]
     truncated: int = -1
     epochs: EpochStarts = ()
+    packed: PackedRanges | None = None
 
     @property
     def end(self) -> int:
@@ -153,13 +120,16 @@ class Segment:
                 encode_unsigned(copied.hole),
             )
             upstream, downstream = copied.upstream_end, copied.downstream_end
-        if self.truncated < 0 and not self.epochs:
+        if self.truncated < 0 and not self.epochs and self.packed is None:
             return b"".join(encoded)
         encoded += (encode_unsigned(self.truncated + 1), encode_unsigned(len(self.epochs)))
         last = _NO_EPOCHS
         for start in self.epochs:
             encoded += (encode_unsigned(start.epoch - last.epoch), encode_unsigned(start.offset - last.offset))
             last = start
+        if self.packed is not None:
+            packed = self.packed.encode()
+            encoded += (encode_unsigned(len(packed)), packed, pack(">I", crc32(packed)))
         return b"".join(encoded)
 
 
@@ -190,7 +160,8 @@ def decode_segment(key: bytes | None, value: bytes | None) -> Segment | None:
     )
     if not fields.left:
         return segment
-    return replace(segment, truncated=fields.unsigned("truncated") - 1, epochs=_epochs(fields))
+    truncated = fields.unsigned("truncated") - 1
+    return replace(segment, truncated=truncated, epochs=_epochs(fields), packed=_packed(fields))
 
 
 def _uuid(fields: Fields) -> UUID | None:
@@ -220,3 +191,12 @@ def _epochs(fields: Fields) -> EpochStarts:
         last = EpochStart(last.epoch + fields.unsigned("epoch"), last.offset + fields.unsigned("offset of the epoch"))
         epochs.append(last)
     return tuple(epochs)
+
+
+def _packed(fields: Fields) -> PackedRanges | None:
+    if not fields.left:
+        return None
+    data = fields.raw("packed ranges", fields.unsigned("size"))
+    if pack(">i", fields.int32("checksum")) != pack(">I", crc32(data)):
+        raise FormatError("cannot read exact offsets value: the packed ranges do not match their checksum")
+    return read_packed(data)

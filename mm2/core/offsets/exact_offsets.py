@@ -6,51 +6,28 @@ interruption is one range (source start, target start, count), and a position in
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import assert_never
 
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_journal import SEGMENTS
-from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, CopiedRange, CopiedUpTo, Segment
+from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, Segment
 from mm2.core.offsets.offset_translation import NoSync, NotReady, TooOld, Translated, Translation
+from mm2.core.offsets.packed_ranges import PackedRanges
+from mm2.core.offsets.range_store import Bounded, Found, MapLookup, RangeStore
 
 WINDOW = SEGMENTS * SEGMENT_RANGES  # ranges
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The target offset of the source position's record, or of the first record after it."""
-
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Bounded:
-    """Bounds of a position that no range covers; None: unknown.
-
-    Reading from ``least`` on misses nothing; reading from after ``most`` may miss records. ``behind``: the maximum
-    number of source offsets before the position whose records are read again from ``least`` on.
-    """
-
-    least: int | None = None
-    most: int | None = None
-    behind: int = 0
-
-
-MapLookup = Found | Bounded
 
 
 class ExactOffsets:
     """The exact offset map of one flow, built from the records of the topic in order.
 
-    A range takes 32 bytes, and each partition about 800 more; a partition that is copied in order is one range.
+    A partition that is copied in order is one range and takes about 1 KB, one that is all gaps about 40 KB.
     """
 
     def __init__(self, *, window: int = WINDOW) -> None:
-        """``window``: ranges kept per partition; the oldest are dropped first."""
+        """``window``: memory of a partition, in ranges that are not packed (`RangeStore`)."""
         self._window = window
         self._partitions: dict[TopicPartition, PartitionOffsets] = {}
 
@@ -121,7 +98,9 @@ class PartitionOffsets:
        Records that others copied, and records before an era's first segment, are assumed to be copied without a repeat.
     C. No result is beyond the end of the acknowledged target offsets.
     D. At any one time, a higher source position never translates to a lower target offset.
-    E. At most ``window`` ranges count, and as many wait in a repeat.
+    E. The ranges that count take the memory of at most ``window`` unpacked ones, and as much those in a repeat.
+    F. Packed ranges are added as they are, and replace those of an earlier record of the segment: they have all
+       acknowledgements of their part of the target, in order. So a thousand of them cost as much as one range.
     """
 
     __slots__ = ("_counting", "_era", "_reach", "_repeat", "_sequence", "_truncations", "_window")
@@ -130,8 +109,8 @@ class PartitionOffsets:
         self._window = window
         self._era = self._sequence = -1
         self._truncations = -1  # the sequence of the last segment that begins with a truncation
-        self._counting = _Ranges()
-        self._repeat: _Ranges | None = None
+        self._counting = RangeStore(window)
+        self._repeat: RangeStore | None = None
         self._reach = CopiedUpTo()
 
     def apply(self, segment: Segment) -> None:
@@ -140,7 +119,7 @@ class PartitionOffsets:
             return
         if segment.era > self._era:
             self._era = segment.era
-            self._counting = _Ranges()
+            self._counting = RangeStore(self._window)
             self._repeat = None
             self._reach = segment.before
         elif segment.sequence > self._sequence + 1:  # compaction removed those in between
@@ -150,12 +129,10 @@ class PartitionOffsets:
             self._truncate(segment)
         self._sequence = max(self._sequence, segment.sequence)
         self._reach = self._reach._replace(upstream=max(self._reach.upstream, segment.before.upstream))
+        if segment.packed is not None:
+            self._take_packed(segment.packed, segment.before)
         for copied in segment.ranges:
-            known = max(0, self._reach.downstream - copied.downstream)
-            if known == 0:
-                self._add(copied)
-            elif known < copied.records:  # it has grown
-                self._add(CopiedRange(copied.upstream + known, copied.downstream + known, copied.records - known))
+            self._take(copied)
         if segment.ranges and segment.ranges[-1].downstream_end == self._reach.downstream:
             latest = self._counting if self._repeat is None else self._repeat
             latest.through = max(latest.through, segment.through)
@@ -169,97 +146,44 @@ class PartitionOffsets:
         self._truncations = segment.sequence
         if self._repeat is not None:
             self._repeat.cut(segment.truncated)
-            self._counting.replace_from(self._repeat, self._window)
+            self._counting.replace_from(self._repeat)
             self._repeat = None
         self._counting.cut(segment.truncated)
         self._reach = segment.before
         if self._reach.downstream >= 0:  # a range without records: what is copied from there on follows on the target
-            self._counting.append(CopiedRange(segment.truncated, self._reach.downstream, 0), self._window)
+            self._counting.append(CopiedRange(segment.truncated, self._reach.downstream, 0))
+
+    def _take_packed(self, packed: PackedRanges, before: CopiedUpTo) -> None:
+        known = self._reach.downstream
+        if packed.downstream_end <= known:
+            return
+        started = packed.downstream < known  # ranges of this segment are known already
+        if self._repeat is not None or self._reach.doubt or not packed.follows(before if started else self._reach):
+            for copied in packed.ranges():
+                self._take(copied)
+            return
+        if started:
+            self._counting.cut(packed.upstream)
+        self._counting.append_packed(packed)
+        self._reach = CopiedUpTo(max(self._reach.upstream, packed.upstream_end), packed.downstream_end)
+
+    def _take(self, copied: CopiedRange) -> None:
+        known = max(0, self._reach.downstream - copied.downstream)
+        if known == 0:
+            self._add(copied)
+        elif known < copied.records:  # it has grown
+            self._add(CopiedRange(copied.upstream + known, copied.downstream + known, copied.records - known))
 
     def _add(self, copied: CopiedRange) -> None:
         again = copied.upstream < self._reach.upstream
         self._reach = self._reach.after(copied)
         if self._repeat is None:
             if not again and not self._reach.doubt:
-                self._counting.append(copied, self._window)
+                self._counting.append(copied)
                 return
-            self._repeat = _Ranges()
+            self._repeat = RangeStore(self._window)
         self._repeat.cut(copied.upstream)
-        self._repeat.append(copied, self._window)
+        self._repeat.append(copied)
         if copied.upstream_end == self._reach.upstream and not self._reach.doubt:
-            self._counting.replace_from(self._repeat, self._window)
+            self._counting.replace_from(self._repeat)
             self._repeat = None
-
-
-class _Ranges:
-    """Ranges with increasing source and target offsets, in four columns. ``through``: as in `Segment`."""
-
-    __slots__ = ("_downstream", "_hole", "_records", "_upstream", "through")
-
-    def __init__(self) -> None:
-        self._upstream = array("q")
-        self._downstream = array("q")
-        self._records = array("q")
-        self._hole = array("q")
-        self.through = -1
-
-    def append(self, copied: CopiedRange, window: int) -> None:
-        last = len(self._upstream) - 1
-        if (
-            last >= 0
-            and copied.upstream == self._upstream[last] + self._records[last]
-            and copied.downstream == self._downstream[last] + self._records[last]
-        ):
-            self._records[last] += copied.records
-        else:
-            self._upstream.append(copied.upstream)
-            self._downstream.append(copied.downstream)
-            self._records.append(copied.records)
-            self._hole.append(copied.hole)
-            self._keep(window)
-        self.through = copied.upstream_end
-
-    def cut(self, upstream: int) -> None:
-        """Remove source offset ``upstream`` and all later ones."""
-        kept = bisect_left(self._upstream, upstream)
-        for column in (self._upstream, self._downstream, self._records, self._hole):
-            del column[kept:]
-        if kept:
-            self._records[-1] = min(self._records[-1], upstream - self._upstream[-1])
-        self.through = min(self.through, upstream)
-
-    def replace_from(self, other: _Ranges, window: int) -> None:
-        """Replace everything from the first offset of ``other`` on with ``other``, which may be empty."""
-        if not other._upstream:
-            return
-        self.cut(other._upstream[0])
-        self._upstream += other._upstream
-        self._downstream += other._downstream
-        self._records += other._records
-        self._hole += other._hole
-        self._keep(window)
-        self.through = other.through
-
-    def look_up(self, upstream: int) -> MapLookup:
-        at = bisect_right(self._upstream, upstream) - 1
-        least = None
-        behind = 0
-        if at >= 0:
-            into = upstream - self._upstream[at]
-            if into < self._records[at]:
-                return Found(self._downstream[at] + into)
-            least = self._downstream[at] + self._records[at]
-            behind = into - self._records[at]
-        if at + 1 < len(self._upstream):
-            most = self._downstream[at + 1]
-            if upstream >= self._upstream[at + 1] - self._hole[at + 1]:
-                return Found(most)
-            return Bounded(least, most, behind)
-        if least is not None and upstream <= self.through:
-            return Found(least)
-        return Bounded(least, None, behind)
-
-    def _keep(self, window: int) -> None:
-        if len(self._upstream) > window:
-            for column in (self._upstream, self._downstream, self._records, self._hole):
-                del column[:-window]

@@ -188,14 +188,26 @@ class Fields:
     def unsigned(self, field: str) -> int:
         """Read a variable-length number: seven bits per byte, lowest first, the top bit set in all but the last."""
         number = shift = 0
+        data, at = self._data, self._at
         while True:
-            byte = self._number(field, ">B")
+            if at == len(data):
+                raise FormatError(f"cannot read {self._what}: {field}: data ends after {len(data)} bytes")
+            byte = data[at]
+            at += 1
             number |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
+                self._at = at
                 return number
             if shift >= 64:
                 raise FormatError(f"cannot read {self._what}: {field}: longer than 64 bits")
+
+    def raw(self, field: str, length: int) -> bytes:
+        """Read this number of bytes."""
+        if length > self.left:
+            raise FormatError(f"cannot read {self._what}: {field}: {length} bytes, but {self.left} bytes are left")
+        start, self._at = self._at, self._at + length
+        return self._data[start : self._at]
 
     def version(self) -> None:
         """Read a version; only 0 is supported."""

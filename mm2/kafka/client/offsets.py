@@ -46,12 +46,12 @@ async def list_offsets(
     missing = set(partitions)
     while missing:
         found |= await _ask(cluster, missing, spec, isolation)
+        missing = {one for one in missing if isinstance(error := found[one], ClusterError) and error.retriable}
+        for one in missing:
+            cluster.forget(one)  # before giving up, too: the caller's next attempt needs the new leader
         pause = backoff.next()
         if time.monotonic() + pause > deadline:
             break
-        missing = {one for one in missing if isinstance(error := found[one], ClusterError) and error.retriable}
-        for one in missing:
-            cluster.forget(one)
         if missing:
             await asyncio.sleep(pause)
     return found

@@ -38,6 +38,7 @@ from mm2.node.leader.discovery import TopicDiscovery
 from mm2.node.leader.group_assignment import GroupPlan
 from mm2.node.leader.java_config_check import log_differences
 from mm2.node.leader.remote_topics import Discovery
+from mm2.node.leader.task_fencer import TaskFencer
 from mm2.node.leader.topic_syncs import TopicSyncs
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.status.progress import ReplicatedTopic
@@ -62,7 +63,8 @@ class LeaderTerm:
     """The term of a leader, from its election to the loss of leadership.
 
     Invariants: (A) no decision is made before all records published by earlier leaders were read and those leaders are
-    fenced (if the broker allows transactions). (B) An error of the leader does not stop running tasks: every node
+    fenced (if the broker allows transactions). With exactly.once.source.support = preparing or enabled, lost owners of
+    source tasks are fenced, too. (B) An error of the leader does not stop running tasks: every node
     keeps its assignment.
     """
 
@@ -110,6 +112,7 @@ class LeaderTerm:
             transactional_id,
             required_by=support if settings.worker.transactional_leader else None,
         )
+        self._fencer = TaskFencer(settings, target, configs) if settings.worker.transactional_leader else None
         self._writing = asyncio.Lock()
         self._skipping = asyncio.Lock()
         self._source_offsets = source_offsets
@@ -139,6 +142,8 @@ class LeaderTerm:
         self._plan.owned(self._owners)
         for report in self._reports.values():
             self.take_report(report)
+        if self._fencer is not None:
+            await self._fencer.fence(self._owners, self._reports.values())
         self.publish_fingerprint()
         on_ready()
         async with asyncio.TaskGroup() as tasks:
@@ -217,9 +222,9 @@ class LeaderTerm:
             await self._due.wait()
             self._due.clear()
             self._unwritten_lists += plan.due()
-            if self._unwritten_lists or self._unpublished_fingerprint():
+            if self._unwritten_lists or self._unpublished_fingerprint() or self._unrecorded_ids(plan):
                 await keep_trying(
-                    self._publish_due,
+                    lambda: self._publish_due(plan),
                     self._publishing,
                     "publish source task lists",
                     retriable_only=True,
@@ -228,11 +233,16 @@ class LeaderTerm:
                 self._due.set()  # partitions removed from a source task without an owner can be assigned now
                 self._changed()
 
-    async def _publish_due(self) -> None:
-        await self._put([pair for record in self._unwritten_lists for pair in encode_source_task(record)])
+    async def _publish_due(self, plan: SourceTaskPlan) -> None:
+        lists = [pair for record in self._unwritten_lists for pair in encode_source_task(record)]
+        await self._put([*self._unrecorded_ids(plan), *lists])
         await self._put(self._unpublished_fingerprint())
         self._unwritten_lists.clear()
         await self._configs.catch_up()
+
+    def _unrecorded_ids(self, plan: SourceTaskPlan) -> list[tuple[bytes, bytes]]:
+        """Return the records that must not be newer than the lists: which transactional IDs may be in use."""
+        return [] if self._fencer is None else self._fencer.due(plan.lists.values())
 
     # -- other published records
 

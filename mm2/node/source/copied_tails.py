@@ -53,6 +53,11 @@ def remote_position(segment: Segment, position: int) -> int | None:
     last = segment.ranges[-1] if segment.ranges else None
     if last is not None and last.upstream_end <= position <= segment.through:
         return last.downstream_end
+    packed = segment.packed
+    if packed is not None and packed.upstream < position <= packed.upstream_end:
+        copied_before = packed.before(position)
+        if copied_before.upstream_end == position:
+            return copied_before.downstream_end
     return None
 
 

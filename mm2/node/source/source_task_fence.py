@@ -15,11 +15,12 @@ from mm2.core.assignment.tasks import TaskId, TaskKind
 from mm2.core.lanes.lease import TaskProducer
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.client.cluster import Cluster
-from mm2.kafka.errors import BrokerError, ClusterError, NotSupported
+from mm2.kafka.errors import BrokerError, ClusterError
 from mm2.kafka.logs.transaction_coordinator import Fenced, TransactionCoordinator
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.transaction_requests import ProducerIdAndEpoch
 from mm2.kafka.retrying import retried
+from mm2.node.common.fencing_errors import FencingFailedError, permanent_fix
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,6 @@ ATTEMPT_MS = 5_000
 _TRANSACTION_TIMEOUT_MS = 60_000  # Java's default, for producers that write outside transactions
 _FIRST_PAUSE_MS = 20  # as in Java: the time a coordinator needs to write the markers of a transaction
 _ACKS_ALL = -1
-_DENIED = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 
 
 class Acquired(NamedTuple):
@@ -52,12 +52,6 @@ class Acquired(NamedTuple):
 
 
 _UNFENCED = Acquired(None, after_loss=False)
-
-
-class FencingFailedError(ClusterError):
-    """The target cannot fence, although exactly.once.source.support requires it. The text contains the fix."""
-
-    retriable = True
 
 
 class SourceTaskFence:
@@ -162,13 +156,8 @@ class SourceTaskFence:
     def _take(self, error: ClusterError, transactional_id: str) -> None:
         """Warn if source tasks have to run without fencing; otherwise raise an error."""
         code = error.code if isinstance(error, BrokerError) else None
-        if isinstance(error, NotSupported):
-            self._warn(error, "upgrade the brokers")
-        elif code in _DENIED:
-            prefix = transactional_id.removesuffix(transactional_id.rpartition("-")[2])
-            self._warn(
-                error, f"grant the node's principal Write and Describe on transactional IDs with prefix {prefix}"
-            )
+        if (fix := permanent_fix(error, transactional_id)) is not None:
+            self._warn(error, fix)
         elif code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
             advice = f"set transaction.max.timeout.ms of the brokers to at least {self._timeout_ms}"
             lower = f"{self._settings.flow.target}.producer.transaction.timeout.ms"

@@ -28,7 +28,8 @@ class SourceTaskLeases:
     """Grants leases to the lanes that run source tasks.
 
     (A) A source task copies the partitions of its newest list that are not paused.
-    (B) A lane gets a lease only after earlier owners and runs of the source task are fenced, as far as the target can.
+    (B) A lane gets a lease only after earlier owners and runs of the source task are fenced, as far as the target can;
+        with exactly-once, always, and after the leader has recorded its transactional ID (`TaskFencing`).
     """
 
     def __init__(self, context: TaskContext, records: Cluster) -> None:
@@ -122,8 +123,7 @@ class SourceTaskLeases:
             lane = self.lane_state(run.source_task)
             why = lane.source_task.error if lane is not None and lane.source_task.error else "requested through REST"
             log.warning("%s: restarting source task %d: %s", self._flow, run.source_task, why)
-            run.restart += 1
-            run.failed_at = None
+            run.restarted(now)
         run.record, run.granted = record, granted
         run.acceptances = self._context.losses.acceptances
         self.renew(run)
@@ -200,7 +200,14 @@ class SourceTaskLeases:
         """Return whether earlier owners are fenced, and earlier runs if the source task is to be restarted."""
         if run.record is not None and not self._restarts(run, now):
             return True  # only its partitions change
+        if self.waits_for_leader(run.source_task):
+            return False
         return self._producers.is_ready(run.source_task, lambda: self._remote(run))
+
+    def waits_for_leader(self, source_task: int) -> bool:
+        """Return whether the leader has to fence lost owners first, which may be Java's, and to record the new ones."""
+        context = self._context
+        return context.settings.worker.exactly_once and not context.configs.fencing.covers(source_task)
 
     def _remote(self, run: SourceTaskRun) -> frozenset[TopicPartition]:
         """Return all remote partitions that earlier owners and runs may be writing. Raises PluginError."""

@@ -13,8 +13,15 @@ from mm2.core.naming.names import TopicPartition
 from mm2.node.engine.managed_lane import LaneState
 
 RESTART_FAILED_S = 30.0
-"""Delay before a source task that failed as a whole is restarted: long enough to see the error in the status, and to
-use little CPU while the cause persists."""
+"""Longest delay before a source task that failed as a whole is restarted: long enough to see the error in the status,
+and to use little CPU while the cause persists."""
+
+FIRST_RESTART_S = 1.0
+"""Delay before the first restart, which doubles with each further one. A broker that was away for longer than a
+transaction may take has timed it out: the source task then fails once, and continues at once with a new epoch."""
+
+HEALTHY_AFTER_S = 120.0
+"""A source task that failed this long after its last restart is restarted as for the first time."""
 
 RESTART_NOW = float("-inf")
 """``failed_at`` of a source task that is to be restarted immediately."""
@@ -29,7 +36,7 @@ class SourceTaskRun:
     event loop's clock. ``reassigned``: it was assigned again while it was draining. ``used``: a lane may have written.
     ``exposed``: the partitions to which a lane may write that is not fenced yet. ``abandoned``: it ended without being
     drained. ``release`` is done when its orderly release is stored. ``acceptances`` are those that its lease contains
-    (`LossStore`).
+    (`LossStore`). ``restarts_in_a_row`` after failures, the last of them at ``restarted_at`` by the same clock.
     """
 
     source_task: int
@@ -48,13 +55,15 @@ class SourceTaskRun:
     abandoned: bool = False
     release: asyncio.Future[int] | None = None
     acceptances: int = 0
+    restarts_in_a_row: int = 0
+    restarted_at: float = float("-inf")
 
     @property
     def draining(self) -> bool:
         return self.draining_since is not None
 
     def restart_is_due(self, lane: LaneState | None, now: float) -> bool:
-        """Return whether a restart was requested, or the task failed as a whole `RESTART_FAILED_S` ago."""
+        """Return whether a restart was requested, or the task failed as a whole and its delay is over."""
         if self.failed_at == RESTART_NOW:
             return True
         if lane is None or not lane.current or lane.source_task.state is not TaskState.FAILED:
@@ -62,4 +71,13 @@ class SourceTaskRun:
             return False
         if self.failed_at is None:
             self.failed_at = now
-        return now - self.failed_at >= RESTART_FAILED_S
+        if self.failed_at - self.restarted_at >= HEALTHY_AFTER_S:
+            self.restarts_in_a_row = 0
+        return now - self.failed_at >= min(FIRST_RESTART_S * float(2**self.restarts_in_a_row), RESTART_FAILED_S)
+
+    def restarted(self, now: float) -> None:
+        """A lease was granted that restarts the failed source task."""
+        self.restart += 1
+        self.restarts_in_a_row = min(self.restarts_in_a_row + 1, 10)
+        self.restarted_at = now
+        self.failed_at = None

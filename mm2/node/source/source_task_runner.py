@@ -18,8 +18,8 @@ from mm2.core.plugins import PluginError
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
 from mm2.node.common.current_error import CurrentError
+from mm2.node.common.fencing_errors import FencingFailedError
 from mm2.node.flow.task_runner import TaskContext, TaskRunner
-from mm2.node.source.source_task_fence import FencingFailedError
 from mm2.node.source.source_task_leases import SourceTaskLeases
 from mm2.node.source.source_task_release import SourceTaskReleaser
 from mm2.node.source.source_task_reporter import SourceTaskReporter
@@ -41,6 +41,10 @@ SETTLE_EVERY_S = 1.0
 """Lanes report once a second; their reports also wake this task immediately."""
 
 _LONG_AGO = float("-inf")
+_NOT_RECORDED = (
+    "waiting for the leader to fence earlier source tasks; if this lasts, the leader reports why it cannot lead, or its"
+    " file lacks {}.exactly.once.source.support = preparing or enabled"
+)
 _NOT_ENABLED = "the leader assigned this source task to this node, but the flow is not enabled in this node's file"
 
 
@@ -174,7 +178,9 @@ class SourceTaskRunner(TaskRunner):
             state, error = lane.source_task.state, lane.source_task.error
         else:
             state, error = TaskState.WAITING, self._lease_service.board.trouble((self._flow, run.source_task))
-            if (failure := self._leases.not_fenced(run.source_task)) is not None:
+            if run.record is None and self._leases.waits_for_leader(run.source_task):
+                error = _NOT_RECORDED.format(self._flow.target)
+            elif (failure := self._leases.not_fenced(run.source_task)) is not None:
                 state = TaskState.FAILED if isinstance(failure.cause, FencingFailedError) else state
                 error = failure.text
         stopped_by = self.context.losses.flow_stopped_by

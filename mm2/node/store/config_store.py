@@ -1,5 +1,5 @@
 """The config topic, in which a flow's leader publishes the partitions of source tasks, the groups of checkpoint tasks,
-the session key, pauses, skips, and the fingerprint of its file."""
+the session key, pauses, skips, the transactional IDs in use, and the fingerprint of its file."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from mm2.config.settings import FlowSettings
 from mm2.core.assignment import checkpoint_task_records, source_task_records
 from mm2.core.assignment.checkpoint_task_records import GroupListBook
 from mm2.core.assignment.source_task_records import SourceTaskBook
-from mm2.core.coordination import command_records, config_fingerprint, pauses, session_keys, skips
+from mm2.core.coordination import command_records, config_fingerprint, pauses, session_keys, skips, task_fencing
 from mm2.core.coordination.config_fingerprint import ConfigFingerprint
 from mm2.core.coordination.pauses import NO_PAUSES, Pauses
 from mm2.core.coordination.session_keys import SessionKey
 from mm2.core.coordination.skips import NO_SKIPS, Skips
+from mm2.core.coordination.task_fencing import NO_FENCING, TaskFencing
 from mm2.core.settings.client import IsolationLevel
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.compacted_log import CompactedLog
@@ -31,7 +32,7 @@ STEP_RECORDS = 50
 
 
 class ConfigStore:
-    """The current contents of the topic; records written by Java are ignored.
+    """The current contents of the topic; of the records written by Java, only those of `task_fencing` are read.
 
     (A) Records of aborted transactions are ignored: their leader had been replaced.
 
@@ -57,6 +58,7 @@ class ConfigStore:
         self.session_key: SessionKey | None = None
         self.pauses: Pauses = NO_PAUSES
         self.skips: Skips = NO_SKIPS
+        self.fencing: TaskFencing = NO_FENCING
         self.terms: ConfigFingerprint | None = None
         self.skipped = SkippedRecords(settings.flow, self.topic)
         self.error = CurrentError(log, settings.flow)
@@ -107,6 +109,8 @@ class ConfigStore:
             self.pauses = pauses.decode_pauses(record.value)
         elif record.key == skips.KEY:
             self.skips = skips.decode_skips(record.value)
+        elif record.key in task_fencing.KEYS:
+            self.fencing = self.fencing.take(record.key, record.value)
         elif record.key == config_fingerprint.KEY:
             self.terms = config_fingerprint.decode_fingerprint(record.value)
         elif record.key == command_records.KEY:
@@ -118,4 +122,4 @@ class ConfigStore:
 
     @property
     def _values(self) -> tuple[object, ...]:
-        return self.session_key, self.pauses, self.skips, self.terms
+        return self.session_key, self.pauses, self.skips, self.fencing, self.terms

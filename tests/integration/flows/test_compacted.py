@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import Callable
 
@@ -12,7 +13,7 @@ from mm2.core.naming.names import TopicPartition
 from tests.integration.flows.lane import copying
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
-from tests.lab.exact_map import judge, read_segments
+from tests.lab.exact_map import all_ranges, judge, read_segments
 from tests.lab.fixtures import StartCluster
 from tests.lab.history import count, read_topic
 from tests.lab.records import Outgoing, write, write_transactions
@@ -29,15 +30,15 @@ COMPACTED = {
 }
 
 
-def keyed(rng: random.Random, records: int) -> list[Outgoing]:
+def keyed(rng: random.Random, records: int, *, keys: int = 60, first: int = 0) -> list[Outgoing]:
     """Return records with few keys, some of them deleted later, so that compaction leaves holes everywhere."""
     return [
         Outgoing(
-            key=b"key-%d" % rng.randrange(60),
+            key=b"key-%d" % rng.randrange(keys),
             value=None if rng.random() < 0.2 else b"%d " % number + b"v" * 200,
             headers=(("n", b"%d" % number),),
         )
-        for number in range(records)
+        for number in range(first, first + records)
     ]
 
 
@@ -76,8 +77,34 @@ async def test_holes_and_tombstones(
     written = read_segments(cluster_b.bootstrap, exact_topic)[TopicPartition(topic, 0)]
     there = read_topic(source.bootstrap, topic, isolation="read_uncommitted")[0]
     coverage = judge(written, there, read_topic(cluster_b.bootstrap, f"A.{topic}")[0])
-    ranges = sum(len(segment.ranges) for segment in {segment.sequence: segment for segment in written}.values())
-    assert ranges > 20, "holes"
-    assert min(coverage.exact) == max(coverage.conservative, default=-1) + 1, (
-        "offsets are exact in the whole window and conservative before it"
-    )
+    assert len(all_ranges(written[-1])) > 20, "holes"
+    assert coverage.conservative == frozenset()
+
+
+async def test_thousands_of_holes_are_exact(
+    start_cluster: StartCluster, cluster_b: KafkaCluster, unique: Callable[[str], str], rng: random.Random
+) -> None:
+    """Short runs of records between holes of any size, far more than fit into one segment of unpacked ranges."""
+    source = await asyncio.to_thread(start_cluster, properties={"log.cleaner.backoff.ms": "100"})
+    topic = unique("compacted")
+    source.create_topic(topic, config=COMPACTED)
+    for first in range(0, 12_000, 4_000):
+        write(source.bootstrap, topic, keyed(rng, 4_000, keys=5_000, first=first))
+        await asyncio.sleep(0.2)  # lets segment.ms pass
+
+    def cleaned() -> bool:
+        return is_clean(source, topic) and count(read_topic(source.bootstrap, topic)) < 9_000
+
+    await asyncio.to_thread(wait_until, cleaned, CLEANED, "the cleaner removed records")
+    exact_topic = cluster_b.create_topic(unique("mm2-exact-offsets"), config={"cleanup.policy": "compact"})
+    async with copying(source, cluster_b, {topic: 1}, exact_offsets=exact_topic) as source_task:
+        await source_task.caught_up(topic)
+        await source_task.drained()
+    written = read_segments(cluster_b.bootstrap, exact_topic)[TopicPartition(topic, 0)]
+    there, remote = read_topic(source.bootstrap, topic)[0], read_topic(cluster_b.bootstrap, f"A.{topic}")[0]
+    coverage = judge(written, there, remote)
+    assert coverage.conservative == frozenset()
+    assert written[-1].packed is not None
+    runs = sum(now.offset != last.offset + 1 for last, now in itertools.pairwise(there))
+    assert runs > 1_024
+    assert written[-1].sequence < 4

@@ -16,7 +16,8 @@ from flows.partition.state import OffsetRange
 from mm2.core.lanes.lease import ExactOffsetsLease, PartitionLease
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, CopiedRange, CopiedUpTo, Segment
+from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
+from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, Segment
 from mm2.core.settings.client import ClientSettings, FetchSettings, IsolationLevel, OffsetReset
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.control_producer import ControlProducer
@@ -31,6 +32,8 @@ from tests.lab.waiting import until
 from tests.unit.flows.replicators import partition
 
 Unique = Callable[[str], str]
+
+TRANSACTIONS = 3_000
 
 COMMITTED = FetchSettings(isolation_level=IsolationLevel.READ_COMMITTED)
 
@@ -77,6 +80,31 @@ async def test_all_offsets_of_all_shapes_are_exact(
         "one range, regardless of its size"
     )
     assert all(None not in written[-1].topic_ids for written in segments.values())
+
+
+async def test_thousands_of_source_transactions_are_exact(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique, rng: random.Random, exact_topic: str
+) -> None:
+    """Every marker of the source is a hole; more of them than fit into one segment."""
+    topic = unique("markers")
+    cluster_a.create_topic(topic)
+    transactions = []
+    first = 0
+    for number in range(TRANSACTIONS):
+        records = rng.randint(1, 9)
+        transactions.append((list(plain(records, first=first)), number % 50 != 1))
+        first += records
+    write_transactions(cluster_a.bootstrap, topic, transactions, transactional_id=unique("tx"))
+    async with copying(cluster_a, cluster_b, {topic: 1}, fetch=COMMITTED, exact_offsets=exact_topic) as source_task:
+        await source_task.caught_up(topic)
+        await source_task.drained()
+        coverage = await coverage_of(source_task, exact_topic, topic)
+    assert coverage.conservative == frozenset()
+    assert len(coverage.exact) > 5 * TRANSACTIONS
+    (written,) = (await asyncio.to_thread(read_segments, cluster_b.bootstrap, exact_topic)).values()
+    assert written[-1].packed is not None
+    assert max(len(segment.value()) for segment in written) < 1_600
+    assert written[-1].sequence < 8, "a segment has far more than 32 ranges"
 
 
 async def test_successor_continues_the_range(

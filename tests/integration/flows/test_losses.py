@@ -15,6 +15,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from flows.commit import loss_writer
 from flows.partition import replicator
+from mm2.core.lanes.lease import TransactionsLease
 from mm2.core.lanes.losses import Loss, LossKind, OnDataLoss
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
@@ -259,6 +260,35 @@ async def test_no_offset_after_a_loss_is_stored_before_it_is_recorded(
         await until(lambda: not source_task.runner.progress().warnings, COPIED, "the warning ends")
         found = read_topic(cluster_b.bootstrap, losses)[0]
         assert {decode_loss(*record.content[:2]).first for record in found} == {200}  # type: ignore[union-attr]
+
+
+async def test_a_partition_waits_outside_transactions_until_its_loss_is_recorded(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique
+) -> None:
+    """With exactly-once nothing can be copied without its offset; other partitions are copied."""
+    overtaken, other = unique("unrecorded"), unique("other")
+    for topic in (overtaken, other):
+        cluster_a.create_topic(topic)
+        write(cluster_a.bootstrap, topic, plain(1_000), records_per_batch=100)
+    await asyncio.to_thread(delete_before, cluster_a, overtaken, 700)
+    starts: Mapping[TopicPartition, int | None] = {TopicPartition(overtaken, 0): 200}
+    async with copying(
+        cluster_a,
+        cluster_b,
+        {overtaken: 1, other: 1},
+        starts=starts,
+        on_data_loss=OnDataLoss.CONTINUE,
+        losses_config=dict([REFUSED]),
+        transactions=TransactionsLease(),
+    ) as source_task:
+        assert source_task.lease.losses is not None
+        await until(lambda: source_task.partition(other).stored == 1_000, COPIED, "the other partition is copied")
+        assert source_task.partition(overtaken).stored == 200
+        assert not any(read_topic(cluster_b.bootstrap, source_task.remote[overtaken]).values())
+        await asyncio.to_thread(alter, cluster_b, source_task.lease.losses.topic, "max.message.bytes", None)
+        await until(lambda: source_task.partition(overtaken).stored == 1_000, COPIED, "the rest is copied")
+        assert len(read_topic(cluster_b.bootstrap, source_task.remote[overtaken])[0]) == 300
+        assert [record["last"] for record in recorded(source_task)] == [699]
 
 
 async def test_a_successor_is_stopped_by_what_was_recorded(

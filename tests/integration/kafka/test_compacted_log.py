@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
 import pytest
+from confluent_kafka import ElectionType
 from confluent_kafka import TopicPartition as PartitionOfClient
 
 from mm2.core.naming.names import TopicPartition
@@ -163,6 +164,36 @@ async def test_following_continues_after_broker_restart(start_cluster: StartClus
             assert (await next_one).value == b"after"
         assert log.trouble is None
         await following.aclose()  # type: ignore[attr-defined]
+
+
+async def test_catching_up_after_the_leader_moved(start_cluster: StartCluster) -> None:
+    """The former leader still serves fetches, as a follower (KIP-392), so only the end offsets ask for the new one."""
+    kafka = start_cluster(brokers=3)
+    name = kafka.create_topic("log", copies=3)
+    preferred = kafka.leader(name)
+    preferred.restart()  # another broker leads now
+    async with connected(kafka) as cluster:
+        log = CompactedLog(cluster, name)
+        found: list[StoredRecord] = []
+
+        async def follow() -> None:
+            async for record in log.follow():
+                found.append(record)  # noqa: PERF401 it never ends
+
+        following = asyncio.create_task(follow())
+        try:
+            write(kafka.bootstrap, name, [Outgoing(key=b"k", value=b"before")])
+            await until(lambda: len(found) == 1, SOON, "the first record is read")
+            assert kafka.leader(name) is not preferred
+            kafka.wait_in_sync(SOON)
+            kafka.admin.elect_leaders(ElectionType.PREFERRED, [PartitionOfClient(name, 0)]).result(SOON)
+            assert kafka.leader(name) is preferred
+            write(kafka.bootstrap, name, [Outgoing(key=b"k", value=b"after")])
+            await log.catch_up(timeout_ms=10_000)
+            assert [one.value for one in found] == [b"before", b"after"]
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
 
 
 async def test_reading_continues_after_deleted_records(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, CopiedRange, CopiedUpTo, Segment
+from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
+from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, Segment
+from mm2.core.offsets.packed_ranges import PackedRanges
 from mm2.node.source.copied_tails import CopiedTails, StoredEnd, remote_position
 from tests.integration.flows.lane import acquired
 from tests.integration.flows.test_fencing import abort_on
@@ -146,3 +149,7 @@ def test_remote_position_of_a_stored_offset() -> None:
     )
     assert [remote_position(segment, position) for position in (1, 10, 16, 20, 25)] == [101, 110, 112, 116, 116]
     assert [remote_position(segment, position) for position in (0, 13, 26)] == [None, None, None]
+    packed = PackedRanges.of([CopiedRange(0, 50, 10), CopiedRange(12, 61, 5, 2), CopiedRange(20, 67, 10, 3)])
+    earlier = replace(segment, packed=packed, ranges=(CopiedRange(30, 78, 5),), through=35)
+    assert [remote_position(earlier, position) for position in (1, 10, 13, 30, 35)] == [51, 60, 62, 77, 83]
+    assert [remote_position(earlier, position) for position in (0, 11, 12, 20, 36)] == [None] * 5

@@ -87,9 +87,7 @@ class TransactionalWorld(World):
         transaction = self.transaction
         if self.target.faulty and chance < 0.01:
             self._crash()
-        elif transaction is not None and (
-            self.replicator.needs_producer_id or (self.target.faulty and chance < 0.02)
-        ):
+        elif transaction is not None and (self.replicator.needs_producer_id or (self.target.faulty and chance < 0.02)):
             self._abort()
         elif transaction is None and self.replicator.needs_commit:
             self._commit()  # of offsets only: records were left out

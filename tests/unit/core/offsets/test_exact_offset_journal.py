@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from uuid import UUID
 
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
-from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, CopiedRange, CopiedUpTo, Segment, TopicIds
+from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, Segment, TopicIds
 from mm2.core.offsets.leader_epochs import EpochStart
+from tests.lab.exact_map import all_ranges
 
 TP = TopicPartition("orders", 0)
 IDS = TopicIds(UUID(int=1), UUID(int=2))
@@ -96,19 +99,85 @@ def test_nothing_is_written_without_target_offsets() -> None:
     assert book.unwritten() == ()
 
 
+def commits(book: ExactOffsetJournal, count: int, *, seed: int = 1) -> list[CopiedRange]:
+    """Copy batches that are followed by a transaction marker on the target, and return their ranges."""
+    rng = random.Random(seed)
+    last = book.newest.ranges[-1] if book.newest.ranges else CopiedRange(0, -1, 0)
+    copied = []
+    for _ in range(count):
+        last = CopiedRange(last.upstream_end, last.downstream_end + 1, rng.randint(80, 120))
+        book.acked([(last.upstream, last.records)], last.downstream, since=last.upstream, until=last.upstream_end)
+        copied.append(last)
+    return copied
+
+
+def sealed_segments(book: ExactOffsetJournal, count: int, start: int = 0) -> None:
+    for number in range(start, start + count):
+        with_holes(book, 1, number)
+        book.acked_somewhere(until=10 * number + 10)
+
+
+def test_earlier_ranges_are_packed() -> None:
+    book = journal()
+    copied = commits(book, SEGMENT_RANGES)
+    (written,) = flushed(book)
+    assert (written.packed, list(written.ranges)) == (None, copied)
+    copied += commits(book, 1, seed=2)
+    (written,) = flushed(book)
+    assert written.packed is not None
+    assert len(written.ranges) == 9
+    assert all_ranges(written) == copied
+    again = journal(written)
+    assert again.unwritten() == ()
+    copied += commits(again, 100, seed=3)
+    (written,) = flushed(again)
+    assert all_ranges(written) == copied
+    assert again.newest.before == CopiedUpTo()
+
+
 def test_full_segment_starts_the_next() -> None:
     book = journal()
-    with_holes(book, SEGMENT_RANGES)
-    (first,) = flushed(book)
-    with_holes(book, 1, SEGMENT_RANGES)
-    (second,) = flushed(book)
+    copied = commits(book, 3_000)
+    first, second, *_ = flushed(book)
     assert [(segment.sequence, segment.index) for segment in (first, second)] == [(0, 0), (1, 1)]
-    assert second.before == CopiedUpTo(10 * SEGMENT_RANGES, 9 * SEGMENT_RANGES)
+    assert len(first.value()) < 1_500
+    assert len(all_ranges(first)) > 1_200
+    last = first.ranges[-1]
+    assert second.before == CopiedUpTo(last.upstream_end, last.downstream_end)
+    assert [*all_ranges(first), *all_ranges(second)] == copied[: len(all_ranges(first)) + len(all_ranges(second))]
+
+
+def test_repeated_ranges_are_not_packed() -> None:
+    """Older releases would not see that records were repeated. The next segment is packed again."""
+    book = journal()
+    commits(book, 40)
+    end = book.newest.ranges[-1]
+    book.acked([(end.upstream, 10)], end.downstream_end, since=end.upstream, until=end.upstream + 10)
+    commits(book, 31)
+    first, second = flushed(book)
+    assert first.packed is not None
+    assert len(first.ranges) == SEGMENT_RANGES
+    commits(book, 40)
+    (second,) = flushed(book)
+    assert second.packed is not None
+    assert second.packed.follows(second.before)
+
+
+def test_ranges_after_doubtful_ones_are_not_packed() -> None:
+    book = journal()
+    with_holes(book, 1)
+    book.acked_somewhere(until=10)
+    book.acked([(10, 1)], 500, since=10, until=11)
+    commits(book, SEGMENT_RANGES)
+    first, second, third = flushed(book)
+    assert (first.packed, second.packed, third.packed) == (None, None, None)
+    assert len(second.ranges) == SEGMENT_RANGES
 
 
 def test_unwritten_segments_are_returned_up_to_the_limit() -> None:
     book = journal(segments=2)
-    with_holes(book, 5 * SEGMENT_RANGES)
+    sealed_segments(book, 4)
+    with_holes(book, 1, 4)
     assert [segment.sequence for segment in book.unwritten()] == [2, 3, 4]
     stale = book.unwritten()[0]
     book.written(stale)
@@ -168,12 +237,14 @@ def test_only_unexplained_target_offsets_are_doubtful_after_another_writer() -> 
 
 def test_only_the_last_segment_is_retried_after_a_rejection() -> None:
     book = journal()
-    with_holes(book, 2 * SEGMENT_RANGES + 1)
+    sealed_segments(book, 2)
+    with_holes(book, 1, 2)
     assert len(book.unwritten()) == 3
     book.refused()
     (last,) = book.unwritten()
     assert last == book.newest
-    with_holes(book, SEGMENT_RANGES, 2 * SEGMENT_RANGES + 1)
+    book.acked_somewhere(until=30)
+    with_holes(book, 1, 3)
     assert len(book.unwritten()) == 2, "later segments are written again"
 
 
@@ -222,7 +293,8 @@ def test_a_truncation_is_kept_by_the_next_journal_and_ends_with_its_segment() ->
     book.acked([(0, 10)], 0, since=0, until=10)
     book.truncated(5)
     again = journal(book.newest)
-    with_holes(again, SEGMENT_RANGES + 1, start=2)
+    sealed_segments(again, 1, start=2)
+    with_holes(again, 1, start=3)
     *_, second, third = flushed(again)
     assert (second.truncated, third.truncated) == (5, -1)
     book.start_over(IDS)

@@ -1,20 +1,16 @@
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.exact_offset_records import (
-    CopiedRange,
-    CopiedUpTo,
-    Segment,
-    TopicIds,
-    decode_segment,
-    segment_key,
-)
+from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
+from mm2.core.offsets.exact_offset_records import Segment, TopicIds, decode_segment, segment_key
 from mm2.core.offsets.leader_epochs import MAX_EPOCHS, EpochStart
+from mm2.core.offsets.packed_ranges import PackedRanges
 from mm2.core.wire.formats import Fields, FormatError, encode_unsigned
 
 SEGMENT = Segment(
@@ -27,6 +23,8 @@ SEGMENT = Segment(
     through=1302,
     ranges=(CopiedRange(1000, 904, 200), CopiedRange(1210, 1104, 90, 10), CopiedRange(1150, 1194, 150)),
 )
+
+PACKED = PackedRanges.of([CopiedRange(500, 400, 99)])
 
 
 def test_encoded_record() -> None:
@@ -50,10 +48,24 @@ def test_encoded_epochs_and_truncation() -> None:
     segment = replace(SEGMENT, truncated=1_000, epochs=epochs)
     assert segment.value().hex() == SEGMENT.value().hex() + "e907" + "02" + "03" + "e807" + "04" + "c801"
     assert decode_segment(segment.key(), segment.value()) == segment
-    assert decode_segment(segment.key(), segment.value() + b"x") == segment
     only_epochs, only_truncated = replace(SEGMENT, epochs=epochs), replace(SEGMENT, truncated=0)
     assert decode_segment(SEGMENT.key(), only_epochs.value()) == only_epochs
     assert decode_segment(SEGMENT.key(), only_truncated.value()) == only_truncated
+
+
+def test_encoded_packed_ranges() -> None:
+    """They follow the epochs, so that older releases do not see them."""
+    packed = PackedRanges.of([CopiedRange(500, 400, 99), CopiedRange(600, 500, 300, 1)])
+    segment = replace(SEGMENT, packed=packed)
+    encoded = packed.encode()
+    assert encoded.hex().startswith("02" + "ac02" + "f403" + "9003" + "00" + "a006" + "9003")
+    assert zlib.decompress(packed.deflated, -15).hex() == "0003" + "ff00" + "0000" + "000000" + "9201"
+    checksum = zlib.crc32(encoded).to_bytes(4, "big")
+    assert segment.value() == SEGMENT.value() + b"\0\0" + bytes([len(encoded)]) + encoded + checksum
+    assert decode_segment(segment.key(), segment.value()) == segment
+    assert decode_segment(segment.key(), segment.value() + b"x") == segment
+    with_epochs = replace(segment, epochs=(EpochStart(3, 1_000),), truncated=7)
+    assert decode_segment(segment.key(), with_epochs.value()) == with_epochs
 
 
 def test_a_segment_ends_with_its_last_range_or_the_empty_offsets_after_it() -> None:
@@ -76,7 +88,7 @@ def test_null_value_removes_the_segment() -> None:
 
 
 def test_bytes_after_the_last_field_are_ignored() -> None:
-    segment = replace(SEGMENT, epochs=(EpochStart(0, 0),))
+    segment = replace(SEGMENT, packed=PACKED)
     assert decode_segment(segment.key() + b"x", segment.value() + b"x") == segment
 
 
@@ -93,6 +105,9 @@ def test_bytes_after_the_last_field_are_ignored() -> None:
         (SEGMENT.key(), SEGMENT.value() + b"\0", "number of epochs"),
         (SEGMENT.key(), SEGMENT.value() + b"\0\1\1", "offset of the epoch"),
         (SEGMENT.key(), b"\0\0garbage", "sequence"),
+        (SEGMENT.key(), SEGMENT.value() + b"\0\0\5", "packed ranges: 5 bytes, but 0 bytes are left"),
+        (SEGMENT.key(), replace(SEGMENT, packed=PACKED).value()[:-1], "checksum"),
+        (SEGMENT.key(), replace(SEGMENT, packed=PACKED).value()[:-1] + b"x", "do not match their checksum"),
         (SEGMENT.key(), replace(SEGMENT, ranges=(CopiedRange(5, 0, 1, 6),)).value(), "below 0"),
         (SEGMENT.key(), replace(SEGMENT, ranges=(CopiedRange(-5, 0, 1),)).value(), "below 0"),
         (SEGMENT.key(), replace(SEGMENT, ranges=(CopiedRange(2**63 - 2, 0, 2),)).value(), "beyond 64 bits"),

@@ -8,11 +8,14 @@ import tracemalloc
 from dataclasses import replace
 
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
-from mm2.core.offsets.exact_offset_records import CopiedRange, CopiedUpTo, Segment, TopicIds
-from mm2.core.offsets.exact_offsets import WINDOW, Bounded, ExactOffsets, Found, PartitionOffsets, combine
+from mm2.core.offsets.exact_offset_records import Segment, TopicIds
+from mm2.core.offsets.exact_offsets import WINDOW, ExactOffsets, PartitionOffsets, combine
 from mm2.core.offsets.offset_sync_store import OffsetSyncStore
 from mm2.core.offsets.offset_translation import NO_SYNC, NOT_READY, TooOld, Translated
+from mm2.core.offsets.packed_ranges import PackedRanges
+from mm2.core.offsets.range_store import Bounded, Found
 from mm2.core.wire.formats import OffsetSync
 
 TP = TopicPartition("orders", 0)
@@ -234,3 +237,67 @@ def test_a_truncation_ends_a_repeat() -> None:
     cut = replace(segment(sequence=1, before=CopiedUpTo(700, 1_150)), truncated=700)
     partition = known(first, cut)
     assert offsets(partition, 699, 700) == [699, 1_150]
+
+
+COMMITS = [CopiedRange(100 * number, 101 * number, 100) for number in range(60)]
+"""Transactions with a marker on the target."""
+
+
+def packed_segment(count: int, packed: int, *, sequence: int = 0, before: CopiedUpTo | None = None) -> Segment:
+    """A segment of the first ``count`` of COMMITS, of which ``packed`` are packed."""
+    one = segment(*COMMITS[packed:count], sequence=sequence, before=before)
+    return replace(one, packed=PackedRanges.of(COMMITS[:packed]))
+
+
+def test_packed_ranges_are_exact() -> None:
+    partition = known(packed_segment(40, 30))
+    for number in range(40):
+        assert offsets(partition, 100 * number, 100 * number + 99) == [101 * number, 101 * number + 99]
+    assert partition.look_up(4_001) == Bounded(least=4_039, behind=1)
+
+
+def test_a_growing_pack_replaces_the_known_ranges() -> None:
+    partition = known(segment(*COMMITS[:20]))
+    for count, packed in ((36, 30), (50, 30), (60, 50)):
+        partition.apply(packed_segment(count, packed))
+        for number in range(count):
+            assert offsets(partition, 100 * number + 5) == [101 * number + 5]
+        assert offsets(partition, 100 * count) == [101 * count - 1]
+
+
+COPIED_TWICE = segment(CopiedRange(0, 0, 6_000), CopiedRange(0, 6_000, 59))
+AGAIN = [
+    *(copied._replace(downstream=copied.downstream + 6_059) for copied in COMMITS),
+    CopiedRange(6_000, 12_119, 1),
+]
+"""Source offsets 0 to 5,999 are copied again from 0 on, behind target offset 6,059, and then 6,000."""
+
+
+def test_packed_ranges_that_are_repeated() -> None:
+    """After the markers, one record more must be copied."""
+    partition = known(COPIED_TWICE, replace(segment(*AGAIN[50:60], sequence=1), packed=PackedRanges.of(AGAIN[:50])))
+    assert offsets(partition, 250) == [250]
+    partition.apply(replace(segment(*AGAIN[50:], sequence=1), packed=PackedRanges.of(AGAIN[:50])))
+    assert offsets(partition, 250, 5_999) == [6_059 + 252, 6_059 + 5_999 + 59]
+
+
+def test_packed_ranges_known_in_part_during_a_repetition() -> None:
+    partition = known(COPIED_TWICE, segment(*AGAIN[:9], AGAIN[9]._replace(records=70), sequence=1))
+    partition.apply(replace(segment(*AGAIN[50:], sequence=1), packed=PackedRanges.of(AGAIN[:50])))
+    assert offsets(partition, 250, 985, 5_999) == [6_059 + 252, 6_059 + 985 + 9, 6_059 + 5_999 + 59]
+
+
+def test_packs_of_several_segments() -> None:
+    first = replace(segment(*COMMITS[20:30]), packed=PackedRanges.of(COMMITS[:20]))
+    before = CopiedUpTo(COMMITS[29].upstream_end, COMMITS[29].downstream_end)
+    second = replace(segment(*COMMITS[50:], sequence=1, before=before), packed=PackedRanges.of(COMMITS[30:50]))
+    for partition in (known(first, second), known(second), known(first, first, second, first)):
+        assert offsets(partition, 3_000, 4_950, 5_999) == [3_030, 4_999, 6_058]
+    assert known(second).look_up(2_950) == Bounded(most=3_030)
+
+
+def test_partitions_without_an_entry_are_translated_by_syncs() -> None:
+    flow = ExactOffsets()
+    flow.apply(segment(CopiedRange(0, 0, 10)))
+    assert flow.translate(TopicPartition("orders", 1), 5, lambda *_: NO_SYNC) is NO_SYNC
+    assert flow.translate(TP, 15, lambda *_: NO_SYNC) == Translated(offset=10, behind=5)

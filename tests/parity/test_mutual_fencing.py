@@ -1,0 +1,121 @@
+"""Exactly-once flows of Java's MirrorMaker and of mm2 fence each other's lost source tasks (KIP-618).
+
+A lost source task is represented by a producer with its transactional ID that is acquired after its program was killed:
+it could still write, unless the next program fences this ID, although it runs fewer source tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+
+import pytest
+
+from mm2.core.naming.names import TopicPartition
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.logs.transaction_coordinator import Fenced, TransactionCoordinator
+from mm2.kafka.protocol.transaction_requests import ProducerIdAndEpoch
+from mm2.kafka.retrying import retried
+from tests.integration.kafka.clients import connected
+from tests.lab.cluster import KafkaCluster
+from tests.lab.history import Partitions, read_topic
+from tests.lab.java_mm2 import JavaMirrorMaker
+from tests.lab.node import Node
+from tests.lab.records import plain, write
+from tests.lab.settings import one_flow
+from tests.lab.verify import wait_until_copied
+from tests.lab.waiting import until
+
+PARTITIONS = 4
+SOON = 120.0  # seconds: the session of a killed program has to end first, on a busy machine
+CONFIGS = "mm2-configs.A.internal"
+
+pytestmark = pytest.mark.timeout(600)
+
+
+class LostTask:
+    """A producer with the transactional ID of a source task that was lost."""
+
+    def __init__(self, cluster: Cluster, source_task: int) -> None:
+        transactional_id = f"A-mm2-MirrorSourceConnector-{source_task}"
+        self._settings = cluster.settings
+        self._coordinator = TransactionCoordinator(cluster, transactional_id, timeout_ms=60_000, purpose="lost task")
+        self._producer: ProducerIdAndEpoch | None = None
+
+    async def acquire(self) -> None:
+        self._producer = await retried(self._coordinator.init, self._settings, timeout_ms=30_000)
+
+    async def may_write(self, remote: TopicPartition) -> bool:
+        assert self._producer is not None
+        try:
+            await self._coordinator.add(self._producer, [remote])
+            await self._coordinator.abort(self._producer)
+        except Fenced:
+            return False
+        return True
+
+
+def properties(a: KafkaCluster, b: KafkaCluster, tasks_max: int) -> Mapping[str, str]:
+    return one_flow(a, b, topics="orders") | {
+        "tasks.max": str(tasks_max),
+        "B.exactly.once.source.support": "enabled",
+        "A.consumer.isolation.level": "read_committed",
+        "A->B.exactly.once.support": "requested",
+        "B->A.emit.heartbeats.enabled": "false",
+        "emit.heartbeats.enabled": "false",
+        "sync.topic.acls.enabled": "false",
+        "B.session.timeout.ms": "6000",
+        "B.heartbeat.interval.ms": "2000",
+    }
+
+
+def configs(b: KafkaCluster, *keys: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the records with these keys, in order."""
+    found: Partitions = read_topic(b.bootstrap, CONFIGS)
+    contents = [one.content[:2] for records in found.values() for one in records]
+    return [(key, value or b"") for key, value in contents if key in keys]
+
+
+async def test_each_program_fences_the_lost_source_tasks_of_the_other() -> None:
+    fencing, commit = b"tasks-fencing-MirrorSourceConnector", b"commit-MirrorSourceConnector"
+    with KafkaCluster("a") as a, KafkaCluster("b") as b, ExitStack() as ends:
+        a.create_topic("orders", PARTITIONS)
+        source, remote = (a.bootstrap, "orders"), (b.bootstrap, "A.orders")
+        place = TopicPartition("A.orders", 0)
+
+        def copy() -> None:
+            write(a.bootstrap, "orders", plain(100, partitions=PARTITIONS))
+            wait_until_copied(source, remote, SOON, repeats_allowed=True)
+
+        java = ends.enter_context(JavaMirrorMaker(properties(a, b, PARTITIONS)))
+        copy()
+        assert configs(b, fencing)[-1] == (fencing, b'{"task-count":4}'), "Java's format"
+        java.kill()
+
+        async with connected(b) as cluster:
+            lost = LostTask(cluster, 3)
+            await lost.acquire()
+            assert await lost.may_write(place)
+            node = Node(properties(a, b, 2))
+            ends.push(node)
+            node.start().wait_running()
+            copy()
+            assert not await lost.may_write(place), "the node fences a task of Java that it does not have"
+            records = [(fencing, b'{"task-count":2}'), (commit, b'{"tasks":0}')]
+            assert configs(b, fencing, commit)[-2:] == records
+            keys = [key for key, _ in configs(b, fencing, b"mm2-source-task-0", b"mm2-source-task-1")]
+            assert keys.index(fencing, keys.index(fencing) + 1) < keys.index(b"mm2-source-task-1"), "recorded first"
+
+            node.kill()
+            for process in node.family():
+                process.kill()
+            lost = LostTask(cluster, 1)
+            await lost.acquire()
+            java = ends.enter_context(JavaMirrorMaker(properties(a, b, 1), name="java-again"))
+
+            async def fenced() -> bool:
+                return not await lost.may_write(place)
+
+            await until(fenced, SOON, "Java fences a source task of the node that it does not have")
+            copy()
+            assert configs(b, fencing)[-1] == (fencing, b'{"task-count":1}')
