@@ -93,7 +93,6 @@ class ExactlyOnceFlow:
         source, remote = (self.source.bootstrap, self.topic), (self.target.bootstrap, self.remote)
         return wait_until_copied(source, remote, COPIED, repeats_allowed=False)
 
-
     def verify_uncommitted(self) -> Verdict:
         """Check that a read_uncommitted consumer of the target loses nothing either; it also gets aborted records."""
         source = read_topic(self.source.bootstrap, self.topic)
