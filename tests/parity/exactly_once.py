@@ -15,12 +15,13 @@ from tests.lab import scratch
 from tests.lab.arrivals import Arrivals
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
+from tests.lab.history import read_topic
 from tests.lab.java_mm2 import JavaMirrorMaker
 from tests.lab.load import Load
 from tests.lab.node import Node
 from tests.lab.settings import one_flow
 from tests.lab.stored_batches import StoredBatch, stored_batches
-from tests.lab.verify import Verdict, wait_until_copied
+from tests.lab.verify import Verdict, compare, wait_until_copied
 
 PARTITIONS = 3
 TASKS_MAX = 2
@@ -91,6 +92,13 @@ class ExactlyOnceFlow:
         self.load.stop()
         source, remote = (self.source.bootstrap, self.topic), (self.target.bootstrap, self.remote)
         return wait_until_copied(source, remote, COPIED, repeats_allowed=False)
+
+    def verify_uncommitted(self) -> Verdict:
+        """Check that a read_uncommitted consumer of the target loses nothing either; it also gets aborted records."""
+        source = read_topic(self.source.bootstrap, self.topic)
+        found = compare(source, read_topic(self.target.bootstrap, self.remote, isolation="read_uncommitted"))
+        assert found.complete, str(found)
+        return found
 
 
 @contextmanager

@@ -63,6 +63,7 @@ def test_killed_program_is_replaced(cluster_a: KafkaCluster, cluster_b: KafkaClu
         flow.wait_copies()
         print(f"{first} killed, {second} started: no records for {flow.arrivals.gap(killed):.1f} s")
         flow.verify()
+        print(f"{len(flow.verify_uncommitted().duplicated)} records repeated for read_uncommitted consumers")
         check_transactions(flow)
 
 
