@@ -19,6 +19,10 @@ batch takes these steps from the fetch response to the committed offset:
 8. ``OffsetCommitter`` stores the exact offsets and then the source offset of all partitions that moved, once per flush
    interval, and reports it: ``PartitionReplicator.committed``.
 
+With exactly-once (`flows.transaction`), step 4 waits until the partition is part of the open transaction
+(``Transactions.admits``); ``TransactionCommitter`` (commit/transaction_committer.py) takes the place of
+``OffsetCommitter``, and in step 8 source and exact offsets are written in the same transaction, every 100 ms.
+
 ``PartitionReplicator`` is the only owner of a partition's state; it has no I/O and no clock. `flows.source_task`
 connects the parts. They use two kinds of pure functions: `flows.batch` for batches, `flows.source.completed_fetch` for
 fetch responses.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
 
 from flows.batch.target_batch import Runs, TargetBatch
 from flows.commit.committer import Committer
@@ -18,8 +19,9 @@ from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.connect_offsets import SourceKey, encode_key, encode_offset
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
 from mm2.core.offsets.exact_offset_records import Segment
+from mm2.core.offsets.offset_sync_emission import AckedRun
 from mm2.core.wire.murmur2 import partition_of
-from mm2.kafka.errors import BrokerError
+from mm2.kafka.errors import BrokerError, ClusterError
 
 log = logging.getLogger("mm2.offsets")
 
@@ -35,7 +37,7 @@ class TransactionalJournals(ExactOffsetJournals):
     def __init__(self, lease: ExactOffsetsLease) -> None:
         super().__init__(lease)
         self.place = TopicPartition(lease.topic, PARTITION)
-        self._committed: dict[PartitionState, Segment | None] = {}
+        self._committed: dict[PartitionState, Segment] = {}
         self._prepared: list[tuple[PartitionState, ExactOffsetJournal, tuple[Segment, ...]]] = []
         self._refused_until = 0.0
 
@@ -44,8 +46,8 @@ class TransactionalJournals(ExactOffsetJournals):
         """Whether the topic is left out of transactions for now."""
         return time.monotonic() < self._refused_until
 
-    def refused(self, error: BrokerError) -> None:
-        """The topic cannot be added to transactions."""
+    def refused(self, error: ClusterError) -> None:
+        """The topic cannot be added to transactions, or cannot be written."""
         self._refused_until = time.monotonic() + REFUSED_FOR_S
         self._log_failure(str(error))
 
@@ -59,12 +61,17 @@ class TransactionalJournals(ExactOffsetJournals):
         super().remove(partition)
         self._committed.pop(partition, None)
 
-    def prepare(self) -> list[Record]:
-        """Return the records of the changed segments, each partition's in order; none while the topic is refused."""
+    def prepare(self, with_offsets: Collection[PartitionState]) -> list[Record]:
+        """Return the records of the changed segments, each partition's in order; none while the topic is refused.
+
+        A partition that ``needs_initial_commit`` is left out, unless its source offset is in the same transaction.
+        """
         self._prepared = []
         if self.is_refused:
             return []
         for partition in self._changed:
+            if partition.needs_initial_commit and partition not in with_offsets:
+                continue
             journal = self._journals[partition]
             journal.set_epochs(partition.epochs)
             self._prepared.append((partition, journal, journal.unwritten()))
@@ -75,24 +82,47 @@ class TransactionalJournals(ExactOffsetJournals):
         for partition, journal, segments in self._prepared:
             for segment in segments:
                 journal.written(segment)
-            if self._journals.get(partition) is journal:
+            if self._journals.get(partition) is journal and not journal.unwritten():
                 self._committed[partition] = journal.newest
-                if not journal.unwritten():
-                    self._changed.discard(partition)
+                self._changed.discard(partition)
+        for partition in self._changed:  # they are not written, but their records are committed
+            self._committed[partition] = self._journals[partition].newest
         self._prepared = []
         if not self.is_refused:
             self.error = None
 
-    def aborted(self) -> None:
-        """The transaction is aborted: continue from the last committed one."""
+    def aborted(self, moved_back: Collection[PartitionReplicator]) -> None:
+        """The transaction is aborted: continue ``moved_back`` from the last committed one."""
         self._prepared = []
-        for partition in self._changed:
-            self._journals[partition] = ExactOffsetJournal(
-                partition.source,
-                topic_ids=partition.topic_ids,
-                last=self._committed[partition],
-                segments=self._segments,
+        for partition in moved_back:
+            last = self._committed.get(partition)
+            if last is None:
+                continue  # removed meanwhile
+            journal = self._journals[partition] = ExactOffsetJournal(
+                partition.source, topic_ids=partition.topic_ids, last=last, segments=self._segments
             )
+            if partition.is_truncated:
+                journal.truncated(partition.position)
+
+
+class AcknowledgedRuns:
+    """The ``runs`` of one partition for which offset syncs may be due; contiguous ones are one run."""
+
+    def __init__(self) -> None:
+        self.runs: list[AckedRun] = []
+
+    def add(self, runs: Runs, downstream: int) -> None:
+        """Add a batch: ``runs`` are (first source offset, records), from the target offset ``downstream`` on."""
+        for upstream, count in runs:
+            last = self.runs[-1] if self.runs else None
+            if last is not None and (last.upstream + last.count, last.downstream + last.count) == (
+                upstream,
+                downstream,
+            ):
+                self.runs[-1] = replace(last, count=last.count + count)
+            else:
+                self.runs.append(AckedRun(upstream=upstream, downstream=downstream, count=count))
+            downstream += count
 
 
 class TransactionCommitter(Committer):
@@ -116,8 +146,9 @@ class TransactionCommitter(Committer):
         self._lease = lease
         self._source = source
         self._exact = exact
-        self._acknowledged: list[tuple[TopicPartition, Runs, int]] = []
+        self._acknowledged: dict[PartitionReplicator, AcknowledgedRuns] = {}
         self._prepared: dict[PartitionReplicator, tuple[int, ...]] = {}
+        self._keys: dict[PartitionReplicator, tuple[bytes, TopicPartition]] = {}
         self.on_due: Callable[[], None] = lambda: None
         self.commit_now: Callable[[], Awaitable[None]] | None = None
 
@@ -131,6 +162,9 @@ class TransactionCommitter(Committer):
     def add(self, partition: PartitionReplicator, lease: PartitionLease) -> None:
         super().add(partition, lease)
         partition.is_transactional = True
+        source = partition.source
+        key = encode_key(SourceKey(cluster=self._source, topic=source.topic, partition=source.partition))
+        self._keys[partition] = key, TopicPartition(self._lease.topic, partition_of(key, self._lease.partitions))
         if self._moved:
             self.on_due()
 
@@ -141,7 +175,7 @@ class TransactionCommitter(Committer):
         if self._exact is not None:
             self._exact.acknowledged(partition, batch, base_offset, checked)
         if self._syncs is not None and base_offset >= 0:
-            self._acknowledged.append((partition.source, batch.runs, base_offset))
+            self._acknowledged.setdefault(partition, AcknowledgedRuns()).add(batch.runs, base_offset)
 
     def start_chosen(self, partition: PartitionReplicator) -> None:
         self._moved.add(partition)
@@ -159,7 +193,7 @@ class TransactionCommitter(Committer):
 
     def places(self, partitions: Collection[PartitionReplicator]) -> set[TopicPartition]:
         """Return the partitions of internal topics that a transaction with records of these partitions contains."""
-        places = {self._place(self._key(partition)) for partition in partitions}
+        places = {self._keys[partition][1] for partition in partitions}
         if self._exact is not None and not self._exact.is_refused:
             places.add(self._exact.place)
         return places
@@ -172,20 +206,28 @@ class TransactionCommitter(Committer):
             elif place.topic == self._lease.topic:
                 raise BrokerError(code, f"commit source offsets to {place}")
 
-    def is_held_back(self, partition: PartitionReplicator) -> bool:
-        """Return whether a loss of the partition has to be recorded before its next source offset is stored."""
-        offsets = (*partition.offsets_to_commit, max(partition.position, 0))
-        return any(self._losses.holds_back(partition.source, offset) for offset in offsets)
+    def write_failed(self, place: TopicPartition, error: ClusterError) -> None:
+        """Records could not be written to this partition. Without exact offsets, the next transaction may succeed."""
+        if self._exact is not None and place == self._exact.place:
+            self._exact.refused(error)
 
-    def prepare(self) -> dict[TopicPartition, list[Record]]:
-        """Return the records to write in the transaction. Nothing may be in flight."""
-        due = [partition for partition in self._moved if not self.is_held_back(partition)]
+    def is_held_back(self, partition: PartitionReplicator) -> bool:
+        """Return whether a loss of the partition has to be recorded before its source offset is stored."""
+        return any(self._losses.holds_back(partition.source, offset) for offset in partition.offsets_to_commit)
+
+    def has_unrecorded_loss(self, partition: PartitionReplicator) -> bool:
+        """Return whether a loss of the partition has to be recorded before the offsets of its next records."""
+        return self.is_held_back(partition) or self._losses.holds_back(partition.source, max(partition.position, 0))
+
+    def prepare(self, joined: Collection[PartitionReplicator]) -> dict[TopicPartition, list[Record]]:
+        """Return the records to write in the transaction with records of ``joined``. Nothing may be in flight."""
+        due = [one for one in self._moved if (one in joined and one.has_uncommitted) or not self.is_held_back(one)]
         self._prepared = {partition: partition.offsets_to_commit for partition in due}
         records: dict[TopicPartition, list[Record]] = {}
         for partition, offsets in self._prepared.items():
-            key = self._key(partition)
-            records.setdefault(self._place(key), []).extend((key, encode_offset(offset)) for offset in offsets)
-        if self._exact is not None and (segments := self._exact.prepare()):
+            key, place = self._keys[partition]
+            records.setdefault(place, []).extend((key, encode_offset(offset)) for offset in offsets)
+        if self._exact is not None and (segments := self._exact.prepare(self._prepared)):
             records[self._exact.place] = segments
         return records
 
@@ -198,17 +240,18 @@ class TransactionCommitter(Committer):
                 self._moved.discard(partition)
         if self._exact is not None:
             self._exact.committed()
-        acknowledged, self._acknowledged = self._acknowledged, []
+        acknowledged, self._acknowledged = self._acknowledged, {}
         if self._syncs is not None:
-            for source, runs, base_offset in acknowledged:
-                self._syncs.acknowledged(source, runs, base_offset)
+            for partition, copied in acknowledged.items():
+                for run in copied.runs:
+                    self._syncs.acknowledged(partition.source, ((run.upstream, run.count),), run.downstream)
 
-    def aborted(self) -> None:
-        """The transaction is aborted, and its partitions have moved back."""
+    def aborted(self, moved_back: Collection[PartitionReplicator]) -> None:
+        """The transaction is aborted, and these partitions have moved back."""
         self._prepared = {}
         self._acknowledged.clear()
         if self._exact is not None:
-            self._exact.aborted()
+            self._exact.aborted(moved_back)
         self._moved = {partition for partition in self._moved if partition.needs_commit}
 
     def is_committed(self, partition: PartitionReplicator) -> bool:
@@ -220,9 +263,8 @@ class TransactionCommitter(Committer):
         if self.commit_now is not None:
             await self.commit_now()
 
-    def _key(self, partition: PartitionState) -> bytes:
-        source = partition.source
-        return encode_key(SourceKey(cluster=self._source, topic=source.topic, partition=source.partition))
-
-    def _place(self, key: bytes) -> TopicPartition:
-        return TopicPartition(self._lease.topic, partition_of(key, self._lease.partitions))
+    async def remove(self, partitions: Collection[PartitionReplicator]) -> None:
+        await super().remove(partitions)
+        for partition in partitions:
+            self._moved.discard(partition)
+            self._keys.pop(partition, None)

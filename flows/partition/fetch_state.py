@@ -197,7 +197,6 @@ class FetchState(LogPosition):
         self._awaits_roll_back = False
         self._roll_back()
         self._release_all(self._in_flight.roll_back())
-        self._letter = None
         if self.position >= 0:
             self._sent_to = self.position
             self._refetch()

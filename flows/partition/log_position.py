@@ -29,6 +29,11 @@ class LogPosition(UncommittedState):
         self._distrusted_epoch: int | None = None  # the source does not know this leader epoch and later ones
 
     @property
+    def is_truncated(self) -> bool:
+        """Whether the source's log was truncated at the position, and its offset is not stored yet."""
+        return self.needs_initial_commit and self._initial_commit == self.position - 1
+
+    @property
     def last_fetched_epoch(self) -> int:
         """The leader epoch of the record before the fetch offset; -1: unknown."""
         return last_epoch(self.epochs)

@@ -67,6 +67,15 @@ class RejectionState(FetchState):
     def _may_fetch(self) -> bool:
         return super()._may_fetch and self._letter is None
 
+    def roll_back(self) -> None:
+        """The transaction is aborted: fetch again from the committed position. Nothing may be in flight."""
+        self._letter = None
+        super().roll_back()
+        if (stopped := self._stopped_at) is not None and stopped.first > self.position:
+            self._rejection = self._fetch_paused_until = None  # what is before it has to be copied again first
+            self._health.truncated(self.position)
+            self._listener.fetch_changed(self)
+
     # -- finding the records
 
     def _isolate(self, batch: TargetBatch, error: ProduceError, now: float) -> None:
@@ -121,7 +130,8 @@ class RejectionState(FetchState):
             return
         self._skip_offset = offset
         stopped = self._stopped_at
-        if stopped is not None and stopped.first == offset and not self._in_flight and self._letter is None:
+        is_next = stopped is not None and stopped.first == offset == self.position
+        if stopped is not None and is_next and not self._in_flight and self._letter is None:
             self._leave_out(stopped, LossKind.SKIPPED, now)
 
     def _reject(self, rejection: Rejection, now: float) -> None:

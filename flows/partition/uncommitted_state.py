@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from flows.batch.target_batch import TargetBatch
 from flows.partition.health import PartitionMetrics
@@ -13,11 +13,15 @@ from mm2.core.lanes.losses import LossPolicy
 
 @dataclass(slots=True)
 class _Uncommitted:
-    """Where copying continues if the transaction is aborted, and the batches in it, without their records."""
+    """Where copying continues if the transaction is aborted, and what to count when it is committed."""
 
     position: int
     last_copied: int | None
-    batches: list[TargetBatch] = field(default_factory=list)
+    initial_commit: int | None
+    records: int = 0
+    source_bytes: int = 0
+    batches: int = 0  # those with timestamps
+    timestamps: float = 0.0  # the sum of their largest ones, in seconds
 
 
 class UncommittedState(PartitionState):
@@ -43,8 +47,10 @@ class UncommittedState(PartitionState):
     @property
     def offsets_to_commit(self) -> tuple[int, ...]:
         """The source offsets to store in the transaction, in order: `_initial_commit`, then the last copied one."""
-        offsets = (self._initial_commit, self._last_copied)
-        return tuple(dict.fromkeys(offset for offset in offsets if offset is not None))
+        initial, last = self._initial_commit, self._last_copied
+        if initial is None:
+            return () if last is None else (last,)
+        return (initial,) if last is None or last == initial else (initial, last)
 
     @property
     def has_uncommitted(self) -> bool:
@@ -61,8 +67,11 @@ class UncommittedState(PartitionState):
         """The transaction with everything that was acknowledged, and with the stored ``offsets``, is committed."""
         uncommitted, self._uncommitted = self._uncommitted, None
         if uncommitted is not None:
-            for batch in uncommitted.batches:
-                self._metrics.copied(batch, wall)
+            metrics, batches = self._metrics, uncommitted.batches
+            metrics.records += uncommitted.records
+            metrics.stored_bytes += uncommitted.source_bytes
+            metrics.latency_sum += max(0.0, batches * wall - uncommitted.timestamps)
+            metrics.latency_count += batches
         for offset in offsets:
             self.committed(offset)
         self._update_caught_up(now)
@@ -72,15 +81,19 @@ class UncommittedState(PartitionState):
         uncommitted, self._uncommitted = self._uncommitted, None
         if uncommitted is not None:
             self.position, self._last_copied = uncommitted.position, uncommitted.last_copied
+            self._initial_commit = uncommitted.initial_commit
             self._skipped = OffsetRange(0, 0)
 
     def _count(self, batch: TargetBatch, wall: float) -> None:
-        """Count an acknowledged batch, whose bytes are released."""
-        if self._uncommitted is None:
+        uncommitted = self._uncommitted
+        if uncommitted is None:
             super()._count(batch, wall)
-        else:
-            batch.drop_payload()
-            self._uncommitted.batches.append(batch)
+            return
+        uncommitted.records += batch.count
+        uncommitted.source_bytes += batch.source_bytes
+        if batch.max_timestamp >= 0:
+            uncommitted.batches += 1
+            uncommitted.timestamps += batch.max_timestamp / 1000
 
     def _copied(self, batch: TargetBatch) -> OffsetRange:
         self._begin()
@@ -92,10 +105,11 @@ class UncommittedState(PartitionState):
 
     def _begin(self) -> None:
         if self.is_transactional and self._uncommitted is None:
-            self._uncommitted = _Uncommitted(self.position, self._last_copied)
+            self._uncommitted = _Uncommitted(self.position, self._last_copied, self._initial_commit)
 
     def _move_back(self, offset: int) -> None:
         super()._move_back(offset)
         uncommitted = self._uncommitted
-        if uncommitted is not None and uncommitted.position > offset:
+        if uncommitted is not None and uncommitted.position > offset:  # committed records were truncated, too
             uncommitted.position, uncommitted.last_copied = offset, offset - 1
+            uncommitted.initial_commit = self._initial_commit

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection
 
 from flows.partition.replicator import PartitionReplicator
 from flows.source_task.spawn import Spawn
-from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.offsets import OffsetSpec, list_offsets
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
@@ -21,33 +20,45 @@ MOST_DOUBLINGS = 3
 LOSS_CHECK_S = 0.5
 """How often a partition is checked that waits until a loss is recorded."""
 
-_FIRST_MS, _MAX_MS = 1_000, 30_000  # how long a partition is held
+MOST_FAILURES = 5
+"""So a partition is held for at most half a minute."""
+
 _ANSWER_S = 1.0  # for the broker to answer at all
 
 
 class HeldPartitions:
     """A late partition returns after a pause, as soon as its leader answers a request for its end offset."""
 
-    def __init__(self, cluster: Cluster, spawn: Spawn, *, released: Callable[[PartitionReplicator], None]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        spawn: Spawn,
+        *,
+        partitions: Collection[PartitionReplicator],
+        released: Callable[[PartitionReplicator], None],
+    ) -> None:
+        """``partitions``: those of the source task at any time. ``released`` is called when one may return."""
         self._cluster = cluster
+        self._partitions = partitions
         self._spawn = spawn
         self._released = released
         self._held: set[PartitionReplicator] = set()
-        self._late: dict[PartitionReplicator, Backoff] = {}
+        self._late: dict[PartitionReplicator, int] = {}  # how often, less the commits since then
 
     def holds(self, partition: PartitionReplicator) -> bool:
         """Return whether the partition has to stay out of transactions now."""
         return partition in self._held
 
-    def patience(self, partitions: Collection[PartitionReplicator]) -> float:
-        """Return how many seconds to wait for these partitions: for the one with the least."""
-        failures = min(self._late[one].failures if one in self._late else 0 for one in partitions)
-        return PATIENCE_S * float(2 ** min(failures, MOST_DOUBLINGS))
+    def patience(self, partition: PartitionReplicator) -> float:
+        """Return how many seconds to wait for the partition after its last acknowledgement."""
+        return PATIENCE_S * float(2 ** min(self._late.get(partition, 0), MOST_DOUBLINGS))
 
-    def committed(self, partitions: Collection[PartitionReplicator]) -> None:
-        """Records of these partitions were committed."""
-        for partition in partitions:
-            self._late.pop(partition, None)
+    def committed(self, joined: Collection[PartitionReplicator]) -> None:
+        """A transaction with these partitions was committed."""
+        for partition in [one for one in self._late if one in joined or one not in self._partitions]:
+            self._late[partition] -= 1
+            if self._late[partition] <= 0 or partition not in self._partitions:
+                del self._late[partition]
 
     def hold_while(self, partition: PartitionReplicator, condition: Callable[[PartitionReplicator], bool]) -> None:
         """Keep a partition out while ``condition`` is true."""
@@ -58,20 +69,22 @@ class HeldPartitions:
     async def _wait(self, partition: PartitionReplicator, condition: Callable[[PartitionReplicator], bool]) -> None:
         while True:
             await asyncio.sleep(LOSS_CHECK_S)
-            if not condition(partition):
+            if not condition(partition) or partition not in self._partitions:
                 break
         self._held.discard(partition)
         self._released(partition)
 
-    def hold(self, partition: PartitionReplicator) -> None:
-        """Keep a partition out that was late."""
+    def hold(self, partition: PartitionReplicator, reason: str) -> None:
+        """Keep a partition out that was late, for ``reason``."""
+        failures = self._late.get(partition, 0)
+        self._late[partition] = min(failures + 2, MOST_FAILURES)  # a commit in between takes one back
+        partition.target_unavailable(f"cannot copy {partition.source}: {reason}", prolonged=failures > 0)
         if partition not in self._held:
             self._held.add(partition)
-            pause = self._late.setdefault(partition, Backoff(_FIRST_MS, _MAX_MS)).next()
-            self._spawn(self._hold(partition, pause))
+            self._spawn(self._hold(partition, PATIENCE_S * 2.0 ** min(failures, MOST_FAILURES)))
 
     async def _hold(self, partition: PartitionReplicator, pause: float) -> None:
-        while not partition.is_draining:
+        while not partition.is_draining and partition in self._partitions:
             await asyncio.sleep(pause)
             if await self._answers(partition):
                 break

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
-from mm2.kafka.errors import ClusterClosed, ClusterError, RequestTimedOut
+from mm2.kafka.errors import ClusterError, RequestTimedOut
 from mm2.kafka.logs.transaction_coordinator import TransactionCoordinator
 from mm2.kafka.logs.transactional_writer import RecordBatch, next_sequence, record_batches
 from mm2.kafka.protocol.error_codes import ErrorCode
@@ -24,6 +24,15 @@ Records = Sequence[tuple[bytes, bytes | None]]
 
 _ACKS_ALL = -1
 _ANSWER_MS = 10_000  # per response; then the same batch is sent again
+
+
+class NotWritten(Exception):
+    """``error`` is why records could not be written to ``partition``: the transaction has to be aborted."""
+
+    def __init__(self, partition: TopicPartition, error: ClusterError) -> None:
+        super().__init__(f"cannot write to {partition}: {error}")
+        self.partition = partition
+        self.error = error
 
 
 class RecordWriter:
@@ -48,7 +57,7 @@ class RecordWriter:
     ) -> None:
         """Write these records (key, value); return when all are stored, retrying until ``deadline`` (monotonic).
 
-        Raises ClusterErrors: it is then unknown which are stored, and the transaction has to be aborted.
+        Raises NotWritten: it is then unknown which are stored.
         """
         waiting = {
             partition: deque(record_batches(some, producer, self._sequences.get(partition, 0)))
@@ -64,10 +73,11 @@ class RecordWriter:
                 if not waiting[partition]:
                     del waiting[partition]
             if failed:
-                error = next((one for one in failed.values() if not one.retriable), next(iter(failed.values())))
+                final = (one for one, error in failed.items() if not error.retriable)
+                partition = next(final, next(iter(failed)))
                 pause = backoff.next()
-                if not error.retriable or time.monotonic() + pause > deadline:
-                    raise error
+                if not failed[partition].retriable or time.monotonic() + pause > deadline:
+                    raise NotWritten(partition, failed[partition])
                 await asyncio.sleep(pause)
 
     async def _round(self, batches: Mapping[TopicPartition, RecordBatch]) -> dict[TopicPartition, ClusterError]:
@@ -94,8 +104,6 @@ class RecordWriter:
         )
         try:
             answer = await self._cluster.send(node_id, request, purpose=PURPOSE, timeout_ms=2 * _ANSWER_MS)
-        except ClusterClosed:
-            raise
         except ClusterError as error:
             return dict.fromkeys(batches, error)
         missing = RequestTimedOut("the response of a broker lacks a partition")

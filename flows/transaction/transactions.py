@@ -17,7 +17,7 @@ from flows.source_task.spawn import Spawn
 from flows.target.produce_errors import from_response
 from flows.target.producer import Producer
 from flows.transaction.held_partitions import HeldPartitions
-from flows.transaction.record_writer import PURPOSE, RecordWriter
+from flows.transaction.record_writer import PURPOSE, NotWritten, RecordWriter
 from flows.transaction.transaction import Transaction
 from mm2.core.lanes.lease import TaskProducer, TransactionsLease
 from mm2.core.naming.names import TopicPartition
@@ -34,6 +34,9 @@ T = TypeVar("T")
 
 ANSWERS_S = 1.0
 """How long an aborted transaction waits for answers to requests in flight, before their connections are closed."""
+
+REPORTED_ABORTS = 3
+"""So many aborted transactions in a row are reported."""
 
 RENEW_EVERY_S = 86_400.0
 """Brokers forget a transactional id that was not used for transactional.id.expiration.ms, a week."""
@@ -89,6 +92,7 @@ class Transactions:
         self.error: str | None = None
         self._cluster = cluster
         self._lease = lease
+        self._grace_s = max(1.0, (lease.timeout_ms - lease.interval_ms) / 3000)  # of each step after the interval
         self._committer = committer
         self._partitions = partitions
         self._coordinator = TransactionCoordinator(
@@ -100,9 +104,11 @@ class Transactions:
         self._used: dict[TopicPartition, ProducerId] = {}
         self._transaction: Transaction | None = None
         self._waiting: dict[PartitionReplicator, None] = {}  # are offered to the producer again
-        self._held = HeldPartitions(cluster, spawn, released=self._released)
+        self._held = HeldPartitions(cluster, spawn, partitions=partitions, released=self._released)
         self._needs_epoch = False
         self._commit_now = False
+        self._is_confirmed = True  # the markers of the last transaction are written
+        self._aborts = 0  # in a row
         self._failure: ClusterError | None = None
         self._changed = asyncio.Event()
         self._ended = asyncio.Condition()
@@ -119,8 +125,8 @@ class Transactions:
     def admits(self, partition: PartitionReplicator) -> bool:
         """Return whether the next batch may be sent now. If not, the partition is offered to the producer again."""
         transaction = self._transaction
-        if self._committer.is_held_back(partition) and not self._is_in_transaction(partition):
-            self._held.hold_while(partition, self._committer.is_held_back)
+        if self._committer.has_unrecorded_loss(partition) and not self._is_in_transaction(partition):
+            self._held.hold_while(partition, self._committer.has_unrecorded_loss)
         if transaction is not None and not self._held.holds(partition):
             if transaction.admits(partition):
                 return True
@@ -169,8 +175,11 @@ class Transactions:
     # -- transactions
 
     async def commit_now(self) -> None:
-        """Commit what is open, or what waits for a transaction, at once; return when that transaction has ended."""
-        if self._transaction is None and not self._committer.is_due:
+        """Commit what is open, or what waits for a transaction, at once; return when that transaction has ended.
+
+        Everything committed before can then be read: its markers are written.
+        """
+        if self._transaction is None and self._is_confirmed and not self._committer.is_due:
             return
         self._commit_now = True
         self._changed.set()
@@ -183,12 +192,17 @@ class Transactions:
             await self._wait_for_work()
             if self._needs_epoch:
                 await self._new_epoch()
-            await self._run_one()
+            if self._committer.is_due or self._may_offer():
+                await self._run_one()
+            elif not self._is_confirmed:
+                await self._confirm()
             async with self._ended:
                 self._ended.notify_all()
 
     async def _wait_for_work(self) -> None:
         while not (self._needs_epoch or self._committer.is_due or self._may_offer()):
+            if self._commit_now and not self._is_confirmed:
+                return
             self._commit_now = False
             self._changed.clear()
             try:
@@ -212,28 +226,43 @@ class Transactions:
                 return
             await self._settle(transaction)
             await self._write_offsets(transaction)
-            await self._retried(partial(self._coordinator.commit, self._producer))
         except Aborted as aborted:
             await self._abort(transaction, aborted)
         else:
-            self._backoff.reset()
-            self._held.committed(transaction.joined)
-            self._committer.committed(time.monotonic(), time.time())
+            await self._commit(transaction)
         finally:
             self._transaction = None
             self._commit_now = False
+
+    async def _commit(self, transaction: Transaction) -> None:
+        self._is_confirmed = False
+        await self._retried(partial(self._coordinator.commit, self._producer), abortable=False)
+        if self._commit_now:
+            await self._confirm()
+        self._backoff.reset()
+        self._aborts = 0
+        self._held.committed(transaction.joined)
+        self._committer.committed(time.monotonic(), time.time())
+
+    async def _confirm(self) -> None:
+        """Wait until the markers of the last transaction are written: until then, a repeated commit is refused.
+
+        Another source task may read the committed offsets from then on.
+        """
+        await self._retried(partial(self._coordinator.commit, self._producer), abortable=False)
+        self._is_confirmed = True
 
     async def _fill(self, transaction: Transaction) -> bool:
         """Add partitions and let them send until the transaction is due; return False if there is nothing to commit."""
         while True:
             self._changed.clear()
             self._check_failure()
+            due_in = transaction.due_in(time.monotonic())
+            if due_in == 0 or transaction.lost is not None or (due_in is not None and self._commit_now):
+                break
             if transaction.wanted:
                 await self._join(transaction)
                 continue
-            due_in = transaction.due_in(time.monotonic())
-            if due_in == 0 or self._commit_now or transaction.lost is not None:
-                break
             if due_in is None:  # nothing was added at the coordinator
                 break
             try:
@@ -241,6 +270,7 @@ class Transactions:
                     await self._changed.wait()
             except TimeoutError:
                 break
+        self._waiting.update(transaction.wanted)
         return bool(transaction.joined) or self._committer.is_due
 
     async def _join(self, transaction: Transaction) -> None:
@@ -279,7 +309,8 @@ class Transactions:
         """Wait until it is known of every batch that was sent whether the target has it. Raises Aborted."""
         transaction.close()
         self._offer([partition for partition in transaction.joined if partition.repeats_next])
-        started = time.monotonic()
+        counts_from = time.monotonic()
+        last_moment = counts_from + self._grace_s
         while True:
             self._changed.clear()
             self._check_failure()
@@ -288,46 +319,61 @@ class Transactions:
             uncertain = transaction.uncertain
             if not uncertain:
                 return
-            until = started + self._held.patience(uncertain) + self._sending.throttled
-            left = min(until, started + self._lease.timeout_ms / 2000) - time.monotonic()
-            if left <= 0:
-                names = ", ".join(sorted(str(one.target) for one in uncertain)[:3])
-                raise Aborted(f"the target did not acknowledge the records of {names} in time", uncertain)
+            now = time.monotonic()
+            if throttled := self._sending.throttled:
+                counts_from = max(counts_from, now + throttled)
+            until = {one: self._patient_until(one, counts_from, now) for one in uncertain}
+            late = list(until) if now >= last_moment else [one for one, moment in until.items() if now >= moment]
+            if late:
+                names = ", ".join(sorted(str(one.target) for one in late)[:3])
+                raise Aborted(f"the target has not acknowledged the records of {names} in time", late)
             try:
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(min(*until.values(), last_moment) - now):
                     await self._changed.wait()
             except TimeoutError:
                 continue
+
+    def _patient_until(self, partition: PartitionReplicator, counts_from: float, now: float) -> float:
+        """Return until when to wait for the partition: its patience after the last acknowledgement."""
+        if partition.batches_in_flight:
+            counts_from = max(counts_from, now - partition.unanswered_for(now))
+        return counts_from + max(self._held.patience(partition), min(self._lease.interval_ms / 1000, self._grace_s))
 
     async def _write_offsets(self, transaction: Transaction) -> None:
         await self._committer.losses_recorded()
         for partition in transaction.joined:
             if partition.has_uncommitted and self._committer.is_held_back(partition):
                 raise Aborted(f"a loss of {partition.source} is not recorded yet")
-        records = self._committer.prepare()
+        records = self._committer.prepare(transaction.joined)
         while await self._add(transaction, set(records)):
-            records = self._committer.prepare()  # without what was refused
-        deadline = time.monotonic() + self._lease.timeout_ms / 2000
+            records = self._committer.prepare(transaction.joined)  # without what was refused
         try:
-            await self._writer.write(self._producer, records, deadline=deadline)
-        except (Fenced, ClusterClosed):
-            raise
-        except ClusterError as error:
-            raise Aborted(f"cannot write source offsets: {error}") from error
+            await self._writer.write(self._producer, records, deadline=time.monotonic() + self._grace_s)
+        except NotWritten as failed:
+            if isinstance(failed.error, Fenced | ClusterClosed):
+                raise failed.error from failed
+            self._committer.write_failed(failed.partition, failed.error)
+            raise Aborted(f"cannot write to {failed.partition}: {failed.error}") from failed
 
     async def _abort(self, transaction: Transaction, aborted: Aborted) -> None:
         log.warning("transaction of %s aborted: %s", self.transactional_id, aborted)
+        self._aborts += 1
+        if self._aborts >= REPORTED_ABORTS:
+            self.error = f"transactions of {self.transactional_id} are aborted again and again: {aborted}"
         transaction.close()
         for partition in transaction.joined:
             partition.await_roll_back()
-        await self._retried(partial(self._coordinator.abort, self._producer), abortable=False)
+        if aborted.late:
+            self._sending.hang_up()
         await self._await_answers(transaction)
+        await self._retried(partial(self._coordinator.abort, self._producer), abortable=False)
+        moved_back = [partition for partition in transaction.joined if partition.has_uncommitted]
         for partition in transaction.joined:
             partition.roll_back()
-        self._committer.aborted()
+        self._committer.aborted(moved_back)
         await self._new_epoch()
         for partition in aborted.late:
-            self._held.hold(partition)
+            self._held.hold(partition, str(aborted))
         if not aborted.late:
             await asyncio.sleep(self._backoff.next())
 
@@ -355,13 +401,12 @@ class Transactions:
 
     # -- inside
 
-    def _is_in_transaction(self, partition: PartitionReplicator) -> bool:
-        return self._transaction is not None and partition in self._transaction.joined
-
     def _released(self, partition: PartitionReplicator) -> None:
         """A partition may join transactions again."""
-        self._waiting[partition] = None
-        self._changed.set()
+        self._sending.update(partition)
+
+    def _is_in_transaction(self, partition: PartitionReplicator) -> bool:
+        return self._transaction is not None and partition in self._transaction.joined
 
     def _offer(self, partitions: Collection[PartitionReplicator]) -> None:
         for partition in partitions:
@@ -392,5 +437,6 @@ class Transactions:
                 pause = (concurrent if code == ErrorCode.CONCURRENT_TRANSACTIONS else others).next()
                 await asyncio.sleep(pause)
             else:
-                self.error = None
+                if self._aborts < REPORTED_ABORTS:
+                    self.error = None
                 return result

@@ -218,7 +218,7 @@ class OwnFlowSettings(KeyModel):
     offset_translation_window: Annotated[Int, _WHOLE_SEGMENTS] = flow_key(
         "mm2.offset.translation.window",
         1024,
-        "Size of the exact offset map of each partition: one record of at most 1.6 KB and 1.7 KB of memory for each 32. "
+        "Size of the exact offset map of a partition: one record of at most 1.6 KB and 1.7 KB of memory for each 32. "
         "A partition without gaps needs 1 KB; the default is exact for an hour of ten transactions a second.",
     )
     on_data_loss: Annotated[String, one_of(*OnDataLoss)] = flow_key(

@@ -157,12 +157,12 @@ class PartitionOffsets:
         known = self._reach.downstream
         if packed.downstream_end <= known:
             return
-        begun = packed.downstream < known  # ranges of this segment are known already
-        if self._repeat is not None or self._reach.doubt or not packed.follows(before if begun else self._reach):
+        started = packed.downstream < known  # ranges of this segment are known already
+        if self._repeat is not None or self._reach.doubt or not packed.follows(before if started else self._reach):
             for copied in packed.ranges():
                 self._take(copied)
             return
-        if begun:
+        if started:
             self._counting.cut(packed.upstream)
         self._counting.append_packed(packed)
         self._reach = CopiedUpTo(max(self._reach.upstream, packed.upstream_end), packed.downstream_end)
