@@ -13,7 +13,7 @@ import pytest
 from tests.faults.fault_scenarios import Fault
 from tests.faults.fault_stage import Topology
 from tests.faults.fault_table import LEGEND, Round, lines
-from tests.faults.mode import AT_LEAST_ONCE, SELECTED_MODE, SELECTED_ROW, Mode, slug
+from tests.faults.mode import AT_LEAST_ONCE, MODES, SELECTED_MODE, SELECTED_ROW, Mode, slug
 from tests.lab.losses import Account
 from tests.lab.verify import Verdict
 
@@ -25,8 +25,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    rows = sorted({row for item in items if (row := _cell(item)[0])})
     config.hook.pytest_deselected(items=[item for item in items if not _selected(item)])
     items[:] = [item for item in items if _selected(item)]
+    if not items and (SELECTED_ROW or SELECTED_MODE):
+        modes = ", ".join(mode.name for mode in MODES)
+        raise pytest.UsageError(
+            f"no test for ROW={SELECTED_ROW} MODE={SELECTED_MODE}\nrows: {', '.join(rows)}\nmodes: {modes}"
+        )
 
 
 @pytest.fixture
@@ -66,14 +72,22 @@ def _row_name(item: pytest.Item) -> str | None:
     return next((mark.args[0] for mark in item.iter_markers("fault_row")), None)
 
 
+def _cell(item: pytest.Item) -> tuple[str, Mode]:
+    """Return the row, empty if the test is not part of the table, and the column."""
+    fault, topology = (_params(item).get(name) for name in ("fault", "stage"))
+    if isinstance(fault, Fault) and isinstance(topology, Topology):
+        return str(fault), topology.mode
+    return slug(_row_name(item) or ""), _mode(item)
+
+
 def _selected(item: pytest.Item) -> bool:
-    params, mode, row = _params(item), _mode(item), slug(_row_name(item) or "")
+    params = _params(item)
     fault, topology = params.get("fault"), params.get("stage")
     if isinstance(fault, Fault) and isinstance(topology, Topology):
         here = fault.possible(topology) and topology.only in ("", fault.name)
         if not here or (fault.once and params.get("seed")):
             return False
-        row, mode = str(fault), topology.mode
+    row, mode = _cell(item)
     return SELECTED_ROW in ("", row) and SELECTED_MODE in ("", mode.name)
 
 

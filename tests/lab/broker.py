@@ -33,6 +33,7 @@ DEFAULTS = {
     "broker.session.timeout.ms": "3000",  # a killed broker loses its leaderships after this, and can then restart
     "auto.create.topics.enable": "true",  # Kafka's default: a client that creates topics by asking is to be seen
 }
+_STARTING = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._PARTIAL)  # _PARTIAL: no broker is listed yet
 
 
 class Broker:
@@ -147,7 +148,7 @@ class Broker:
             client = AdminClient({"bootstrap.servers": self.address(), "log_level": 0})
             return set(client.list_topics(timeout=2).brokers)
         except KafkaException as problem:
-            if problem.args[0].code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT):
+            if problem.args[0].code() in _STARTING:
                 return set()
             raise
 
