@@ -393,6 +393,7 @@ class Transactions:
         """Continue the producer with the next epoch. Nothing may be in flight."""
         self._producer = await self._retried(partial(self._coordinator.init, self._producer), abortable=False)
         self._needs_epoch = False
+        self._is_confirmed = True  # the coordinator answers only when the last transaction has ended
         self._writer.new_epoch()
         current = ProducerId(*self._producer, transactional=True)
         self._used = {partition.target: current for partition in self._partitions}
