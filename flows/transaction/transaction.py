@@ -20,7 +20,7 @@ class Transaction:
         self._max_bytes = lease.max_bytes
         self._size = 0
         self._started: float | None = None
-        self.added: set[TopicPartition] = set()
+        self.added: set[TopicPartition] = set()  # on the target, internal topics too
         self.joined: dict[PartitionReplicator, None] = {}
         self.wanted: dict[PartitionReplicator, None] = {}  # to be added
         self.is_closing = False
@@ -44,9 +44,8 @@ class Transaction:
     def is_full(self) -> bool:
         return self._size >= self._max_bytes
 
-    def joins(self, partitions: list[PartitionReplicator], places: set[TopicPartition], now: float) -> None:
-        """These partitions may send from now on; the coordinator has added ``places`` to the transaction."""
-        self.added |= places
+    def joins(self, partitions: list[PartitionReplicator], now: float) -> None:
+        """These partitions may send from now on: the coordinator has added them to the transaction."""
         for partition in partitions:
             self.wanted.pop(partition, None)
             self.joined[partition] = None

@@ -113,7 +113,7 @@ class TransactionalWorld(World):
         if not self.transaction.admits(self.replicator):
             if self.transaction.wanted:
                 self.target.is_open = True
-                self.transaction.joins([self.replicator], set(), self.now)
+                self.transaction.joins([self.replicator], self.now)
             return
         super()._send()
 

@@ -26,15 +26,14 @@ def test_a_partition_sends_after_it_was_added() -> None:
     assert not transaction.admits(replicator)
     assert list(transaction.wanted) == [replicator]
     assert transaction.due_in(5.0) is None
-    transaction.joins([replicator], {replicator.target}, 5.0)
+    transaction.joins([replicator], 5.0)
     assert transaction.admits(replicator)
     assert not transaction.wanted
-    assert transaction.added == {replicator.target}
 
 
 def test_it_is_due_after_the_interval_or_when_it_is_full() -> None:
     transaction, replicator = Transaction(LEASE), transactional()
-    transaction.joins([replicator], set(), 5.0)
+    transaction.joins([replicator], 5.0)
     due_in = transaction.due_in(5.04)
     assert due_in is not None
     assert round(due_in, 3) == 0.06
@@ -48,7 +47,7 @@ def test_it_is_due_after_the_interval_or_when_it_is_full() -> None:
 
 def test_a_closing_transaction_admits_only_repetitions() -> None:
     transaction, replicator, other = Transaction(LEASE), transactional(), transactional()
-    transaction.joins([replicator], set(), 0.0)
+    transaction.joins([replicator], 0.0)
     entry = replicator.next_batch(0.0)
     assert entry is not None
     transaction.close()
@@ -67,7 +66,7 @@ def test_a_closing_transaction_admits_only_repetitions() -> None:
 
 def test_lost_producer_state_is_noticed() -> None:
     transaction, replicator = Transaction(LEASE), transactional()
-    transaction.joins([replicator], set(), 0.0)
+    transaction.joins([replicator], 0.0)
     assert transaction.lost is None
     entry = replicator.next_batch(0.0)
     assert entry is not None
