@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from flows.batch.target_batch import TargetBatch
 from flows.commit.exact_offset_journals import ExactOffsetJournals
@@ -45,6 +45,11 @@ class Committer(ABC):
         return (self._journals.error if self._journals is not None else None, self._losses.warning)
 
     # -- losses
+
+    def report_lost_copies(self, report: Callable[[PartitionReplicator, int, int], None]) -> None:
+        """Call ``report`` with source offsets (first, until) whose copies the remote topic no longer has."""
+        if self._journals is not None:
+            self._journals.on_lost_copies = report
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -99,7 +104,7 @@ class Committer(ABC):
         self._moved.add(partition)
         self.skipped(partition, checked)
 
-    def topic_ids_changed(self, partition: PartitionState) -> None:
+    def topic_ids_changed(self, partition: PartitionReplicator) -> None:
         """The partition's ``topic_ids`` have changed or become known."""
         if self._journals is not None:
             self._journals.topic_ids_changed(partition)

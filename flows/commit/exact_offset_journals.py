@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from base64 import b64decode
+from collections.abc import Callable
 from dataclasses import replace
 
 from flows.batch.target_batch import TargetBatch
-from flows.partition.state import OffsetRange, PartitionState
+from flows.partition.replicator import PartitionReplicator
+from flows.partition.state import OffsetRange
 from mm2.core.lanes.lease import ExactOffsetsLease, PartitionLease
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
@@ -25,17 +27,19 @@ class ExactOffsetJournals:
 
     ``error`` is why they cannot be written. Replication continues, and source offsets are stored. That is safe, since
     offsets that are not in the map are translated as in Java, and never beyond the limits of the ranges around them.
+    ``on_lost_copies`` is called with source offsets (first, until) whose copies the remote topic no longer has.
     """
 
     def __init__(self, lease: ExactOffsetsLease) -> None:
         self._topic = lease.topic
         self._segments = lease.segments
-        self._journals: dict[PartitionState, ExactOffsetJournal] = {}
+        self._journals: dict[PartitionReplicator, ExactOffsetJournal] = {}
         self._removed: dict[TopicPartition, Segment] = {}
-        self._changed: set[PartitionState] = set()
+        self._changed: set[PartitionReplicator] = set()
         self.error: str | None = None
+        self.on_lost_copies: Callable[[PartitionReplicator, int, int], None] = lambda *_: None
 
-    def add(self, partition: PartitionState, lease: PartitionLease) -> None:
+    def add(self, partition: PartitionReplicator, lease: PartitionLease) -> None:
         """The source task copies this partition from now on."""
         last = self._last(partition.source, lease)
         self._journals[partition] = ExactOffsetJournal(
@@ -60,29 +64,32 @@ class ExactOffsetJournals:
         return replace(leased, index=leased.sequence % self._segments)
 
     def acknowledged(
-        self, partition: PartitionState, batch: TargetBatch, base_offset: int, checked: OffsetRange
+        self, partition: PartitionReplicator, batch: TargetBatch, base_offset: int, checked: OffsetRange
     ) -> None:
         """The target has acknowledged a batch; ``base_offset`` is -1 if the offset is unknown."""
         journal = self._journals[partition]
         if base_offset >= 0:
             journal.acked(batch.runs, base_offset, since=checked.start, until=checked.end)
+            if journal.lost_copies is not None:
+                self.on_lost_copies(partition, *journal.lost_copies)
+                journal.lost_copies = None
         else:
             journal.acked_somewhere(until=checked.end)
         self._changed.add(partition)
 
-    def skipped(self, partition: PartitionState, checked: OffsetRange) -> None:
+    def skipped(self, partition: PartitionReplicator, checked: OffsetRange) -> None:
         """The position moved over source offsets that carry no record."""
         journal = self._journals.get(partition)
         if journal is not None:  # otherwise it was removed meanwhile
             journal.passed(checked.start, checked.end)
             self._changed.add(partition)
 
-    def truncated(self, partition: PartitionState, offset: int) -> None:
+    def truncated(self, partition: PartitionReplicator, offset: int) -> None:
         """The position moved back to ``offset``: the source lost its records from there on."""
         self._journals[partition].truncated(offset)
         self._changed.add(partition)
 
-    def topic_ids_changed(self, partition: PartitionState) -> None:
+    def topic_ids_changed(self, partition: PartitionReplicator) -> None:
         """The partition's ``topic_ids`` have changed or become known."""
         journal = self._journals.get(partition)
         if journal is not None:
@@ -98,7 +105,7 @@ class ExactOffsetJournals:
             log.warning("%s", message)
         self.error = message
 
-    def remove(self, partition: PartitionState) -> None:
+    def remove(self, partition: PartitionReplicator) -> None:
         """The partition has left the source task."""
         journal = self._journals.pop(partition, None)
         if journal is not None:

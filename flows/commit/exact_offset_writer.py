@@ -7,7 +7,7 @@ import logging
 from functools import partial
 
 from flows.commit.exact_offset_journals import PARTITION, ExactOffsetJournals
-from flows.partition.state import PartitionState
+from flows.partition.replicator import PartitionReplicator
 from mm2.core.lanes.lease import ExactOffsetsLease
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
 from mm2.core.offsets.exact_offset_records import Segment
@@ -36,10 +36,10 @@ class ExactOffsetWriter(ExactOffsetJournals):
     def __init__(self, producer: ControlProducer, lease: ExactOffsetsLease) -> None:
         super().__init__(lease)
         self._producer = producer
-        self._writing: dict[PartitionState, asyncio.Future[int]] = {}
+        self._writing: dict[PartitionReplicator, asyncio.Future[int]] = {}
         self._timed_out = False
 
-    def remove(self, partition: PartitionState) -> None:
+    def remove(self, partition: PartitionReplicator) -> None:
         """The partition has left the source task."""
         super().remove(partition)
         self._clear_error_if_done()
@@ -78,7 +78,7 @@ class ExactOffsetWriter(ExactOffsetJournals):
                 self._log_failure(str(self._producer.trouble or f"not written within {timeout:.0f} s"))
 
     def _written(
-        self, partition: PartitionState, journal: ExactOffsetJournal, segment: Segment, done: asyncio.Future[int]
+        self, partition: PartitionReplicator, journal: ExactOffsetJournal, segment: Segment, done: asyncio.Future[int]
     ) -> None:
         if self._writing.get(partition) is done:
             del self._writing[partition]
@@ -94,7 +94,7 @@ class ExactOffsetWriter(ExactOffsetJournals):
             log.info("writing exact offsets to %s again", self._topic)
             self.error = None
 
-    def _failed(self, partition: PartitionState, journal: ExactOffsetJournal, error: BaseException) -> None:
+    def _failed(self, partition: PartitionReplicator, journal: ExactOffsetJournal, error: BaseException) -> None:
         journal.refused()
         if partition not in self._journals:  # it was removed: no retry
             self._clear_error_if_done()

@@ -13,7 +13,7 @@ from flows.commit.exact_offset_journals import PARTITION, ExactOffsetJournals
 from flows.commit.loss_writer import LossWriter
 from flows.commit.offset_sync_writer import OffsetSyncWriter
 from flows.partition.replicator import PartitionReplicator
-from flows.partition.state import OffsetRange, PartitionState
+from flows.partition.state import OffsetRange
 from mm2.core.lanes.lease import ExactOffsetsLease, OffsetsLease, PartitionLease
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.connect_offsets import SourceKey, encode_key, encode_offset
@@ -37,8 +37,8 @@ class TransactionalJournals(ExactOffsetJournals):
     def __init__(self, lease: ExactOffsetsLease) -> None:
         super().__init__(lease)
         self.place = TopicPartition(lease.topic, PARTITION)
-        self._committed: dict[PartitionState, Segment] = {}
-        self._prepared: list[tuple[PartitionState, ExactOffsetJournal, tuple[Segment, ...]]] = []
+        self._committed: dict[PartitionReplicator, Segment] = {}
+        self._prepared: list[tuple[PartitionReplicator, ExactOffsetJournal, tuple[Segment, ...]]] = []
         self._refused_until = 0.0
 
     @property
@@ -51,17 +51,17 @@ class TransactionalJournals(ExactOffsetJournals):
         self._refused_until = time.monotonic() + REFUSED_FOR_S
         self._log_failure(str(error))
 
-    def add(self, partition: PartitionState, lease: PartitionLease) -> None:
+    def add(self, partition: PartitionReplicator, lease: PartitionLease) -> None:
         """The source task copies this partition from now on."""
         super().add(partition, lease)
         self._committed[partition] = self._journals[partition].newest
 
-    def remove(self, partition: PartitionState) -> None:
+    def remove(self, partition: PartitionReplicator) -> None:
         """The partition has left the source task."""
         super().remove(partition)
         self._committed.pop(partition, None)
 
-    def prepare(self, with_offsets: Collection[PartitionState]) -> list[Record]:
+    def prepare(self, with_offsets: Collection[PartitionReplicator]) -> list[Record]:
         """Return the records of the changed segments, each partition's in order; none while the topic is refused.
 
         A partition that ``needs_initial_commit`` is left out, unless its source offset is in the same transaction.

@@ -21,6 +21,7 @@ from flows.source.end_offsets import EndOffsets
 from flows.source.fetcher import Fetcher
 from flows.source.topic_id_checker import TopicIdChecker
 from flows.target.dead_letter_writer import DeadLetterWriter
+from flows.target.lost_copies import LostCopies
 from flows.target.producer import Producer
 from flows.target.producer_ids import ProducerIds
 from flows.target.send_gate import AlwaysOpen
@@ -119,6 +120,7 @@ class Pipeline:
         self.acknowledged = committer.acknowledged
         self.skipped = committer.skipped
         self.left_out = committer.left_out
+        committer.report_lost_copies(LostCopies(self.spawn, self._refresh).noticed)
         self._dead_letters = dead_letters
         self.lost = committer.lost
         self.truncated = committer.truncated

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -18,7 +17,7 @@ from tests.faults.node_group import COPIED, FLOW, PARTITIONS, PER_SECOND, NodeGr
 from tests.faults.observer import REPORTED_WITHIN
 from tests.lab.arrivals import Arrivals
 from tests.lab.fixtures import unique_name
-from tests.lab.history import Record, end_offset_sum, read_topic
+from tests.lab.history import end_offset_sum, read_topic
 from tests.lab.load import Load
 from tests.lab.losses import Ledger, account, recorded_losses
 from tests.lab.verify import Verdict, compare
@@ -117,32 +116,23 @@ def _missing_transactions(stage: Stage, topic: str, records: int) -> str:
 
 
 def _judge_losses(stage: Stage, topic: str, fault: Fault, outcome: Outcome) -> tuple[Round, str]:
-    """Every acknowledged record is copied or on record as lost. A loss that is not detected is one range of offsets."""
+    """Every acknowledged record is copied or on record as lost."""
     target, written = stage.group.target, outcome.ledger.written
     deadline = time.monotonic() + RECORDED
     while True:
         remote = read_topic(target.bootstrap, f"A.{topic}")
         found = account(written, remote, recorded_losses(target.bootstrap, "A", topic))
-        as_expected = found.settled if fault.detected else _one_range_each(found.missing)
-        if as_expected or time.monotonic() > deadline:
+        if found.settled or time.monotonic() > deadline:
             break
         time.sleep(1.0)
     verdict = compare(written, remote)
     row = _row(stage, fault, outcome, verdict, found.recorded, lost=len(found.missing))
-    problems = [] if as_expected else [str(found)]
-    if fault.detected and not found.recorded:
+    problems = [] if found.settled else [str(found)]
+    if not found.recorded:
         problems.append("no loss is on record")
     if verdict.duplicated and not stage.mode.repeats_allowed:
         problems.append(str(verdict))
     return row, "; ".join(problems)
-
-
-def _one_range_each(missing: Sequence[Record]) -> bool:
-    """Whether the missing records of each partition are one range of offsets, as after a truncation."""
-    offsets: defaultdict[int, list[int]] = defaultdict(list)
-    for one in missing:
-        offsets[one.partition].append(one.offset)
-    return all(max(found) - min(found) + 1 == len(found) for found in offsets.values())
 
 
 def _settled(stage: Stage, topic: str, ledger: Ledger) -> Verdict:

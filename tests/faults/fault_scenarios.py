@@ -17,8 +17,8 @@ class Fault:
     """``strike`` injects the fault and heals it, while records are written to a topic; it returns what it did.
 
     ``possible``: in which topologies. ``prepare`` is called with the stage and the name of the topic before that is
-    created. ``keeps_data``: whether the clusters keep what they have acknowledged; if not, a loss must be on record,
-    unless it is not ``detected``. ``once``: whether it can strike a stage only once.
+    created. ``keeps_data``: whether the clusters keep what they have acknowledged; if not, a loss must be on record.
+    ``once``: whether it can strike a stage only once.
     """
 
     name: str
@@ -26,7 +26,6 @@ class Fault:
     possible: Callable[[Topology], bool] = lambda _: True
     prepare: Callable[[Stage, str], None] = lambda _stage, _topic: None
     keeps_data: bool = True
-    detected: bool = True
     once: bool = False
 
     def __str__(self) -> str:
@@ -85,6 +84,5 @@ FAULTS = (
         possible=_three_brokers,
         prepare=cluster_faults.place_on_two_brokers,
         keeps_data=False,
-        detected=False,  # docs/reference/limits.md
     ),
 )

@@ -15,7 +15,8 @@ faster than its replication loses records again and again. Further ones are merg
 class LossKind(StrEnum):
     """Causes of a loss. Later releases can add some, so fields with a kind are plain strings.
 
-    ``SKIPPED`` and ``DEAD_LETTER`` are losses that the operator asked for: they never stop anything.
+    ``SKIPPED`` and ``DEAD_LETTER``, which the operator asked for, and ``TARGET_TRUNCATED``, a loss of copies, stop
+    nothing.
     """
 
     RETENTION = "retention"
@@ -25,6 +26,7 @@ class LossKind(StrEnum):
     OUT_OF_RANGE = "out-of-range"
     SKIPPED = "skipped"
     DEAD_LETTER = "dead-letter"
+    TARGET_TRUNCATED = "target-truncated"
 
 
 class OnDataLoss(StrEnum):
@@ -43,7 +45,8 @@ LossKey = tuple[str, int, int, str, str]
 class Loss:
     """Source records that can no longer be copied, as reported by lanes and recorded in `loss_records`.
 
-    For kind ``truncated``, records that the target has and the source no longer has. ``until`` equal to ``first``: the
+    For kind ``truncated``, records that the target has and the source no longer has; for ``target-truncated``, records
+    that were copied and that the target no longer has. ``until`` equal to ``first``: the
     extent is unknown.
     """
 
@@ -100,7 +103,7 @@ class LossesUnreadableError(Exception):
         self.is_unknown = is_unknown
 
 
-_ASKED_FOR = frozenset({LossKind.SKIPPED, LossKind.DEAD_LETTER})
+_NEVER_STOP = frozenset({LossKind.SKIPPED, LossKind.DEAD_LETTER, LossKind.TARGET_TRUNCATED})
 
 _STOPS = {OnDataLoss.CONTINUE: "", OnDataLoss.STOP_PARTITION: "partition", OnDataLoss.STOP_FLOW: "flow"}
 
@@ -109,6 +112,7 @@ _ADVICE: dict[str, str] = {
     LossKind.TRUNCATED: "the target still has these records; compare both topics",
     LossKind.TOPIC_DELETED: "restore the records from another copy if they are needed",
     LossKind.TOPIC_RECREATED: "let replication catch up before a topic is deleted and created again",
+    LossKind.TARGET_TRUNCATED: "set unclean.leader.election.enable = false on the target; copy them again if needed",
     LossKind.OUT_OF_RANGE: "find out why the source topic became shorter, such as an unclean leader election",
 }
 
@@ -126,7 +130,7 @@ class LossPolicy:
         ``before``: the last loss of the partition. ``accepted``: the loss that was accepted last. An acceptance also
         covers what is lost directly after an accepted loss, before anything was copied.
         """
-        stops = "" if loss.kind in _ASKED_FOR else _STOPS[self.on_data_loss]
+        stops = "" if loss.kind in _NEVER_STOP else _STOPS[self.on_data_loss]
         covered = before is not None and before.accepted and _continues(before, loss)
         known = accepted is not None and loss.is_same(accepted)
         until = max(loss.until, accepted.until) if known and accepted is not None else loss.until

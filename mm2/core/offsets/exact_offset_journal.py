@@ -61,6 +61,8 @@ class ExactOffsetJournal:
         self._epochs: EpochStarts = ()
         self._sealed: dict[int, Segment] = {}
         self._written: Segment | None = last
+        self.lost_copies: tuple[int, int] | None = None
+        """Source offsets (first, until) whose copies the remote topic no longer has, since it was last set to None."""
         if last is not None:
             self._continue(last)
 
@@ -192,7 +194,8 @@ class ExactOffsetJournal:
         return segment if copied is self._epochs else replace(segment, epochs=copied)
 
     def _add(self, upstream: int, downstream: int, records: int, since: int) -> None:
-        if downstream < self._reach.downstream:  # the ID of that remote topic is not known yet
+        if downstream < self._reach.downstream:  # truncated, or recreated and its new ID is not known yet
+            self.lost_copies = self._upstream_of(downstream), self._reach.upstream
             self.start_over(self._topic_ids._replace(remote=None))
         if since <= self._through:
             since = min(since, self._empty_from)
@@ -207,6 +210,18 @@ class ExactOffsetJournal:
         self._next = added.upstream_end, added.downstream_end
         self._empty_from = self._through = added.upstream_end
         self._reach = self._reach.after(added)
+
+    def _upstream_of(self, downstream: int) -> int:
+        """Return the first source offset whose copy is at ``downstream`` or later: before this segment, an estimate."""
+        known: list[CopiedRange] = [] if self._packed is None else list(self._packed.ranges())
+        known += self._ranges
+        for copied in known:
+            if copied.downstream_end > downstream >= known[0].downstream:
+                return copied.upstream + max(0, downstream - copied.downstream)
+        upstream, end = self._reach.upstream, self._reach.downstream
+        if known:
+            upstream, end = known[0].upstream, known[0].downstream
+        return max(0, upstream - (end - downstream))
 
     def _catch_up(self) -> None:
         if self._grown:

@@ -36,8 +36,8 @@ def lost(first: int, until: int, kind: str = LossKind.RETENTION, **changes: obje
 @pytest.mark.parametrize("kind", LossKind)
 def test_what_a_loss_stops(on_data_loss: OnDataLoss, stops: str, kind: LossKind) -> None:
     loss = LossPolicy(flow=FLOW, on_data_loss=on_data_loss).applied(lost(5, 9, kind), None, None)
-    asked_for = kind in (LossKind.SKIPPED, LossKind.DEAD_LETTER)
-    assert loss.stops == ("" if asked_for else stops)
+    stops_nothing = kind in (LossKind.SKIPPED, LossKind.DEAD_LETTER, LossKind.TARGET_TRUNCATED)
+    assert loss.stops == ("" if stops_nothing else stops)
     assert loss.awaits_acceptance == bool(loss.stops)
     assert not loss.accepted
 

@@ -225,6 +225,37 @@ def test_lower_target_offset_starts_a_new_era() -> None:
     assert (segment.era, segment.ranges) == (1, (CopiedRange(10, 3, 5),))
 
 
+def test_copies_before_a_lower_target_offset_are_lost() -> None:
+    """With source offset 10 n for every nine copies; the first ranges are packed."""
+    for ranges, downstream, lost in (
+        (10, 85, (94, 100)),
+        (10, 81, (90, 100)),
+        (200, 9 * 20 + 3, (203, 2_000)),
+        (10, 0, (0, 100)),
+    ):
+        book = journal()
+        with_holes(book, ranges)
+        assert book.lost_copies is None
+        book.acked([(10 * ranges, 5)], downstream, since=10 * ranges, until=10 * ranges + 5)
+        assert book.lost_copies == lost
+
+
+def test_lost_copies_before_the_last_segment_are_estimated() -> None:
+    first = journal()
+    first.acked([(0, 500)], 0, since=0, until=500)
+    first.acked_somewhere(until=600)
+    first.acked([(600, 100)], 600, since=600, until=700)
+    (*_, last) = flushed(first)
+    book = journal(last)
+    book.acked([(700, 10)], 450, since=700, until=710)
+    assert book.lost_copies == (450, 700)
+    sealed = journal()
+    sealed.acked([(100, 50)], 0, since=100, until=150)
+    sealed.acked_somewhere(until=160)
+    sealed.acked([(160, 10)], 20, since=160, until=170)
+    assert sealed.lost_copies == (130, 160)
+
+
 def test_only_unexplained_target_offsets_are_doubtful_after_another_writer() -> None:
     book = journal()
     book.acked([(0, 10)], 0, since=0, until=10)
