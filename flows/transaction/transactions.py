@@ -13,6 +13,7 @@ from flows.partition.replicator import PartitionReplicator
 from flows.source_task.spawn import Spawn
 from flows.target.produce_errors import from_response
 from flows.target.producer import Producer
+from flows.transaction.answers import Answers
 from flows.transaction.held_partitions import HeldPartitions
 from flows.transaction.record_writer import NotWritten
 from flows.transaction.transaction import Transaction
@@ -23,9 +24,6 @@ from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 
 log = logging.getLogger("mm2.transactions")
-
-ANSWERS_S = 1.0
-"""How long an aborted transaction waits for answers to requests in flight, before their connections are closed."""
 
 REPORTED_ABORTS = 3
 """So many aborted transactions in a row are reported."""
@@ -60,7 +58,6 @@ class Transactions:
         """``partitions``: those of the source task at any time."""
         self.transactional_id = producer.transactional_id
         self._lease = lease
-        self._grace_s = max(1.0, (lease.timeout_ms - lease.interval_ms) / 3000)  # of each step after the interval
         self._committer = committer
         self._partitions = partitions
         self._producer = TransactionalProducer(cluster, producer, timeout_ms=lease.timeout_ms)
@@ -74,6 +71,7 @@ class Transactions:
         self._aborts = 0  # in a row
         self._last_abort = ""
         self._changed = asyncio.Event()
+        self._answers = Answers(lease, self._held, self._changed)
         self._ended = asyncio.Condition()
         self._sending: Producer
         committer.on_due = self._changed.set
@@ -194,7 +192,9 @@ class Transactions:
         try:
             if not await self._fill(transaction):
                 return
-            await self._settle(transaction)
+            transaction.close()
+            self._offer([partition for partition in transaction.joined if partition.repeats_next])
+            await self._answers.settle(transaction, self._sending, self._producer)
             await self._write_offsets(transaction)
         except CannotCommit as reason:
             await self._abort(transaction, reason)
@@ -260,40 +260,6 @@ class Transactions:
             transaction.added |= places
         return refused
 
-    async def _settle(self, transaction: Transaction) -> None:
-        """Wait until it is known of every batch that was sent whether the target has it. Raises CannotCommit."""
-        transaction.close()
-        self._offer([partition for partition in transaction.joined if partition.repeats_next])
-        counts_from = time.monotonic()
-        last_moment = counts_from + self._grace_s
-        while True:
-            self._changed.clear()
-            self._producer.check()
-            if (lost := transaction.lost) is not None:
-                raise CannotCommit(f"the target has lost its state of the producer in {lost.target}")
-            uncertain = transaction.uncertain
-            if not uncertain:
-                return
-            now = time.monotonic()
-            if throttled := self._sending.throttled:
-                counts_from = max(counts_from, now + throttled)
-            until = {one: self._patient_until(one, counts_from, now) for one in uncertain}
-            late = list(until) if now >= last_moment else [one for one, moment in until.items() if now >= moment]
-            if late:
-                names = ", ".join(sorted(str(one.target) for one in late)[:3])
-                raise CannotCommit(f"the target has not acknowledged the records of {names} in time", late)
-            try:
-                async with asyncio.timeout(min(*until.values(), last_moment) - now):
-                    await self._changed.wait()
-            except TimeoutError:
-                continue
-
-    def _patient_until(self, partition: PartitionReplicator, counts_from: float, now: float) -> float:
-        """Return until when to wait for the partition: its patience after the last acknowledgement."""
-        if partition.batches_in_flight:
-            counts_from = max(counts_from, now - partition.unanswered_for(now))
-        return counts_from + max(self._held.patience(partition), min(self._lease.interval_ms / 1000, self._grace_s))
-
     async def _write_offsets(self, transaction: Transaction) -> None:
         await self._committer.losses_recorded()
         for partition in transaction.joined:
@@ -303,7 +269,7 @@ class Transactions:
         while await self._add(transaction, set(records)):
             records = self._committer.prepare(transaction.joined)  # without what was refused
         try:
-            await self._producer.write(records, deadline=time.monotonic() + self._grace_s)
+            await self._producer.write(records, deadline=time.monotonic() + self._answers.grace_s)
         except NotWritten as failed:
             self._committer.write_failed(failed.partition, failed.error)
             raise CannotCommit(str(failed)) from failed
@@ -316,7 +282,7 @@ class Transactions:
             partition.await_roll_back()
         if reason.late:
             self._sending.hang_up()
-        await self._await_answers(transaction)
+        await self._answers.all_received(transaction, self._sending)
         await self._producer.abort()
         moved_back = [partition for partition in transaction.joined if partition.has_uncommitted]
         for partition in transaction.joined:
@@ -327,18 +293,6 @@ class Transactions:
             self._held.hold(partition, str(reason))
         if not reason.late:
             await asyncio.sleep(self._backoff.next())
-
-    async def _await_answers(self, transaction: Transaction) -> None:
-        hang_up_at = time.monotonic() + ANSWERS_S
-        while any(partition.batches_in_flight for partition in transaction.joined):
-            self._changed.clear()
-            try:
-                async with asyncio.timeout(ANSWERS_S):
-                    await self._changed.wait()
-            except TimeoutError:
-                pass
-            if time.monotonic() >= hang_up_at:
-                self._sending.hang_up()
 
     async def _new_epoch(self) -> None:
         """Continue the producer with the next epoch. Nothing may be in flight."""
