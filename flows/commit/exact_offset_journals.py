@@ -30,6 +30,8 @@ class ExactOffsetJournals:
     ``on_lost_copies`` is called with source offsets (first, until) whose copies the remote topic no longer has.
     """
 
+    in_transactions = False
+
     def __init__(self, lease: ExactOffsetsLease) -> None:
         self._topic = lease.topic
         self._segments = lease.segments
@@ -43,7 +45,11 @@ class ExactOffsetJournals:
         """The source task copies this partition from now on."""
         last = self._last(partition.source, lease)
         self._journals[partition] = ExactOffsetJournal(
-            partition.source, topic_ids=partition.topic_ids, last=last, segments=self._segments
+            partition.source,
+            topic_ids=partition.topic_ids,
+            last=last,
+            segments=self._segments,
+            in_transactions=self.in_transactions,
         )
         self._changed.add(partition)
 

@@ -34,6 +34,8 @@ REFUSED_FOR_S = 30.0
 class TransactionalJournals(ExactOffsetJournals):
     """Journals whose changed segments are part of the next transaction; an aborted one leaves no trace."""
 
+    in_transactions = True
+
     def __init__(self, lease: ExactOffsetsLease) -> None:
         super().__init__(lease)
         self.place = TopicPartition(lease.topic, PARTITION)
@@ -99,7 +101,11 @@ class TransactionalJournals(ExactOffsetJournals):
             if last is None:
                 continue  # removed meanwhile
             journal = self._journals[partition] = ExactOffsetJournal(
-                partition.source, topic_ids=partition.topic_ids, last=last, segments=self._segments
+                partition.source,
+                topic_ids=partition.topic_ids,
+                last=last,
+                segments=self._segments,
+                in_transactions=True,
             )
             if partition.is_truncated:
                 journal.truncated(partition.position)

@@ -9,10 +9,6 @@ from flows.partition.replicator import PartitionReplicator
 from flows.source_task.spawn import Spawn
 from mm2.core.lanes.losses import LossKind
 
-MARKERS = 8
-"""With transactions, the first new record follows the markers of transactions that were aborted meanwhile, a few at
-most. They take offsets of lost records, so the range begins earlier by these."""
-
 
 class LostCopies:
     """A remote topic that was deleted and created again has lost nothing unexpectedly: its ID tells it.
@@ -28,8 +24,6 @@ class LostCopies:
 
     def noticed(self, partition: PartitionReplicator, first: int, until: int) -> None:
         """The copies of the source offsets from ``first`` up to, not including, ``until`` are gone."""
-        if partition.is_transactional:
-            first = max(0, first - MARKERS)
         self._spawn(self._report(partition, first, until, partition.topic_ids.remote))
 
     async def _report(self, partition: PartitionReplicator, first: int, until: int, known: UUID | None) -> None:

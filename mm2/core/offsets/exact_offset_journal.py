@@ -17,6 +17,9 @@ _KEPT = 8
 """Ranges that stay unpacked when the others are packed, which takes about 100 µs: so it is done once for 24 ranges."""
 
 
+_MARKERS = 8  # of transactions that were aborted between a truncation of the target and the next record
+
+
 class ExactOffsetJournal:
     """The copied ranges of one source partition, collected until they are written as `exact_offset_records`.
 
@@ -42,9 +45,11 @@ class ExactOffsetJournal:
         topic_ids: TopicIds,
         last: Segment | None = None,
         segments: int = SEGMENTS,
+        in_transactions: bool = False,
     ) -> None:
         """Continue ``last``, the newest record of the partition's highest sequence. ``segments``: how many segments
-        compaction keeps."""
+        compaction keeps. ``in_transactions``: the records are written in transactions."""
+        self._in_transactions = in_transactions
         self._topic_partition = topic_partition
         self._topic_ids = topic_ids
         self._segments = segments
@@ -212,12 +217,22 @@ class ExactOffsetJournal:
         self._reach = self._reach.after(added)
 
     def _upstream_of(self, downstream: int) -> int:
-        """Return the first source offset whose copy is at ``downstream`` or later: before this segment, an estimate."""
+        """Return the first source offset whose copy is at ``downstream`` or later: before this segment, an estimate.
+
+        With transactions, all records of the first one are lost, since its marker is. Transactions that were aborted
+        since then have put markers before ``downstream``.
+        """
+        if self._in_transactions:
+            downstream = max(0, downstream - _MARKERS)
         known: list[CopiedRange] = [] if self._packed is None else list(self._packed.ranges())
         known += self._ranges
-        for copied in known:
+        start = 0  # of the transaction
+        for index, copied in enumerate(known):
+            if copied.downstream != known[index - 1].downstream_end:
+                start = index
             if copied.downstream_end > downstream >= known[0].downstream:
-                return copied.upstream + max(0, downstream - copied.downstream)
+                inside = max(0, downstream - copied.downstream)
+                return known[start].upstream if self._in_transactions else copied.upstream + inside
         upstream, end = self._reach.upstream, self._reach.downstream
         if known:
             upstream, end = known[0].upstream, known[0].downstream

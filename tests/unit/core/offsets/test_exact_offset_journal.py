@@ -240,6 +240,14 @@ def test_copies_before_a_lower_target_offset_are_lost() -> None:
         assert book.lost_copies == lost
 
 
+def test_the_first_transaction_without_its_marker_is_lost_as_a_whole() -> None:
+    book = ExactOffsetJournal(TP, topic_ids=IDS, in_transactions=True)
+    for number in range(10):  # ten records and a marker; the source has a hole within each transaction
+        book.acked([(20 * number, 5), (20 * number + 10, 5)], 11 * number, since=20 * number, until=20 * number + 20)
+    book.acked([(200, 5)], 11 * 6 + 9, since=200, until=205)
+    assert book.lost_copies == (120, 200), "from the transaction that contains target offset 67"
+
+
 def test_lost_copies_before_the_last_segment_are_estimated() -> None:
     first = journal()
     first.acked([(0, 500)], 0, since=0, until=500)
