@@ -101,16 +101,16 @@ class Pipeline:
         self._fetcher = Fetcher(source, lease.fetch, budget, self.spawn, self._topic_ids)
         self._ends = EndOffsets(source, lease.fetch.isolation_level, self._partitions, self._topic_ids)
         self._transactions = self._with_transactions(lease, target, committer)
-        self._ids = ProducerIds(target, lease.produce, self.spawn, lease.producer)
         if (transactions := self._transactions) is None:
-            self._producer = Producer(
-                target, lease.produce, budget, self.spawn, producer_ids=self._ids, gate=AlwaysOpen()
-            )
+            ids = ProducerIds(target, lease.produce, self.spawn, lease.producer)
+            self._producer = Producer(target, lease.produce, budget, self.spawn, producer_ids=ids, gate=AlwaysOpen())
+            self._run_producer = ids.keep_renewed
         else:
             self._producer = Producer(
                 target, lease.produce, budget, self.spawn, producer_ids=transactions, gate=transactions
             )
             transactions.connect(self._producer)
+            self._run_producer = transactions.run
         # PartitionListener, bound to the implementations: a forwarding method would cost a call per batch
         self.release = budget.release
         self.fetch_changed = self._fetcher.update
@@ -147,7 +147,7 @@ class Pipeline:
         self.spawn(self._flush_offsets())
         self.spawn(self._check())
         self.spawn(self._ends.run())
-        self.spawn(self._ids.keep_renewed() if self._transactions is None else self._transactions.run())
+        self.spawn(self._run_producer())
 
     def close(self) -> None:
         """Stop immediately: no more work is started."""
