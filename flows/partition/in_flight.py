@@ -189,7 +189,11 @@ class InFlightBatches:
     def probe_after_silence(self, now: float) -> None:
         """After a long idle time, send one batch alone first, since the target may have dropped the producer id."""
         if not self._batches and now - self._last_acknowledged > PROBE_AFTER_S:
-            self._window = 1
+            self.send_alone()
+
+    def send_alone(self) -> None:
+        """Send the next batch alone: the window is one until it is acknowledged."""
+        self._window = 1
 
     def acknowledged(self, entry: InFlightBatch, base_offset: int, now: float) -> list[InFlightBatch]:
         """The target has the batch, from ``base_offset`` on (-1: unknown).
@@ -222,7 +226,7 @@ class InFlightBatches:
         """Mark failed batches to be sent again. Returns the error of the first batch, which decides what to do next."""
         assert self.is_settled
         self._failed = False
-        self._window = 1
+        self.send_alone()
         error = self._batches[0].error if self._batches else None
         for entry in self._batches:
             if entry.state is SendState.FAILED:

@@ -220,6 +220,7 @@ class PartitionReplicator(RejectionState):
     def leader_unavailable(self, error: ProduceError, now: float) -> None:
         """There is no leader to send to."""
         if not self._in_flight.in_flight:  # otherwise the responses in flight are more informative
+            self._in_flight.send_alone()  # on the connection for retries: a second batch would overtake it
             self._handle_error(error, None, now)
 
     def _answered(self, now: float) -> None:

@@ -118,6 +118,7 @@ async def test_a_transaction_is_committed_when_it_has_enough_bytes(
         write(cluster_a.bootstrap, topic, plain(1_000, value_bytes=1_000))
         remote = source_task.remote[topic]
         await until(lambda: len(committed(cluster_b, remote)) > 800, COPIED, "full transactions are committed")
+        await until(lambda: len(uncommitted(cluster_b, remote)) == 1_000, COPIED, "all is on the target")
         await source_task.drained()
         assert len(committed(cluster_b, remote)) == 1_000, "a drain commits at once"
 

@@ -253,6 +253,19 @@ def test_a_missing_leader_is_not_reported_while_batches_are_in_flight() -> None:
     assert message(replicator) is None
 
 
+def test_after_a_missing_leader_one_batch_is_sent_alone() -> None:
+    """It goes over the connection for retries, and those after its acknowledgement over the usual one."""
+    replicator, _ = partition()
+    arrive(replicator, data(0))
+    replicator.acknowledged(send(replicator)[0], 0, 0.0, WALL)
+    replicator.leader_unavailable(from_exception(Unreachable("no leader")), 0.0)
+    arrive(replicator, data(1), data(2), data(3))
+    (alone,) = send(replicator, now=1.0)
+    replicator.acknowledged(alone, 1, 1.0, WALL)
+    assert not replicator.is_retrying
+    assert len(send(replicator, now=1.0)) == 2
+
+
 def test_draining_keeps_only_what_was_sent() -> None:
     replicator, listener = partition()
     arrive(replicator, data(0), data(1))
