@@ -192,6 +192,11 @@ class FetchState(LogPosition):
         """The transaction is being aborted: only await the responses in flight, whatever they are."""
         self._awaits_roll_back = True
 
+    def roll_back_committed(self) -> None:
+        """The last committed transaction is aborted, too: fetch its records again. Nothing may be in flight."""
+        self._roll_back_committed()
+        self.roll_back()
+
     def roll_back(self) -> None:
         """The transaction is aborted: fetch again from the committed position. Nothing may be in flight."""
         self._awaits_roll_back = False

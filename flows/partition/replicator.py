@@ -67,7 +67,7 @@ class PartitionReplicator(RejectionState):
         )
         self._check_crcs = check_crcs
         self._corrupt_fetches = 0
-        self._remote_end = 0  # the target offset after the last record with a known offset
+        self.remote_end = 0  # the target offset after the last record with a known offset
         self._too_large: TargetBatch | None = None  # nothing is sent until the target's limit is read
         self._size_error: ProduceError | None = None  # why the last batch was split
 
@@ -195,9 +195,9 @@ class PartitionReplicator(RejectionState):
             self._count(batch, wall)
             self._listener.acknowledged(self, batch, base_offset, checked)
             if base_offset >= 0:
-                if base_offset < self._remote_end:
+                if base_offset < self.remote_end:
                     self._listener.remote_end_moved_back(self)
-                self._remote_end = base_offset + batch.count
+                self.remote_end = base_offset + batch.count
         self._advanced(now)
         self._answered(now)
         self._reach_unreadable(now)

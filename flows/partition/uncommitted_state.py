@@ -38,6 +38,7 @@ class UncommittedState(PartitionState):
         super().__init__(lease, metrics, now, policy)
         self.is_transactional = False
         self._uncommitted: _Uncommitted | None = None
+        self._committed_from: int | None = None  # where the last committed transaction began
 
     @property
     def committed_position(self) -> int:
@@ -67,6 +68,7 @@ class UncommittedState(PartitionState):
         """The transaction with everything that was acknowledged, and with the stored ``offsets``, is committed."""
         uncommitted, self._uncommitted = self._uncommitted, None
         if uncommitted is not None:
+            self._committed_from = uncommitted.position
             metrics, batches = self._metrics, uncommitted.batches
             metrics.records += uncommitted.records
             metrics.stored_bytes += uncommitted.source_bytes
@@ -83,6 +85,15 @@ class UncommittedState(PartitionState):
             self.position, self._last_copied = uncommitted.position, uncommitted.last_copied
             self._initial_commit = uncommitted.initial_commit
             self._skipped = OffsetRange(0, 0)
+
+    def _roll_back_committed(self) -> None:
+        """The last committed transaction is aborted too: its records are to be copied again.
+
+        The offset before them is stored first, like that before a truncation.
+        """
+        if self._committed_from is not None:
+            self._move_back(self._committed_from)
+            self._committed_from = None
 
     def _count(self, batch: TargetBatch, wall: float) -> None:
         uncommitted = self._uncommitted

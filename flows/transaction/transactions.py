@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Collection
 
@@ -13,8 +12,10 @@ from flows.partition.replicator import PartitionReplicator
 from flows.source_task.spawn import Spawn
 from flows.target.produce_errors import from_response
 from flows.target.producer import Producer
+from flows.transaction.aborts import Aborts
 from flows.transaction.answers import Answers
 from flows.transaction.held_partitions import HeldPartitions
+from flows.transaction.markers import Markers
 from flows.transaction.record_writer import NotWritten
 from flows.transaction.transaction import Transaction
 from flows.transaction.transactional_producer import CannotCommit, TransactionalProducer
@@ -22,11 +23,6 @@ from mm2.core.lanes.lease import TaskProducer, TransactionsLease
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
-
-log = logging.getLogger("mm2.transactions")
-
-REPORTED_ABORTS = 3
-"""So many aborted transactions in a row are reported."""
 
 RENEW_EVERY_S = 86_400.0
 """Brokers forget a transactional id that was not used for transactional.id.expiration.ms, a week."""
@@ -61,17 +57,31 @@ class Transactions:
         self._committer = committer
         self._partitions = partitions
         self._producer = TransactionalProducer(cluster, producer, timeout_ms=lease.timeout_ms)
-        self._backoff = Backoff.for_retries(cluster.settings)
         self._used: dict[TopicPartition, ProducerId] = {}
         self._transaction: Transaction | None = None
         self._waiting: dict[PartitionReplicator, None] = {}  # are offered to the producer again
         self._held = HeldPartitions(cluster, spawn, partitions=partitions, released=self._released)
         self._needs_epoch = False
         self._commit_now = False
-        self._aborts = 0  # in a row
-        self._last_abort = ""
         self._changed = asyncio.Event()
         self._answers = Answers(lease, self._held, self._changed)
+        self._markers = Markers(
+            cluster,
+            spawn,
+            partitions=partitions,
+            commit_again=self._commit_again,
+            released=self._released,
+            on_open=self._changed.set,
+        )
+        self._aborts = Aborts(
+            self._producer,
+            committer,
+            answers=self._answers,
+            held=self._held,
+            markers=self._markers,
+            backoff=Backoff.for_retries(cluster.settings),
+            new_epoch=self._new_epoch,
+        )
         self._ended = asyncio.Condition()
         self._sending: Producer
         committer.on_due = self._changed.set
@@ -84,9 +94,7 @@ class Transactions:
     @property
     def error(self) -> str | None:
         """Why nothing is committed."""
-        if self._aborts >= REPORTED_ABORTS:
-            return f"transactions of {self.transactional_id} are aborted again and again: {self._last_abort}"
-        return self._producer.error
+        return self._aborts.error or self._producer.error
 
     # -- SendGate
 
@@ -95,7 +103,7 @@ class Transactions:
         transaction = self._transaction
         if self._committer.has_unrecorded_loss(partition) and not self._is_in_transaction(partition):
             self._held.hold_while(partition, self._committer.has_unrecorded_loss)
-        if transaction is not None and not self._held.holds(partition):
+        if transaction is not None and not self._is_out(partition):
             if transaction.admits(partition):
                 return True
             if not transaction.is_closing:
@@ -156,8 +164,11 @@ class Transactions:
 
     async def run(self) -> None:
         """Run one transaction after the other, until cancelled. Raises ClusterErrors, also Fenced."""
+        self._markers.start()
         while True:
             await self._wait_for_work()
+            if self._markers.has_open:
+                await self._aborts.abort_open()
             if self._needs_epoch:
                 await self._new_epoch()
             if self._committer.is_due or self._may_offer():
@@ -168,7 +179,7 @@ class Transactions:
                 self._ended.notify_all()
 
     async def _wait_for_work(self) -> None:
-        while not (self._needs_epoch or self._committer.is_due or self._may_offer()):
+        while not (self._needs_epoch or self._committer.is_due or self._may_offer() or self._markers.has_open):
             if self._commit_now and not self._producer.is_confirmed:
                 return
             self._commit_now = False
@@ -181,13 +192,13 @@ class Transactions:
             self._producer.check()
 
     def _may_offer(self) -> bool:
-        return any(not self._held.holds(partition) for partition in self._waiting)
+        return any(not self._is_out(partition) for partition in self._waiting)
 
     async def _run_one(self) -> None:
         transaction = self._transaction = Transaction(self._lease)
         waiting, self._waiting = self._waiting, {}
         for partition in waiting:
-            if partition in self._partitions and not self._held.holds(partition):
+            if partition in self._partitions and not self._is_out(partition):
                 transaction.wanted[partition] = None
         try:
             if not await self._fill(transaction):
@@ -197,7 +208,7 @@ class Transactions:
             await self._answers.settle(transaction, self._sending, self._producer)
             await self._write_offsets(transaction)
         except CannotCommit as reason:
-            await self._abort(transaction, reason)
+            await self._aborts.abort(transaction, reason, self._sending)
         else:
             if transaction.added:
                 await self._commit(transaction)
@@ -209,9 +220,9 @@ class Transactions:
         await self._producer.commit()
         if self._commit_now:
             await self._producer.confirm()
-        self._backoff.reset()
-        self._aborts = 0
+        self._aborts.committed()
         self._held.committed(transaction.joined)
+        self._markers.committed(transaction.joined, time.monotonic())
         self._committer.committed(time.monotonic(), time.time())
 
     async def _fill(self, transaction: Transaction) -> bool:
@@ -274,26 +285,6 @@ class Transactions:
             self._committer.write_failed(failed.partition, failed.error)
             raise CannotCommit(str(failed)) from failed
 
-    async def _abort(self, transaction: Transaction, reason: CannotCommit) -> None:
-        log.warning("transaction of %s aborted: %s", self.transactional_id, reason)
-        self._aborts, self._last_abort = self._aborts + 1, str(reason)
-        transaction.close()
-        for partition in transaction.joined:
-            partition.await_roll_back()
-        if reason.late:
-            self._sending.hang_up()
-        await self._answers.all_received(transaction, self._sending)
-        await self._producer.abort()
-        moved_back = [partition for partition in transaction.joined if partition.has_uncommitted]
-        for partition in transaction.joined:
-            partition.roll_back()
-        self._committer.aborted(moved_back)
-        await self._new_epoch()
-        for partition in reason.late:
-            self._held.hold(partition, str(reason))
-        if not reason.late:
-            await asyncio.sleep(self._backoff.next())
-
     async def _new_epoch(self) -> None:
         """Continue the producer with the next epoch. Nothing may be in flight."""
         current = await self._producer.next_epoch()
@@ -303,6 +294,14 @@ class Transactions:
             partition.set_producer_id(current)
 
     # -- inside
+
+    def _is_out(self, partition: PartitionReplicator) -> bool:
+        """Return whether the partition has to stay out of transactions now."""
+        return self._held.holds(partition) or self._markers.keeps_out(partition)
+
+    def _commit_again(self, partition: PartitionReplicator) -> None:
+        self._waiting[partition] = None
+        self._changed.set()
 
     def _released(self, partition: PartitionReplicator) -> None:
         """A partition may join transactions again."""

@@ -171,6 +171,7 @@ async def copying(
     topics: Mapping[str, int],
     *,
     remote_config: Mapping[str, str] | None = None,
+    remote_copies: int | None = None,
     starts: Mapping[TopicPartition, int | None] | None = None,
     create: bool = True,
     source_client: ClientSettings | None = None,
@@ -236,7 +237,11 @@ async def copying(
             )
         for topic, count in topics.items():
             await asyncio.to_thread(
-                target.create_topic, remote[topic], partitions=count, config=dict(remote_config or {})
+                target.create_topic,
+                remote[topic],
+                partitions=count,
+                copies=remote_copies,
+                config=dict(remote_config or {}),
             )
     budget = ByteBudget(buffer_bytes)
     runner = SourceTask(lease, budget, deadline or unlimited())

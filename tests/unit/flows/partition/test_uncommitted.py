@@ -140,3 +140,30 @@ def test_an_abort_before_a_start_is_chosen_changes_nothing() -> None:
     replicator, _ = transactional(None)
     abort(replicator)
     assert (replicator.position, replicator.needs_start_offset) == (-1, True)
+
+
+def test_a_committed_transaction_that_was_aborted_later_is_copied_again() -> None:
+    replicator, listener = transactional(40)
+    for first in (40, 50):
+        copy(replicator, first, 10)
+        replicator.transaction_committed(replicator.offsets_to_commit, 0.0, WALL)
+    copy(replicator, 60, 10)
+    abort(replicator)
+    replicator.roll_back_committed()
+    assert (replicator.position, replicator.fetch_offset, replicator.held_bytes) == (50, 50, 0)
+    assert replicator.offsets_to_commit == (49,), "a restart must not continue behind the records"
+    assert replicator.needs_commit
+    copy(replicator, 50, 10)
+    assert list(replicator.offsets_to_commit) == [49, 59]
+    replicator.transaction_committed(replicator.offsets_to_commit, 0.0, WALL)
+    assert not replicator.needs_initial_commit
+    assert listener.losses == []
+
+
+def test_only_one_committed_transaction_can_be_without_marker() -> None:
+    replicator, _ = transactional(40)
+    copy(replicator, 40, 10)
+    replicator.transaction_committed(replicator.offsets_to_commit, 0.0, WALL)
+    for _ in range(2):
+        replicator.roll_back_committed()
+        assert replicator.position == 40

@@ -1,0 +1,189 @@
+"""Partitions of the target that have no marker of a transaction which has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from flows.partition.replicator import PartitionReplicator
+from flows.source_task.spawn import Spawn
+from mm2.core.naming.names import TopicPartition
+from mm2.core.settings.client import IsolationLevel
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.client.offsets import OffsetSpec, list_offsets
+from mm2.kafka.errors import ClusterClosed, ClusterError
+
+log = logging.getLogger("mm2.transactions")
+
+CHECK_AFTER_S = 1.0
+"""When the marker of a committed transaction is checked, if no other transaction follows it."""
+
+MOST_ABORTS = 3
+"""How often an open transaction is aborted: if it stays open, it is that of another producer."""
+
+_ANSWER_S = 1.0  # for the brokers to answer
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Offsets of a remote partition: records from ``stable`` to ``end`` are in transactions without marker."""
+
+    stable: int
+    end: int
+
+
+class Markers:
+    """In Kafka 4.3, a transaction ends without a marker in a partition that has no leader at that moment
+    (TransactionMarkerChannelManager takes it for deleted). Its records stay open, and the next marker of the producer,
+    whether it commits or aborts, ends them too.
+
+    (A) If no other transaction follows, a partition without the marker of its last committed transaction is found
+        after `CHECK_AFTER_S` and joins another transaction, whose marker commits those records.
+    (B) Before a transaction is aborted, `without_commit` finds the partitions in which that would abort the committed
+        transaction before it.
+    (C) After a transaction was aborted, its partitions stay out of transactions (`keeps_out`) until their leaders have
+        no open transaction; an open one has to be aborted again (`take_open`).
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        spawn: Spawn,
+        *,
+        partitions: Collection[PartitionReplicator],
+        commit_again: Callable[[PartitionReplicator], None],
+        released: Callable[[PartitionReplicator], None],
+        on_open: Callable[[], None],
+    ) -> None:
+        """``partitions``: those of the source task at any time. ``commit_again``: (A). ``released``: a partition does
+        not have to stay out any more. ``on_open``: `take_open` returns partitions."""
+        self._cluster = cluster
+        self._spawn = spawn
+        self._partitions = partitions
+        self._commit_again = commit_again
+        self._released = released
+        self._on_open = on_open
+        self._committed: dict[PartitionReplicator, tuple[int, float]] = {}  # remote end and time of the last commit
+        self._committed_again: set[PartitionReplicator] = set()  # as soon as the next transaction is committed
+        self._aborted: dict[PartitionReplicator, int] = {}  # how often
+        self._open: dict[PartitionReplicator, Open] = {}
+        self._has_aborted = asyncio.Event()
+
+    def committed(self, joined: Iterable[PartitionReplicator], now: float) -> None:
+        """A transaction with these partitions is committed."""
+        for partition in joined:
+            self._committed[partition] = partition.remote_end, now
+            self._committed_again.discard(partition)
+
+    def aborted(self, joined: Iterable[PartitionReplicator], with_committed: Iterable[PartitionReplicator]) -> None:
+        """A transaction with these partitions is aborted, and with it the last committed one of some."""
+        for partition in joined:
+            self._aborted.setdefault(partition, 0)
+            self._committed_again.discard(partition)
+        for partition in with_committed:
+            self._committed.pop(partition, None)
+        self._has_aborted.set()
+
+    def keeps_out(self, partition: PartitionReplicator) -> bool:
+        """Return whether the partition has to stay out of transactions now."""
+        return partition in self._aborted
+
+    @property
+    def has_open(self) -> bool:
+        """Whether `take_open` returns partitions."""
+        return bool(self._open)
+
+    def take_open(self) -> dict[PartitionReplicator, bool]:
+        """Return the partitions with an open transaction to abort, and whether a committed one is open, too."""
+        taken = {
+            partition: found.stable < self._committed.get(partition, (0, 0.0))[0]
+            for partition, found in self._open.items()
+            if partition in self._partitions
+        }
+        self._open.clear()
+        for partition in taken:
+            self._aborted[partition] += 1
+            self._committed.pop(partition, None)
+        return taken
+
+    async def without_commit(self, joined: Iterable[PartitionReplicator]) -> list[PartitionReplicator]:
+        """Return those whose last committed transaction has no marker; without those that do not answer in time."""
+        asked = {partition: self._committed[partition] for partition in joined if partition in self._committed}
+        missing: list[PartitionReplicator] = []
+        for partition, offsets in (await self._find(asked)).items():
+            last = asked[partition]
+            if self._committed.get(partition) != last:
+                continue  # another transaction followed meanwhile
+            end, _ = last
+            if offsets.stable < end <= offsets.end:
+                missing.append(partition)
+            elif offsets.stable >= end:
+                del self._committed[partition]
+        return missing
+
+    def start(self) -> None:
+        """Check partitions from now on."""
+        self._spawn(self._run())
+
+    async def _run(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CHECK_AFTER_S / 2):
+                    await self._has_aborted.wait()
+            self._has_aborted.clear()
+            for known in (self._committed, self._aborted, self._open):
+                for partition in [one for one in known if one not in self._partitions]:
+                    del known[partition]
+            self._committed_again.intersection_update(self._partitions)
+            await self._check_aborted()
+            await self._check_committed()
+
+    async def _check_aborted(self) -> None:
+        found = await self._find([partition for partition in self._aborted if partition not in self._open])
+        for partition, offsets in found.items():
+            if partition not in self._aborted:
+                continue
+            if offsets.stable >= offsets.end or self._aborted[partition] >= MOST_ABORTS:
+                del self._aborted[partition]
+                self._released(partition)
+            else:
+                log.warning("%s has no marker of an aborted transaction: it is aborted again", partition.target)
+                self._open[partition] = offsets
+        if self._open:
+            self._on_open()
+
+    async def _check_committed(self) -> None:
+        quiet_since = time.monotonic() - CHECK_AFTER_S
+        quiet = [one for one, (_, at) in self._committed.items() if at <= quiet_since]
+        quiet = [one for one in quiet if one not in self._aborted and one not in self._committed_again]
+        for partition in await self.without_commit(quiet):
+            self._committed_again.add(partition)
+            log.warning("%s has no marker of a committed transaction: it is committed again", partition.target)
+            self._commit_again(partition)
+
+    async def _find(self, partitions: Collection[PartitionReplicator]) -> dict[PartitionReplicator, Open]:
+        """Return the offsets of those whose leaders answer in time."""
+        if not partitions:
+            return {}
+        places = {partition.target for partition in partitions}
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                stable = await self._list(places, IsolationLevel.READ_COMMITTED)
+                ends = await self._list(set(stable), IsolationLevel.READ_UNCOMMITTED)
+        except ClusterClosed:
+            raise
+        except (ClusterError, TimeoutError):
+            return {}
+        return {
+            partition: Open(stable[partition.target], ends[partition.target])
+            for partition in partitions
+            if partition.target in ends
+        }
+
+    async def _list(self, places: set[TopicPartition], isolation: IsolationLevel) -> dict[TopicPartition, int]:
+        answers = await list_offsets(self._cluster, places, OffsetSpec.LATEST, isolation=isolation, timeout_ms=0)
+        return {place: found for place, found in answers.items() if not isinstance(found, ClusterError)}
