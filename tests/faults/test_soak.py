@@ -17,7 +17,8 @@ import pytest
 from tests.faults.mode import OURS, Mode
 from tests.faults.node_faults import STARTED
 from tests.faults.node_group import COPIED, FLOW, NodeGroup
-from tests.lab.cluster import ADMIN_TIMEOUT, KafkaCluster
+from tests.lab import groups
+from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit, committed
 from tests.lab.lanes import lanes
 from tests.lab.load import Load
@@ -128,8 +129,7 @@ class Soak:
         wait_until(lambda: all(committed(target, name) for name in names), SYNCED, f"groups {names} are synced")
         old = [f"g-{number - 1}-{one}" for one in range(GROUPS)] if number else []
         for cluster in (source, target) if old else ():
-            for future in cluster.admin.delete_consumer_groups(old).values():
-                future.result(ADMIN_TIMEOUT)
+            groups.delete(cluster, old)
 
     def _delete(self, topic: str) -> None:
         self._nodes.source.delete_topic(topic)

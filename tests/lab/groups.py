@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from confluent_kafka import OFFSET_INVALID, Consumer, ConsumerGroupTopicPartitions, TopicPartition
@@ -40,6 +40,13 @@ def committed(cluster: KafkaCluster, group: str) -> dict[tuple[str, int], int]:
     (future,) = _admin(cluster).list_consumer_group_offsets(request).values()
     found = future.result(ANSWERED).topic_partitions or []
     return {(one.topic, one.partition): one.offset for one in found if one.offset != OFFSET_INVALID}
+
+
+def delete(cluster: KafkaCluster, groups: Collection[str]) -> None:
+    """Delete groups, with a client of its own: one that knew a broker before it restarted can wait in vain."""
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    for future in client.delete_consumer_groups(list(groups)).values():
+        future.result(ANSWERED)
 
 
 @contextmanager
