@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from flows.partition.replicator import PartitionReplicator
 from flows.source_task.spawn import Spawn
-from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import IsolationLevel
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.offsets import OffsetSpec, list_offsets
@@ -21,6 +20,9 @@ log = logging.getLogger("mm2.transactions")
 
 CHECK_AFTER_S = 1.0
 """When the marker of a committed transaction is checked, if no other transaction follows it."""
+
+FORGOTTEN_AFTER_S = 60.0
+"""When a remote partition that ends before the committed records is taken for truncated or recreated."""
 
 MOST_ABORTS = 3
 """How often an open transaction is aborted: if it stays open, it is that of another producer."""
@@ -34,6 +36,16 @@ class Open:
 
     stable: int
     end: int
+
+
+@dataclass(slots=True)
+class LastCommit:
+    """The last committed transaction of a partition: the offset after its records on the target, and times in
+    monotonic seconds."""
+
+    end: int
+    committed_at: float
+    check_at: float
 
 
 class Markers:
@@ -67,7 +79,7 @@ class Markers:
         self._commit_again = commit_again
         self._released = released
         self._on_open = on_open
-        self._committed: dict[PartitionReplicator, tuple[int, float]] = {}  # remote end and time of the last commit
+        self._committed: dict[PartitionReplicator, LastCommit] = {}  # whose markers are not known to be there
         self._committed_again: set[PartitionReplicator] = set()  # as soon as the next transaction is committed
         self._aborted: dict[PartitionReplicator, int] = {}  # how often
         self._open: dict[PartitionReplicator, Open] = {}
@@ -76,7 +88,7 @@ class Markers:
     def committed(self, joined: Iterable[PartitionReplicator], now: float) -> None:
         """A transaction with these partitions is committed."""
         for partition in joined:
-            self._committed[partition] = partition.remote_end, now
+            self._committed[partition] = LastCommit(partition.remote_end, now, now + CHECK_AFTER_S)
             self._committed_again.discard(partition)
 
     def aborted(self, joined: Iterable[PartitionReplicator], with_committed: Iterable[PartitionReplicator]) -> None:
@@ -100,7 +112,7 @@ class Markers:
     def take_open(self) -> dict[PartitionReplicator, bool]:
         """Return the partitions with an open transaction to abort, and whether a committed one is open, too."""
         taken = {
-            partition: found.stable < self._committed.get(partition, (0, 0.0))[0]
+            partition: (last := self._committed.get(partition)) is not None and found.stable < last.end
             for partition, found in self._open.items()
             if partition in self._partitions
         }
@@ -113,16 +125,23 @@ class Markers:
     async def without_commit(self, joined: Iterable[PartitionReplicator]) -> list[PartitionReplicator]:
         """Return those whose last committed transaction has no marker; without those that do not answer in time."""
         asked = {partition: self._committed[partition] for partition in joined if partition in self._committed}
+        stable = await self._offsets(asked, IsolationLevel.READ_COMMITTED)
+        suspects = [partition for partition, offset in stable.items() if offset < asked[partition].end]
+        ends = await self._offsets(suspects, IsolationLevel.READ_UNCOMMITTED)
         missing: list[PartitionReplicator] = []
-        for partition, offsets in (await self._find(asked)).items():
-            last = asked[partition]
-            if self._committed.get(partition) != last:
+        now = time.monotonic()
+        for partition, last in asked.items():
+            if self._committed.get(partition) is not last:
                 continue  # another transaction followed meanwhile
-            end, _ = last
-            if offsets.stable < end <= offsets.end:
-                missing.append(partition)
-            elif offsets.stable >= end:
+            end = ends.get(partition)
+            is_marked = partition in stable and partition not in suspects
+            is_truncated = end is not None and end < last.end and now - last.committed_at > FORGOTTEN_AFTER_S
+            if is_marked or is_truncated:
                 del self._committed[partition]
+            elif end is not None and end >= last.end:
+                missing.append(partition)
+            else:  # its leader does not answer, or does not know yet what is replicated
+                last.check_at = now + max(CHECK_AFTER_S, (now - last.committed_at) / 2)
         return missing
 
     def start(self) -> None:
@@ -143,47 +162,44 @@ class Markers:
             await self._check_committed()
 
     async def _check_aborted(self) -> None:
-        found = await self._find([partition for partition in self._aborted if partition not in self._open])
-        for partition, offsets in found.items():
+        asked = [partition for partition in self._aborted if partition not in self._open]
+        stable = await self._offsets(asked, IsolationLevel.READ_COMMITTED)
+        ends = await self._offsets(stable, IsolationLevel.READ_UNCOMMITTED)
+        for partition, end in ends.items():
+            found = Open(stable[partition], end)
             if partition not in self._aborted:
                 continue
-            if offsets.stable >= offsets.end or self._aborted[partition] >= MOST_ABORTS:
+            if found.stable >= found.end or self._aborted[partition] >= MOST_ABORTS:
                 del self._aborted[partition]
                 self._released(partition)
             else:
                 log.warning("%s has no marker of an aborted transaction: it is aborted again", partition.target)
-                self._open[partition] = offsets
+                self._open[partition] = found
         if self._open:
             self._on_open()
 
     async def _check_committed(self) -> None:
-        quiet_since = time.monotonic() - CHECK_AFTER_S
-        quiet = [one for one, (_, at) in self._committed.items() if at <= quiet_since]
-        quiet = [one for one in quiet if one not in self._aborted and one not in self._committed_again]
-        for partition in await self.without_commit(quiet):
+        now = time.monotonic()
+        due = [one for one, last in self._committed.items() if now >= last.check_at]
+        due = [one for one in due if one not in self._aborted and one not in self._committed_again]
+        for partition in await self.without_commit(due):
             self._committed_again.add(partition)
             log.warning("%s has no marker of a committed transaction: it is committed again", partition.target)
             self._commit_again(partition)
 
-    async def _find(self, partitions: Collection[PartitionReplicator]) -> dict[PartitionReplicator, Open]:
-        """Return the offsets of those whose leaders answer in time."""
+    async def _offsets(
+        self, partitions: Collection[PartitionReplicator], isolation: IsolationLevel
+    ) -> dict[PartitionReplicator, int]:
+        """Return the end offsets for readers with this ``isolation``, where the leaders answer in time."""
         if not partitions:
             return {}
         places = {partition.target for partition in partitions}
         try:
             async with asyncio.timeout(_ANSWER_S):
-                stable = await self._list(places, IsolationLevel.READ_COMMITTED)
-                ends = await self._list(set(stable), IsolationLevel.READ_UNCOMMITTED)
+                found = await list_offsets(self._cluster, places, OffsetSpec.LATEST, isolation=isolation, timeout_ms=0)
         except ClusterClosed:
             raise
         except (ClusterError, TimeoutError):
             return {}
-        return {
-            partition: Open(stable[partition.target], ends[partition.target])
-            for partition in partitions
-            if partition.target in ends
-        }
-
-    async def _list(self, places: set[TopicPartition], isolation: IsolationLevel) -> dict[TopicPartition, int]:
-        answers = await list_offsets(self._cluster, places, OffsetSpec.LATEST, isolation=isolation, timeout_ms=0)
-        return {place: found for place, found in answers.items() if not isinstance(found, ClusterError)}
+        offsets = {partition: found[partition.target] for partition in partitions}
+        return {partition: offset for partition, offset in offsets.items() if not isinstance(offset, ClusterError)}
