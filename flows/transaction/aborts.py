@@ -74,13 +74,13 @@ class Aborts:
         await self._answers.all_received(transaction, sending)
         with_committed = await self._markers.without_commit(transaction.joined)
         await self._producer.abort()
-        self._markers.aborted(transaction.joined, with_committed)
         moved_back = [partition for partition in transaction.joined if partition.has_uncommitted]
         for partition in transaction.joined:
             partition.roll_back()
         self._committer.aborted(moved_back)
         self._copy_again(with_committed)
-        await self._new_epoch()
+        await self._new_epoch()  # when all markers are written that are going to be
+        self._markers.aborted(transaction.joined, with_committed)
         for partition in reason.late:
             self._held.hold(partition, str(reason))
         if not reason.late:

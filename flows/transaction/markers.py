@@ -112,7 +112,7 @@ class Markers:
     def take_open(self) -> dict[PartitionReplicator, bool]:
         """Return the partitions with an open transaction to abort, and whether a committed one is open, too."""
         taken = {
-            partition: (last := self._committed.get(partition)) is not None and found.stable < last.end
+            partition: (last := self._committed.get(partition)) is not None and found.stable < last.end <= found.end
             for partition, found in self._open.items()
             if partition in self._partitions
         }

@@ -17,7 +17,7 @@ _KEPT = 8
 """Ranges that stay unpacked when the others are packed, which takes about 100 µs: so it is done once for 24 ranges."""
 
 
-_MARKERS = 8  # of transactions that were aborted between a truncation of the target and the next record
+_MARKERS = 8  # more are unlikely between a truncation of the target and the next record
 
 
 class ExactOffsetJournal:
@@ -219,11 +219,10 @@ class ExactOffsetJournal:
     def _upstream_of(self, downstream: int) -> int:
         """Return the first source offset whose copy is at ``downstream`` or later: before this segment, an estimate.
 
-        With transactions, all records of the first one are lost, since its marker is. Transactions that were aborted
-        since then have put markers before ``downstream``.
+        Markers of aborted transactions can precede ``downstream``, where copies were before: also of those that fence a
+        source task. With transactions, all records of the first one are lost, since its marker is.
         """
-        if self._in_transactions:
-            downstream = max(0, downstream - _MARKERS)
+        downstream = max(0, downstream - _MARKERS)
         known: list[CopiedRange] = [] if self._packed is None else list(self._packed.ranges())
         known += self._ranges
         start = 0  # of the transaction

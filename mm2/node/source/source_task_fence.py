@@ -139,7 +139,7 @@ class SourceTaskFence:
             producer.producer_id,
             len(remote),
         )
-        # a partition without a leader gets its marker only when it has one, and the coordinator waits for it
+        # a partition without a leader gets its marker when it has one, for which the coordinator waits, or never
         leaders = await self._target.leaders(sorted(remote))
         led = [one for one, leader in leaders.items() if not isinstance(leader, BrokerError)]
         for first in range(0, len(led), PARTITIONS_AT_ONCE):
