@@ -187,7 +187,7 @@ async def test_catching_up_after_the_leader_moved(start_cluster: StartCluster) -
             assert kafka.leader(name) is not preferred
             kafka.wait_in_sync(SOON)
             kafka.admin.elect_leaders(ElectionType.PREFERRED, [PartitionOfClient(name, 0)]).result(SOON)
-            assert kafka.leader(name) is preferred
+            await until(lambda: kafka.leader(name) is preferred, SOON, "the preferred replica leads")
             write(kafka.bootstrap, name, [Outgoing(key=b"k", value=b"after")])
             await log.catch_up(timeout_ms=10_000)
             assert [one.value for one in found] == [b"before", b"after"]
