@@ -43,15 +43,19 @@ class ExactOffsetJournals:
 
     def add(self, partition: PartitionReplicator, lease: PartitionLease) -> None:
         """The source task copies this partition from now on."""
-        last = self._last(partition.source, lease)
-        self._journals[partition] = ExactOffsetJournal(
+        self._continue(partition, self._last(partition.source, lease))
+        self._changed.add(partition)
+
+    def _continue(self, partition: PartitionReplicator, last: Segment | None) -> ExactOffsetJournal:
+        """Begin a journal that continues the segment ``last``, and return it."""
+        journal = self._journals[partition] = ExactOffsetJournal(
             partition.source,
             topic_ids=partition.topic_ids,
             last=last,
             segments=self._segments,
             in_transactions=self.in_transactions,
         )
-        self._changed.add(partition)
+        return journal
 
     def _last(self, partition: TopicPartition, lease: PartitionLease) -> Segment | None:
         """Return the newest segment: of the lease, or of this source task if it had the partition before."""

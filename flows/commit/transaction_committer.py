@@ -100,13 +100,7 @@ class TransactionalJournals(ExactOffsetJournals):
             last = self._committed.get(partition)
             if last is None:
                 continue  # removed meanwhile
-            journal = self._journals[partition] = ExactOffsetJournal(
-                partition.source,
-                topic_ids=partition.topic_ids,
-                last=last,
-                segments=self._segments,
-                in_transactions=True,
-            )
+            journal = self._continue(partition, last)
             if partition.is_truncated:
                 journal.truncated(partition.position)
 

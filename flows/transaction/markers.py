@@ -41,11 +41,12 @@ class Open:
 @dataclass(slots=True)
 class LastCommit:
     """The last committed transaction of a partition: the offset after its records on the target, and times in
-    monotonic seconds."""
+    monotonic seconds. ``is_repeated``: the next transaction of the partition is to commit it again."""
 
     end: int
     committed_at: float
     check_at: float
+    is_repeated: bool = False
 
 
 class Markers:
@@ -80,7 +81,6 @@ class Markers:
         self._released = released
         self._on_open = on_open
         self._committed: dict[PartitionReplicator, LastCommit] = {}  # whose markers are not known to be there
-        self._committed_again: set[PartitionReplicator] = set()  # as soon as the next transaction is committed
         self._aborted: dict[PartitionReplicator, int] = {}  # how often
         self._open: dict[PartitionReplicator, Open] = {}
         self._has_aborted = asyncio.Event()
@@ -89,13 +89,13 @@ class Markers:
         """A transaction with these partitions is committed."""
         for partition in joined:
             self._committed[partition] = LastCommit(partition.remote_end, now, now + CHECK_AFTER_S)
-            self._committed_again.discard(partition)
 
     def aborted(self, joined: Iterable[PartitionReplicator], with_committed: Iterable[PartitionReplicator]) -> None:
         """A transaction with these partitions is aborted, and with it the last committed one of some."""
         for partition in joined:
             self._aborted.setdefault(partition, 0)
-            self._committed_again.discard(partition)
+            if (last := self._committed.get(partition)) is not None:
+                last.is_repeated = False
         for partition in with_committed:
             self._committed.pop(partition, None)
         self._has_aborted.set()
@@ -157,7 +157,6 @@ class Markers:
             for known in (self._committed, self._aborted, self._open):
                 for partition in [one for one in known if one not in self._partitions]:
                     del known[partition]
-            self._committed_again.intersection_update(self._partitions)
             await self._check_aborted()
             await self._check_committed()
 
@@ -180,10 +179,9 @@ class Markers:
 
     async def _check_committed(self) -> None:
         now = time.monotonic()
-        due = [one for one, last in self._committed.items() if now >= last.check_at]
-        due = [one for one in due if one not in self._aborted and one not in self._committed_again]
-        for partition in await self.without_commit(due):
-            self._committed_again.add(partition)
+        due = [one for one, last in self._committed.items() if now >= last.check_at and not last.is_repeated]
+        for partition in await self.without_commit([one for one in due if one not in self._aborted]):
+            self._committed[partition].is_repeated = True
             log.warning("%s has no marker of a committed transaction: it is committed again", partition.target)
             self._commit_again(partition)
 

@@ -17,9 +17,8 @@ import pytest
 from tests.faults.mode import OURS, Mode
 from tests.faults.node_faults import STARTED
 from tests.faults.node_group import COPIED, FLOW, NodeGroup
-from tests.lab import groups
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit, committed
+from tests.lab.groups import commit, committed, delete_groups
 from tests.lab.lanes import lanes
 from tests.lab.load import Load
 from tests.lab.node import Node
@@ -129,7 +128,7 @@ class Soak:
         wait_until(lambda: all(committed(target, name) for name in names), SYNCED, f"groups {names} are synced")
         old = [f"g-{number - 1}-{one}" for one in range(GROUPS)] if number else []
         for cluster in (source, target) if old else ():
-            groups.delete(cluster, old)
+            delete_groups(cluster, old)
 
     def _delete(self, topic: str) -> None:
         self._nodes.source.delete_topic(topic)

@@ -16,9 +16,9 @@ import pytest
 from confluent_kafka import Consumer
 
 from tests.lab import jars, jvm
-from tests.lab.cluster import ADMIN_TIMEOUT, KafkaCluster
+from tests.lab.cluster import KafkaCluster
 from tests.lab.commands import ROOT, command_path, run_within
-from tests.lab.groups import commit, committed
+from tests.lab.groups import commit, committed, delete_groups
 from tests.lab.node import Node
 from tests.lab.ports import HOST, release_port, reserve_port
 from tests.lab.records import plain, write
@@ -138,8 +138,7 @@ def read_all(cluster: KafkaCluster, expected: int) -> dict[tuple[str, int], int]
 
 def delete_group(cluster: KafkaCluster) -> None:
     """Delete the group."""
-    for future in cluster.admin.delete_consumer_groups([GROUP]).values():
-        future.result(ADMIN_TIMEOUT)
+    delete_groups(cluster, [GROUP])
     assert committed(cluster, GROUP) == {}
 
 

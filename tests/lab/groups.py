@@ -42,7 +42,7 @@ def committed(cluster: KafkaCluster, group: str) -> dict[tuple[str, int], int]:
     return {(one.topic, one.partition): one.offset for one in found if one.offset != OFFSET_INVALID}
 
 
-def delete(cluster: KafkaCluster, groups: Collection[str]) -> None:
+def delete_groups(cluster: KafkaCluster, groups: Collection[str]) -> None:
     """Delete groups, with a client of its own: one that knew a broker before it restarted can wait in vain."""
     client = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     for future in client.delete_consumer_groups(list(groups)).values():

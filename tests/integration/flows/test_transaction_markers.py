@@ -63,17 +63,14 @@ async def one_partition(
     source: KafkaCluster, target: KafkaCluster, unique: Unique
 ) -> AsyncIterator[tuple[RunningSourceTask, OnePartition]]:
     topic, transactional_id = source.create_topic(unique("unmarked"), PARTITIONS), unique("id")
-    producer, transactions = (
-        await acquired(target, transactional_id),
-        TransactionsLease(interval_ms=round(INTERVAL * 1000)),
-    )
+    producer = await acquired(target, transactional_id)
     async with copying(
         source,
         target,
         {topic: PARTITIONS},
         remote_copies=1,
         producer=producer,
-        transactions=transactions,
+        transactions=TransactionsLease(interval_ms=round(INTERVAL * 1000)),
         flush_interval_ms=600_000,  # a flush commits
     ) as source_task:
         yield source_task, OnePartition(source, target, source_task, transactional_id)
