@@ -12,5 +12,5 @@ lock() { # FILE OPTION...
         --custom-compile-command "make lock" "$@" --output-file "$file" pyproject.toml
 }
 
-lock requirements.lock --group dev
-lock requirements-runtime.lock --constraint requirements.lock
+lock requirements.lock --group dev --extra sql
+lock requirements-runtime.lock --extra sql --constraint requirements.lock

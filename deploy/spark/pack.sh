@@ -2,12 +2,13 @@
 # Packs the environment that lanes need on the machines of a Spark cluster, for spark.archives (docs/how-to/spark-clusters.md).
 # The archive contains a virtual environment with these packages, as pinned in requirements.lock, and mm2 itself. It does
 # not contain PySpark, which executors have, nor the interpreter: each machine needs the same Python at the same path.
+# pyarrow, for SQL flows, is most of its size; pandas is needed by the driver only, which runs on the node.
 # usage: pack.sh [ARCHIVE]    after make setup
 set -eu
 
 cd "$(dirname "$0")/../.."
 archive=${1:-dist/mm2-lanes.tar.gz}
-packages='aiokafka cramjam crc32c httpx pydantic'
+packages='aiokafka cramjam crc32c httpx pyarrow pydantic'
 
 say() { echo "pack: $*"; }
 

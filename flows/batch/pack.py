@@ -12,7 +12,7 @@ from flows.batch.codecs import compress, records_of
 from flows.batch.header import CODEC_MASK, HEADER_BYTES, MAGIC, NO_PRODUCER, BatchHeader, BatchTooLargeError
 from flows.batch.old_formats import convert
 from flows.batch.record_reader import record_starts
-from flows.batch.records import END, RecordPart, RecordRewriter
+from flows.batch.records import END, RecordPart, RecordRewriter, with_holes
 from flows.batch.target_batch import Runs, SourceBatch, TargetBatch, pass_through
 
 _CONTIGUOUS = BatchHeader(0, 0, -1, MAGIC, 0, 0, 0, 0, 0, NO_PRODUCER, -1, -1, 0)
@@ -53,7 +53,7 @@ def pack(
     must be rebuilt. Raises CorruptBatchError and BatchTooLargeError and leaves the queue unchanged.
     """
     first = queue[0]
-    reason = reason_for(first.header, wanted, rules, limit)
+    reason = _reason(first, wanted, rules, limit)
     run: list[SourceBatch] = [first]
     records: list[Uncompressed] = []
     if len(queue) > 1 and is_tiny(first.header, rules):
@@ -67,9 +67,17 @@ def pack(
         packed, reason = _alone(first, reason, wanted, rules, limit)
     for source in run:
         queue.popleft()
-        alone = reason if source is first else reason_for(source.header, wanted, rules, limit)
+        alone = reason if source is first else _reason(source, wanted, rules, limit)
         counts[alone if alone or len(run) == 1 else Reason.TINY] += 1
     return Packed(packed, run)
+
+
+def _reason(source: SourceBatch, wanted: int, rules: BatchRules, limit: int | None) -> Reason:
+    """Return why the batch cannot be passed through; what a query returned is contiguous already."""
+    header = source.header
+    if source.runs is not None:
+        header = header._replace(last_offset_delta=header.record_count - 1)
+    return reason_for(header, wanted, rules, limit)
 
 
 def _alone(
@@ -106,7 +114,7 @@ def repack(queue: deque[SourceBatch], wanted: int, boundary: int, rules: BatchRu
     """
     run = list(takewhile(lambda source: source.header.base_offset < boundary, queue))
     taken = [source for source in run if source.header.next_offset <= boundary]
-    reasons = [reason_for(source.header, wanted, rules, None) for source in run]
+    reasons = [_reason(source, wanted, rules, None) for source in run]
     if len(run) == len(taken) == 1:
         batches, reasons[0] = _alone(run[0], reasons[0], wanted, rules, None)
     else:
@@ -157,17 +165,26 @@ def _uncompressed(source: SourceBatch, rules: BatchRules, limit: int | None = No
     """
     header = source.header
     if limit is None:
-        limit = max(rules.max_uncompressed, header.size)
+        limit = _limit(source, rules)
     if header.magic != MAGIC:
         now_ms = int(source.arrived * 1000)
         return Uncompressed(*convert(header, source.data, limit=limit, check_crcs=rules.check_crcs, now_ms=now_ms))
-    return Uncompressed(header, records_of(header.base_offset, header.codec, source.data[HEADER_BYTES:], limit))
+    records = records_of(header.base_offset, header.codec, source.data[HEADER_BYTES:], limit)
+    if source.runs is not None and len(source.runs) > 1:
+        records = with_holes(records, source.runs)
+    return Uncompressed(header, records)
+
+
+def _limit(source: SourceBatch, rules: BatchRules) -> int:
+    """Return how many uncompressed bytes the records of the batch may have; what was written here is known to fit."""
+    return max(rules.max_uncompressed, source.header.size) if source.runs is None else UNLIMITED
 
 
 def _recoded(source: SourceBatch, rules: BatchRules) -> TargetBatch:
     batch = pass_through(source)
+    records = records_of(source.header.base_offset, batch.codec, batch.records, _limit(source, rules))
     codec = new_codec([batch.codec], rules)
-    batch.records = bytes(compress(codec, rules.level, _uncompressed(source, rules).records))
+    batch.records = bytes(compress(codec, rules.level, records))
     batch.attributes = codec
     return batch
 

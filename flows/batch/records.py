@@ -15,6 +15,7 @@ Rules from org.apache.kafka.common.record.DefaultRecord.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flows.batch.header import LOG_APPEND_TIME, BatchHeader, CorruptBatchError
@@ -198,3 +199,34 @@ class RecordRewriter:
             at = until
         self._count, self._base, self._max, self._next_source = count, base, top, next_source
         return seen
+
+
+def with_holes(records: bytes, runs: Sequence[tuple[int, int]]) -> bytes:
+    """Return uncompressed records, whose offset deltas are 0, 1, 2 and so on, with the offsets of their ``runs``.
+
+    ``runs`` are (first source offset, records); deltas are then counted from the first of them.
+    """
+    base = runs[0][0]
+    out = bytearray()
+    at = 0
+    for first, count in runs:
+        for offset in range(first, first + count):
+            length, start = _varint(records, at)
+            at = start + length
+            _, delta_at = _varint(records, start + 1)
+            _, rest = _varint(records, delta_at)
+            delta = varint(offset - base)
+            out += varint(delta_at - start + len(delta) + at - rest)
+            out += records[start:delta_at] + delta + records[rest:at]
+    return bytes(out)
+
+
+def _varint(records: bytes, at: int) -> tuple[int, int]:
+    """Return the zigzag varint at ``at``, and where it ends."""
+    value = shift = 0
+    while (byte := records[at]) > 0x7F:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        at += 1
+    value |= byte << shift
+    return (value >> 1) ^ -(value & 1), at + 1

@@ -35,7 +35,7 @@ class SourceBatch:
 
     ``next_offset`` is the source offset to continue from once it is copied: after its end, and after following batches
     without data. ``held_bytes`` are released to the lane's budget when it is copied. ``arrived`` is epoch
-    seconds.
+    seconds. ``runs``: where the records of a `WrittenBatch` come from; None: the batch was fetched.
     """
 
     header: BatchHeader
@@ -43,6 +43,18 @@ class SourceBatch:
     next_offset: int
     held_bytes: int
     arrived: float
+    runs: Runs | None = None
+
+
+class WrittenBatch(NamedTuple):
+    """The records that a query returned for a frame, with offset deltas 0, 1, 2 and so on; ``runs`` is their origin.
+
+    The header describes them with their source offsets; ``data`` begins with `HEADER_BYTES` unused bytes.
+    """
+
+    header: BatchHeader
+    data: memoryview
+    runs: Runs
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,15 +135,15 @@ class TargetBatch:
 
 
 def pass_through(source: SourceBatch) -> TargetBatch:
-    """Return a batch for the target with the source batch's records unchanged."""
-    header = source.header
+    """Return a batch for the target with the source batch's records unchanged: a view of fetched ones."""
+    header, records = source.header, source.data[HEADER_BYTES:]
     return TargetBatch(
         attributes=header.attributes & CODEC_MASK,
         base_timestamp=header.base_timestamp,
         max_timestamp=header.max_timestamp,
         count=header.record_count,
-        records=source.data[HEADER_BYTES:],
-        runs=((header.base_offset, header.record_count),),
+        records=records if source.runs is None else bytes(records),
+        runs=source.runs or ((header.base_offset, header.record_count),),
         next_offset=source.next_offset,
         held_bytes=source.held_bytes,
         source_bytes=header.size,

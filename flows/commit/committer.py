@@ -104,6 +104,15 @@ class Committer(ABC):
         self._moved.add(partition)
         self.skipped(partition, checked)
 
+    def passed_over(self, partition: PartitionReplicator, checked: OffsetRange) -> None:
+        """The position moved behind records that a query has dropped. Their offset is stored with the next flush."""
+        self._moved.add(partition)
+        self.skipped(partition, checked)
+
+    @abstractmethod
+    def commit_passed_over(self) -> None:
+        """Store the offsets of partitions that only passed over dropped records. Called once a second."""
+
     def topic_ids_changed(self, partition: PartitionReplicator) -> None:
         """The partition's ``topic_ids`` have changed or become known."""
         if self._journals is not None:

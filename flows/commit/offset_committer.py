@@ -76,6 +76,9 @@ class OffsetCommitter(Committer):
         if self._syncs is not None and base_offset >= 0:
             self._syncs.acknowledged(partition.source, batch.runs, base_offset)
 
+    def commit_passed_over(self) -> None:
+        """They are stored with the next `flush`, like the offsets of copied records."""
+
     def is_committed(self, partition: PartitionReplicator) -> bool:
         """Return whether the offset of every acknowledged batch of this partition is stored."""
         return partition not in self._moved and partition not in self._writing

@@ -63,6 +63,12 @@ class TransactionalJournals(ExactOffsetJournals):
         super().remove(partition)
         self._committed.pop(partition, None)
 
+    def skipped(self, partition: PartitionReplicator, checked: OffsetRange) -> None:
+        """The position moved over source offsets that carry no record: for good, if no transaction has its records."""
+        super().skipped(partition, checked)
+        if partition in self._committed and not partition.has_uncommitted:
+            self._committed[partition] = self._journals[partition].newest
+
     def prepare(self, with_offsets: Collection[PartitionReplicator]) -> list[Record]:
         """Return the records of the changed segments, each partition's in order; none while the topic is refused.
 
@@ -149,6 +155,7 @@ class TransactionCommitter(Committer):
         self._acknowledged: dict[PartitionReplicator, AcknowledgedRuns] = {}
         self._prepared: dict[PartitionReplicator, tuple[int, ...]] = {}
         self._keys: dict[PartitionReplicator, tuple[bytes, TopicPartition]] = {}
+        self._passed_over: set[PartitionReplicator] = set()  # are due within a second
         self.on_due: Callable[[], None] = lambda: None
         self.commit_now: Callable[[], Awaitable[None]] | None = None
 
@@ -188,6 +195,17 @@ class TransactionCommitter(Committer):
     def left_out(self, partition: PartitionReplicator, checked: OffsetRange) -> None:
         super().left_out(partition, checked)
         self.on_due()
+
+    def passed_over(self, partition: PartitionReplicator, checked: OffsetRange) -> None:
+        """The position moved behind dropped records: it is stored within a second, as each time costs a transaction."""
+        self._passed_over.add(partition)
+        self.skipped(partition, checked)
+
+    def commit_passed_over(self) -> None:
+        if self._passed_over:
+            self._moved |= self._passed_over
+            self._passed_over.clear()
+            self.on_due()
 
     # -- transactions
 
@@ -238,6 +256,10 @@ class TransactionCommitter(Committer):
             partition.transaction_committed(offsets, now, wall)
             if partition.offsets_to_commit in ((), offsets[-1:]):
                 self._moved.discard(partition)
+                self._passed_over.discard(partition)
+            elif not partition.has_uncommitted and not partition.needs_initial_commit:
+                self._moved.discard(partition)  # it has only passed over dropped records meanwhile
+                self._passed_over.add(partition)
         if self._exact is not None:
             self._exact.committed()
         acknowledged, self._acknowledged = self._acknowledged, {}
@@ -255,10 +277,11 @@ class TransactionCommitter(Committer):
         self._moved = {partition for partition in self._moved if partition.needs_commit}
 
     def is_committed(self, partition: PartitionReplicator) -> bool:
-        return partition not in self._moved
+        return partition not in self._moved and partition not in self._passed_over
 
     async def flush(self) -> None:
         """Commit at once. What cannot be committed now is committed later."""
+        self.commit_passed_over()
         await self.losses_recorded()
         if self.commit_now is not None:
             await self.commit_now()
@@ -267,4 +290,5 @@ class TransactionCommitter(Committer):
         await super().remove(partitions)
         for partition in partitions:
             self._moved.discard(partition)
+            self._passed_over.discard(partition)
             self._keys.pop(partition, None)

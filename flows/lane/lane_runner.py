@@ -6,15 +6,20 @@ import asyncio
 import gc
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from flows.lane.byte_budget import ByteBudget
 from flows.lane.lease_client import LeaseClient, LeaseLostError
 from flows.lane.lease_deadline import LeaseDeadline
+from flows.partition.row_transform import LaneTransforms
 from flows.source_task.source_task import SourceTask
 from mm2.core.lanes.lease import LaneOrders, LeasePlace
 from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.naming.names import Flow
+
+if TYPE_CHECKING:
+    from flows.sql.exchange import QueryInput
 
 log = logging.getLogger("mm2.lane")
 
@@ -23,25 +28,62 @@ STOP_WITHIN_S = 2.0
 ends."""
 
 
-async def run_lane(place: LeasePlace, *, lane: int, token: str, attempt: int) -> None:
-    """Hold the lease and follow its orders until they end the lane. Raises LeaseLostError when the lease is lost."""
+async def run_lane(place: LeasePlace, *, lane: int, token: str, attempt: int, query: QueryInput | None = None) -> None:
+    """Hold the lease and follow its orders until they end the lane. ``query``: the rows of a SQL lane.
+
+    Raises LeaseLostError when the lease is lost, and QueryFailed when the query has ended or does not answer.
+    """
     gc.collect()
     gc.freeze()  # excludes what PySpark imported from collections, a tenth of the CPU under a light load
     async with LeaseClient(place, lane=lane, token=token, attempt=attempt) as lease:
-        orders = await lease.acquire()
-        lane_runner = LaneRunner(orders.buffer_bytes, lease.deadlines)
+        if query is None:
+            await _follow_orders(lease, lane)
+            return
+        from flows.sql.exchange import RowExchange  # noqa: PLC0415 it needs pyarrow, which only SQL lanes have
+        from flows.sql.query_stage import LaneQueryRun  # noqa: PLC0415
+
+        exchange = RowExchange(query)
+        await exchange.open()
         try:
-            await lane_runner.apply(orders)
-            while not orders.end or lane_runner.busy:
-                await lane_runner.apply(await lease.report(lane_runner.progress()))
-                orders = lease.orders
-            await lease.report(lane_runner.progress())
-        except LeaseLostError:
-            log.exception("lane %d: lease lost; stopping immediately", lane)
-            raise
+            await first_to_end(
+                _follow_orders(lease, lane, LaneQueryRun(exchange, lease.failure_of)),
+                exchange.run(),
+            )
         finally:
-            async with asyncio.timeout(STOP_WITHIN_S):
-                await lane_runner.close()
+            await exchange.close()
+
+
+async def first_to_end(*work: Coroutine[Any, Any, None]) -> None:
+    """Run these until the first has ended, then cancel the others. Raises the error of the first."""
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        running = [task for task in tasks if not task.done()]
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+    for task in tasks:
+        if not task.cancelled():
+            task.result()
+
+
+async def _follow_orders(lease: LeaseClient, lane: int, query: LaneTransforms | None = None) -> None:
+    orders = await lease.acquire()
+    lane_runner = LaneRunner(orders.buffer_bytes, lease.deadlines, query)
+    try:
+        await lane_runner.apply(orders)
+        while not orders.end or lane_runner.busy:
+            await lane_runner.apply(await lease.report(lane_runner.progress()))
+            orders = lease.orders
+        await lease.report(lane_runner.progress())
+    except LeaseLostError:
+        log.exception("lane %d: lease lost; stopping immediately", lane)
+        raise
+    finally:
+        async with asyncio.timeout(STOP_WITHIN_S):
+            await lane_runner.close()
 
 
 class LaneRunner:
@@ -52,8 +94,11 @@ class LaneRunner:
         restart starts.
     """
 
-    def __init__(self, buffer_bytes: int, deadlines: Mapping[Flow, LeaseDeadline]) -> None:
-        """``deadlines``: until when the source tasks of each flow may send anything."""
+    def __init__(
+        self, buffer_bytes: int, deadlines: Mapping[Flow, LeaseDeadline], query: LaneTransforms | None = None
+    ) -> None:
+        """``deadlines``: until when the source tasks of each flow may send anything. ``query``: of a SQL lane."""
+        self._query = query
         self._budget = ByteBudget(buffer_bytes)
         self._deadlines = deadlines
         self._source_tasks: dict[tuple[Flow, int], SourceTask] = {}
@@ -82,7 +127,9 @@ class LaneRunner:
                 if lease.drain:
                     running.drain()
             elif not lease.drain:
-                runner = self._source_tasks[key] = SourceTask(lease, self._budget, self._deadlines[lease.flow])
+                runner = self._source_tasks[key] = SourceTask(
+                    lease, self._budget, self._deadlines[lease.flow], self._query
+                )
                 self._epochs[key] = (lease.epoch, lease.restart)
                 runner.start()
         self._version = orders.version

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import os
 import random
 import ssl
@@ -13,7 +15,15 @@ import httpx
 from pydantic import TypeAdapter
 
 from flows.lane.lease_deadline import LeaseDeadline
-from mm2.core.lanes.lease import LaneOrders, LeaseGrant, LeasePlace, LeaseRenewal, LeaseRequest
+from mm2.core.lanes.lease import (
+    MAX_FAILED_RECORD_BYTES,
+    FailedRecordReport,
+    LaneOrders,
+    LeaseGrant,
+    LeasePlace,
+    LeaseRenewal,
+    LeaseRequest,
+)
 from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow
@@ -21,6 +31,7 @@ from mm2.core.settings.client import TlsSettings
 from mm2.kafka.clock import session_clock
 from mm2.kafka.connection.security import ssl_context
 
+_FAILED_RECORD = TypeAdapter(FailedRecordReport)
 _GRANT = TypeAdapter(LeaseGrant)
 _PROGRESS = TypeAdapter(LaneProgress)
 _RENEWAL = TypeAdapter(LeaseRenewal)
@@ -39,6 +50,9 @@ one lost answer does not end it."""
 
 FIRST_GRANT_WITHIN_S = 15.0
 """How long to ask for the first lease, while nothing can be copied yet."""
+
+MESSAGE_WAIT_S = 5.0
+"""The node answers within this time, with or without Spark's message for a failed record."""
 
 _RETRY_S = 0.2
 
@@ -94,6 +108,21 @@ class LeaseClient:
         sent, response = await self._call("POST", "progress", _PROGRESS.dump_json(progress), wait)
         self._renew(sent, _RENEWAL.validate_json(response.content))
         return self.orders
+
+    async def failure_of(self, topic: str, partition: int, batch: bytes) -> str | None:
+        """Return Spark's message for a record of a source partition for which the query failed.
+
+        None: the query did not fail again, the record is larger than `MAX_FAILED_RECORD_BYTES`, or Spark is too slow.
+
+        ``batch`` contains only this record, with its source offset as base offset. Takes up to 5 s. Raises
+        LeaseLostError if the lease is lost.
+        """
+        if len(batch) > MAX_FAILED_RECORD_BYTES:
+            return None
+        record = FailedRecordReport(topic=topic, partition=partition, batch=base64.b64encode(batch).decode())
+        _, response = await self._call("POST", "failed-record", _FAILED_RECORD.dump_json(record), MESSAGE_WAIT_S)
+        message: str | None = json.loads(response.content)
+        return message
 
     def _renew(self, sent: float, renewal: LeaseRenewal) -> None:
         self._deadline.renew(sent, renewal.seconds)

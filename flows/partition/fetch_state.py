@@ -1,16 +1,12 @@
-"""Where one partition is fetched from, and the batches that it holds until the target has them."""
+"""Where one partition is fetched from."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
 from typing import Any
 
-from flows.batch.target_batch import SourceBatch, TargetBatch
 from flows.partition.health import PartitionMetrics
-from flows.partition.in_flight import InFlightBatches
+from flows.partition.held_batches import HeldBatches
 from flows.partition.listener import PartitionListener
-from flows.partition.log_position import LogPosition
 from flows.partition.rejection import Rejection
 from flows.partition.timeouts import FAILED_RETRY_S
 from flows.source.offset_reset import NoStartOffset, choose_offset, first_start
@@ -21,12 +17,11 @@ from mm2.core.settings.client import OffsetReset
 from mm2.kafka.backoff import Backoff
 
 
-class FetchState(LogPosition):
-    """The fetch offset of a partition, why fetching is paused, and the batches before that offset.
+class FetchState(HeldBatches):
+    """The fetch offset of a partition, and why fetching is paused.
 
-    (A) Fetched and in-flight batches contain all records from the position up to the fetch offset, in order.
-    (B) ``held_bytes`` are counted in the lane's budget and released exactly once, with what rebuilt batches grew by.
-    (C) If the source's log was truncated, batches in flight and dead letters are completed before copying continues.
+    (A) The batches that it holds contain all records from the position up to the fetch offset.
+    (B) If the source's log was truncated, batches in flight and dead letters are completed before copying continues.
     """
 
     def __init__(
@@ -41,16 +36,12 @@ class FetchState(LogPosition):
         metrics: PartitionMetrics,
         policy: LossPolicy | None,
     ) -> None:
-        super().__init__(lease, metrics, now, policy)
-        self.held_bytes = 0
+        super().__init__(lease, listener, max_in_flight=max_in_flight, now=now, metrics=metrics, policy=policy)
         self.is_full = False  # fetching waits for the target's acknowledgements
-        self._listener = listener
         self._report_loss = lambda loss: listener.lost(self, loss)
         self._topic_recreated = lease.topic_recreated
-        self._fetched: deque[SourceBatch] = deque()
         self._unreadable: Rejection | None = None  # the batch at the fetch offset, once all before it is copied
         self._letter: Rejection | None = None  # is being written to the dead-letter topic
-        self._in_flight = InFlightBatches(max_in_flight=max_in_flight, now=now)
         self._fetched_to = lease.start_offset  # None: unknown
         self._fetch_paused_until: float | None = None
         self._source_backoff = source_backoff
@@ -141,8 +132,8 @@ class FetchState(LogPosition):
     def _skip_to(self, offset: int, now: float, *, checked: int) -> None:
         """Continue at ``offset`` after the fetched batches; skipped offsets from ``checked`` on may hold records."""
         self._skip(checked, offset)
-        if self._fetched:
-            self._fetched[-1].next_offset = offset
+        if (last := self._in_query.last or (self._fetched[-1] if self._fetched else None)) is not None:
+            last.next_offset = offset
         else:
             self._skip_batch(offset)
             self._update_caught_up(now)
@@ -178,16 +169,6 @@ class FetchState(LogPosition):
 
     # -- transactions
 
-    @property
-    def is_uncertain(self) -> bool:
-        """Whether the target may have records that it has not acknowledged without a gap."""
-        return self._in_flight.is_uncertain
-
-    @property
-    def repeats_next(self) -> bool:
-        """Whether the next batch to send is a repetition, or completes others that the target has."""
-        return self._in_flight.repeats_next
-
     def await_roll_back(self) -> None:
         """The transaction is being aborted: only await the responses in flight, whatever they are."""
         self._awaits_roll_back = True
@@ -209,35 +190,16 @@ class FetchState(LogPosition):
     # -- batches
 
     @property
-    def batches_in_flight(self) -> int:
-        return self._in_flight.in_flight
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is buffered or in flight."""
-        return not self._in_flight and not self._fetched
-
-    @property
-    def oldest_pending(self) -> int:
-        """Largest timestamp (epoch ms) of the first batch buffered or in flight; -1 if there is none."""
-        if (first := self._in_flight.first) is not None:
-            return first.max_timestamp
-        return self._fetched[0].header.max_timestamp if self._fetched else -1
-
-    def unanswered_for(self, now: float) -> float:
-        """Return for how many seconds batches have been in flight without an acknowledgement; 0 if none is."""
-        return self._in_flight.unanswered_for(now)
-
-    @property
-    def _can_pack(self) -> bool:
+    def _has_fetched_repeated(self) -> bool:
         """Whether everything that has to be packed into a repeated batch is fetched."""
         return (self._fetched_to or 0) >= (self._in_flight.resend_boundary or 0)
 
     @property
-    def _packed_to(self) -> int:
-        """The source offset up to which all records are packed or copied."""
-        last = self._in_flight.last
-        return self.position if last is None else last.next_offset
+    def _can_pack(self) -> bool:
+        """Whether everything that has to be packed into a repeated batch is fetched, and through the query."""
+        if (frame := self._in_query.first) is not None:
+            return frame.start >= (self._in_flight.resend_boundary or 0)
+        return self._has_fetched_repeated
 
     def drain(self) -> None:
         """Stop fetching and drop fetched batches that are not packed; see `is_idle`."""
@@ -260,6 +222,7 @@ class FetchState(LogPosition):
     def _drop_fetched(self, fetch_from: int) -> None:
         """Drop fetched batches that are not packed, and fetch again from ``fetch_from``."""
         self._release_all(self._fetched)
+        self._release(self._in_query.clear())
         self._fetched.clear()
         self._unreadable = None
         self._fetched_to = fetch_from
@@ -269,6 +232,8 @@ class FetchState(LogPosition):
 
     def release_memory(self) -> None:
         """Release all bytes and await the responses in flight. Other batches, and rejected ones, are fetched again."""
+        if not self.held_bytes:
+            return
         if not self._in_flight.in_flight:
             self._refetch()
             return
@@ -277,21 +242,8 @@ class FetchState(LogPosition):
         self._memory_released, self.is_full = True, False
         self._listener.fetch_changed(self)
 
-    def abandon(self) -> None:
-        """The source task ends: release all bytes."""
-        self._release(self.held_bytes)
-
     def _fetch_if_room(self) -> None:
         """Fetch again if enough bytes were released; the position has moved."""
         if self._memory_released or (self.is_full and self.held_bytes <= self._max_held_bytes // 2):
             self._memory_released = self.is_full = False
             self._listener.fetch_changed(self)
-
-    def _release_all(self, batches: Iterable[SourceBatch | TargetBatch]) -> None:
-        self._release(sum(batch.held_bytes for batch in batches))
-
-    def _release(self, count: int) -> None:
-        """``count`` bytes are no longer held; negative: more are."""
-        if count:
-            self.held_bytes -= count
-            self._listener.release(count)

@@ -13,7 +13,7 @@ class PartitionMetrics:
     """Totals since the lane started.
 
     Ages and latencies are seconds, one observation per batch: from its largest timestamp to its arrival here, and to
-    the target's acknowledgement.
+    the target's acknowledgement. Rows are records that passed through a query, also repeatedly.
     """
 
     records: int = 0
@@ -23,6 +23,8 @@ class PartitionMetrics:
     age_sum: float = 0.0
     age_count: int = 0
     dead_letters: int = 0
+    rows_in: int = 0
+    rows_dropped: int = 0
 
     def fetched(self, batches: Iterable[SourceBatch]) -> None:
         """Count batches fetched from the source."""

@@ -154,9 +154,9 @@ class InFlightBatches:
         self.producer_id = None
 
     def truncated(self, offset: int) -> None:
-        """The source has other records from ``offset`` on now, so no batch after it can be repeated.
+        """The records from ``offset`` on are others now or cannot be read, so no batch after it can be repeated.
 
-        The target would take the new records for a repetition by their sequences: they need another producer id.
+        The target would take other records for a repetition by their sequences: they need another producer id.
         """
         if self._boundaries and self._boundaries[-1] > offset:
             self._boundaries.clear()

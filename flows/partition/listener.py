@@ -47,6 +47,9 @@ class PartitionListener(Protocol[Partition_contra]):
     def left_out(self, partition: Partition_contra, checked: OffsetRange, /) -> None:
         """The position moved behind records that were left out."""
 
+    def passed_over(self, partition: Partition_contra, checked: OffsetRange, /) -> None:
+        """The position moved behind records that the query has dropped; nothing is in flight."""
+
     def lost(self, partition: Partition_contra, loss: Loss, /) -> None:
         """Source records can no longer be copied; a loss with the same first offset replaces an earlier one."""
 

@@ -12,12 +12,14 @@ from flows.target.produce_errors import ProduceError, describe
 from mm2.core.naming.names import TopicPartition
 
 CORRUPT = "org.apache.kafka.common.errors.CorruptRecordException"
+QUERY_FAILED = "org.apache.spark.SparkException"
 
 
 class Stage(StrEnum):
     """Where copying failed, as in org.apache.kafka.connect.runtime.errors.Stage."""
 
     POLL = "TASK_POLL"
+    TRANSFORM = "TRANSFORMATION"
     PRODUCE = "KAFKA_PRODUCE"
 
 
@@ -91,6 +93,26 @@ def of_source_batch(
         message=f"cannot copy {source} {_offsets(first, until)} to {target}: {why}",
         batch=bytes(batch.data),
         is_certain=expected,
+    )
+
+
+def of_query(
+    source: TopicPartition,
+    target: TopicPartition,
+    offset: int,
+    *,
+    query: str,
+    why: str,
+    record: DecodedRecord | None,
+) -> Rejection:
+    """Return the rejection of a record for which the query of this name failed; ``why`` is Spark's message, or ours."""
+    return Rejection(
+        first=offset,
+        until=offset + 1,
+        message=f"cannot copy {source} offset {offset} to {target}: query {query} failed: {why}",
+        exception=QUERY_FAILED,
+        stage=Stage.TRANSFORM,
+        record=record,
     )
 
 

@@ -111,6 +111,7 @@ class RejectionState(FetchState):
 
     def _found_unreadable(self, rejection: Rejection, now: float) -> None:
         """The next batch cannot be read, and nothing after it is fetched."""
+        self._in_flight.truncated(rejection.first)  # batches with it or later records cannot be repeated
         self._unreadable = rejection
         self._health.fetch_delayed(rejection.message)
         self._listener.fetch_changed(self)
@@ -118,7 +119,7 @@ class RejectionState(FetchState):
 
     def _reach_unreadable(self, now: float) -> None:
         rejection = self._unreadable
-        if rejection is not None and not self._in_flight and not self._fetched:
+        if rejection is not None and not (self._in_flight or self._fetched or self._in_query):
             self._unreadable = None
             self._reject(rejection, now)
 
@@ -160,7 +161,7 @@ class RejectionState(FetchState):
         if self._letter is None:
             return
         self._health.produce_delayed(message, prolonged=True)
-        self._refetch()
+        self.release_memory()
 
     def dead_letter_failed(self, rejection: Rejection, message: str, now: float) -> None:
         """The dead-letter topic rejects the records."""
@@ -178,9 +179,9 @@ class RejectionState(FetchState):
             until = max(until, batch.next_offset)
             self._release(batch.held_bytes)
         else:
+            if until > (self._fetched_to or 0):
+                self.epochs = ()  # those of what is left out are unknown: it is not fetched, or cannot be read
             self._drop_fetched(until)
-            if rejection.stage is Stage.POLL:
-                self.epochs = ()  # those of a batch that cannot be read are unknown
         self._listener.left_out(self, self._left_out(until))
         self._advanced(now)
         self._reach_unreadable(now)

@@ -10,8 +10,9 @@ from flows.partition.health import PartitionMetrics
 from flows.partition.in_flight import InFlightBatch
 from flows.partition.listener import PartitionListener
 from flows.partition.packer import Packer, PackingError
+from flows.partition.query_state import QueryState
 from flows.partition.rejection import of_fetched_batch, of_source_batch
-from flows.partition.rejection_state import RejectionState
+from flows.partition.row_transform import RowTransform
 from flows.partition.timeouts import CORRUPT_ATTEMPTS, FAILED_RETRY_S, TIMER_TOLERANCE_S
 from flows.source.completed_fetch import read_completed_fetch
 from flows.target.produce_errors import ErrorAction, ProduceError, describe
@@ -21,11 +22,12 @@ from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.fetch_request import FetchedPartition
 
 
-class PartitionReplicator(RejectionState):
+class PartitionReplicator(QueryState):
     """A state machine without I/O and clock: what arrives from the source is packed and sent to the target.
 
-    See `PartitionState` for its position and health, `LogPosition` for what it knows of the source's log, `FetchState`
-    for its fetch offset and the batches that it holds, and `RejectionState` for records that cannot be copied.
+    See `PartitionState` for its position and health, `LogPosition` for what it knows of the source's log, `HeldBatches`
+    for the batches that it holds, `FetchState` for its fetch offset, `RejectionState` for records that cannot be
+    copied, and `QueryState` for the query that records pass through.
 
     (A) A fetch response for any other offset than ``fetch_offset`` is ignored.
     (B) A failed batch is retried, split, or cut until the records are alone that the target rejects (`RejectionState`).
@@ -50,8 +52,10 @@ class PartitionReplicator(RejectionState):
         now: float,
         metrics: PartitionMetrics | None = None,
         policy: LossPolicy | None = None,
+        transform: RowTransform | None = None,
     ) -> None:
-        """``dead_letters``: the topic for records that cannot be copied; None: they stop the partition."""
+        """``dead_letters``: the topic for records that cannot be copied; None: they stop the partition. ``transform``:
+        the query that the records pass through."""
         super().__init__(
             lease,
             listener,
@@ -64,6 +68,7 @@ class PartitionReplicator(RejectionState):
             now=now,
             metrics=metrics or PartitionMetrics(),
             policy=policy,
+            transform=transform,
         )
         self._check_crcs = check_crcs
         self._corrupt_fetches = 0
@@ -98,8 +103,8 @@ class PartitionReplicator(RejectionState):
         if fetch.batches:
             held = fetch.batches[-1].held_bytes
             self.held_bytes += held
-            self._fetched.extend(fetch.batches)
-            self.is_full = self.held_bytes >= self._max_held_bytes and self._can_pack
+            self._take(fetch.batches, offset)
+            self.is_full = self.held_bytes >= self._max_held_bytes and self._has_fetched_repeated
             self._metrics.fetched(fetch.batches)
             self._listener.send_changed(self)
         if fetch.next_offset > offset:

@@ -149,6 +149,8 @@ class PartitionState:
             stopped_at=stopped_at.first if stopped_at is not None else None,
             stopped_until=stopped_at.until if stopped_at is not None else None,
             dead_letters_total=metrics.dead_letters,
+            rows_in=metrics.rows_in,
+            rows_dropped=metrics.rows_dropped,
         )
 
     @property
@@ -162,7 +164,7 @@ class PartitionState:
         if position < self.end_offset:
             return None
         metrics = self._metrics
-        counts = (metrics.records, metrics.latency_count, metrics.age_count, metrics.dead_letters)
+        counts = (metrics.records, metrics.latency_count, metrics.age_count, metrics.dead_letters, metrics.rows_in)
         return (position, self.end_offset, self._stored, *counts, self._task_state, self._error)
 
     @property
@@ -266,7 +268,11 @@ class PartitionState:
         self._metrics.copied(batch, wall)
 
     def _left_out(self, until: int) -> OffsetRange:
-        """What is before ``until`` is copied or left out."""
+        """What is before ``until`` is copied or left out. In a transaction it counts when that is committed."""
+        return self._passed_over(until)
+
+    def _passed_over(self, until: int) -> OffsetRange:
+        """What is before ``until`` is copied, or the query has dropped it."""
         self._last_copied = until - 1
         return self._move_to(until)
 

@@ -17,6 +17,7 @@ from flows.lane.byte_budget import ByteBudget
 from flows.partition.health import PartitionMetrics
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
+from flows.partition.row_transform import LaneTransforms, RowTransform
 from flows.source.end_offsets import EndOffsets
 from flows.source.fetcher import Fetcher
 from flows.source.topic_id_checker import TopicIdChecker
@@ -74,10 +75,11 @@ class Pipeline:
         target: Cluster,
         committer: Committer,
         dead_letters: DeadLetterWriter | None,
+        lane_query: LaneTransforms | None,
         on_source_recreated: Callable[[PartitionReplicator, UUID], None],
     ) -> None:
-        """``dead_letters`` None: records that cannot be copied stop their partition. ``on_source_recreated`` is called
-        when a partition's source topic was recreated, with the new id."""
+        """``dead_letters`` None: records that cannot be copied stop their partition. ``lane_query``: of a SQL lane.
+        ``on_source_recreated`` is called when a partition's source topic was recreated, with the new id."""
         self._lease = lease
         self._budget = budget
         self._group = group
@@ -87,6 +89,10 @@ class Pipeline:
         self._rules = rules_from(lease.produce, lease.fetch)
         on_data_loss = lease.losses.on_data_loss if lease.losses is not None else OnDataLoss.CONTINUE
         self._policy = LossPolicy(flow=lease.flow, on_data_loss=on_data_loss)
+        self._transform: RowTransform | None = None
+        if lease.query is not None:
+            assert lane_query is not None, "a source task with a query is in a SQL lane"
+            self._transform = lane_query.of_source_task(lease.query.name, self._rules, self.spawn)
         self._counts: Counter[Reason] = Counter()
         self._partitions: set[PartitionReplicator] = set()
         self._idle = asyncio.Event()
@@ -120,6 +126,7 @@ class Pipeline:
         self.acknowledged = committer.acknowledged
         self.skipped = committer.skipped
         self.left_out = committer.left_out
+        self.passed_over = committer.passed_over
         committer.report_lost_copies(LostCopies(self.spawn, self._refresh).noticed)
         self._dead_letters = dead_letters
         self.lost = committer.lost
@@ -172,6 +179,7 @@ class Pipeline:
             now=time.monotonic(),
             metrics=metrics,
             policy=self._policy,
+            transform=self._transform,
         )
         if lease.former is not None and partition.stopped_by is None:
             partition.lose(*lease.former, uncopied(*lease.former, is_deleted=False), kind=LossKind.TOPIC_RECREATED)
@@ -253,8 +261,9 @@ class Pipeline:
 
     @property
     def batch_counts(self) -> tuple[BatchCount, ...]:
+        path = "sql" if self._transform is not None else None
         return tuple(
-            BatchCount(path="rebatch" if reason else "pass-through", reason=reason.value, batches=count)
+            BatchCount(path=path or ("rebatch" if reason else "pass-through"), reason=reason.value, batches=count)
             for reason, count in self._counts.items()
         )
 
@@ -296,6 +305,7 @@ class Pipeline:
         while True:
             await asyncio.sleep(CHECK_INTERVAL_S)
             now = time.monotonic()
+            self._committer.commit_passed_over()
             if self._budget.waited(asyncio.get_running_loop().time()) > STARVED_AFTER_S:
                 for partition in list(self._partitions):
                     if partition.unanswered_for(now) > STARVED_AFTER_S:

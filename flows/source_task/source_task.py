@@ -13,6 +13,7 @@ from flows.lane.byte_budget import ByteBudget
 from flows.lane.lease_deadline import LeaseDeadline
 from flows.partition.health import PartitionMetrics
 from flows.partition.replicator import PartitionReplicator
+from flows.partition.row_transform import LaneTransforms
 from flows.source_task.committers import open_committer
 from flows.source_task.pipeline import Pipeline
 from flows.target.dead_letter_writer import DEAD_LETTER_BUFFER_BYTES, DeadLetterWriter
@@ -42,8 +43,16 @@ class SourceTask:
     (D) Nothing is sent after the deadline, and requests that are not sent completely by then are cut off.
     """
 
-    def __init__(self, lease: SourceTaskLease, budget: ByteBudget, deadline: LeaseDeadline) -> None:
-        """``deadline``: until when the source task may send anything; it is renewed by the caller."""
+    def __init__(
+        self,
+        lease: SourceTaskLease,
+        budget: ByteBudget,
+        deadline: LeaseDeadline,
+        lane_query: LaneTransforms | None = None,
+    ) -> None:
+        """``deadline``: until when the source task may send anything; it is renewed by the caller. ``lane_query``: of
+        the lane, if the lease has a query."""
+        self._lane_query = lane_query
         self._lease = lease
         self._budget = budget
         self._deadline = deadline
@@ -224,6 +233,7 @@ class SourceTask:
                     target=target,
                     committer=committer,
                     dead_letters=letters,
+                    lane_query=self._lane_query,
                     on_source_recreated=self._source_recreated,
                 )
                 self._pipeline = pipeline

@@ -9,7 +9,8 @@ org.apache.kafka.connect.runtime.errors.DeadLetterQueueReporter). All values of 
     __connect.errors.offset              1042
     __connect.errors.connector.name      MirrorSourceConnector
     __connect.errors.task.id             0
-    __connect.errors.stage               KAFKA_PRODUCE, or TASK_POLL for a batch that cannot be read
+    __connect.errors.stage               KAFKA_PRODUCE, TRANSFORMATION if a query failed, or TASK_POLL for
+                                         a batch that cannot be read
     __connect.errors.class.name          org.apache.kafka.connect.mirror.MirrorSourceTask
     __connect.errors.exception.class.name  the class with which Java reports the error
     __connect.errors.exception.message   cannot copy orders-3 offset 1042 to A.orders-3: …

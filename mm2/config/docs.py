@@ -14,6 +14,7 @@ from mm2.config.keys.connector_keys import CheckpointSettings, ConnectorSettings
 from mm2.config.keys.declaration import KeyModel, KeySpec
 from mm2.config.keys.election_keys import election_models
 from mm2.config.keys.node_keys import FileSettings, OwnFlowSettings, OwnSettings, RestSettings
+from mm2.config.keys.sql_keys import SqlKeys
 from mm2.config.keys.worker_keys import WorkerSettings
 from mm2.config.security.security_keys import OTHER_MECHANISMS, REFUSED_ALWAYS, REFUSED_SASL, REFUSED_TLS, SecurityKeys
 
@@ -38,6 +39,13 @@ def _configuration() -> Iterator[str]:
         "([Lanes on a Spark cluster](../how-to/spark-clusters.md)). A change takes effect when the node restarts.\n"
     )
     yield from _keys("Keys of mm2 for flows", "Set as `A->B.mm2.…` for one flow, or as `mm2.…`.", OwnFlowSettings)
+    yield from _keys(
+        "SQL flows",
+        "Set as `A->B.mm2.sql.NAME.…` for one flow, or as `mm2.sql.NAME.…`. `NAME` has letters, digits, hyphens and\n"
+        "underscores. Each name has `topics`, and one of `query`, `file` and `transform`; one of a flow replaces that "
+        "of all flows.",
+        SqlKeys,
+    )
     yield from _keys("All connectors", _PER_FLOW, ConnectorSettings)
     yield from _keys("Topics and records", _PER_FLOW, SourceSettings, without=ConnectorSettings)
     yield from _keys("Checkpoints and groups", _PER_FLOW, CheckpointSettings, without=ConnectorSettings)

@@ -21,16 +21,21 @@ from mm2.config.keys.connector_keys import CONNECTORS
 from mm2.config.keys.declaration import KeyModel
 from mm2.config.keys.election_keys import election_models
 from mm2.config.keys.node_keys import FileSettings, OwnFlowSettings, OwnSettings, RestSettings
+from mm2.config.keys.sql_keys import PREFIX, of_name
 from mm2.config.keys.worker_keys import WorkerSettings
 from mm2.config.load import File
 from mm2.config.security.security_keys import SecurityKeys
 from mm2.config.settings import FlowSettings
 from mm2.core.naming.names import Flow
 from mm2.core.settings.client import ProduceSettings
+from mm2.core.settings.row_query import RowQuery
 
 DEFAULT = "default"
 BY_RULE = "from the name of the flow"
 """Origin of the names that Java derives: group, storage topics, client.id."""
+QUERIES = "queries (the first whose topics match applies)"
+DIGITS = 16
+"""Length of a shown digest of a query."""
 FOLLOWS = "follows from other settings"
 
 _SHORT: Mapping[str, tuple[str, type[ClientKeys]]] = {
@@ -76,6 +81,7 @@ def explain_flow(file: File, settings: FlowSettings) -> tuple[Section, ...]:
     storage = [_line(name, value) for name, value in storage_configs(properties.worker).items()]
     return (
         Section("connectors", (*connectors, *_all(OwnFlowSettings, properties.own))),
+        Section(QUERIES, tuple(_queries(properties.sql, settings))),
         Section(
             "worker",
             (*_all(WorkerSettings, properties.worker), *storage),
@@ -92,6 +98,15 @@ def explain_flow(file: File, settings: FlowSettings) -> tuple[Section, ...]:
             },
         ),
     )
+
+
+def _queries(keys: Properties, settings: FlowSettings) -> Iterator[ExplainedLine]:
+    """Return the lines of each name, in the order in which they are matched, and what the query does."""
+    for query in settings.queries.in_order:
+        of_this = of_name(keys, query.name)
+        yield from (_line(f"{PREFIX}{query.name}.{kind}", value) for kind, value in of_this.items())
+        if isinstance(query.action, RowQuery):
+            yield ExplainedLine(query.name, str(query.action), f"sha256 {query.action.sha256[:DIGITS]}")
 
 
 def _folded(flow: Flow, clients: Mapping[str, tuple[ExplainedLine, ...]]) -> Iterator[Section]:

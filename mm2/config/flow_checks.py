@@ -13,6 +13,7 @@ from mm2.config.keys.class_keys import GROUP_FILTER, TOPIC_FILTER
 from mm2.config.keys.connector_keys import CheckpointSettings, SourceSettings
 from mm2.config.keys.declaration import default_fix, specs
 from mm2.config.keys.worker_keys import WorkerSettings
+from mm2.core.coordination.task_fencing import MOST_TASKS
 
 _SWITCHES = {
     "refresh.topics": "new topics and partitions are only found at start",
@@ -41,9 +42,21 @@ def check_enabled_flow(
     _check_intervals(properties, source, checkpoint, problems)
     for name in _LISTS:
         if name in properties:
-            _check_elements(properties[name], problems)
+            check_elements(properties[name], problems)
     _check_topics(properties, source, problems)
     _check_groups(properties, checkpoint, problems)
+
+
+def check_source_tasks(properties: Properties, source: SourceSettings, queries: int, problems: ProblemLog) -> None:
+    """Check the highest number of a source task: each of the ``queries`` has as many as tasks.max."""
+    most = MOST_TASKS // (queries + 1)
+    if queries and source.tasks_max > most:
+        properties["tasks.max"].refuse(
+            problems,
+            f"must be at most {most} with {queries} {'query' if queries == 1 else 'queries'}: each query has as many"
+            f" source tasks of its own, and a flow at most {MOST_TASKS}",
+            "enter the number of source tasks that run in parallel, such as the number of all cores",
+        )
 
 
 def check_signatures(properties: Properties, worker: WorkerSettings, problems: ProblemLog) -> None:
@@ -110,7 +123,7 @@ def _check_intervals(
                 )
 
 
-def _check_elements(value: Value, problems: ProblemLog) -> None:
+def check_elements(value: Value, problems: ProblemLog) -> None:
     """Warn about quotes, brackets and comments, which a properties file does not have: they are part of the pattern."""
     if value.entry is None or problems.has_error_at(value.entry):
         return

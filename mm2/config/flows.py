@@ -10,25 +10,27 @@ from mm2.config.clients import java_derivation
 from mm2.config.clients.client_reader import ClientReader
 from mm2.config.clients.flow_clients import property_maps, read_clients
 from mm2.config.exactly_once_checks import ExactlyOnceChecks
-from mm2.config.flow_checks import check_enabled_flow, check_signatures
+from mm2.config.flow_checks import check_enabled_flow, check_signatures, check_source_tasks
 from mm2.config.grammar.values import Properties
-from mm2.config.keys import declaration
+from mm2.config.keys import declaration, sql_keys
 from mm2.config.keys.connector_keys import CheckpointSettings, HeartbeatSettings, SourceSettings
 from mm2.config.keys.node_keys import OwnFlowSettings
 from mm2.config.keys.worker_keys import StorageTopic, StorageTopics, WorkerSettings
 from mm2.config.plugins.plugin_reader import PluginReader
 from mm2.config.settings import FlowSettings
+from mm2.config.sql.query_reader import QueryReader
 from mm2.core.naming.names import Flow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowProperties:
-    """Java's property maps of one flow, and our own keys."""
+    """Java's property maps of one flow, and our own keys; ``sql`` are those of SQL flows."""
 
     connector: Properties
     worker: Properties
     clients: dict[str, Properties]
     own: Properties
+    sql: Properties
 
     @classmethod
     def of(cls, file: Properties, flow: Flow) -> FlowProperties:
@@ -37,7 +39,13 @@ class FlowProperties:
         connector = java_derivation.connector_properties(file, flow)
         own = {name: file[name] for name in declaration.names(OwnFlowSettings) if name in file}
         own |= {name: connector[name] for name in declaration.names(OwnFlowSettings) if name in connector}
-        return cls(connector=connector, worker=worker, clients=property_maps(flow, worker, connector), own=own)
+        return cls(
+            connector=connector,
+            worker=worker,
+            clients=property_maps(flow, worker, connector),
+            own=own,
+            sql=sql_keys.of_flow(file, connector),
+        )
 
 
 def read_flow(file: FlowProperties, flow: Flow, reader: ClientReader, directory: Path) -> FlowSettings:
@@ -68,9 +76,11 @@ def read_flow(file: FlowProperties, flow: Flow, reader: ClientReader, directory:
         group_filter=plugins.group_filter(checkpoint),
         config_property_filter=plugins.property_filter(),
         admin=plugins.admin(),
+        queries=QueryReader(keys=file.sql, enabled=source.enabled, directory=directory, problems=problems).read(),
     )
     if source.enabled:
         check_enabled_flow(file.connector, source, checkpoint, problems)
+        check_source_tasks(file.connector, source, len(settings.queries.in_order), problems)
         ExactlyOnceChecks(file.connector, file.worker, file.clients, settings, problems).run()
     return settings
 

@@ -12,7 +12,7 @@ from mm2.config.checks import foreign_files, unknown_keys
 from mm2.config.checks.foreign.file_types import without_byte_order_mark
 from mm2.config.checks.loops import check_loops
 from mm2.config.checks.one_cluster import check_one_cluster
-from mm2.config.checks.spark import check_spark
+from mm2.config.checks.spark import check_spark, check_threads
 from mm2.config.checks.unused_security import check_unused_security
 from mm2.config.clients.client_reader import ClientReader
 from mm2.config.flows import FlowProperties, read_flow
@@ -131,6 +131,7 @@ def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
     _check_admin(own, rest, file.properties, problems)
     listening = read_listening(rest, file.properties, problems)
     check_spark(file.properties, rest, listening, flows, problems)
+    check_threads(file.properties, own, flows, problems)
     every_flow = (*file.flows, *file.elsewhere)
     check_unused_security(file.properties, every_flow, problems, https=listening.peers is not None)
     return NodeSettings(

@@ -16,6 +16,7 @@ from mm2.config.keys.worker_keys import StorageTopics, WorkerSettings
 from mm2.config.plugins.class_loading import load
 from mm2.config.plugins.filters import NameFilter, OwnFilter, PropertyFilter
 from mm2.config.plugins.plugin_reader import AdminChoice
+from mm2.config.sql.topic_queries import NO_QUERIES, TopicQueries, TopicQuery
 from mm2.core.lanes.lease import TransactionsLease
 from mm2.core.naming.names import Flow
 from mm2.core.policies import ReplicationPolicy
@@ -30,7 +31,8 @@ _NO_LIMIT = 2**63 - 1  # as in Java: with transaction.boundary = interval, only 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSettings:
     """One flow. ``enabled``: records are replicated; ``heartbeats``: heartbeats are written to the target, even if the
-    flow is not enabled. ``election``: settings of leader election; None: the flow's Kafka group."""
+    flow is not enabled. ``queries``: what is done with the records of some topics. ``election``: settings of leader
+    election; None: the flow's Kafka group."""
 
     flow: Flow
     enabled: bool
@@ -47,6 +49,7 @@ class FlowSettings:
     group_filter: NameFilter | OwnFilter
     config_property_filter: PropertyFilter | OwnFilter
     admin: AdminChoice
+    queries: TopicQueries = NO_QUERIES
     election: ElectionSettings | None = None
 
     @property
@@ -73,6 +76,14 @@ class FlowSettings:
             selects=self.topic_filter,
             replicate_heartbeats=self.source.heartbeats_replication_enabled,
         )
+
+    def query_of(self, topic: str) -> TopicQuery | None:
+        """Return the query that transforms the records of a source topic; None: they are copied as they are.
+
+        Heartbeats are never transformed, because nodes read them. Raises PluginError if a custom policy fails.
+        """
+        query = self.queries.of_topic(topic)
+        return None if query is None or self.policy.is_heartbeats_topic(topic) else query
 
     @property
     def admin_class(self) -> Callable[[Any], Any]:

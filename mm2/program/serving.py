@@ -62,6 +62,7 @@ class Serving:
             commands=command_types(),
             carry_out=node.carry_out,
             losses=node.losses,
+            query_histories=node.query_histories,
         )
         app = rest_app(context, listening)
         if self._settings.master.elsewhere:

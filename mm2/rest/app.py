@@ -27,6 +27,7 @@ ENDPOINTS: Mapping[str, str] = {
     "flows": "mm2.rest.public.flows:ENDPOINT",
     "groups": "mm2.rest.public.groups:ENDPOINT",
     "losses": "mm2.rest.public.losses:ENDPOINT",
+    "queries": "mm2.rest.public.queries:ENDPOINT",
     "metrics": "mm2.rest.public.metrics:ENDPOINT",
     "docs": "mm2.rest.public.docs:ENDPOINT",
     "commands": "mm2.rest.public.commands:ENDPOINT",

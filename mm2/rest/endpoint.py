@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from mm2.core.coordination.commands import Command, CommandType
+from mm2.core.coordination.query_history_records import QueryHistories
 from mm2.core.lanes.losses import Loss
 from mm2.core.naming.names import Flow
 from mm2.node.status.status_model import FlowStatus, NodeStatus
@@ -25,7 +26,8 @@ class RestContext:
     ``status`` returns its newest state; it is thread-safe. ``carry_out`` executes a command on the leader of a flow,
     with a function that returns the status of the whole flow, and returns a message about its effect; it raises
     CommandRefusedError. Commands are idempotent: a node that received no response sends the command again. ``losses``
-    returns every recorded loss of a flow, or raises LossesUnreadableError.
+    returns every recorded loss of a flow, or raises LossesUnreadableError. ``query_histories`` returns the histories of
+    queries of a flow as the node has read them, or raises QueriesUnreadableError.
     """
 
     status: Callable[[], NodeStatus]
@@ -36,6 +38,7 @@ class RestContext:
     commands: Mapping[str, CommandType]
     carry_out: Callable[[Flow, Command, Callable[[], Awaitable[FlowStatus]]], Awaitable[str]]
     losses: Callable[[Flow], Awaitable[tuple[Loss, ...]]]
+    query_histories: Callable[[Flow], QueryHistories]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.leader_context import LeaderContext
+from mm2.core.coordination.query_history_records import QueriesUnreadableError, QueryHistories
 from mm2.core.coordination.session_keys import SessionKey
 from mm2.core.lanes.losses import Loss, LossesUnreadableError
 from mm2.core.naming.names import Flow
@@ -24,7 +25,7 @@ from mm2.rest.internal.peers import Peers
 from mm2.rest.merge.cluster_view import ClusterView
 from mm2.rest.public.admin import AdminGate
 from mm2.rest.server.server import RestServer
-from tests.contract.samples import LOSS, node
+from tests.contract.samples import LOSS, QUERIES, node
 
 A_B = Flow("A", "B")
 KEY = SessionKey(secret=b"k" * 32, algorithm="HmacSHA256", created_ms=0)
@@ -59,6 +60,12 @@ async def recorded_losses(flow: Flow) -> tuple[Loss, ...]:
     return (LOSS,)
 
 
+def recorded_queries(flow: Flow) -> QueryHistories:
+    if flow != A_B:
+        raise QueriesUnreadableError(f"no flow {flow} on this node; its flows: {A_B}", is_unknown=True)
+    return QUERIES
+
+
 def rest_context(peers: Peers, gate: AdminGate = AdminGate(enabled=False, token=None)) -> RestContext:  # noqa: B008
     """Return the REST context of a node that belongs to no flow, for its own endpoints."""
     return RestContext(
@@ -70,6 +77,7 @@ def rest_context(peers: Peers, gate: AdminGate = AdminGate(enabled=False, token=
         commands=command_types(),
         carry_out=CommandLog().carry_out,
         losses=recorded_losses,
+        query_histories=recorded_queries,
     )
 
 
@@ -103,6 +111,7 @@ class RestNode:
             commands=command_types(),
             carry_out=carry_out or self.commands.carry_out,
             losses=recorded_losses,
+            query_histories=recorded_queries,
         )
         self.server = RestServer(rest_app(self.context, endpoints=endpoints), tls=tls)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from uuid import UUID
 
+from mm2.core.coordination.query_history import QueryEntry, QueryHistory, QueryText
+from mm2.core.coordination.query_history_records import QueryHistories, encode_history, encode_query
 from mm2.core.lanes.losses import Loss
 from mm2.core.lanes.progress_reports import BatchCount
 from mm2.core.lanes.task_states import TaskState
@@ -141,6 +144,23 @@ LOSS = Loss(
     kind="retention",
     time=1_763_740_800_000,
 )
+MASK = QueryText(text="SELECT sha2(key, 256) AS key FROM records", sha256="ab" * 32)
+QUERIES = QueryHistories()
+QUERIES.take(*encode_query(MASK))
+QUERIES.take(
+    *encode_history(
+        TopicPartition("orders", 0),
+        QueryHistory(
+            (
+                QueryEntry(42, MASK.sha256, 1_763_740_800_000),
+                QueryEntry(90, None, 1_763_740_900_000),
+                QueryEntry(120, "cd" * 32, 1_763_741_000_000),
+            ),
+            UUID(int=7),
+        ),
+    )
+)
+QUERIES.take(*encode_history(TopicPartition("users", 3), QueryHistory((QueryEntry(0, MASK.sha256, 5),))))
 LOST = {TopicPartition("orders", 0): 15}
 LOSS_COUNTS = {TopicPartition("orders", 0): 2}
 

@@ -11,7 +11,9 @@ async def test_docs_list_every_operation_and_field(serve: Serve) -> None:
     client = await serve(node())
     page = (await client.get("/docs")).text
     description = (await client.get("/openapi.json")).json()
-    asked_for = {f"/flows/{{source}}/{{target}}/{what}" for what in ("groups", "losses")}  # the example has no flow
+    asked_for = {
+        f"/flows/{{source}}/{{target}}/{what}" for what in ("groups", "losses", "queries")
+    }  # the example has no flow
     assert set(description["paths"]) == {"/health", "/health/live", "/flows", "/metrics", "/docs", *asked_for}
     for path in description["paths"]:
         assert (f"GET {path}<" if path in asked_for else f">{path}</a>") in page

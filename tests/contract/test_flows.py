@@ -52,6 +52,7 @@ async def test_response_fields(serve: Serve) -> None:
                     "remote_topic": "A.orders",
                     "state": "FAILED",
                     "error": None,
+                    "query": None,
                     "partitions": [
                         {
                             "partition": 0,

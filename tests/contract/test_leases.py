@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -13,8 +14,10 @@ import pytest
 from fastapi import FastAPI
 
 from flows.lane.lease_client import LeaseClient, LeaseLostError
-from mm2.core.lanes.lease import LaneOrders, LeasePlace
+from mm2.core.lanes.engine_orders import EngineReport, RecordError
+from mm2.core.lanes.lease import MAX_FAILED_RECORD_BYTES, LaneOrders, LaneQuery, LeasePlace
 from mm2.core.lanes.progress_reports import LaneProgress
+from mm2.core.settings.row_query import RowTransform
 from mm2.kafka.errors import RequestTimedOut, Unreachable
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lease_service import LEASE_MARGIN_S, LeaseService
@@ -38,8 +41,16 @@ class LaneServer:
     lease_address: LeasePlace
     client: httpx.AsyncClient
 
-    def lease(self, token: str, lease_address: LeasePlace | None = None) -> LeaseClient:
-        return LeaseClient(lease_address or self.lease_address, lane=0, token=token, attempt=0)
+    def lease(self, token: str, lease_address: LeasePlace | None = None, *, lane: int = 0) -> LeaseClient:
+        return LeaseClient(lease_address or self.lease_address, lane=lane, token=token, attempt=0)
+
+    def sql_lease(self, query: LaneQuery) -> LeaseClient:
+        """Return the client of a SQL lane with a source task."""
+        one = replace(source_task_lease(0), query=query)
+        self.service.register(FLOW, _prepared, lambda _: one, lambda: 10.0)
+        self.board.put(one)
+        (start,) = (lane for lane in self.board.engine_orders(0.0).lanes if lane.query == query)
+        return self.lease(start.token, lane=start.lane)
 
 
 @pytest.fixture
@@ -168,3 +179,39 @@ async def test_leases_of_flows_end_before_the_membership_of_the_node(lane_server
 
 async def prepared(_: int) -> None:
     pass
+
+
+async def _prepared(_: int) -> None:
+    pass
+
+
+QUERY = LaneQuery(name="mask", action=RowTransform(module="shop", function="mask"))
+
+
+async def test_sparks_message_for_a_failed_record(lane_server: LaneServer) -> None:
+    """The engine gets the record with the query of the lane, and the lane gets the engine's answer."""
+    engine, secret = lane_server.service.engine, lane_server.service.engine_token
+    async with lane_server.sql_lease(QUERY) as lease:
+        await lease.acquire()
+        report = EngineReport(version=lane_server.board.engine_orders(0.0).version, pid=1, jvm_pid=None, spark_ui=None)
+        polling = asyncio.create_task(engine(secret, report, 30.0))
+        asking = asyncio.create_task(lease.failure_of("orders", 3, b"batch"))
+        (record,) = (await polling).failed_records
+        assert (record.query, record.topic, record.partition) == (QUERY, "orders", 3)
+        assert base64.b64decode(record.batch) == b"batch"
+        error = RecordError(number=record.number, message="[CAST_INVALID_INPUT] …")
+        assert (await engine(secret, replace(report, record_errors=(error,)), 0.0)).failed_records == ()
+        assert await asking == "[CAST_INVALID_INPUT] …"
+
+
+async def test_no_message_for_a_failed_record(lane_server: LaneServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mm2.node.engine.lease_service.MESSAGE_WITHIN_S", 0.1)
+    async with lane_server.lease("token") as lease:
+        await lease.acquire()
+        assert await lease.failure_of("orders", 3, b"batch") is None, "the lane has no query"
+    async with lane_server.sql_lease(QUERY) as lease:
+        await lease.acquire()
+        assert await lease.failure_of("orders", 3, bytes(MAX_FAILED_RECORD_BYTES + 1)) is None
+        assert await lease.failure_of("orders", 3, b"batch") is None, "the engine does not answer"
+    answer = await lane_server.client.post("/internal/lanes/0/failed-record", content=b"{}")
+    assert answer.status_code == httpx.codes.GONE

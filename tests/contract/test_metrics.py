@@ -127,6 +127,27 @@ async def test_unknown_lag_has_no_series(serve: Serve) -> None:
     assert found[labelled("mm2_source_records_total", **A_ORDERS_0)] == 90
 
 
+async def test_rows_of_queries(serve: Serve) -> None:
+    """Only of partitions that have or had a query, also if all of their records were dropped."""
+    rows = {"rows_in_total": 100, "rows_dropped_total": 99}
+    dropped = partition(1, records_total=0, bytes_total=0, **rows)
+    had_one = topic("payments", partition(0, **rows))
+    topics = (topic("orders", partition(0), dropped, query="mask"), topic("users"), had_one)
+    moved = topic("moved", partition(0, records_total=0, bytes_total=0, **rows), query="mask")
+    found = series((await (await serve(node(flow(*topics, elsewhere=(moved,))))).get("/metrics")).text)
+    a_b = {"source": "A", "target": "B"}
+    assert {key: value for key, value in found.items() if "query_rows" in key[0]} == {
+        labelled(f"mm2_source_query_rows_{name}_total", **a_b, topic=remote, partition=number): value
+        for remote, number, values in (
+            ("A.orders", "0", (0, 0, 0)),
+            ("A.orders", "1", (100, 1, 99)),
+            ("A.payments", "0", (100, 1, 99)),
+            ("A.moved", "0", (100, 1, 99)),
+        )
+        for name, value in zip(("in", "out", "dropped"), values, strict=True)
+    }
+
+
 async def test_partitions_of_other_nodes_are_not_exposed(serve: Serve) -> None:
     never = {"records_total": 0, "bytes_total": 0}
     other = partition(1, node="node-2", state=TaskState.FAILED, **never)

@@ -25,20 +25,17 @@ from mm2.core.assignment.tasks import TaskId, TaskKind
 from mm2.core.coordination.command_records import decode_command, encode_command
 from mm2.core.coordination.config_fingerprint import ConfigFingerprint, decode_fingerprint, encode_fingerprint
 from mm2.core.coordination.pauses import Pauses, decode_pauses, encode_pauses
+from mm2.core.coordination.query_history import QueryEntry, QueryHistory, QueryText, QueryUse
+from mm2.core.coordination.query_history_records import QueryHistories, encode_history, encode_query
+from mm2.core.coordination.query_uses import ReportedQueryUses, encode_query_uses
 from mm2.core.coordination.session_keys import SessionKey, decode_session_key, encode_session_key
-from mm2.core.lanes.lease import (
+from mm2.core.lanes.engine_orders import (
     EngineOrders,
     EngineReport,
-    FlowLease,
     LaneEnd,
-    LaneOrders,
     LaneStart,
-    LeaseGrant,
-    LeasePlace,
-    LeaseRenewal,
-    LeaseRequest,
-    TaskProducer,
 )
+from mm2.core.lanes.lease import FlowLease, LaneOrders, LeaseGrant, LeasePlace, LeaseRenewal, LeaseRequest, TaskProducer
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.offsets.exact_offset_records import TopicIds
 from mm2.core.offsets.loss_records import decode_loss, encode_loss, encode_loss_key
@@ -63,7 +60,8 @@ from mm2.node.store.config_store import ConfigStore
 from mm2.node.store.status_store import StatusStore
 from mm2.rest.public import flows, groups
 from mm2.rest.public.losses_response import LossesResponse
-from tests.contract.samples import LOSS, flow, group, member, node
+from mm2.rest.public.queries_response import queries_response
+from tests.contract.samples import LOSS, QUERIES, flow, group, member, node
 from tests.lab.tasks import unconnected_cluster
 from tests.unit.config import files
 from tests.unit.node.engine.lane_boards import said, source_task_lease
@@ -89,6 +87,8 @@ PLACEMENT = TaskAssignments(
     places={TaskId(TaskKind.SOURCE, 0): TaskPlacement(owner="m", node="one", since=3, home="one")},
     seen={"one": 1_000},
 )
+QUERY = QueryText(text="SELECT * FROM records", sha256="ab" * 32)
+ENTRY = QueryEntry(42, QUERY.sha256, 1)
 LEASE = replace(source_task_lease(0, 2), producer=TaskProducer("A-mm2-MirrorSourceConnector-0", 4711, 3))
 GRANT = LeaseGrant(
     session="secret",
@@ -136,6 +136,22 @@ def status_share(raw: bytes) -> object:
     return flows.SHARE.read(raw, member("node-1"))
 
 
+def query(raw: bytes) -> object:
+    found = QueryHistories()
+    return found.take(encode_query(QUERY)[0], raw) and found.texts
+
+
+def query_history(raw: bytes) -> object:
+    found = QueryHistories()
+    return found.take(b"mm2-query-history-orders-0", raw) and found.of(ORDERS)
+
+
+def query_uses(raw: bytes) -> object:
+    found = ReportedQueryUses()
+    found.take(b"mm2-query-use-3", raw)
+    return found.uses, found.queries
+
+
 STATUS = Status(state=ConnectState.RUNNING, worker_id="w", generation=4)
 USE = TopicUse(topic="A.orders", connector="MirrorSourceConnector", task=1, discovered_ms=7)
 ANSWER = GroupAnswer(leader_id="m", members={"m": MEMBER}, assignment="all")
@@ -160,6 +176,12 @@ MESSAGES = {
     "command for all tasks": Message(raw=encode_command(Refresh(), 1), read=command),
     "report on a source task": Message(raw=REPORT.value(), read=lambda raw: decode_report(REPORT.key(), raw)),
     "release of a source task": Message(raw=RELEASE.value(), read=lambda raw: decode_release(RELEASE.key(), raw)),
+    "query": Message(raw=encode_query(QUERY)[1], read=query),
+    "history of queries": Message(raw=encode_history(ORDERS, QueryHistory((ENTRY,)))[1], read=query_history),
+    "report about queries": Message(
+        raw=encode_query_uses(3, QUERY, [QueryUse(ORDERS, ENTRY, UUID(int=1))])[1], read=query_uses
+    ),
+    "recorded queries": by_pydantic(queries_response(Flow("A", "B"), QUERIES.histories, QUERIES.texts, None)),
     "loss": Message(raw=encode_loss(LOSS), read=lambda raw: decode_loss(encode_loss_key(LOSS), raw)),
     "recorded losses": by_pydantic(LossesResponse(flow="A->B", losses=(LOSS,))),
     "status of a task": Message(raw=encode_status(STATUS), read=decode_status),

@@ -21,6 +21,8 @@ from mm2.core.assignment.task_placement import TaskAssignments
 from mm2.core.coordination.command_records import decode_command
 from mm2.core.coordination.config_fingerprint import decode_fingerprint
 from mm2.core.coordination.pauses import decode_pauses
+from mm2.core.coordination.query_history_records import QueryHistories
+from mm2.core.coordination.query_uses import ReportedQueryUses
 from mm2.core.coordination.session_keys import decode_session_key
 from mm2.core.offsets.connect_offsets import decode_key, decode_offset
 from mm2.core.offsets.exact_offset_records import decode_segment
@@ -120,6 +122,9 @@ DECODERS: dict[str, Decoder] = {
     "command": lambda raw: decode_command(raw, TYPES),
     "fingerprint": decode_fingerprint,
     "pauses": decode_pauses,
+    "query": lambda raw: QueryHistories().take(b"mm2-query-" + b"ab" * 32, raw),
+    "query history": lambda raw: QueryHistories().take(b"mm2-query-history-t-0", raw),
+    "report about queries": lambda raw: ReportedQueryUses().take(b"mm2-query-use-0", raw),
     "session key": lambda raw: decode_session_key(raw or b""),
     "offset key": decode_key,
     "offset": decode_offset,

@@ -23,13 +23,13 @@ def step(world: SourceTaskWorld, what: str, number: int) -> None:
         case "publish":
             world.publish()
         case "round":
-            world.round(number % (SOURCE_TASKS + 1))
+            world.round(number % (len(SOURCE_TASKS) + 1))
         case "deliver":
             world.deliver_assignment(number)
         case "receive":
             world.receive_reports(1 + number % 4)
         case "release":
-            world.release(number % SOURCE_TASKS)
+            world.release(SOURCE_TASKS[number % len(SOURCE_TASKS)])
         case "lead":
             world.lead(number)
         case "crash":

@@ -13,6 +13,8 @@ from mm2.config.grammar.problem_report import counted, summary, write_problems
 from mm2.config.grammar.problems import Problem
 from mm2.config.load import Loaded, load
 from mm2.config.settings import FlowSettings
+from mm2.config.sql.topic_queries import TopicQuery
+from mm2.core.settings.row_query import RowQuery
 
 
 def check(file: Path, *, clusters: Sequence[str] = (), json: bool = False) -> int:
@@ -45,7 +47,8 @@ def _last_line(path: Path, loaded: Loaded) -> str:
 
 def _flow(flow: FlowSettings) -> str:
     if flow.enabled:
-        return str(flow.flow)
+        names = ", ".join(query.name for query in flow.queries.in_order)
+        return f"{flow.flow} (SQL: {names})" if names else str(flow.flow)
     return f"{flow.flow} (heartbeats only)" if flow.heartbeats else f"{flow.flow} (idle)"
 
 
@@ -58,7 +61,27 @@ def _document(path: Path, loaded: Loaded) -> dict[str, Any]:
         "errors": sum(not problem.is_warning for problem in loaded.problems),
         "warnings": sum(problem.is_warning for problem in loaded.problems),
         "problems": [_problem(problem) for problem in loaded.problems],
-        "flows": [{"flow": str(flow.flow), "enabled": flow.enabled, "heartbeats": flow.heartbeats} for flow in flows],
+        "flows": [
+            {
+                "flow": str(flow.flow),
+                "enabled": flow.enabled,
+                "heartbeats": flow.heartbeats,
+                "queries": [_query(query) for query in flow.queries.in_order],
+            }
+            for flow in flows
+        ],
+    }
+
+
+def _query(query: TopicQuery) -> dict[str, Any]:
+    sql = query.action if isinstance(query.action, RowQuery) else None
+    return {
+        "name": query.name,
+        "topics": list(query.topics.elements),
+        "sets": None if sql is None else list(sql.columns),
+        "drops": None if sql is None else sql.condition is not None,
+        "sha256": None if sql is None else sql.sha256,
+        "transform": str(query.action) if sql is None else None,
     }
 
 
@@ -66,6 +89,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
     return {
         "file": problem.file,
         "line": problem.line,
+        "column": problem.column,
         "severity": "warning" if problem.is_warning else "error",
         "key": problem.key,
         "value": problem.value,

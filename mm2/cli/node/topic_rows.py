@@ -21,7 +21,8 @@ from mm2.node.status.status_model import FlowStatus
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRow:
     """One topic of the source. ``remote_topic`` None: it is not replicated, for ``reason``; otherwise ``reason`` is its
-    problem. ``state`` comes from the node, ``remote_partitions`` from the target; None: unknown."""
+    problem. ``state`` comes from the node, ``remote_partitions`` from the target; None: unknown. ``query``: the name of
+    the query that transforms its records; None: there is none, or it is not replicated."""
 
     topic: str
     remote_topic: str | None
@@ -29,6 +30,7 @@ class TopicRow:
     remote_partitions: int | None = None
     state: TaskState | None = None
     reason: str | None = None
+    query: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,7 @@ def of_node(flow: FlowStatus) -> FlowTopics:
             partitions=len(topic.partitions),
             state=topic.state,
             reason=topic.error or next((one.error for one in topic.partitions if one.error is not None), None),
+            query=topic.query,
         )
         for topic in flow.topics
     ]
@@ -80,6 +83,8 @@ def by_rules(
         elif target is not None:
             present = target.get(remote)
             row = replace(row, remote_partitions=present or 0, reason=_wanting(remote, present, source[topic]))
+        if row.remote_topic is not None and (query := settings.query_of(topic)) is not None:
+            row = replace(row, query=query.name)
         rows.append(row)
     return tuple(rows)
 

@@ -67,6 +67,7 @@ def topics_json(flows: Sequence[FlowTopics]) -> dict[str, object]:
                         "remote_partitions": row.remote_partitions,
                         "state": None if row.state is None else row.state.value,
                         "reason": row.reason,
+                        "query": row.query,
                     }
                     for row in flow.topics
                 ],
@@ -77,11 +78,13 @@ def topics_json(flows: Sequence[FlowTopics]) -> dict[str, object]:
 
 
 def _table(rows: Sequence[TopicRow]) -> RenderableType:
-    shown = table("topic", "remote topic", "#partitions", "#on target", "state", "")
+    queries = any(row.query is not None for row in rows)
+    shown = table("topic", "remote topic", *(["query"] if queries else []), "#partitions", "#on target", "state", "")
     for row in rows:
         shown.add_row(
             row.topic,
             row.remote_topic or "-",
+            *([row.query or "-"] if queries else []),
             f"{row.partitions:,}",
             "-" if row.remote_partitions is None else f"{row.remote_partitions:,}",
             _state(row),

@@ -29,7 +29,7 @@ from mm2.config.checks.key_rules import (
 from mm2.config.clients import java_derivation
 from mm2.config.clients.client_keys import AdminKeys, ClientKeys, ConsumerKeys, ProducerKeys, WorkerClientKeys
 from mm2.config.clients.ignored_client_keys import MISSED, POINTLESS, ClientKind
-from mm2.config.keys import declaration, ignored_java_keys
+from mm2.config.keys import declaration, ignored_java_keys, sql_keys
 from mm2.config.keys.connector_keys import CONNECTORS
 from mm2.config.keys.declaration import KeyModel, KeySpec
 from mm2.config.keys.election_keys import election_models
@@ -164,6 +164,16 @@ def _https(name: str, _text: str) -> None:
         raise UnknownKeyError(_HTTPS)
 
 
+def _sql(name: str, _text: str) -> None:
+    if not sql_keys.is_sql_key(name):
+        first, dot, _ = name.removeprefix(sql_keys.PREFIX).partition(".")
+        chosen = first if first and dot else "NAME"
+        raise UnknownKeyError(frozenset(f"{sql_keys.PREFIX}{chosen}.{kind}" for kind in sql_keys.KINDS))
+
+
+_SQL = Rule(beginning(sql_keys.PREFIX), _sql)
+
+
 def _enables_all(_name: str, text: str) -> Remark:
     return Remark(
         rule="enables every flow of the file, as in Java",
@@ -181,6 +191,7 @@ ALONE = KeyScope(
         misplaced(java_derivation.ONLY_PER_FLOW, "write A->B.{name} for a flow A->B", "without a flow"),
         _misplaced_support(f"write B.{_EXACTLY_ONCE_SUPPORT} for a target B", "without a cluster"),
         Rule(named(_NODE), fine),
+        _SQL,
         ignored(ignored_java_keys.CONNECTOR),
         Rule(named(_CONNECTOR), fine),
         Rule(named(_FROM_CLUSTER), fine),
@@ -209,7 +220,8 @@ ALONE = KeyScope(
 
 def is_known_alone(name: str) -> bool:
     """Return whether `ALONE` contains ``name`` as a whole: source.cluster.alias does not belong to cluster source."""
-    return name in _NODE or name in java_derivation.CONNECTOR_NAMES or name in java_derivation.CLIENT_NAMES
+    known = name in _NODE or name in java_derivation.CONNECTOR_NAMES or name in java_derivation.CLIENT_NAMES
+    return known or sql_keys.is_sql_key(name)
 
 
 @lru_cache(maxsize=16)  # lines about one cluster or flow are usually adjacent
@@ -234,6 +246,7 @@ def under_cluster(alias: str) -> KeyScope:
                 "for a cluster",
             ),
             misplaced(_effective(_CONNECTOR), instead, "for a cluster"),
+            Rule(beginning(sql_keys.PREFIX), always("has no effect for a cluster", instead)),
             *(
                 misplaced((old,), instead.replace("{name}", new), "for a cluster")
                 for old, new in java_derivation.LEGACY_NAMES.items()
@@ -257,6 +270,7 @@ def under_flow(flow: Flow) -> KeyScope:
             _legacy(f"{flow}."),
             ignored(ignored_java_keys.CONNECTOR),
             Rule(named(_CONNECTOR), fine),
+            _SQL,
             _misplaced_support(
                 f"write {flow.target}.{_EXACTLY_ONCE_SUPPORT} for all flows into {flow.target}", "for a flow"
             ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Sequence
 from urllib.parse import urlsplit
@@ -9,7 +10,8 @@ from urllib.parse import urlsplit
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.grammar.problems import ProblemLog
 from mm2.config.grammar.values import Properties
-from mm2.config.keys.node_keys import CLIENT_AUTH, RestSettings
+from mm2.config.keys.node_keys import CLIENT_AUTH, OwnSettings, RestSettings
+from mm2.config.lane_counts import lanes_of, sql_lanes_of
 from mm2.config.security.listeners import key_prefix
 from mm2.config.settings import FlowSettings
 from mm2.core.settings.listener import ClientAuth, ListenerSettings
@@ -51,6 +53,29 @@ def check_spark(
         return
     if master.elsewhere:
         _check_lanes_elsewhere(properties, rest, listening, flows, problems)
+
+
+def check_threads(
+    properties: Properties, own: OwnSettings, flows: Sequence[FlowSettings], problems: ProblemLog
+) -> None:
+    """Warn if the engine of this machine cannot run all lanes at the same time: the others would not start."""
+    try:
+        master = read_master(properties[MASTER].text) if MASTER in properties else None
+    except ValueError:
+        return  # an error of `check_spark`
+    if master is None or master.is_cluster:
+        return
+    lanes = lanes_of(own)
+    sql_lanes = sql_lanes_of(flows, lanes=lanes)
+    threads = master.threads or os.cpu_count() or 1
+    if threads < lanes + sql_lanes:
+        for_queries = f" and {sql_lanes} for queries" if sql_lanes else ""
+        properties[MASTER].warn(
+            problems,
+            f"runs {threads} lanes at the same time, but up to {lanes}{for_queries} are needed (mm2.lanes ="
+            f" {lanes}{'' if own.lanes else ', the number of cores'})",
+            f"remove the line, or write {MASTER} = local[{lanes + sql_lanes},4]",
+        )
 
 
 def _check_lanes_elsewhere(

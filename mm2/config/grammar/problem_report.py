@@ -24,6 +24,8 @@ def write_problems(problems: Sequence[Problem], out: TextIO) -> None:
     width = _width(out)
     for problem in problems:
         print(_wrapped(problem.headline, width, first="", rest=" " * INDENT), file=out)
+        for line in problem.excerpt:
+            print(" " * INDENT + line, file=out)
         prefix = " " * INDENT + "fix: "
         for line in problem.fix_lines:
             columns = None if _is_copied(line) else width

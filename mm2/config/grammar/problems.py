@@ -7,13 +7,16 @@ The form, as compilers have it::
     FILE:LINE: warning: key: rule            where the value does not matter
     FILE: error: key: rule                   where no line of the file is to blame
     FILE: error: rule                        where the whole file is
+    FILE:LINE: error: key: column 7: rule    in a text of several words, whose line follows with a caret under the place
+        the line of the file
+              ^
 
 `problem_report` prints all problems of a file in this form.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 EMPTY = "(empty)"
@@ -42,10 +45,23 @@ class Location(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A place within a value. ``file`` and ``line`` contain it: a continuation line, or a line of another file that the
+    key names. ``column`` counts from 1; None: only the line is known. ``excerpt`` is the line, and a line with a caret
+    under the place; empty if the line must not be printed."""
+
+    file: str
+    line: int
+    column: int | None = None
+    excerpt: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """One error or warning. ``line`` is None if no line of the file is to blame; ``value`` is safe to print.
 
-    ``str()`` returns the problem and its fix in one line, for logs and REST.
+    ``column`` and ``excerpt`` are those of a `Place` within the value. ``str()`` returns the problem and its fix in one
+    line, for logs and REST.
     """
 
     file: str
@@ -55,15 +71,18 @@ class Problem:
     rule: str
     fix: str
     is_warning: bool
+    column: int | None = None
+    excerpt: tuple[str, ...] = ()
 
     @property
     def headline(self) -> str:
         """The problem without its fix, in one line."""
         place = self.file if self.line is None else f"{self.file}:{self.line}"
         severity = "warning" if self.is_warning else "error"
-        value = "" if self.value is None else f" = {shortened(self.value) or EMPTY}"
+        value = "" if self.value is None or self.excerpt else f" = {shortened(self.value) or EMPTY}"
         key = "" if self.key is None else f"{self.key}{value}: "
-        return one_line(f"{place}: {severity}: {key}{self.rule}")
+        column = "" if self.column is None else f"column {self.column}: "
+        return one_line(f"{place}: {severity}: {key}{column}{self.rule}")
 
     @property
     def fix_lines(self) -> tuple[str, ...]:
@@ -91,7 +110,13 @@ class ProblemLog:
         """Add a problem that does not prevent a node from starting."""
         self._add(rule, fix, at, key, is_warning=True)
 
-    def _add(self, rule: str, fix: str, at: Location | None, key: str | None, *, is_warning: bool) -> None:
+    def within(self, at: Location, place: Place, rule: str, fix: str, *, is_warning: bool) -> None:
+        """Add a problem at a ``place`` within the value of a line, or within the file that the value names."""
+        self._add(rule, fix, at, None, place, is_warning=is_warning)
+
+    def _add(
+        self, rule: str, fix: str, at: Location | None, key: str | None, place: Place | None = None, *, is_warning: bool
+    ) -> None:
         if at is None:
             line, value = None, None
         elif at.broken:
@@ -99,11 +124,16 @@ class ProblemLog:
         else:
             line, key, value = at.line, at.key, at.shown
         problem = Problem(file=self.file, line=line, key=key, value=value, rule=rule, fix=fix, is_warning=is_warning)
+        if place is not None:
+            problem = replace(problem, file=place.file, line=place.line, column=place.column, excerpt=place.excerpt)
         self._problems[problem] = None
 
     def has_error_at(self, place: Location) -> bool:
         """Return whether this line has an error."""
-        return any(problem.line == place.line and not problem.is_warning for problem in self._problems)
+        return any(
+            problem.file == self.file and problem.line == place.line and not problem.is_warning
+            for problem in self._problems
+        )
 
     @property
     def failed(self) -> bool:
@@ -111,8 +141,19 @@ class ProblemLog:
         return any(not problem.is_warning for problem in self._problems)
 
     def in_order(self) -> tuple[Problem, ...]:
-        """All problems: errors before warnings, problems of the whole file before those of its lines."""
-        return tuple(sorted(self._problems, key=lambda problem: (problem.is_warning, problem.line or 0)))
+        """All problems: errors before warnings, problems of the whole file before those of its lines, and those before
+        problems of other files."""
+        return tuple(
+            sorted(
+                self._problems,
+                key=lambda problem: (
+                    problem.is_warning,
+                    problem.file != self.file,
+                    problem.line or 0,
+                    problem.column or 0,
+                ),
+            )
+        )
 
 
 def to_copy(*lines: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, cast
 
@@ -27,6 +27,12 @@ _REGEX_KEYS = (
 )
 """Endings of the keys whose values are regular expressions."""
 
+QUERY_KEY = re.compile(r"(?:^|\.)mm2\.sql\.[^.]*\.query$")
+"""Keys whose values are SQL."""
+
+_SQL = "mm2.sql."
+"""Part of these keys, also if the rest is misspelt."""
+
 ARROWS = re.compile("[→⇒➔⟶\u2013\u2014]")
 """Characters that editors and web pages substitute for the arrow of a flow."""
 _ARROW = re.compile(rf"[-=]*(?:>|{ARROWS.pattern})")
@@ -43,6 +49,7 @@ class Entry:
     """One key of the file. ``raw`` is the text of the file, ``value`` the same with references replaced.
 
     ``broken``: a reference could not be resolved; that is reported already, and nothing else is reported about the key.
+    ``source`` are the lines of the file as they are, with escapes and continuation lines; empty: not known.
     """
 
     file: str
@@ -51,14 +58,18 @@ class Entry:
     raw: str
     value: str
     broken: bool = False
+    source: str = field(default="", compare=False)
 
     def __repr__(self) -> str:
         return f"Entry({self.file}:{self.line} {self.key} = {self.shown})"
 
     @property
     def shown(self) -> str:
-        """The value, safe to print."""
-        return secrets.HIDDEN if secrets.is_secret(self.key, self.raw) else secrets.shown(self.key, self.value)
+        """The value, safe to print. A query, also under a misspelt key, has its references: they can stand for the salt
+        of a hash."""
+        if secrets.is_secret(self.key, self.raw):
+            return secrets.HIDDEN
+        return self.raw if _SQL in self.key else secrets.shown(self.key, self.value)
 
     def resolved(self, value: str) -> Entry:
         """Return the same line with its references replaced."""
@@ -152,7 +163,9 @@ def _next_entry(lines: _Lines, problems: ProblemLog) -> Entry | None:
         return None
     if not isinstance(element, javaproperties.KeyValue):
         return None
-    entry = Entry(file=problems.file, line=first, key=element.key, raw=element.value, value=element.value)
+    entry = Entry(
+        file=problems.file, line=first, key=element.key, raw=element.value, value=element.value, source=element.source
+    )
     _warn_of_utf8(entry, element.source, problems)
     _warn_of_lost_backslash(entry, element.source, problems)
     return entry
@@ -192,11 +205,12 @@ def _warn_of_utf8(entry: Entry, source: str, problems: ProblemLog) -> None:
 
 
 def _warn_of_lost_backslash(entry: Entry, source: str, problems: ProblemLog) -> None:
-    r"""Warn if a regular expression contains a backslash that Java drops, such as that of ``orders\d+``.
+    r"""Warn if a regular expression or a query contains a backslash that Java drops, such as that of ``orders\d+``.
 
     Other values are not checked: there an escaped character mostly stands for itself.
     """
-    if not entry.key.endswith(_REGEX_KEYS):
+    is_query = QUERY_KEY.search(entry.key) is not None
+    if not (is_query or entry.key.endswith(_REGEX_KEYS)):
         return
     escapes = _ESCAPE.findall(source, cast(re.Match[str], _KEY.match(source)).end())
     lost = list(dict.fromkeys(char for char in escapes if char not in _ESCAPED))
@@ -204,7 +218,8 @@ def _warn_of_lost_backslash(entry: Entry, source: str, problems: ProblemLog) -> 
         written = ", ".join(f"\\{char}" for char in lost)
         problems.warning(
             f"the backslash of {written} is dropped, as in Java",
-            f"write each backslash twice: {', '.join(f'{_TWO}{char}' for char in lost)}",
+            f"write each backslash twice: {', '.join(f'{_TWO}{char}' for char in lost)}"
+            + (f"; in SQL also make the text a raw string: r'{_TWO}{lost[0]}'" if is_query else ""),
             at=entry,
         )
 

@@ -18,13 +18,17 @@ _SECRET_VALUE = re.compile(rf"LoginModule|-----BEGIN|(?:{_SENSITIVE})[\w.]*\s*[=
 """Finds secrets under misspelt keys, and those that a stray backslash joined to the previous line."""
 
 
+_NEVER_SECRET_NAME = re.compile(r"(?:^|\.)mm2\.sql\.[^.]*\.(?:topics|file|transform)$")
+"""Users choose the NAME in these keys, such as ``mask-passwords``; it says nothing about their values."""
+
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
 """``${dir:/run/secrets:password}`` is the location of a secret, not the secret."""
 
 
 def is_secret(key: str, value: str) -> bool:
     """Return whether ``value`` must be shown as ``[hidden]``, judged by the name of its key and by its form."""
-    return bool(_SECRET_NAME.search(key) or _SECRET_VALUE.search(_REFERENCE.sub("", value)))
+    by_name = _SECRET_NAME.search(key) and not _NEVER_SECRET_NAME.search(key)
+    return bool(by_name or _SECRET_VALUE.search(_REFERENCE.sub("", value)))
 
 
 def shown(key: str, value: str) -> str:

@@ -122,7 +122,10 @@ class SourceSettings(ConnectorSettings):
     """Configuration of MirrorSourceConnector: topics, source tasks, remote topics."""
 
     tasks_max: Annotated[Int, at_least(1, "with 0 tasks nothing is replicated")] = live_key(
-        "tasks.max", 1, "Maximum number of source tasks, to which the partitions of the flow are assigned."
+        "tasks.max",
+        1,
+        "Maximum number of source tasks, to which the partitions of the flow are assigned. Each query has as many of"
+        " its own; a change then restarts the flow.",
     )
     topics: ListOf = live_key("topics", (".*",), "Topics to replicate: names or Java regular expressions.")
     topics_exclude: ListOf = live_key(

@@ -161,7 +161,8 @@ class OwnSettings(KeyModel):
     lanes: Annotated[OptionalInt, at_least(1, "nothing is replicated without a lane")] = node_key(
         "mm2.lanes",
         None,
-        "Maximum number of lanes (long-running Spark tasks) of the node. If not set: one for each core.",
+        "Maximum number of lanes (long-running Spark tasks) of the node. Each query of a flow has as many of its own."
+        " If not set: one for each core.",
     )
     lane_buffer_bytes: Annotated[Long, at_least(1_048_576, "a batch of common size would not fit")] = node_key(
         "mm2.lane.buffer.bytes",

@@ -4,7 +4,8 @@ that of its key (`mm2.config.keys.update_mode`).
 Rules: (A) Only effective settings are compared: an overridden line changes nothing. (B) A line that affects several
 flows or clients is one change for each flow. (C) A changed key of a client has its update mode only if the settings of
 some client of the flow change: a level of gzip with codec zstd does not. (D) A file that a setting names, such as a
-certificate, is compared by its content.
+certificate or a query, is compared by its content. (E) tasks.max restarts a flow with queries, because the number of a
+source task then stands for another query.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from operator import attrgetter
 from mm2.config.clients.flow_clients import FlowClients
 from mm2.config.flows import FlowProperties
 from mm2.config.grammar.properties import Entry
+from mm2.config.keys.sql_keys import PREFIX
 from mm2.config.keys.update_mode import UpdateMode
 from mm2.config.load import File
 from mm2.config.reload import effective
 from mm2.config.reload.changes import Change, FileDiff, FlowDiff
-from mm2.config.reload.effective import CLIENTS, NOT_SET, Settings, client_place, of_client
+from mm2.config.reload.effective import CLIENTS, CONNECTOR, NOT_SET, OWN, Settings, client_place, of_client
 from mm2.config.settings import FlowSettings, NodeSettings
+from mm2.config.sql.topic_queries import TopicQueries
 from mm2.core.naming.names import Flow
 from mm2.core.settings.client import ClientSettings
 
@@ -77,11 +80,17 @@ class _Comparison:
             for reading in (old, new)
         ]
         same_clients = before.clients == now.clients
-        found = [
-            replace(change, update_mode=UpdateMode.NOTHING) if same_clients and of_client(place) else change
-            for place, change in self._changes(*settings)
-        ]
-        return _once([*found, *self._contents(before.clients, now.clients, *settings)])
+        queries = bool(before.queries.in_order or now.queries.in_order)
+        found = []
+        for place, change in self._changes(*settings):
+            if same_clients and of_client(place):
+                found.append(replace(change, update_mode=UpdateMode.NOTHING))
+            elif queries and place == CONNECTOR and change.key.endswith("tasks.max"):
+                found.append(replace(change, update_mode=UpdateMode.FLOW))
+            else:
+                found.append(change)
+        contents = self._contents(before.clients, now.clients, *settings)
+        return _once([*found, *contents, *self._queries(before.queries, now.queries, *settings)])
 
     def node(self, old: ParsedConfig, new: ParsedConfig) -> tuple[Change, ...]:
         settings = (effective.of_node(reading.file.properties) for reading in (old, new))
@@ -121,6 +130,16 @@ class _Comparison:
                 if setting.entry is not None and same_place and contents(clients[0].tls) != contents(clients[1].tls):
                     change = self._change(setting.entry, setting.entry, setting.shown, setting.shown, UpdateMode.FLOW)
                     yield replace(change, content=True)
+
+    def _queries(self, before: TopicQueries, now: TopicQueries, old: Settings, new: Settings) -> Iterator[Change]:
+        """Return the files of queries whose content changed."""
+        actions = {query.name: query.action for query in before.in_order}
+        for query in now.in_order:
+            key = OWN, f"{PREFIX}{query.name}.file"
+            setting, known = new.get(key, NOT_SET), actions.get(query.name)
+            if setting.entry is not None and setting.text == old.get(key, NOT_SET).text and known != query.action:
+                change = self._change(setting.entry, setting.entry, setting.shown, setting.shown, UpdateMode.FLOW)
+                yield replace(change, content=True)
 
     def _change(
         self, old: Entry | None, new: Entry | None, was: str | None, now: str | None, update_mode: UpdateMode

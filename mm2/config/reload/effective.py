@@ -13,7 +13,7 @@ from mm2.config.clients.client_keys import AdminKeys, ClientKeys, ConsumerKeys, 
 from mm2.config.flows import FlowProperties, storage_configs
 from mm2.config.grammar import secrets
 from mm2.config.grammar.problems import ProblemLog
-from mm2.config.grammar.properties import Entry
+from mm2.config.grammar.properties import QUERY_KEY, Entry
 from mm2.config.grammar.values import Properties, Value
 from mm2.config.keys import declaration, ignored_java_keys
 from mm2.config.keys.class_keys import ADMIN, CLASS_KEYS, POLICY, is_own
@@ -21,6 +21,7 @@ from mm2.config.keys.connector_keys import CONNECTORS, HeartbeatSettings
 from mm2.config.keys.declaration import KeyModel
 from mm2.config.keys.election_keys import election_models
 from mm2.config.keys.node_keys import FileSettings, OwnFlowSettings, OwnSettings, RestSettings
+from mm2.config.keys.sql_keys import PREFIX, SqlKeys, declared, names_in_order, of_name
 from mm2.config.keys.update_mode import UpdateMode
 from mm2.config.keys.worker_keys import WorkerSettings
 from mm2.config.plugins.plugin_reader import told_to_own_classes
@@ -66,8 +67,12 @@ class Setting:
 
     @property
     def shown(self) -> str | None:
-        """``text``, safe to print."""
-        return secrets.HIDDEN if self.secret else self.text
+        """``text``, safe to print; of a query as it is in the file, with its references."""
+        if self.secret:
+            return secrets.HIDDEN
+        if self.entry is not None and QUERY_KEY.search(self.entry.key):
+            return self.entry.shown.strip()
+        return self.text
 
 
 NOT_SET = Setting(name="", text=None, default=True, entry=None, update_mode=UpdateMode.NOTHING, local=False)
@@ -95,6 +100,7 @@ def of_flow(flow: FlowProperties, *, enabled: bool) -> Settings:
         settings |= _of_model(CONNECTOR, model, flow.connector)
     if enabled:
         settings |= _of_model(OWN, OwnFlowSettings, flow.own)
+        settings |= {(OWN, setting.name): setting for setting in _of_queries(flow.sql)}
         settings |= {(CONNECTOR, setting.name): setting for setting in _of_own_classes(flow.connector)}
     settings |= _of_model(WORKER, WorkerSettings, flow.worker)
     settings |= {
@@ -121,7 +127,7 @@ def of_node(file: Properties) -> Settings:
 
 def lines_of(flow: FlowProperties) -> Iterator[str]:
     """Return the keys of the file that a flow's settings come from."""
-    for properties in (flow.connector, flow.worker, flow.own, *flow.clients.values()):
+    for properties in (flow.connector, flow.worker, flow.own, flow.sql, *flow.clients.values()):
         yield from (value.entry.key for value in properties.values() if value.entry is not None)
 
 
@@ -144,6 +150,26 @@ def _of_model(place: str, model: type[KeyModel], properties: Properties) -> Sett
     return settings
 
 
+def _of_queries(keys: Properties) -> Iterator[Setting]:
+    """Return the settings of SQL flows. The order of the names is part of their topics, because the first name that
+    matches a topic applies. A file is compared by its content: its path can differ between nodes."""
+    earlier = ""
+    for name in names_in_order(keys):
+        of_this = of_name(keys, name)
+        typed = declaration.read(SqlKeys, {declared(kind): value for kind, value in of_this.items()}, ProblemLog(""))
+        for kind, value in of_this.items():
+            text = declaration.as_text(getattr(typed, kind)) or ""
+            yield Setting(
+                name=f"{PREFIX}{name}.{kind}",
+                text=f"{text} (after {earlier})" if kind == "topics" and earlier else text,
+                default=False,
+                entry=value.entry,
+                update_mode=UpdateMode.FLOW,
+                local=kind == "file",
+            )
+        earlier = name
+
+
 def _of_own_classes(connector: Properties) -> Iterable[Setting]:
     """Return the settings of custom classes. Filters are recreated without a restart; a change for a policy or an admin
     restarts the flow, because everything else is built with them."""
@@ -152,7 +178,7 @@ def _of_own_classes(connector: Properties) -> Iterable[Setting]:
         return
     update_mode = UpdateMode.FLOW if own & {POLICY.name, ADMIN.name} else UpdateMode.RUNNING
     for name, value in told_to_own_classes(connector).items():
-        if name not in _CONNECTOR_NAMES:
+        if name not in _CONNECTOR_NAMES and not name.startswith(PREFIX):
             yield _as_written(name, value, update_mode)
 
 

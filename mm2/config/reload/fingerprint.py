@@ -2,7 +2,7 @@
 
 They cover what is replicated and how, but not addresses, logins or limits of a node (keys that are ``local``). They
 contain no password: of a custom class's settings with the name of a secret only the presence counts, so that passwords
-cannot be guessed from a digest.
+cannot be guessed from a digest. A query counts by the digest of its text, in which references are not replaced.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import json
 from collections.abc import Mapping
 
 from mm2.config.flows import FlowProperties
+from mm2.config.keys.sql_keys import PREFIX
 from mm2.config.reload import effective
 from mm2.config.reload.comparison import ParsedConfig
 from mm2.config.reload.effective import CONNECTOR, OWN, Setting, of_client
 from mm2.config.settings import FlowSettings
+from mm2.core.settings.row_query import RowQuery
 
 FORMAT = 1
 """Increased when a release computes a different digest for the same file."""
@@ -36,7 +38,17 @@ def terms(reading: ParsedConfig, flow: FlowSettings) -> dict[str, str]:
         for (place, _), setting in settings.items()
         if not (setting.default or setting.local)
     }
+    agreed |= {
+        key: _name_of_content(query.action.sha256)
+        for query in flow.queries.in_order
+        for kind in ("query", "file")
+        if isinstance(query.action, RowQuery) and (OWN, key := f"{PREFIX}{query.name}.{kind}") in settings
+    }
     return dict(sorted(agreed.items()))
+
+
+def _name_of_content(sha256: str) -> str:
+    return f"sha256 {sha256[:DIGITS]}"
 
 
 def digest(agreed: Mapping[str, str]) -> str:

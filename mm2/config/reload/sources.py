@@ -1,9 +1,10 @@
 """The files that a configuration is read from, and detection of changes in them.
 
-Besides the properties file these are the files that config providers read, and the certificates and keys that
-``ssl.….location`` names. They are compared by content. That detects every kind of change (written in place, replaced by
-rename as editors do, a symbolic link swapped as Kubernetes does with ConfigMaps and Secrets) on every file system,
-including those with timestamps of whole seconds, and ignores ``touch``. They are a few kilobytes.
+Besides the properties file these are the files that config providers read, the certificates and keys that
+``ssl.….location`` names, and the queries that ``mm2.sql.….file`` names. They are compared by content. That detects
+every kind of change (written in place, replaced by rename as editors do, a symbolic link swapped as Kubernetes does
+with ConfigMaps and Secrets) on every file system, including those with timestamps of whole seconds, and ignores
+``touch``. They are a few kilobytes.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from pathlib import Path
 
 from mm2.config.grammar import providers
 from mm2.config.grammar.problems import Problem
+from mm2.config.keys import sql_keys
 from mm2.config.load import File, load_file
 from mm2.config.reload.comparison import ParsedConfig
+from mm2.config.sql.query_source import query_path
 
 _LOCATIONS = ("ssl.truststore.location", "ssl.keystore.location")
 
@@ -51,7 +54,7 @@ def take(path: Path, clusters: Sequence[str] = (), also: Iterable[Path] = ()) ->
     cannot be read now."""
     before = sign((path, *also))
     loaded, file = load_file(path, clusters)
-    named = () if file is None else named_files(file)
+    named = () if file is None else named_files(file, path.parent)
     reading = None
     if loaded.settings is not None and file is not None:
         reading = ParsedConfig(settings=loaded.settings, file=file)
@@ -65,15 +68,20 @@ def take(path: Path, clusters: Sequence[str] = (), also: Iterable[Path] = ()) ->
     )
 
 
-def named_files(file: File) -> tuple[Path, ...]:
-    """Return the other files that ``file`` is read from, including missing ones."""
+def named_files(file: File, directory: Path) -> tuple[Path, ...]:
+    """Return the other files that ``file``, in ``directory``, is read from, including missing ones."""
     entries = {name: value.entry for name, value in file.properties.items() if value.entry is not None}
     stores = {
         Path(entry.value.strip())
         for name, entry in entries.items()
         if name.endswith(_LOCATIONS) and entry.value.strip() and not entry.broken
     }
-    return tuple(sorted(stores | providers.files(entries)))
+    queries = {
+        query_path(value, directory)
+        for name, value in file.properties.items()
+        if sql_keys.is_sql_file(name) and value.text.strip()
+    }
+    return tuple(sorted(stores | queries | providers.files(entries)))
 
 
 def sign(paths: Iterable[Path]) -> Signature:

@@ -7,7 +7,7 @@ before its last report.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from mm2.core.assignment.source_task_records import SourceTaskBook, SourceTaskRecord
 from mm2.core.assignment.source_task_reports import SourceTaskReport
@@ -15,6 +15,8 @@ from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import TopicIds
 
 Partitions = frozenset[TopicPartition]
+
+NO_QUERIES: Mapping[int, str] = {}
 
 _NOTHING: Partitions = frozenset()
 
@@ -44,6 +46,7 @@ class SourceTaskPlan:
         }
         self._copied = _NOTHING.union(*self._wanted.values())
         self._topic_ids: Mapping[str, TopicIds] = {}
+        self._queries: Mapping[int, str] | None = None
         self._owners: Mapping[int, str] = {}
         self._reports: dict[int, SourceTaskReport] = {}
         self._differing: set[int] = set()  # source tasks whose list is not what is wanted
@@ -68,11 +71,20 @@ class SourceTaskPlan:
             self._moving = _NOTHING.union(*self._wanted.values()).difference(*listed)
         return self._moving
 
-    def want(self, source_tasks: Sequence[Collection[TopicPartition]], topic_ids: Mapping[str, TopicIds]) -> None:
-        """Set the partitions that source task 0, 1 and so on should copy. ``topic_ids``: for topics with known IDs."""
-        self._wanted = {source_task: frozenset(partitions) for source_task, partitions in enumerate(source_tasks)}
+    def want(
+        self,
+        source_tasks: Mapping[int, Collection[TopicPartition]],
+        topic_ids: Mapping[str, TopicIds],
+        queries: Mapping[int, str] = NO_QUERIES,
+    ) -> None:
+        """Set the partitions that each source task should copy, others none. ``topic_ids``: of topics with known IDs.
+
+        The numbers can have gaps (`query_source_tasks`). ``queries``: the names of their queries, if they have one.
+        """
+        self._wanted = {source_task: frozenset(partitions) for source_task, partitions in source_tasks.items()}
         self._copied = _NOTHING.union(*self._wanted.values())
         self._topic_ids = topic_ids
+        self._queries = queries
         self._differing = set(filter(self._differs, self._wanted.keys() | self._lists.keys()))
         self._changed = True
         self._moving = None
@@ -124,6 +136,7 @@ class SourceTaskPlan:
                 outdated = bool(partitions)
             else:
                 outdated = partitions != record.partitions or self._ids_changed(ids, record) or source_task in void
+                outdated |= self._query_changed(partitions, record)
             if outdated:
                 changed.append(self._next(source_task, record, partitions, ids))
         for record in changed:
@@ -149,7 +162,9 @@ class SourceTaskPlan:
         record = self._lists.get(source_task)
         if record is None:
             return bool(partitions)
-        return partitions != record.partitions or self._ids_changed(self._known_ids(partitions), record)
+        if partitions != record.partitions or self._query_changed(partitions, record):
+            return True
+        return self._ids_changed(self._known_ids(partitions), record)
 
     def _known_ids(self, partitions: Partitions) -> dict[str, TopicIds]:
         topics = {partition.topic for partition in partitions}
@@ -160,8 +175,22 @@ class SourceTaskPlan:
     ) -> SourceTaskRecord:
         version = record.version + 1 if record is not None and record.epoch == self._epoch else 1
         return SourceTaskRecord(
-            source_task=source_task, epoch=self._epoch, version=version, partitions=partitions, topic_ids=ids
+            source_task=source_task,
+            epoch=self._epoch,
+            version=version,
+            partitions=partitions,
+            topic_ids=ids,
+            query=self._query_of(source_task, record),
         )
+
+    def _query_of(self, source_task: int, record: SourceTaskRecord | None) -> str | None:
+        """Return the query of a source task; before a discovery, the published one."""
+        if self._queries is None:
+            return None if record is None else record.query
+        return self._queries.get(source_task)
+
+    def _query_changed(self, partitions: Partitions, record: SourceTaskRecord) -> bool:
+        return bool(partitions) and self._query_of(record.source_task, record) != record.query
 
     def _ids_changed(self, ids: Mapping[str, TopicIds], record: SourceTaskRecord) -> bool:
         """Return whether any known ID differs from the published one; before a discovery no ID is known."""

@@ -5,7 +5,9 @@
     mm2-source-task-<source task>.<part>     additional parts of a list that is too long for one record
     (`chunked_records`)
 
-These records contain only topic names, topic IDs and numbers.
+A source task of a query has ``"query":"<name>"``, and its partitions under ``"transformed"`` instead of
+``"partitions"``: a release without queries, which would copy the records as they are, cannot read such a list and skips
+it. These records contain only names, topic IDs and numbers.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, TopicIds
 
 KEY_PREFIX = "mm2-source-task-"
+_PARTITIONS = "partitions"
+_TRANSFORMED = "transformed"
 _ROOM_FOR_IDS = len('"":[],') + len('"":["",""],') + 2 * 36  # JSON punctuation around a topic's name, and its two IDs
 
 
@@ -28,7 +32,8 @@ class SourceTaskRecord:
     """All partitions of source task ``source_task``, assigned by the leader of ``epoch``.
 
     ``version`` increases with each list that this leader publishes for the source task. A list with a lower (epoch,
-    version) is void. ``topic_ids``: for topics with known IDs.
+    version) is void. ``topic_ids``: for topics with known IDs. ``query``: the name of the query that transforms the
+    records, in the file of the leader; None: they are copied as they are.
     """
 
     source_task: int
@@ -36,6 +41,7 @@ class SourceTaskRecord:
     version: int
     partitions: frozenset[TopicPartition]
     topic_ids: Mapping[str, TopicIds] = field(default_factory=dict)
+    query: str | None = None
 
     @property
     def age(self) -> Age:
@@ -48,14 +54,17 @@ class PartitionsOfPart(NamedTuple):
 
     partitions: frozenset[TopicPartition]
     topic_ids: Mapping[str, TopicIds]
+    query: str | None
 
 
 def encode_source_task(record: SourceTaskRecord, *, part_bytes: int = PART_BYTES) -> list[tuple[bytes, bytes]]:
     """Return keys and values, each value of at most about ``part_bytes``. They are valid only together."""
+    query = {} if record.query is None else {"query": record.query}
+    field_name = _PARTITIONS if record.query is None else _TRANSFORMED
     contents = []
     for partitions in _split(record.partitions, part_bytes):
         ids = {topic: _id_texts(record.topic_ids[topic]) for topic in partitions if topic in record.topic_ids}
-        contents.append({"partitions": partitions, "ids": ids})
+        contents.append({field_name: partitions, "ids": ids, **query})
     return encode_list(KEY_PREFIX, record.source_task, record.age, contents)
 
 
@@ -79,6 +88,7 @@ class SourceTaskBook(ListBook[PartitionsOfPart, SourceTaskRecord]):
             version=part.version,
             partitions=frozenset[TopicPartition]().union(*(one.partitions for one in contents)),
             topic_ids={topic: ids for one in contents for topic, ids in one.topic_ids.items()},
+            query=part.content.query,
         )
 
 
@@ -97,12 +107,19 @@ def _split(partitions: Collection[TopicPartition], part_bytes: int) -> Iterable[
 
 
 def _listed(message: Any) -> PartitionsOfPart:
+    query = _query(message.get("query"))
+    partitions = message[_PARTITIONS if query is None else _TRANSFORMED]
     return PartitionsOfPart(
-        frozenset(
-            TopicPartition(topic, number(one)) for topic, numbers in message["partitions"].items() for one in numbers
-        ),
+        frozenset(TopicPartition(topic, number(one)) for topic, numbers in partitions.items() for one in numbers),
         {topic: _topic_ids(texts) for topic, texts in message.get("ids", {}).items()},
+        query,
     )
+
+
+def _query(name: Any) -> str | None:
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"{name!r:.200} is not the name of a query")
+    return name
 
 
 def _id_texts(ids: TopicIds) -> list[str | None]:

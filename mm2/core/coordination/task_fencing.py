@@ -9,6 +9,11 @@ fences only if it is newer than the first record (KafkaConfigBackingStore, Distr
 
 Our leader therefore stores the first, and after it, if Java has published tasks, the second with 0 tasks, as Java does
 for a stopped connector. A leader of Java that takes over then publishes its tasks again, and fences ours before.
+
+The numbers of our source tasks can have gaps (`query_source_tasks`). Our leader then adds them, so that the next one
+does not fence hundreds of IDs that were never used. Java ignores this field, and its own record does not have it:
+
+    tasks-fencing-MirrorSourceConnector    {"task-count":102,"unused":[[2,100]]}    from 2 to 99
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 
 from mm2.core.wire.formats import FormatError
 from mm2.core.wire.json_bytes import as_int, decode_json
@@ -33,49 +39,78 @@ MOST_TASKS = 100_000
 class TaskFencing:
     """What these records say.
 
-    ``task_count``: the transactional IDs below it may be in use; None: none was used yet. ``java_tasks``: the tasks
-    that Java published after our last record; 0: Java has not led the flow since then.
+    ``task_count``: the transactional IDs below it may be in use, except for those in ``unused``; None: none was used
+    yet. ``java_tasks``: the tasks that Java published after our last record; 0: Java has not led the flow since then.
     """
 
     task_count: int | None = None
     java_tasks: int = 0
+    unused: tuple[range, ...] = ()
 
     def take(self, key: bytes, value: bytes | None) -> TaskFencing:
         """Return this with one record applied. Raises FormatError."""
         if key == FENCING_KEY:
-            return replace(self, task_count=None if value is None else _number(key, value, "task-count"))
+            if value is None:
+                return replace(self, task_count=None, unused=())
+            return replace(self, task_count=_number(key, value, "task-count"), unused=_unused(key, value))
         return replace(self, java_tasks=0 if value is None else _number(key, value, "tasks"))
 
     def covers(self, source_task: int) -> bool:
         """Return whether our leader has recorded that this source task may write in transactions."""
-        return not self.java_tasks and self.task_count is not None and source_task < self.task_count
+        if self.java_tasks or self.task_count is None or source_task >= self.task_count:
+            return False
+        return not any(source_task in gap for gap in self.unused)
 
-    def to_fence(self, owned: Collection[int], confirmed: Collection[int]) -> list[int]:
+    def to_fence(self, owned: Collection[int], confirmed: Collection[int], listed: Collection[int] = ()) -> list[int]:
         """Return the source tasks whose transactional IDs a new leader has to fence before it publishes anything.
 
         ``owned`` have an owner among our nodes, which fences the previous one before it starts. ``confirmed`` are those
         of them whose owner has started. If Java was the leader, an owner that has not started is not enough: Java's
-        task may copy partitions of other source tasks.
+        task may copy partitions of other source tasks. ``listed`` have a list: a leader that did not record them, as it
+        did not write in transactions, can have used them since.
         """
         live = confirmed if self.java_tasks else owned
-        return [source_task for source_task in range(self.task_count or 0) if source_task not in live]
+        unused = frozenset[int]() if self.java_tasks else frozenset(chain(*self.unused)).difference(listed)
+        numbers = range(self.task_count or 0)
+        return [source_task for source_task in numbers if source_task not in live and source_task not in unused]
 
-    def records(self, task_count: int) -> list[tuple[bytes, bytes]]:
-        """Return the records to write so that the source tasks below ``task_count`` are covered, and no others.
+    def records(self, in_use: Collection[int]) -> list[tuple[bytes, bytes]]:
+        """Return the records to write so that the source tasks ``in_use`` are covered, and no others.
 
         After Java has led, Java's records remain until there are source tasks.
         """
-        fencing = (FENCING_KEY, _encoded("task-count", task_count))
+        task_count, unused = 1 + max(in_use, default=-1), _gaps(in_use)
+        message: dict[str, object] = {"task-count": task_count}
+        if unused:
+            message["unused"] = [[gap.start, gap.stop] for gap in unused]
+        fencing = (FENCING_KEY, _json(message))
         if self.java_tasks:
-            return [fencing, (COMMIT_KEY, _encoded("tasks", 0))] if task_count else []
-        return [fencing] if task_count != (self.task_count or 0) else []
+            return [fencing, (COMMIT_KEY, _json({"tasks": 0}))] if task_count else []
+        return [fencing] if (task_count, unused) != (self.task_count or 0, self.unused) else []
 
 
 NO_FENCING = TaskFencing()
 
 
-def _encoded(field: str, number: int) -> bytes:
-    return json.dumps({field: number}, separators=(",", ":")).encode()
+def _gaps(numbers: Collection[int]) -> tuple[range, ...]:
+    """Return the ranges between 0 and the highest of ``numbers`` that contain none of them."""
+    pairs = pairwise([-1, *sorted(numbers)])
+    return tuple(range(before + 1, number) for before, number in pairs if before + 1 < number)
+
+
+def _json(message: object) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode()
+
+
+def _unused(key: bytes, value: bytes) -> tuple[range, ...]:
+    try:
+        pairs = decode_json(value, key.decode()).get("unused", [])
+        gaps = tuple(range(as_int(first), as_int(until)) for first, until in pairs)
+    except (ValueError, TypeError) as error:
+        raise FormatError(f"cannot read {key.decode()}: {error!r}: {value!r:.200}") from None
+    if not all(0 <= gap.start < gap.stop <= MOST_TASKS for gap in gaps):
+        raise FormatError(f"cannot read {key.decode()}: unused {value!r:.200} is not from 0 to {MOST_TASKS}")
+    return gaps
 
 
 def _number(key: bytes, value: bytes, field: str) -> int:

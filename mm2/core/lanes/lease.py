@@ -1,4 +1,5 @@
-"""Messages between node and lane: leases and orders to the lane; `progress_reports` has the reports to the node.
+"""Messages between node and lane: leases and orders to the lane; `progress_reports` has the reports to the node, and
+`engine_orders` the messages between node and engine.
 
 Orders are declarative: they contain everything a lane should run, not changes. Lost or repeated messages therefore do
 no harm; only the newest version counts.
@@ -13,6 +14,7 @@ from mm2.core.naming.names import Flow
 from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, TopicIds
 from mm2.core.offsets.leader_epochs import EpochStarts
 from mm2.core.settings.client import ClientSettings, FetchSettings, ProduceSettings
+from mm2.core.settings.row_query import RowQuery, RowTransform
 
 
 class LeaseRefusedError(Exception):
@@ -129,13 +131,22 @@ class TransactionsLease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LaneQuery:
+    """What a SQL lane does with each record. ``name`` is the NAME of the keys mm2.sql.NAME.*."""
+
+    name: str
+    action: RowQuery | RowTransform
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTaskLease:
     """The right of one lane to run one source task, until revoked or expired.
 
     A lower ``epoch`` is void. A higher ``restart`` in the same epoch requests a restart from the ``start_offset``s,
     after the source task failed. ``producer`` None: the target cannot fence source tasks, or idempotence is disabled.
     ``transactions`` None: at least once; otherwise ``producer`` is not None. ``dead_letters`` None: a record that
-    cannot be copied stops its partition.
+    cannot be copied stops its partition. ``query``: all of its records pass through this query, in a lane of the same
+    query; None: they are copied as they are.
     """
 
     flow: Flow
@@ -155,6 +166,7 @@ class SourceTaskLease:
     transactions: TransactionsLease | None = None
     drain: bool = False
     dead_letters: DeadLettersLease | None = None
+    query: LaneQuery | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,47 +238,17 @@ class LeasePlace:
     check_hostname: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneStart:
-    """One lane the engine should run; a new ``token`` for the same lane requests a new run.
+MAX_FAILED_RECORD_BYTES = 4 * 1024 * 1024
+"""Spark's message is asked only for smaller batches, which node and engine have in memory several times."""
 
-    ``description`` lists its source tasks at the start, for Spark's UI; empty if there are none yet.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedRecordReport:
+    """A lane's report of a record for which its query failed; the node answers with Spark's message, or null.
+
+    ``batch`` as in `mm2.core.lanes.engine_orders.FailedRecord`.
     """
 
-    lane: int
-    token: str = field(repr=False)
-    description: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineOrders:
-    """All lanes the engine should run."""
-
-    version: int
-    lanes: tuple[LaneStart, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneEnd:
-    """A lane's Spark job that ended: normally (``error`` None) or with the last line of its error."""
-
-    lane: int
-    token: str = field(repr=False)
-    error: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineReport:
-    """The engine's report to the node, sent with every call.
-
-    On a Spark cluster, ``executors`` is the number of executors granted, and ``unplaced`` are the lanes whose tasks run
-    on none of them.
-    """
-
-    version: int
-    pid: int
-    jvm_pid: int | None
-    spark_ui: str | None
-    ended: tuple[LaneEnd, ...] = ()
-    executors: int = 0
-    unplaced: tuple[int, ...] = ()
+    topic: str
+    partition: int
+    batch: str

@@ -16,8 +16,9 @@ class PartitionProgress:
     ``position``: next offset to copy; everything before it is acknowledged by the target, left out or carries no data
     (-1: unknown yet). ``stored``: the offset a restart would start at. ``end_offset``: high watermark, or last stable
     offset under read_committed (-1: unknown yet). ``latency_*`` and ``age_*`` are seconds, with one observation per
-    batch. ``stopped_at`` and ``stopped_until``: the offsets, without the last, that cannot be copied and stop the
-    partition; None: it is not stopped by a record.
+    batch. ``rows_in`` and ``rows_dropped``: records that passed through a query, and those that it dropped.
+    ``stopped_at`` and ``stopped_until``: the offsets, without the last, that cannot be copied and stop the partition;
+    None: it is not stopped by a record.
     """
 
     topic: str
@@ -38,11 +39,13 @@ class PartitionProgress:
     stopped_at: int | None = None
     stopped_until: int | None = None
     dead_letters_total: int = 0
+    rows_in: int = 0
+    rows_dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCount:
-    """Batches sent through one path: ``pass-through`` with reason "", or ``rebatch`` with its reason."""
+    """Batches sent through one path: ``pass-through`` with reason "", ``rebatch`` with its reason, or ``sql``."""
 
     path: str
     reason: str

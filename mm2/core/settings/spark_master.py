@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 FORMS = "local[4,4], spark://host:7077, yarn, or k8s://https://host:6443"
 
-_LOCAL = re.compile(r"local(\[(\*|[0-9]+)\s*(,\s*[0-9]+)?\])?")
+_LOCAL = re.compile(r"local(\[(?P<threads>\*|[0-9]+)\s*(,\s*[0-9]+)?\])?")
 _STANDALONE = re.compile(r"spark://(?P<addresses>.+)")
 _ADDRESS = re.compile(r"(?:\[(?P<ipv6>[0-9a-fA-F:.%]+)\]|(?P<host>[0-9a-zA-Z._-]+)):(?P<port>[0-9]{1,5})")
 _ELSEWHERE = re.compile(r"yarn|k8s://.+")
@@ -23,11 +23,13 @@ _LOOPBACK = re.compile(r"localhost|127\.[0-9.]+|::1", re.IGNORECASE)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkMaster:
     """``addresses``: hosts and ports of a standalone cluster's masters. ``elsewhere``: lanes can run on other machines
-    than the node."""
+    than the node. ``threads``: N of local[N], the number of lanes that run at the same time, 1 for local; None: as many
+    as the machine has cores, or a cluster."""
 
     url: str
     elsewhere: bool
     addresses: tuple[tuple[str, int], ...] = ()
+    threads: int | None = None
 
     @property
     def is_cluster(self) -> bool:
@@ -41,8 +43,9 @@ def read_master(text: str) -> SparkMaster:
     A standalone master on a loopback address is not ``elsewhere``: only workers on this machine can reach it.
     """
     url = text.strip()
-    if _LOCAL.fullmatch(url):
-        return SparkMaster(url=url, elsewhere=False)
+    if (local := _LOCAL.fullmatch(url)) is not None:
+        threads = local["threads"] or "1"
+        return SparkMaster(url=url, elsewhere=False, threads=None if threads == "*" else int(threads))
     if _ELSEWHERE.fullmatch(url):
         return SparkMaster(url=url, elsewhere=True)
     standalone = _STANDALONE.fullmatch(url)

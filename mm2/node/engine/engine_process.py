@@ -71,8 +71,10 @@ class EngineProcess:
             "leases": asdict(leases),
             "on_cluster": self._master.is_cluster,
         }
+        self._temp_dir = temp_dir
         self._environment = engine_environment(spark, temp_dir)
         self._on_lost = on_lost
+        self._restarting = False
         self._process: asyncio.subprocess.Process | None = None
         self._closing = False
         self.trouble: str | None = "the Spark engine is starting"
@@ -93,6 +95,9 @@ class EngineProcess:
                 return
             self.trouble = trouble
             self._on_lost()
+            if self._restarting:
+                self._restarting, self.trouble = False, "the Spark engine is starting"
+                continue
             if asyncio.get_running_loop().time() - began > HEALTHY_AFTER_S:
                 backoff.reset()
             pause = backoff.next()
@@ -143,6 +148,16 @@ class EngineProcess:
     async def close(self) -> None:
         """Stop the engine: close its input, wait up to END_WITHIN_S, then kill its process group."""
         self._closing = True
+        await self._end()
+
+    async def restart(self, spark: Mapping[str, str]) -> None:
+        """Stop the engine like `close`; `run` starts it with these settings."""
+        self._start["spark"] = dict(spark)
+        self._environment = engine_environment(spark, self._temp_dir)
+        self._restarting = self._process is not None
+        await self._end()
+
+    async def _end(self) -> None:
         process = self._process
         if process is None:
             return

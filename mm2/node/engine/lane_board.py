@@ -8,26 +8,23 @@ Invariants:
 (B) At most one session per lane is valid; granting a newer (token, attempt) invalidates the older one.
 (C) The engine is ordered to run a lane only while the lane has source tasks, is kept warm, or has not yet ended.
 (D) A source task is moved only from a lane that has no lease, and that lane cannot get a lease for it later.
+(E) Source tasks without a query run in plain lanes. Those with a query run in SQL lanes, each for one query of one
+    flow, with numbers after those of the plain lanes. Another text of a query is another query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from hmac import compare_digest
 
-from mm2.core.lanes.lease import (
-    EngineOrders,
-    EngineReport,
-    LaneOrders,
-    LaneStart,
-    LeaseRefusedError,
-    LeaseRequest,
-    SourceTaskLease,
-)
+from mm2.core.lanes.engine_orders import EngineOrders, EngineReport, LaneStart
+from mm2.core.lanes.lease import LaneOrders, LeaseRefusedError, LeaseRequest, SourceTaskLease
 from mm2.core.lanes.progress_reports import LaneProgress
-from mm2.node.engine.executors import LOG_AFTER_S, LOST_AFTER_S, MOVED_AFTER_S, STARVED_FOR_S, no_executor
-from mm2.node.engine.managed_lane import LaneState, ManagedLane, SourceTaskKey
+from mm2.core.naming.names import Flow
+from mm2.node.engine.executors import LOST_AFTER_S, STARVED_FOR_S
+from mm2.node.engine.lane_placement import LanePlacement
+from mm2.node.engine.managed_lane import FlowQuery, LaneState, ManagedLane, SourceTaskKey
 
 LEASE_SECONDS = 15.0
 """Longer than a garbage collection pause or a busy node, and short enough to replace a dead lane soon."""
@@ -39,17 +36,18 @@ START_WITHIN_S = 120.0
 class LaneBoard:
     """All lanes of one node.
 
-    ``lanes`` is the maximum number of lanes; a lane is started when source tasks need it. ``cluster`` is the Spark
-    master whose executors the lanes wait for, None if they need no executors.
+    ``lanes`` is the maximum number of plain lanes, and of SQL lanes for each query; a lane is started when source tasks
+    need it. ``cluster`` is the Spark master whose executors the lanes wait for, None if they need no executors.
+    ``flows`` are those with source tasks on this node, for the descriptions of lanes.
     """
 
     def __init__(
         self, *, lanes: int, buffer_bytes: int, new_secret: Callable[[], str], cluster: str | None = None
     ) -> None:
-        self._lanes = [ManagedLane(number=number, token=new_secret()) for number in range(lanes)]
+        self._lanes = LanePlacement(lanes=lanes, new_secret=new_secret, cluster=cluster)
+        self.flows: Collection[Flow] = ()
         self._buffer_bytes = buffer_bytes
         self._new_secret = new_secret
-        self._cluster = cluster
         self._version = 0
         self._ending = False
         self._warm = 0
@@ -60,42 +58,54 @@ class LaneBoard:
     def put(self, lease: SourceTaskLease) -> None:
         """Run this source task, or change its lease.
 
-        A new source task is assigned to the lane with the fewest partitions, if possible one that has an executor.
+        A new source task is assigned to the lane with the fewest partitions, if possible one that has an executor. With
+        a query that Spark has rejected, it waits with the others that have this query; a restart tries again.
+
+        Raises ValueError if the query differs from that of the last lease: remove the source task first, and wait
+        until no lane runs it.
         """
         key = (lease.flow, lease.source_task)
-        lane = self._lane_of(key) or min(self._lanes, key=lambda lane: lane.preference)
-        if lane.source_tasks.get(key) != lease:
-            lane.source_tasks[key] = lease
-            self._bump(lane)
+        lane = self._lanes.lane_of(key) or self._lanes.lane_for(FlowQuery.of(lease))
+        if lane.runs != FlowQuery.of(lease):
+            raise ValueError(f"{lease.flow}: source task {lease.source_task} has another query than lane {lane.number}")
+        known = lane.source_tasks.get(key)
+        if known == lease:
+            return
+        if known is not None and known.restart != lease.restart:
+            lane.refused = None
+        lane.source_tasks[key] = lease
+        self._bump(lane)
 
     def remove(self, key: SourceTaskKey) -> None:
         """Stop this source task without draining it."""
-        lane = self._lane_of(key)
+        lane = self._lanes.lane_of(key)
         if lane is not None:
             del lane.source_tasks[key]
             self._bump(lane)
             lane.removed[key] = lane.version
+            self._lanes.forget_ended()
 
     def keep_warm(self, lanes: int) -> None:
-        """Keep this number of lanes running even without source tasks, so that new source tasks start immediately."""
+        """Keep this number of plain lanes running without source tasks, so that new ones start immediately."""
         if lanes != self._warm:
             self._warm = lanes
-            for lane in self._lanes:
+            for lane in self._lanes.alike(None):
                 self._bump(lane)
 
     def move(self, lease: SourceTaskLease, now: float) -> None:
         """Move this source task, with this lease, to a lane that has an executor, if its own lane still has none."""
         key = (lease.flow, lease.source_task)
-        lane = self._lane_of(key)
-        if lane is None or not self._waits_in_vain(lane, now):
+        lane = self._lanes.lane_of(key)
+        if lane is None or not self._lanes.waits_in_vain(lane, now):
             return
         lane.starved_until = now + STARVED_FOR_S
         del lane.source_tasks[key]
         if not lane.source_tasks:
             self._restart(lane, None, now)  # a new token, so that it gets no lease if it starts later
-        other = min((one for one in self._lanes if one.session is not None), key=lambda lane: lane.preference)
+        other = self._lanes.with_executor(lane)
         other.source_tasks[key] = lease
         self._bump(other)
+        self._lanes.forget_ended()
 
     def drain(self) -> None:
         """Have every source task complete the records in flight and store its offsets."""
@@ -114,14 +124,14 @@ class LaneBoard:
 
     def source_tasks_of(self, lane_number: int) -> tuple[SourceTaskKey, ...]:
         """Return the source tasks that are assigned to a lane."""
-        return tuple(self._lane(lane_number).source_tasks)
+        return tuple(self._lanes.lane(lane_number).source_tasks)
 
     def grant(self, lane_number: int, request: LeaseRequest, now: float) -> str:
         """Grant the lane's lease to this attempt; return the session secret. Raises LeaseRefusedError.
 
         The same process can repeat its request until its first report, in case the response was lost.
         """
-        lane = self._lane(lane_number)
+        lane = self._lanes.lane(lane_number)
         again = request.attempt == lane.attempt and request.pid == lane.pid and lane.progress is None
         if not compare_digest(request.token, lane.token) or not (request.attempt > lane.attempt or again):
             raise LeaseRefusedError(f"lane {lane_number}: another attempt holds the lease")
@@ -131,18 +141,18 @@ class LaneBoard:
 
     def check(self, lane_number: int, session: str) -> None:
         """Raise LeaseRefusedError if ``session`` is not the current session of the lane."""
-        held = self._lane(lane_number).session
+        held = self._lanes.lane(lane_number).session
         if held is None or not compare_digest(session, held):
             raise LeaseRefusedError(f"lane {lane_number}: another attempt holds the lease")
 
     def lane_report(self, lane_number: int, session: str, progress: LaneProgress, now: float) -> bool:
         """Apply a lane's report; return whether it contains changes. Raises LeaseRefusedError for an old session."""
         self.check(lane_number, session)
-        return self._lane(lane_number).take(progress, now)
+        return self._lanes.lane(lane_number).take(progress, now)
 
     def lane_orders(self, lane_number: int) -> LaneOrders:
         """Return the orders of a lane."""
-        lane = self._lane(lane_number)
+        lane = self._lanes.lane(lane_number)
         return LaneOrders(
             version=lane.version,
             source_tasks=tuple(lane.source_tasks.values()),
@@ -158,9 +168,13 @@ class LaneBoard:
         for lane in self._lanes:
             lane.unplaced = lane.number in report.unplaced
         for end in report.ended:
-            lane = self._lane(end.lane)
-            if end.token == lane.token:
-                self._restart(lane, end.error, now)
+            ended = self._lanes.get(end.lane)  # None: a SQL lane without source tasks that never got its lease
+            if ended is None or end.token != ended.token:
+                continue
+            self._restart(ended, end.error, now)
+            if end.refused and ended.runs is not None:
+                ended.refused = ended.error = f"query {ended.runs.query.name} cannot run: {end.error}"
+        self._lanes.forget_ended()
 
     def engine_lost(self, now: float) -> None:
         """Restart all lanes, because the engine process has exited and they with it."""
@@ -169,6 +183,7 @@ class LaneBoard:
             if lane.session is not None or lane.ordered_at is not None:
                 self._restart(lane, None, now)
                 lane.not_before = now  # the restart of the engine already has a backoff
+        self._lanes.forget_ended()
 
     def expire(self, now: float) -> list[str]:
         """Expire the leases of lanes that have not reported, and find lanes that wait for Spark.
@@ -187,65 +202,65 @@ class LaneBoard:
                 self._restart(lane, message, now)
             elif lane.session is not None or lane.ordered_at is None:
                 continue
-            elif self._is_unplaced(lane):
-                if now - lane.ordered_at <= LOG_AFTER_S:
+            elif self._lanes.is_unplaced(lane):
+                executors = self.engine.executors if self.engine is not None else 0
+                if (waits := self._lanes.waits_longer(lane, now, executors=executors)) is None:
                     continue
-                given = self.engine.executors if self.engine is not None else 0
-                message = f"lane {lane.number}: {no_executor(self._cluster, given)}"
-                if lane.error == message:
-                    continue
-                lane.error = message
+                message = waits
             elif now - lane.ordered_at > START_WITHIN_S:
                 message = f"lane {lane.number}: did not start within {START_WITHIN_S:.0f} s; restarting"
                 self._restart(lane, message, now)
             else:
                 continue
             found.append(message)
+        self._lanes.forget_ended()
         return found
 
     def in_vain(self, now: float) -> tuple[SourceTaskKey, ...]:
         """Return the source tasks to move, as their lane waits for an executor while other lanes have one."""
-        return tuple(key for lane in self._lanes if self._waits_in_vain(lane, now) for key in lane.source_tasks)
-
-    def _waits_in_vain(self, lane: ManagedLane, now: float) -> bool:
-        if not self._is_unplaced(lane) or lane.ordered_at is None:
-            return False
-        began = [one.granted_at for one in self._lanes if one.granted_at is not None]
-        return bool(began) and now - max(lane.ordered_at, *began) > MOVED_AFTER_S
-
-    def _is_unplaced(self, lane: ManagedLane) -> bool:
-        return self._cluster is not None and lane.session is None and lane.unplaced
+        return tuple(key for lane in self._lanes if self._lanes.waits_in_vain(lane, now) for key in lane.source_tasks)
 
     def engine_orders(self, now: float) -> EngineOrders:
         """Return the lanes that the engine is to run now."""
         starts = []
         for lane in self._lanes:
-            if self._ending and lane.session is None:
+            if (self._ending or not self._wanted(lane)) and lane.session is None:
                 continue
-            if not self._wanted(lane) and lane.session is None:
-                continue
-            if now < lane.not_before:
+            if now < lane.not_before or lane.refused is not None:
                 continue
             if lane.ordered_at is None:
                 lane.ordered_at = now
-            starts.append(LaneStart(lane=lane.number, token=lane.token, description=lane.description))
+            query = None if lane.runs is None else lane.runs.query
+            start = LaneStart(lane=lane.number, token=lane.token, description=self._description(lane), query=query)
+            starts.append(start)
         return EngineOrders(version=self._version, lanes=tuple(starts))
+
+    def _description(self, lane: ManagedLane) -> str:
+        """Return what is fixed while the lane runs, as Spark cannot change the description of a running job."""
+        flows = self.flows if lane.runs is None else (lane.runs.flow,)
+        flow = f"{next(iter(flows))} " if len(flows) == 1 else ""
+        return f"{flow}lane {lane.number}"
 
     # -- state
 
     def progress(self, key: SourceTaskKey) -> LaneState | None:
         """Return the last report about a source task; None before its lane's first report."""
-        lane = self._lane_of(key)
+        lane = self._lanes.lane_of(key)
         return None if lane is None else lane.state_of(key)
 
     def trouble(self, key: SourceTaskKey) -> str | None:
         """Return why the lane of a source task is not running, if known."""
-        lane = self._lane_of(key)
+        lane = self._lanes.lane_of(key)
         return None if lane is None else lane.error
+
+    def refused(self, key: SourceTaskKey) -> str | None:
+        """Return why the query of a source task cannot run; None if it can, as far as is known."""
+        lane = self._lanes.lane_of(key)
+        return None if lane is None else lane.refused
 
     def idle(self, key: SourceTaskKey) -> bool:
         """Return whether the lane has not started the source task, and will not start it if the orders drain it."""
-        lane = self._lane_of(key)
+        lane = self._lanes.lane_of(key)
         if lane is None or lane.session is None:
             return True
         return lane.current and key not in lane.accumulated
@@ -256,28 +271,25 @@ class LaneBoard:
 
     @property
     def alive(self) -> bool:
-        """Whether a lane is running and has reported."""
-        return any(lane.session is not None and lane.progress is not None for lane in self._lanes)
+        """Whether a lane is running and has reported: a plain one if any of them has source tasks.
+
+        SQL lanes that fail do not count, because a query that fails here fails on other nodes, too.
+        """
+        plain = self._lanes.alike(None)
+        lanes = plain if any(lane.source_tasks for lane in plain) else self._lanes
+        return any(lane.session is not None and lane.progress is not None for lane in lanes)
 
     def lane_has(self, key: SourceTaskKey) -> bool:
         """Return whether the source task is in the orders of a lane."""
-        return self._lane_of(key) is not None
+        return self._lanes.lane_of(key) is not None
 
     @property
     def drained(self) -> bool:
         """Whether every running source task has reported that it is drained."""
         return all(lane.drained for lane in self._lanes)
 
-    def _lane(self, number: int) -> ManagedLane:
-        if not 0 <= number < len(self._lanes):
-            raise LeaseRefusedError(f"there is no lane {number}")
-        return self._lanes[number]
-
-    def _lane_of(self, key: SourceTaskKey) -> ManagedLane | None:
-        return next((lane for lane in self._lanes if key in lane.source_tasks), None)
-
     def _wanted(self, lane: ManagedLane) -> bool:
-        return bool(lane.source_tasks) or lane.number < self._warm
+        return bool(lane.source_tasks) or (lane.runs is None and lane.number < self._warm)
 
     def _bump(self, lane: ManagedLane) -> None:
         lane.version += 1

@@ -7,11 +7,10 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from mm2.core.lanes.engine_orders import EngineOrders, EngineReport
 from mm2.core.lanes.lease import (
-    EngineOrders,
-    EngineReport,
     FlowLease,
     LeaseGrant,
     LeaseNotReadyError,
@@ -24,6 +23,7 @@ from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.naming.names import Flow
 from mm2.core.plugins import PluginError
 from mm2.kafka.errors import ClusterError
+from mm2.node.engine.failed_records import FailedRecords
 from mm2.node.engine.lane_board import LEASE_SECONDS, LaneBoard
 from mm2.node.engine.lane_readiness import LaneReadiness
 from mm2.node.engine.managed_lane import SourceTaskKey
@@ -33,6 +33,13 @@ log = logging.getLogger("mm2.node")
 LEASE_MARGIN_S = 1.0
 """A lane stops this long before its lease is granted again, and before the node's membership can end: time for what
 was sent last to arrive."""
+
+MESSAGE_WITHIN_S = 5.0
+"""How long to wait for Spark's message for a failed record. Evaluating the query takes less than a second; the record
+is treated as failed with or without the message."""
+
+ANSWERED_AFTER_S = 0.1
+"""Long-poll time of the engine while it evaluates queries of failed records, for whose messages lanes wait."""
 
 PrepareLease = Callable[[int], Awaitable[None]]
 """Fences an earlier run of a source task, and reads its start offsets from the target. Raises ClusterError."""
@@ -68,6 +75,7 @@ class LeaseService:
         self.engine_token = secrets.token_hex(16)
         self._flows: dict[Flow, _RegisteredFlow] = {}
         self._readiness = LaneReadiness()
+        self._failed_records = FailedRecords()
         self._changed = asyncio.Event()
 
     # -- for the flows of this node
@@ -138,10 +146,16 @@ class LeaseService:
         if not secrets.compare_digest(secret, self.engine_token):
             raise LeaseRefusedError("the request is not from this node's engine")
         self.board.engine_report(report, time.monotonic())
+        self._failed_records.take(report.pid, report.record_errors)
         if report.ended:
             self.wake()
-        await self._until(lambda: self.board.engine_orders(time.monotonic()).version > report.version, wait)
-        return self.board.engine_orders(time.monotonic())
+        if self._failed_records.has_ordered:
+            wait = min(wait, ANSWERED_AFTER_S)
+        await self._until(
+            lambda: self._failed_records.has_new or self.board.engine_orders(time.monotonic()).version > report.version,
+            wait,
+        )
+        return replace(self.board.engine_orders(time.monotonic()), failed_records=self._failed_records.orders())
 
     async def lease(self, lane: int, request: LeaseRequest) -> LeaseGrant:
         session = self.board.grant(lane, request, time.monotonic())
@@ -170,6 +184,28 @@ class LeaseService:
         await self._until(lambda: self.board.lane_orders(lane).version > progress.version, wait)
         self.board.check(lane, secret)  # the lease may have been granted to another process meanwhile
         return self._renewal(lane, progress.version)
+
+    async def failed_record(self, lane: int, topic: str, partition: int, batch: str) -> str | None:
+        tasks = self.board.lane_orders(lane).source_tasks
+        query = next((task.query for task in tasks if task.query is not None), None)
+        if query is None:  # its last source task was revoked meanwhile
+            return None
+        answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+
+        def done(message: str | None) -> None:
+            if not answer.done():  # given up
+                answer.set_result(message)
+
+        number = self._failed_records.add(query, topic, partition, batch, done)
+        self.wake()
+        try:
+            async with asyncio.timeout(MESSAGE_WITHIN_S):
+                return await answer
+        except TimeoutError:
+            log.warning("lane %d: no message from Spark for a failed record within %.0f s", lane, MESSAGE_WITHIN_S)
+            return None
+        finally:
+            self._failed_records.give_up(number)
 
     async def _prepare(self, key: SourceTaskKey) -> None:
         flow, source_task = key

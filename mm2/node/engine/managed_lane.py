@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from mm2.core.lanes.accumulated_progress import AccumulatedProgress, PartitionStates
-from mm2.core.lanes.lease import LeaseRefusedError, SourceTaskLease
+from mm2.core.lanes.lease import LaneQuery, LeaseRefusedError, SourceTaskLease
 from mm2.core.lanes.progress_reports import LaneProgress, SourceTaskProgress
 from mm2.core.naming.names import Flow, TopicPartition
 
@@ -18,6 +18,19 @@ HEALTHY_AFTER_S = 60.0
 """A lane that ran for this long resets the backoff."""
 
 SourceTaskKey = tuple[Flow, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowQuery:
+    """What all source tasks of a SQL lane have in common."""
+
+    flow: Flow
+    query: LaneQuery
+
+    @classmethod
+    def of(cls, lease: SourceTaskLease) -> FlowQuery | None:
+        """Return the query of a source task with its flow; None: it runs in a plain lane."""
+        return None if lease.query is None else cls(flow=lease.flow, query=lease.query)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +53,8 @@ class LaneState:
 class ManagedLane:
     """The state of one lane.
 
+    ``runs``: only source tasks of this flow with this query; None: a plain lane. ``refused``: why the query cannot run,
+    so that the lane is not started.
     ``source_tasks`` are its orders and ``version`` is their version. ``removed`` are the source tasks that were removed
     from the orders, each with the version of the first orders without it. ``ordered_at``, ``granted_at`` and
     ``heard_at`` are when the engine was last ordered to run the lane, when it got its lease, and when it last reported,
@@ -48,6 +63,8 @@ class ManagedLane:
 
     number: int
     token: str
+    runs: FlowQuery | None = None
+    refused: str | None = None
     attempt: int = -1
     pid: int = -1
     session: str | None = None
@@ -160,17 +177,6 @@ class ManagedLane:
         """The sort key for placing source tasks; the lane with the smallest value gets the next one."""
         partitions = sum(len(lease.partitions) + 1 for lease in self.source_tasks.values())
         return self.starved_until is not None, partitions, self.number
-
-    @property
-    def description(self) -> str:
-        """The job description for the Spark UI, such as ``A->B source tasks 1, 3``; empty without source tasks."""
-        by_flow: dict[Flow, list[int]] = {}
-        for flow, source_task in self.source_tasks:
-            by_flow.setdefault(flow, []).append(source_task)
-        return "; ".join(
-            f"{flow} source task{'s' if len(source_tasks) > 1 else ''} {', '.join(map(str, sorted(source_tasks)))}"
-            for flow, source_tasks in sorted(by_flow.items())
-        )
 
 
 def _first_progress(source_task: SourceTaskProgress) -> AccumulatedProgress:

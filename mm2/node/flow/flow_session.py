@@ -108,7 +108,9 @@ class FlowSession:
             self._source_offsets = topics.source_offsets
             self.configs = ConfigStore(settings, target, on_change=self._published, on_command=self._commanded)
             await self.configs.read_to_end()
-            self.statuses = StatusStore(settings.flow, settings.storage.statuses.name, self._reported)
+            self.statuses = StatusStore(
+                settings.flow, settings.storage.statuses.name, self._reported, self._query_reported
+            )
             producer = await stack.enter_async_context(ControlProducer(await cluster(ClientRole.STATUSES)))
             self._keeper = StatusKeeper(settings, self._identity, producer, self.statuses, topics.status_partitions)
             self.losses = LossStore(settings, target, producer, self._lease_service.wake)
@@ -286,6 +288,7 @@ class FlowSession:
             target=self._target,
             configs=self.configs,
             reports=self.statuses.reports,
+            query_uses=self.statuses.query_uses,
             fingerprint=lambda: self._identity.terms.get(self._flow),
             changed=self._review.ring,
             source_offsets=self._source_offsets,
@@ -335,6 +338,11 @@ class FlowSession:
     def _reported(self, report: SourceTaskReport) -> None:
         if self.leader_term is not None:
             self.leader_term.take_report(report)
+
+    def _query_reported(self) -> None:
+        self.statuses.query_uses.keep(self.configs.query_histories.lacks)
+        if self.leader_term is not None:
+            self.leader_term.take_query_uses()
 
     def _published(self) -> None:
         if self._election is not None:

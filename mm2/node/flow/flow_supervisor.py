@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from mm2.config.settings import FlowSettings
 from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.leader_context import LeaderContext
+from mm2.core.coordination.query_history_records import QueriesUnreadableError, QueryHistories
 from mm2.core.lanes.losses import Loss, LossesUnreadableError
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.plugins import PluginError
@@ -169,6 +170,12 @@ class FlowSupervisor:
             return await self._session.losses.read_all()
         except ClusterError as error:
             raise LossesUnreadableError(f"cannot read the losses of {self.settings.flow}: {error}") from error
+
+    def query_histories(self) -> QueryHistories:
+        """Return the histories of queries, as this node has read them. Raises QueriesUnreadableError."""
+        if self._session is None:
+            raise QueriesUnreadableError(f"cannot read the queries of {self.settings.flow}: {self._error.text}")
+        return self._session.configs.query_histories
 
     # -- status
 

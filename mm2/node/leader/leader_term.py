@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.assignment_audit import AssignmentAudit, assignment_audit
-from mm2.core.assignment.partition_assignment import WEIGHT, spread
+from mm2.core.assignment.partition_assignment import WEIGHT
 from mm2.core.assignment.partition_load import weights_of
+from mm2.core.assignment.query_source_tasks import query_names, spread_by_query
 from mm2.core.assignment.source_task_plan import SourceTaskPlan
 from mm2.core.assignment.source_task_records import SourceTaskRecord, encode_source_task
 from mm2.core.assignment.source_task_reports import SourceTaskReport
@@ -25,6 +26,7 @@ from mm2.core.coordination.command_records import encode_command
 from mm2.core.coordination.commands import Command
 from mm2.core.coordination.config_fingerprint import ConfigFingerprint, encode_fingerprint
 from mm2.core.coordination.pauses import Pauses, encode_pauses
+from mm2.core.coordination.query_uses import ReportedQueryUses
 from mm2.core.coordination.session_keys import SESSION_KEY, encode_session_key, needs_new_key, new_session_key
 from mm2.core.coordination.skips import encode_skips
 from mm2.core.naming.names import TopicPartition
@@ -37,6 +39,7 @@ from mm2.node.leader.config_writer import ConfigWriter
 from mm2.node.leader.discovery import TopicDiscovery
 from mm2.node.leader.group_assignment import GroupPlan
 from mm2.node.leader.java_config_check import log_differences
+from mm2.node.leader.query_history_writer import QueryHistoryWriter
 from mm2.node.leader.remote_topics import Discovery
 from mm2.node.leader.task_fencer import TaskFencer
 from mm2.node.leader.topic_syncs import TopicSyncs
@@ -77,12 +80,14 @@ class LeaderTerm:
         target: Cluster,
         configs: ConfigStore,
         reports: Mapping[int, SourceTaskReport],
+        query_uses: ReportedQueryUses,
         fingerprint: Callable[[], ConfigFingerprint | None],
         changed: Callable[[], None],
         source_offsets: StoredSourceOffsets | None = None,
         previous: LeaderTerm | None = None,
     ) -> None:
         """``reports`` are the source task reports that were read so far; later ones are passed to `take_report`.
+        ``query_uses`` are the reports about queries; `take_query_uses` is called after each new one.
 
         ``fingerprint`` returns the fingerprint of this node's file. ``changed`` is called when tasks appeared,
         disappeared or changed their weight, so that a rebalance can be due. ``source_offsets``: the stored offsets, by
@@ -117,11 +122,12 @@ class LeaderTerm:
         self._skipping = asyncio.Lock()
         self._source_offsets = source_offsets
         self._groups = GroupPlan(settings, source, configs, generation=generation, put=self._put, changed=changed)
+        self._query_histories = QueryHistoryWriter(settings.flow, configs, query_uses, self._put)
         self._plan: SourceTaskPlan | None = None
         self._owners: dict[int, str] = {}
         self._demands: dict[TopicPartition, int] = {}
         self._unwritten_lists: list[SourceTaskRecord] = []
-        self._wanted: tuple[tuple[TopicPartition, ...], ...] = ()
+        self._wanted: Mapping[int, tuple[TopicPartition, ...]] = {}
         self._spread: tuple[TopicPartition, ...] | None = None
         self._spread_at = float("-inf")
         self._weights: dict[int, int] = {}
@@ -149,6 +155,7 @@ class LeaderTerm:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep_session_key(), name=f"{self._flow} session key")
             tasks.create_task(self._keep_published(self._plan), name=f"{self._flow} publish")
+            tasks.create_task(self._query_histories.run(), name=f"{self._flow} histories of queries")
             if self._source_offsets is not None:
                 tasks.create_task(self._keep_skips(self._source_offsets), name=f"{self._flow} skips")
             if self._settings.enabled:
@@ -196,17 +203,20 @@ class LeaderTerm:
         now = time.monotonic()
         even = discovery.partitions == self._spread and now - self._spread_at < EVEN_OUT_EVERY_S
         ids = {topic.topic: topic.topic_ids for topic in discovery.topics if any(topic.topic_ids)}
+        names, tasks_max = [one.name for one in self._settings.queries.in_order], self._settings.source.tasks_max
         if not even:
             self._demands = {one: self._demands[one] for one in discovery.partitions if one in self._demands}
+            queries = {topic.topic: names.index(topic.query) for topic in discovery.topics if topic.query is not None}
             self._wanted = await asyncio.to_thread(  # 0.1 s for 10,000 partitions is too long for the event loop
-                spread,
+                spread_by_query,
                 discovery.partitions,
-                tasks_max=self._settings.source.tasks_max,
+                queries,
+                tasks_max=tasks_max,
                 previous=self._plan.source_tasks,
                 weights=weights_of(self._demands),
             )
             self._spread, self._spread_at = discovery.partitions, now
-        self._plan.want(self._wanted, ids)
+        self._plan.want(self._wanted, ids, query_names(self._wanted, names, tasks_max=tasks_max))
         self._due.set()
 
     def take_report(self, report: SourceTaskReport) -> None:
@@ -215,6 +225,10 @@ class LeaderTerm:
         if self._plan is not None:
             self._plan.take_report(report)
             self._due.set()
+
+    def take_query_uses(self) -> None:
+        """Store what was reported about queries."""
+        self._query_histories.take_reported()
 
     async def _keep_published(self, plan: SourceTaskPlan) -> None:
         """Publish lists when they change. Lists that could not be written are retried before newer ones."""
@@ -346,5 +360,6 @@ class LeaderTerm:
 
     def reasons(self) -> list[str]:
         """Return the errors and warnings of the leader."""
-        found = [self.error, self._publishing.text, self._groups.error.text, self._writer.warning]
+        errors = (self._publishing, self._groups.error, self._query_histories.error)
+        found = [self.error, *(one.text for one in errors), self._writer.warning]
         return [*(one for one in found if one is not None), *self._syncs.warnings]

@@ -251,7 +251,14 @@ class RemoteTopics:
                 )
             ids = TopicIds(self._source_ids[name], self._remote_ids.get(remote))
             topics.append(
-                ReplicatedTopic(topic=name, remote_topic=remote, partitions=count, error=error, topic_ids=ids)
+                ReplicatedTopic(
+                    topic=name,
+                    remote_topic=remote,
+                    partitions=count,
+                    error=error,
+                    topic_ids=ids,
+                    query=None if (query := self._settings.query_of(name)) is None else query.name,
+                )
             )
             if name in plan.remote_topics and present:
                 # Partitions that exist on the target are copied even if others could not be added

@@ -42,7 +42,7 @@ class TaskFencer:
         self._target = target
         self._configs = configs
         self._retries = replace(target.settings, retry_backoff_ms=_FIRST_PAUSE_MS)
-        self._least = 0  # transactional IDs below it may be in use, whatever the lists are
+        self._in_use: set[int] = set()  # source tasks whose transactional IDs may be in use, whatever the lists are
 
     async def fence(self, owners: Mapping[int, str], reports: Iterable[SourceTaskReport]) -> None:
         """Fence the lost owners of source tasks, at the start of a term, when the config topic was read.
@@ -52,15 +52,14 @@ class TaskFencer:
         """
         fencing = self._configs.fencing
         confirmed = {one.source_task for one in reports if owners.get(one.source_task) == one.member}
-        lost = fencing.to_fence(owners, confirmed)
+        lost = fencing.to_fence(owners, confirmed, self._configs.source_tasks.records)
         if lost:
             log.info("%s: fencing %d source tasks without an owner", self._settings.flow, len(lost))
         limit = asyncio.Semaphore(AT_ONCE)
         async with asyncio.TaskGroup() as tasks:
             for source_task in lost:
                 tasks.create_task(self._fence(source_task, limit), name=f"{self._settings.flow} fence {source_task}")
-        in_use = (*owners, *(one for one in range(fencing.task_count or 0) if one not in lost))
-        self._least = 1 + max(in_use, default=-1)
+        self._in_use = set(owners)
 
     async def _fence(self, source_task: int, limit: asyncio.Semaphore) -> None:
         transactional_id = f"{self._settings.worker.group_id}-{TaskId(TaskKind.SOURCE, source_task)}"
@@ -77,6 +76,5 @@ class TaskFencer:
 
     def due(self, lists: Iterable[SourceTaskRecord]) -> list[tuple[bytes, bytes]]:
         """Return the records to write with ``lists``, the newest of each source task; none if they are stored."""
-        listed = [record.source_task for record in lists if record.partitions]
-        self._least = max(self._least, 1 + max(listed, default=-1))
-        return self._configs.fencing.records(self._least)
+        self._in_use.update(record.source_task for record in lists if record.partitions)
+        return self._configs.fencing.records(self._in_use)

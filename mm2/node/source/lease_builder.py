@@ -11,6 +11,7 @@ from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.coordination.skips import NO_SKIPS, Skips
 from mm2.core.lanes.lease import (
     ExactOffsetsLease,
+    LaneQuery,
     LossesLease,
     OffsetsLease,
     OffsetSyncsLease,
@@ -136,8 +137,12 @@ class LeaseBuilder:
         producer: TaskProducer | None,
         drain: bool,
         skips: Skips = NO_SKIPS,
+        query: LaneQuery | None = None,
     ) -> SourceTaskLease:
-        """Return the lease, according to the last `refresh`. Raises PluginError as `remote` does."""
+        """Return the lease, according to the last `refresh`. ``query``: for all records of these partitions.
+
+        Raises PluginError as `remote` does.
+        """
         clients, settings = self._settings.clients, self._settings
         return SourceTaskLease(
             flow=self._flow,
@@ -168,6 +173,7 @@ class LeaseBuilder:
             transactions=settings.transactions if producer is not None else None,
             drain=drain,
             dead_letters=self._dead_letters.lease,
+            query=query,
         )
 
     def _partition(self, partition: TopicPartition, skip_offset: int | None) -> PartitionLease:

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.coordination.pauses import NO_PAUSES
+from mm2.core.lanes.accumulated_progress import PartitionStates
 from mm2.core.lanes.lease import SourceTaskLease, TaskProducer
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.plugins import PluginError
 from mm2.kafka.client.cluster import Cluster
@@ -17,7 +19,9 @@ from mm2.node.engine.managed_lane import LaneState
 from mm2.node.flow.task_runner import TaskContext
 from mm2.node.source.copied_tails import CopiedTails
 from mm2.node.source.lease_builder import LeaseBuilder
+from mm2.node.source.query_use_reporter import QueryUseReporter
 from mm2.node.source.source_task_fence import SourceTaskFence
+from mm2.node.source.source_task_queries import SourceTaskQueries
 from mm2.node.source.source_task_run import SourceTaskRun
 from mm2.node.source.task_producers import TaskProducers
 
@@ -27,7 +31,8 @@ log = logging.getLogger(__name__)
 class SourceTaskLeases:
     """Grants leases to the lanes that run source tasks.
 
-    (A) A source task copies the partitions of its newest list that are not paused.
+    (A) A source task copies the partitions of its newest list that are not paused, and that are for its query
+        (`SourceTaskQueries`).
     (B) A lane gets a lease only after earlier owners and runs of the source task are fenced, as far as the target can;
         with exactly-once, always, and after the leader has recorded its transactional ID (`TaskFencing`).
     """
@@ -49,6 +54,14 @@ class SourceTaskLeases:
             changed=self._lease_service.wake,
         )
         self._tails = CopiedTails(settings, records)
+        self._queries = SourceTaskQueries(settings)
+        self._query_uses = QueryUseReporter(
+            settings,
+            context.producer,
+            context.topics.status_partitions,
+            context.configs.query_histories,
+            context.may_send,
+        )
         self._recreated: set[str] = set()
 
     def settings_changed(self) -> None:
@@ -98,9 +111,9 @@ class SourceTaskLeases:
             return False  # not published yet, or a lane has not yet stopped it after an earlier assignment
         if record != run.record:
             self._recreated |= self._builder.take_topic_ids(record)
-        if run.record is None or self._unpaused(record) != run.granted:
+        if run.record is None or self._to_copy(record) != run.granted:
             return True
-        run.record = record
+        self._take_list(run, record)
         if run.acceptances != self._context.losses.acceptances:
             return True  # a partition that was stopped by a loss can continue
         if self._context.configs.skips.of(run.granted) != run.skips:
@@ -118,13 +131,14 @@ class SourceTaskLeases:
 
     def _grant(self, run: SourceTaskRun, now: float) -> None:
         record = self._context.configs.source_tasks.records[run.source_task]
-        granted = self._unpaused(record)
+        granted = self._to_copy(record)
         if self._restarts(run, now):
             lane = self.lane_state(run.source_task)
             why = lane.source_task.error if lane is not None and lane.source_task.error else "requested through REST"
             log.warning("%s: restarting source task %d: %s", self._flow, run.source_task, why)
             run.restarted(now)
-        run.record, run.granted = record, granted
+        self._take_list(run, record)
+        run.granted = granted
         run.acceptances = self._context.losses.acceptances
         self.renew(run)
         if not self._lease_service.board.idle((self._flow, run.source_task)):
@@ -141,17 +155,31 @@ class SourceTaskLeases:
     def _restart_is_due(self, run: SourceTaskRun, now: float) -> bool:
         return run.restart_is_due(self.lane_state(run.source_task), now)
 
-    def _unpaused(self, record: SourceTaskRecord) -> frozenset[TopicPartition]:
+    def _to_copy(self, record: SourceTaskRecord) -> frozenset[TopicPartition]:
+        """Return the partitions that the lease grants. Raises PluginError."""
         if self._context.losses.flow_stopped_by is not None:
             return frozenset()
-        pauses = self._context.configs.pauses
+        copied, pauses = self._queries.listed(record).copied, self._context.configs.pauses
         if pauses == NO_PAUSES:
-            return record.partitions
-        return frozenset(partition for partition in record.partitions if not pauses.covers(partition.topic))
+            return copied
+        return frozenset(partition for partition in copied if not pauses.covers(partition.topic))
+
+    def held_back(self, run: SourceTaskRun) -> PartitionStates:
+        """Return the state of listed partitions that no lane can copy now, with the reason.
+
+        They are those for another query, or all if Spark has rejected the query of the source task.
+        """
+        refused = self._lease_service.board.refused((self._flow, run.source_task))
+        if refused is None:
+            return run.left_out
+        return {**dict.fromkeys(run.granted, (TaskState.FAILED, refused)), **run.left_out}
+
+    def _take_list(self, run: SourceTaskRun, record: SourceTaskRecord) -> None:
+        run.record, run.left_out = record, self._queries.listed(record).left_out
 
     def _lease(self, run: SourceTaskRun) -> SourceTaskLease:
         run.skips = self._context.configs.skips.of(run.granted)
-        return self._builder.lease(
+        lease = self._builder.lease(
             run.source_task,
             run.granted,
             epoch=run.epoch,
@@ -159,12 +187,20 @@ class SourceTaskLeases:
             producer=self.producer(run.source_task),
             drain=run.draining or self.frozen,
             skips=run.skips,
+            query=self._queries.of(run.source_task),
         )
+        self._query_uses.granted(lease)
+        return lease
+
+    def report_queries(self, now: float) -> None:
+        """Report which queries the source tasks apply. ``now`` is in seconds of the event loop's clock."""
+        self._query_uses.report(now)
 
     def forget(self, source_task: int) -> None:
         """The source task was released: take its lease from the lane."""
         self._lease_service.remove((self._flow, source_task))
         self._producers.forget(source_task)
+        self._query_uses.forget(source_task)
 
     async def close(self) -> None:
         """Stop fencing earlier owners."""

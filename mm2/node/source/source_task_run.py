@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.coordination.skips import NO_SKIPS, Skips
+from mm2.core.lanes.accumulated_progress import PartitionStates
 from mm2.core.lanes.progress_reports import SourceTaskProgress
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
@@ -32,17 +33,19 @@ class SourceTaskRun:
     """A source task from its assignment to its release.
 
     ``epoch`` is the epoch of its assignment. ``granted`` are the partitions of its lease, which is built from
-    ``record``, and ``skips`` what its lease asks to skip. ``failed_at`` is when it failed as a whole, in seconds of the
-    event loop's clock. ``reassigned``: it was assigned again while it was draining. ``used``: a lane may have written.
-    ``exposed``: the partitions to which a lane may write that is not fenced yet. ``abandoned``: it ended without being
-    drained. ``release`` is done when its orderly release is stored. ``acceptances`` are those that its lease contains
-    (`LossStore`). ``restarts_in_a_row`` after failures, the last of them at ``restarted_at`` by the same clock.
+    ``record``, ``left_out`` those of ``record`` that it must not copy, and ``skips`` what its lease asks to skip.
+    ``failed_at`` is when it failed as a whole, in seconds of the event loop's clock. ``reassigned``: it was assigned
+    again while it was draining. ``used``: a lane may have written. ``exposed``: the partitions to which a lane may
+    write that is not fenced yet. ``abandoned``: it ended without being drained. ``release`` is done when its orderly
+    release is stored. ``acceptances`` are those that its lease contains (`LossStore`). ``restarts_in_a_row`` after
+    failures, the last of them at ``restarted_at`` by the same clock.
     """
 
     source_task: int
     epoch: int
     record: SourceTaskRecord | None = None
     granted: frozenset[TopicPartition] = frozenset()
+    left_out: PartitionStates = field(default_factory=dict)
     skips: Skips = NO_SKIPS
     restart: int = 0
     failed_at: float | None = None

@@ -73,6 +73,7 @@ class SourceTaskRunner(TaskRunner):
         self._assigned: Collection[int] = ()
         self._runs: dict[int, SourceTaskRun] = {}
         self._lane_warnings: list[str] = []
+        self._refused: list[str] = []
         self._leasing = CurrentError(log, settings.flow)
 
     @classmethod
@@ -146,7 +147,12 @@ class SourceTaskRunner(TaskRunner):
     def reasons(self) -> list[str]:
         """Return the error that prevents leases from being granted, and warnings."""
         error = [] if self._leasing.text is None else [self._leasing.text]
-        return [*error, *self._leases.errors, *dict.fromkeys(self._lane_warnings + self._leases.warnings)]
+        return [
+            *error,
+            *self._refused,
+            *self._leases.errors,
+            *dict.fromkeys(self._lane_warnings + self._leases.warnings),
+        ]
 
     @property
     def hosted(self) -> tuple[HostedSourceTask, ...]:
@@ -156,7 +162,14 @@ class SourceTaskRunner(TaskRunner):
             if run.record is not None:
                 lane = self._leases.lane_state(source_task)
                 states = lane.states if lane is not None else {}
-                found.append(HostedSourceTask(source_task=source_task, partitions=run.record.partitions, states=states))
+                found.append(
+                    HostedSourceTask(
+                        source_task=source_task,
+                        partitions=run.record.partitions,
+                        states=states,
+                        held_back=self._leases.held_back(run),
+                    )
+                )
         return tuple(found)
 
     def topics_written(self) -> Iterable[tuple[str, int]]:
@@ -183,6 +196,8 @@ class SourceTaskRunner(TaskRunner):
             elif (failure := self._leases.not_fenced(run.source_task)) is not None:
                 state = TaskState.FAILED if isinstance(failure.cause, FencingFailedError) else state
                 error = failure.text
+            elif (refused := self._lease_service.board.refused((self._flow, run.source_task))) is not None:
+                state, error = TaskState.FAILED, refused
         stopped_by = self.context.losses.flow_stopped_by
         if stopped_by is not None:
             state, error = TaskState.FAILED, stop_message(stopped_by, self._flow)
@@ -255,6 +270,16 @@ class SourceTaskRunner(TaskRunner):
             if warning not in self._lane_warnings:
                 log.warning("%s: %s", self._flow, warning)
         self._lane_warnings = list(warnings)
+        self._take_refusals()
+
+    def _take_refusals(self) -> None:
+        """Log each query that cannot run, once while it cannot."""
+        found = [self._lease_service.board.refused((self._flow, source_task)) for source_task in self._runs]
+        refused = list(dict.fromkeys(one for one in found if one is not None))
+        for one in refused:
+            if one not in self._refused:
+                log.error("%s: %s; topics with this query are not copied", self._flow, one)
+        self._refused = refused
 
     async def _settle(self) -> None:
         """Advance every source task by one step: release it, grant it a lease, or report its list."""
@@ -269,6 +294,7 @@ class SourceTaskRunner(TaskRunner):
         if due:
             await self._leases.refresh()  # after earlier owners were fenced: what they stored last counts
         self._leases.grant([run for run in due if self._runs.get(run.source_task) is run and not run.draining], now)
+        self._leases.report_queries(now)
         for run in self._runs.values():
             if run.record is not None and self._member_id and self._is_settled(run, run.record):
                 self._reporter.report(run.record, self._member_id, now)

@@ -29,11 +29,15 @@ NOWHERE = PartitionOwner(state=TaskState.WAITING)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostedSourceTask:
-    """A source task of this node: the partitions of its list, including paused ones, and their reported states."""
+    """A source task of this node: the partitions of its list, including paused ones, and their reported states.
+
+    ``held_back``: the states of partitions that no lane can copy now, with the reason.
+    """
 
     source_task: int
     partitions: frozenset[TopicPartition]
     states: PartitionStates = field(default_factory=dict)
+    held_back: PartitionStates = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +111,14 @@ class PartitionOwnership:
         return {partition: paused if covers(partition.topic) else usual for partition in record.partitions}
 
     def _states(self) -> PartitionStates:
-        """Return the state of each partition that a lane of this node has reported or that is paused here."""
+        """Return the state of each partition that a lane of this node has reported, or that is paused or held back."""
         states: dict[TopicPartition, tuple[TaskState, str | None]] = {}
         for one in self.hosted:
             for partition in one.partitions:
                 if self.pauses.covers(partition.topic):
                     states[partition] = (TaskState.PAUSED, None)
+                elif partition in one.held_back:
+                    states[partition] = one.held_back[partition]
             for partition, (state, error) in one.states.items():
                 if partition in states and (state is TaskState.STOPPED or states[partition][0] is TaskState.PAUSED):
                     continue  # another source task possibly runs it now

@@ -28,7 +28,8 @@ sooner. If it returns, its totals start at zero again."""
 class ReplicatedTopic:
     """A replicated topic: its partition count, its name on the target, and the error that prevents copying.
 
-    ``topic_ids`` are the IDs of both topics, which identify them if they are deleted and recreated.
+    ``topic_ids`` are the IDs of both topics, which identify them if they are deleted and recreated. ``query`` is the
+    name of the query that transforms its records, if there is one.
     """
 
     topic: str
@@ -36,9 +37,10 @@ class ReplicatedTopic:
     partitions: int
     error: str | None = None
     topic_ids: TopicIds = UNKNOWN_IDS
+    query: str | None = None
 
 
-_TOTALS = 7
+_TOTALS = 9
 """Totals of a partition: `PartitionStatus.records_total` and those that follow."""
 
 _TopicCache = dict[str, tuple[ReplicatedTopic, Sequence[int], TopicStatus]]
@@ -120,6 +122,8 @@ class FlowProgress:
                     p.age_sum,
                     p.age_count,
                     p.dead_letters_total,
+                    p.rows_in,
+                    p.rows_dropped,
                 ),
             )
             self._records += int(new_records - records)
@@ -149,25 +153,38 @@ class FlowProgress:
         self._look(ownership)
         return tuple(self._topic(self._topics, topic, range(topic.partitions)) for topic in replicated)
 
-    def share(self, ownership: PartitionOwnership, remote_name: Callable[[str], str]) -> tuple[TopicStatus, ...]:
+    def share(
+        self,
+        ownership: PartitionOwnership,
+        remote_name: Callable[[str], str],
+        query_name: Callable[[str], str | None] = lambda _topic: None,
+    ) -> tuple[TopicStatus, ...]:
         """Return the status of the topics of which this node runs partitions, with only these partitions."""
         self._look(ownership)
-        return self._part(self._topics, self._own, remote_name)
+        return self._part(self._topics, self._own, remote_name, query_name)
 
-    def elsewhere(self, ownership: PartitionOwnership, remote_name: Callable[[str], str]) -> tuple[TopicStatus, ...]:
+    def elsewhere(
+        self,
+        ownership: PartitionOwnership,
+        remote_name: Callable[[str], str],
+        query_name: Callable[[str], str | None] = lambda _topic: None,
+    ) -> tuple[TopicStatus, ...]:
         """Return the listed partitions that `share` leaves out: other nodes run them, or none does."""
         self._look(ownership)
-        return self._part(self._others, self._elsewhere, remote_name)
+        return self._part(self._others, self._elsewhere, remote_name, query_name)
 
     def _part(
-        self, cache: _TopicCache, numbers: Mapping[str, Sequence[int]], remote_name: Callable[[str], str]
+        self,
+        cache: _TopicCache,
+        numbers: Mapping[str, Sequence[int]],
+        remote_name: Callable[[str], str],
+        query_name: Callable[[str], str | None],
     ) -> tuple[TopicStatus, ...]:
-        return tuple(
-            self._topic(
-                cache, ReplicatedTopic(topic=topic, remote_topic=remote_name(topic), partitions=len(some)), some
-            )
+        listed = (
+            ReplicatedTopic(topic=topic, remote_topic=remote_name(topic), partitions=len(some), query=query_name(topic))
             for topic, some in numbers.items()
         )
+        return tuple(self._topic(cache, topic, numbers[topic.topic]) for topic in listed)
 
     def _look(self, ownership: PartitionOwnership) -> None:
         if ownership != self._ownership:
@@ -205,6 +222,7 @@ class FlowProgress:
             state=TaskState.FAILED if topic.error else worst(p.state for p in found),
             error=topic.error,
             partitions=found,
+            query=topic.query,
         )
         cache[topic.topic] = (topic, numbers, status)
         return status
@@ -219,7 +237,7 @@ class FlowProgress:
 
     def _status(self, key: TopicPartition, where: PartitionOwner, now: PartitionProgress | None) -> PartitionStatus:
         totals = self._totals.get(key, _TOTALS)
-        records, size, latency_sum, latency_count, age_sum, age_count, dead_letters = totals
+        records, size, latency_sum, latency_count, age_sum, age_count, dead_letters, rows_in, rows_dropped = totals
         position = now.position if now is not None and now.position >= 0 else None
         end = now.end_offset if now is not None and now.end_offset >= 0 else None
         lag = None if position is None or end is None else max(0, end - position)
@@ -238,6 +256,8 @@ class FlowProgress:
             age_sum=age_sum,
             age_count=int(age_count),
             dead_letters_total=int(dead_letters),
+            rows_in_total=int(rows_in),
+            rows_dropped_total=int(rows_dropped),
             stopped_at=now.stopped_at if now is not None else None,
             stopped_until=now.stopped_until if now is not None else None,
             source_task=where.source_task,

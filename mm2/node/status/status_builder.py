@@ -90,7 +90,7 @@ class StatusBuilder:
         listed = self._listed()
         if listed is not None:
             return self.progress.topics(listed, self._ownership)
-        return self.progress.share(self._ownership, self._remote_name)
+        return self.progress.share(self._ownership, self._remote_name, self._query_name)
 
     def elsewhere(self) -> tuple[TopicStatus, ...]:
         """Return all listed partitions that `topics` leaves out, without progress.
@@ -99,7 +99,7 @@ class StatusBuilder:
         """
         if self._listed() is not None:
             return ()
-        return self.progress.elsewhere(self._ownership, self._remote_name)
+        return self.progress.elsewhere(self._ownership, self._remote_name, self._query_name)
 
     def _listed(self) -> tuple[ReplicatedTopic, ...] | None:
         """Return the topics that this leader lists; None on other nodes, and until the leader has read the topics:
@@ -118,6 +118,14 @@ class StatusBuilder:
             return self.settings.policy.format_remote_topic(self.settings.flow.source, topic)
         except PluginError:
             return topic
+
+    def _query_name(self, topic: str) -> str | None:
+        """Return the name of the query for a source topic; None, too, if the user's policy fails."""
+        try:
+            query = self.settings.query_of(topic)
+        except PluginError:
+            return None
+        return None if query is None else query.name
 
     @cached_property
     def _ownership(self) -> PartitionOwnership:

@@ -72,6 +72,8 @@ class PartitionStatus:
     age_sum: NotServed[float] = 0.0
     age_count: NotServed[int] = 0
     dead_letters_total: NotServed[int] = 0
+    rows_in_total: NotServed[int] = 0
+    rows_dropped_total: NotServed[int] = 0
 
     @property
     def lag_known(self) -> bool:
@@ -88,6 +90,10 @@ class TopicStatus:
     state: Annotated[TaskState, Field(description="worst state of its partitions; FAILED if the topic has an error")]
     error: str | None
     partitions: tuple[PartitionStatus, ...]
+    query: Annotated[
+        str | None,
+        Field(description="name of the query that transforms its records; null: they are copied as they are"),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """The config topic, in which a flow's leader publishes the partitions of source tasks, the groups of checkpoint tasks,
-the session key, pauses, skips, the transactional IDs in use, and the fingerprint of its file."""
+the session key, pauses, skips, the transactional IDs in use, the histories of queries, and the fingerprint of its file.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +11,18 @@ from mm2.config.settings import FlowSettings
 from mm2.core.assignment import checkpoint_task_records, source_task_records
 from mm2.core.assignment.checkpoint_task_records import GroupListBook
 from mm2.core.assignment.source_task_records import SourceTaskBook
-from mm2.core.coordination import command_records, config_fingerprint, pauses, session_keys, skips, task_fencing
+from mm2.core.coordination import (
+    command_records,
+    config_fingerprint,
+    pauses,
+    query_history_records,
+    session_keys,
+    skips,
+    task_fencing,
+)
 from mm2.core.coordination.config_fingerprint import ConfigFingerprint
 from mm2.core.coordination.pauses import NO_PAUSES, Pauses
+from mm2.core.coordination.query_history_records import QueryHistories
 from mm2.core.coordination.session_keys import SessionKey
 from mm2.core.coordination.skips import NO_SKIPS, Skips
 from mm2.core.coordination.task_fencing import NO_FENCING, TaskFencing
@@ -55,6 +65,7 @@ class ConfigStore:
         self.topic = settings.storage.configs.name
         self.source_tasks = SourceTaskBook()
         self.groups = GroupListBook()
+        self.query_histories = QueryHistories()
         self.session_key: SessionKey | None = None
         self.pauses: Pauses = NO_PAUSES
         self.skips: Skips = NO_SKIPS
@@ -102,6 +113,8 @@ class ConfigStore:
             return self.source_tasks.take(source_task_records.decode_source_task(record.key, record.value))
         if checkpoint_task_records.is_groups_key(record.key):
             return self.groups.take(checkpoint_task_records.decode_groups(record.key, record.value))
+        if query_history_records.is_query_key(record.key):
+            return self.query_histories.take(record.key, record.value)
         before = self._values
         if record.key == session_keys.SESSION_KEY and record.value is not None:
             self.session_key = session_keys.decode_session_key(record.value)

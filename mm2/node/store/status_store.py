@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from mm2.core.assignment.source_task_releases import SourceTaskRelease, decode_release, is_release_key
 from mm2.core.assignment.source_task_reports import SourceTaskReport, decode_report, is_report_key
+from mm2.core.coordination.query_uses import ReportedQueryUses, is_query_use_key
 from mm2.core.naming.names import Flow
 from mm2.core.wire.formats import FormatError
 from mm2.core.wire.status_records import (
@@ -53,8 +54,10 @@ class StatusEntry:
 class StatusStore:
     """The contents of ``mm2-status.<source>.internal``, written by Java or by this release.
 
-    It contains statuses of tasks and connectors, used topics, and reports and releases of source tasks. Other keys are
-    ignored.
+    It contains statuses of tasks and connectors, used topics, and reports and releases of source tasks, also about the
+    queries that they apply. Other keys are ignored.
+
+    ``query_uses``: the reports about queries.
 
     A. The last record of a key is effective, with Java's exception for tasks: UNASSIGNED is ignored after RUNNING of
        another worker with the same or a newer generation. It comes from a worker that reported the release of the task
@@ -63,12 +66,20 @@ class StatusStore:
     ``error`` is why the topic cannot be read.
     """
 
-    def __init__(self, flow: Flow, topic: str, on_report: Callable[[SourceTaskReport], None] = lambda _: None) -> None:
-        """``on_report`` is called with each source task report."""
+    def __init__(
+        self,
+        flow: Flow,
+        topic: str,
+        on_report: Callable[[SourceTaskReport], None] = lambda _: None,
+        on_query_uses: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``on_report`` is called with each source task report, ``on_query_uses`` after each report about queries."""
         self.topic = topic
         self.skipped = SkippedRecords(flow, topic)
         self.error = CurrentError(log, flow)
+        self.query_uses = ReportedQueryUses()
         self._on_report = on_report
+        self._on_query_uses = on_query_uses
         self._reports: dict[int, SourceTaskReport] = {}
         self._releases: dict[int, SourceTaskRelease] = {}
         self._read = asyncio.Event()  # to the end that the topic had at the start
@@ -125,6 +136,9 @@ class StatusStore:
             elif is_release_key(record.key) and record.value is not None:
                 release = decode_release(record.key, record.value)
                 self._releases[release.source_task] = release
+            elif is_query_use_key(record.key) and record.value is not None:
+                self.query_uses.take(record.key, record.value)
+                self._on_query_uses()
         except FormatError as error:
             self.skipped.skip(record, error)
 

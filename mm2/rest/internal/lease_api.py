@@ -13,9 +13,10 @@ from typing import Annotated, Protocol, TypeVar
 from fastapi import APIRouter, Header, HTTPException, Request, status
 from pydantic import TypeAdapter, ValidationError
 
+from mm2.core.lanes.engine_orders import EngineOrders, EngineReport
 from mm2.core.lanes.lease import (
-    EngineOrders,
-    EngineReport,
+    MAX_FAILED_RECORD_BYTES,
+    FailedRecordReport,
     LeaseGrant,
     LeaseNotReadyError,
     LeaseRefusedError,
@@ -33,6 +34,10 @@ LARGEST_REQUEST = 4 * 1024
 LARGEST_REPORT = 64 * 1024 * 1024
 """Maximum bytes of a lane's progress: 100,000 partitions on one lane, each with an error as long as this line."""
 
+LARGEST_RECORD = 2 * MAX_FAILED_RECORD_BYTES
+"""Maximum bytes of a failed record, whose batch is in base64."""
+
+_FAILED_RECORD = TypeAdapter(FailedRecordReport)
 _REQUEST = TypeAdapter(LeaseRequest)
 _PROGRESS = TypeAdapter(LaneProgress)
 
@@ -53,6 +58,12 @@ class LeaseApi(Protocol):
 
     async def progress(self, lane: int, secret: str, progress: LaneProgress, wait: float) -> LeaseRenewal:
         """Process a lane's progress; return when its orders change, or after ``wait`` seconds."""
+
+    async def failed_record(self, lane: int, topic: str, partition: int, batch: str) -> str | None:
+        """Return Spark's message for a record for which the query of a lane failed. ``batch``: as in `FailedRecord`.
+
+        Returns None after 5 s, or if the query does not fail.
+        """
 
 
 def engine_router(lease_service: LeaseApi) -> APIRouter:
@@ -94,6 +105,15 @@ def lane_router(lease_service: LeaseApi) -> APIRouter:
             lease_service.check(lane, secret)
             report = await _body(request, LARGEST_REPORT, _PROGRESS.validate_json)
             return await lease_service.progress(lane, secret, report, min(wait, LONGEST_WAIT_S))
+        except LeaseRefusedError as error:
+            raise HTTPException(status.HTTP_410_GONE, str(error)) from error
+
+    @router.post("/{lane}/failed-record")
+    async def failed_record(lane: int, request: Request, authorization: Annotated[str, Header()] = "") -> str | None:
+        try:
+            lease_service.check(lane, _secret(authorization))
+            record = await _body(request, LARGEST_RECORD, _FAILED_RECORD.validate_json)
+            return await lease_service.failed_record(lane, record.topic, record.partition, record.batch)
         except LeaseRefusedError as error:
             raise HTTPException(status.HTTP_410_GONE, str(error)) from error
 

@@ -99,11 +99,23 @@ def _counter_families(flows: Iterable[FlowStatus], own: Iterable[FlowStatus]) ->
         "Losses of source records (retention, truncation, topic deleted or recreated, skipped) since the node started.",
         labels=PARTITION,
     )
+    rows_in = CounterMetricFamily(
+        "mm2_source_query_rows_in", "Records that passed through a query since the node started.", labels=PARTITION
+    )
+    rows_out = CounterMetricFamily(
+        "mm2_source_query_rows_out",
+        "Records that a query did not drop, also if it failed for them, since the node started.",
+        labels=PARTITION,
+    )
+    rows_dropped = CounterMetricFamily(
+        "mm2_source_query_rows_dropped", "Records that a query dropped since the node started.", labels=PARTITION
+    )
     for flow, mine in zip(flows, own, strict=True):
         present = {(topic.topic, one.partition) for topic in mine.topics for one in topic.partitions}
         for topic in (*flow.topics, *flow.elsewhere):
             for partition in topic.partitions:
-                if (topic.topic, partition.partition) not in present and not partition.bytes_total:
+                copied = partition.bytes_total or partition.rows_in_total
+                if (topic.topic, partition.partition) not in present and not copied:
                     continue
                 labels = (flow.source, flow.target, topic.remote_topic, str(partition.partition))
                 records.add_metric(labels, partition.records_total)
@@ -111,13 +123,17 @@ def _counter_families(flows: Iterable[FlowStatus], own: Iterable[FlowStatus]) ->
                 age.add_metric(labels, partition.age_count, partition.age_sum)
                 latency.add_metric(labels, partition.latency_count, partition.latency_sum)
                 dead_letters.add_metric(labels, partition.dead_letters_total)
+                if topic.query is not None or partition.rows_in_total:
+                    rows_in.add_metric(labels, partition.rows_in_total)
+                    rows_out.add_metric(labels, partition.rows_in_total - partition.rows_dropped_total)
+                    rows_dropped.add_metric(labels, partition.rows_dropped_total)
         remote = {topic.topic: topic.remote_topic for topic in (*flow.topics, *flow.elsewhere)}
         for family, counts in ((lost, flow.lost), (losses, flow.loss_counts)):
             for one, count in counts.items():  # a topic that no longer exists keeps its source name
                 family.add_metric(
                     (flow.source, flow.target, remote.get(one.topic, one.topic), str(one.partition)), count
                 )
-    return iter((records, size, age, latency, lost, losses, dead_letters))
+    return iter((records, size, age, latency, lost, losses, dead_letters, rows_in, rows_out, rows_dropped))
 
 
 def _lag_families(own: Iterable[FlowStatus]) -> Iterator[Metric]:
@@ -147,7 +163,7 @@ def _lag_families(own: Iterable[FlowStatus]) -> Iterator[Metric]:
 def _flow_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
     batches = CounterMetricFamily(
         "mm2_source_batches",
-        "Batches sent since the node started, by path: pass-through, or rebatch with its reason.",
+        "Batches sent since the node started, by path: pass-through, rebatch with its reason, or sql.",
         labels=(*FLOW, "path", "reason"),
     )
     heartbeats = CounterMetricFamily(

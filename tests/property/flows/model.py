@@ -27,6 +27,7 @@ from mm2.kafka.errors import ConnectionLost, Unreachable
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.fetch_request import FetchedPartition
 from tests.lab.batches import HEADER, Batch, Record, read
+from tests.property.flows.model_query import ModelQuery
 
 REMEMBERED = 5  # batches that a broker remembers per producer
 
@@ -153,8 +154,9 @@ class World:
         max_held_bytes: int = 20_000,
         fetch_bytes: int = 4_000,
         dead_letters: str | None = None,
+        query: ModelQuery | None = None,
     ) -> None:
-        self.source, self.target, self.rng = source, target, rng
+        self.source, self.target, self.rng, self.query = source, target, rng, query
         self.now = 0.0
         self.held = 0
         self.fetch_bytes = fetch_bytes
@@ -186,6 +188,7 @@ class World:
             target_backoff=Backoff(100, 1000, generator=random.Random(1)),
             counts=Counter[Reason](),
             now=self.now,
+            transform=self.query,
         )
 
     # -- PartitionListener
@@ -236,6 +239,9 @@ class World:
     def left_out(self, replicator: PartitionReplicator, checked: OffsetRange) -> None:
         self.journal.passed(checked.start, checked.end)
 
+    def passed_over(self, replicator: PartitionReplicator, checked: OffsetRange) -> None:
+        self.journal.passed(checked.start, checked.end)
+
     def acknowledged(
         self, replicator: PartitionReplicator, batch: TargetBatch, base_offset: int, checked: OffsetRange
     ) -> None:
@@ -268,6 +274,8 @@ class World:
             can += [self._answer] * 2
         if self.pending_letter is not None:
             can += [self._write_letter] * 2
+        if self.query is not None and self.query.frames:
+            can += [self._transform] * 2
         if self.target.faulty and self.requests and self.rng.random() < 0.05:
             can = [self._break]
         if self.target.faulty and self.rng.random() < 0.02:
@@ -342,6 +350,15 @@ class World:
             self.pending_letter = None
             self.letters.append(letter)
             self.replicator.dead_letter_written(letter, self.now)
+
+    def _transform(self) -> None:
+        assert self.query is not None
+        self.query.complete_oldest(self.now)
+
+    def expected(self, records: Sequence[Record]) -> list[tuple[object, ...]]:
+        """Return what the target has to have of these source records."""
+        wanted = [one for one in records if one.key not in self.target.refused]
+        return contents(wanted if self.query is None else self.query.results(wanted))
 
     def _break(self) -> None:
         """Close the connection: a random number of requests were executed, and no response arrives."""

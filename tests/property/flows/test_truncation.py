@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -67,8 +68,8 @@ class Log:
 class TruncatedWorld(World):
     """A source task whose source is truncated at random times."""
 
-    def __init__(self, log: Log, target: Target, rng: random.Random) -> None:
-        super().__init__(log.source(), target, rng, rules=BatchRules(tiny_bytes=rng.choice([0, 200])))
+    def __init__(self, log: Log, target: Target, rng: random.Random, **options: Any) -> None:
+        super().__init__(log.source(), target, rng, rules=BatchRules(tiny_bytes=rng.choice([0, 200])), **options)
         self.log = log
         self.truncations = 0
         self.is_checked = True  # the position, since the last election

@@ -73,6 +73,8 @@ class TransactionalWorld(World):
 
     def left_out(self, replicator: PartitionReplicator, checked: OffsetRange) -> None: ...
 
+    def passed_over(self, replicator: PartitionReplicator, checked: OffsetRange) -> None: ...
+
     def remote_end_moved_back(self, replicator: PartitionReplicator) -> None: ...
 
     @property
@@ -89,8 +91,8 @@ class TransactionalWorld(World):
             self._crash()
         elif transaction is not None and (self.replicator.needs_producer_id or (self.target.faulty and chance < 0.02)):
             self._abort()
-        elif transaction is None and self.replicator.needs_commit:
-            self._commit()  # of offsets only: records were left out
+        elif transaction is None and self.replicator.needs_commit and (self.query is None or chance < 0.3):
+            self._commit()  # of offsets only: records were left out, or dropped by a query
         elif transaction is not None and chance < 0.15:
             if transaction.is_closing and not transaction.uncertain:
                 self._commit()
@@ -130,14 +132,16 @@ class TransactionalWorld(World):
     def _judge(self) -> None:
         """Consumers see exactly the records up to the stored offset."""
         stored = -1 if self.stored is None else self.stored
-        wanted = [one for one in self.source.records if one.offset <= stored and one.key not in self.target.refused]
-        assert contents(self.target.committed) == contents(wanted)
+        wanted = self.expected([one for one in self.source.records if one.offset <= stored])
+        assert contents(self.target.committed) == wanted
 
     def _abort(self) -> None:
         self.replicator.await_roll_back()
         self.target.end(commit=False)
         while self.requests or self.answers:
             (self._process if self.requests else self._answer)()
+            if self.query is not None and self.query.frames and self.rng.random() < 0.3:
+                self._transform()
         self.replicator.roll_back()
         self.replicator.set_producer_id(ProducerId(1, self.target.next_epoch(), transactional=True))
         assert self.replicator.committed_position == self.replicator.position
@@ -156,6 +160,8 @@ class TransactionalWorld(World):
         self.alarms.clear()
         self.fetches.clear()
         self.answers.clear()
+        if self.query is not None:
+            self.query.frames.clear()
         self.replicator = self.new_replicator(0 if self.stored is None else self.stored + 1)
         self.crashes += 1
 

@@ -10,7 +10,7 @@ import pytest
 
 NODE = ("aiokafka", "asyncio", "fastapi", "flows", "kazoo", "mm2.node", "mm2.program", "prometheus_client", "pyspark")
 NETWORK = ("anyio", "httpx", "starlette", "uvicorn")
-NOT_FOR_FILES = (*NODE, *NETWORK, "click", "pandas", "pydantic_settings", "rich")
+NOT_FOR_FILES = (*NODE, *NETWORK, "click", "pandas", "pydantic_settings", "rich", "sqlglot")
 """Not needed to check a file. Each takes 20 to 400 ms of CPU."""
 NOT_FOR_HELP = (*NOT_FOR_FILES, "mm2.config", "pydantic", "regex")
 NOT_FOR_STATUS = (

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.demo.picture import Look, TopicTotals, picture, together
+from tests.demo.picture import Look, QueryRows, TopicTotals, picture, together
 from tests.demo.screen import lag_text
 
 EARLIER = Look(
@@ -85,3 +85,12 @@ def test_partial_lag_is_a_lower_bound() -> None:
     topics = {"orders": TopicTotals(lag=1_200, unknown=1)}
     (row,) = picture(EARLIER, replace(NOW, topics=topics), {"orders": 5}).rows
     assert lag_text(row) == "at least 1,200"
+
+
+def test_rows_of_a_query_are_summed_over_nodes() -> None:
+    topics = {"orders": TopicTotals(query="mask", rows_in=100, rows_dropped=10), "clicks": TopicTotals()}
+    one = together([replace(NOW, topics=topics), replace(NOW, topics=topics)], [], 12.0)
+    assert one is not None
+    orders, clicks = picture(one, one, {"orders": 200, "clicks": 5}).rows
+    assert orders.rows == QueryRows(query="mask", in_=200, out=180, dropped=20)
+    assert clicks.rows is None

@@ -12,7 +12,7 @@ from promql_parser import AggregateExpr, BinaryExpr, Expr, MatchOp, VectorSelect
 
 from mm2.node.status.status_model import AssignmentAuditStatus, Latency, NodeStatus
 from mm2.rest.public.metrics_collector import NodeCollector
-from tests.contract.samples import LOSS, LOSS_COUNTS, LOST, flow, heartbeat_flow, node, task
+from tests.contract.samples import LOSS, LOSS_COUNTS, LOST, flow, heartbeat_flow, node, task, topic
 
 SCRAPE_LABELS = {"job", "instance"}
 """Labels that Prometheus adds to every series."""
@@ -27,6 +27,7 @@ Exposed = Mapping[str, Mapping[str, set[str]]]
 def everything() -> NodeStatus:
     """Return a node status with which every metric has a series."""
     replicating = flow(
+        topic(query="mask"),
         losses=(LOSS,),
         lost=LOST,
         loss_counts=LOSS_COUNTS,

@@ -22,7 +22,7 @@ NODES = {name: service for name, service in SERVICES.items() if name.startswith(
 CLUSTERS = {name: service for name, service in SERVICES.items() if name.startswith("kafka-")}
 
 NEVER_REMOVED = ("spark-core", "spark-sql_", "spark-sql-api", "spark-catalyst", "spark-kubernetes", "spark-yarn")
-"""Jars needed by lanes, by a later SQL feature, or by another master."""
+"""Jars needed by lanes, by SQL flows, or by another master."""
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -68,6 +68,10 @@ def test_packages_are_installed_with_locked_hashes() -> None:
     for line in set(installs) - set(ours):
         assert "--require-hashes" in line
         assert "constraints requirements.lock" in line
+
+
+def test_image_can_run_sql_flows() -> None:
+    assert any("--requirements pyproject.toml --extra sql " in line for line in arguments("RUN"))
 
 
 def test_java_version_for_spark() -> None:

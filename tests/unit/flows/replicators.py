@@ -10,6 +10,7 @@ from flows.batch.target_batch import ProducerId, TargetBatch
 from flows.partition.in_flight import InFlightBatch
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
+from flows.partition.row_transform import RowTransform
 from flows.partition.state import OffsetRange
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import Loss, LossPolicy
@@ -69,6 +70,9 @@ class RecordingListener:
     def left_out(self, replicator: PartitionReplicator, checked: OffsetRange) -> None:
         self.checked.append(checked)
 
+    def passed_over(self, replicator: PartitionReplicator, checked: OffsetRange) -> None:
+        self.checked.append(checked)
+
     def lost(self, replicator: PartitionReplicator, loss: Loss) -> None:
         self.losses.append(loss)
 
@@ -88,12 +92,13 @@ def partition(
     max_held_bytes: int = 100_000,
     rules: BatchRules | None = None,
     epochs: EpochStarts = (),
+    transform: RowTransform | None = None,
 ) -> tuple[PartitionReplicator, RecordingListener]:
     listener = RecordingListener()
     lease = PartitionLease(
         topic="orders", partition=3, remote_topic="A.orders", start_offset=start, leader_epochs=epochs
     )
-    replicator = replicator_of(lease, listener, max_held_bytes=max_held_bytes, rules=rules)
+    replicator = replicator_of(lease, listener, max_held_bytes=max_held_bytes, rules=rules, transform=transform)
     replicator.set_producer_id(ProducerId(7, 0))
     return replicator, listener
 
@@ -106,6 +111,7 @@ def replicator_of(
     rules: BatchRules | None = None,
     policy: LossPolicy | None = None,
     dead_letters: str | None = None,
+    transform: RowTransform | None = None,
 ) -> PartitionReplicator:
     return PartitionReplicator(
         lease,
@@ -120,6 +126,7 @@ def replicator_of(
         counts=Counter[Reason](),
         now=0.0,
         policy=policy,
+        transform=transform,
     )
 
 

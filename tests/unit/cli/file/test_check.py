@@ -22,8 +22,8 @@ def test_json_of_a_valid_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         "errors": 0,
         "warnings": 1,
         "flows": [
-            {"flow": "A->B", "enabled": True, "heartbeats": True},
-            {"flow": "B->A", "enabled": False, "heartbeats": True},
+            {"flow": "A->B", "enabled": True, "heartbeats": True, "queries": []},
+            {"flow": "B->A", "enabled": False, "heartbeats": True, "queries": []},
         ],
     }
     assert problem["fix"] == "did you mean ssl.key.password?"
@@ -34,6 +34,52 @@ def test_json_of_a_valid_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         "key": "ssl.key.passwort",
         "value": "[hidden]",
     }
+
+
+def test_queries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        GOOD + "A->B.mm2.sql.mask.topics = orders.*, pay\n"
+        "A->B.mm2.sql.mask.query = SELECT upper(CAST(value AS STRING)) AS value FROM records WHERE offset > 3\n"
+        "A->B.mm2.sql.own.topics = users\nA->B.mm2.sql.own.transform = my.module:users\n"
+    )
+    assert check(file) == 0
+    assert capsys.readouterr().out == "ok: A->B (SQL: mask, own), B->A (heartbeats only)\n"
+    assert check(file, json=True) == 0
+    mask, own = json.loads(capsys.readouterr().out)["flows"][0]["queries"]
+    assert len(mask.pop("sha256")) == 64
+    assert mask == {
+        "name": "mask",
+        "topics": ["orders.*", "pay"],
+        "sets": ["value"],
+        "drops": True,
+        "transform": None,
+    }
+    assert own == {
+        "name": "own",
+        "topics": ["users"],
+        "sets": None,
+        "drops": None,
+        "sha256": None,
+        "transform": "my.module:users",
+    }
+
+
+def test_place_of_an_error_in_a_query(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(GOOD + "mm2.sql.x.topics = a\nmm2.sql.x.query = SELECT vlaue AS key FROM records\n")
+    assert check(file) == 2
+    assert capsys.readouterr().out == (
+        f"{file}:6: error: mm2.sql.x.query: column 26: records has no column vlaue\n"
+        "    mm2.sql.x.query = SELECT vlaue AS key FROM records\n"
+        "                             ^\n"
+        "    fix: did you mean value?\n"
+        f"{file}: 1 error, 0 warnings\n"
+    )
+    assert check(file, json=True) == 2
+    (problem,) = json.loads(capsys.readouterr().out)["problems"]
+    assert (problem["line"], problem["column"]) == (6, 26)
+    assert problem["value"] == "SELECT vlaue AS key FROM records"
 
 
 def test_json_of_an_invalid_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

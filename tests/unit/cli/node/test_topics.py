@@ -14,6 +14,7 @@ from mm2.config.settings import FlowSettings
 from mm2.core.lanes.task_states import TaskState
 from tests.contract.samples import flow, partition, topic
 from tests.unit.cli.views import lines
+from tests.unit.config import files
 
 
 @pytest.fixture
@@ -60,6 +61,27 @@ def test_every_topic_with_its_reason(settings: FlowSettings) -> None:
 def test_target_state_is_omitted_if_the_target_is_not_read(settings: FlowSettings) -> None:
     (orders,) = (one for one in by_rules(settings, SOURCE, (), None) if one.topic == "orders")
     assert orders == row("orders", "A.orders", 3)
+
+
+def test_query_of_a_topic(tmp_path: Path) -> None:
+    settings = files.flow(
+        tmp_path, "mm2.sql.key.topics = orders.*\nmm2.sql.key.query = SELECT value AS key FROM records\n"
+    )
+    rows = {one.topic: one for one in by_rules(settings, SOURCE, (), None)}
+    assert (rows["orders"].query, rows["pay"].query, rows["B.orders"].query) == ("key", None, None)
+    (reported,) = of_node(flow(topic("orders", query="key"))).topics
+    assert reported.query == "key"
+
+
+def test_queries_have_a_column_if_there_are_any() -> None:
+    rows = (row("a", "A.a", 1, query="mask"), row("b", "A.b", 1))
+    asked = FlowTopics(flow="A->B", enabled=True, state=None, topics=rows)
+    assert lines(topics_view([asked])) == [
+        "A->B  state unknown  2 topics",
+        "topic  remote topic  query  partitions  on target  state",
+        "a      A.a           mask            1          -  -",
+        "b      A.b           -               1          -  -",
+    ]
 
 
 def test_heartbeats_are_replicated_regardless_of_topics(settings: FlowSettings) -> None:
@@ -135,4 +157,5 @@ def test_json() -> None:
         "remote_partitions": None,
         "state": "RUNNING",
         "reason": "offset 17 is too large",
+        "query": None,
     }

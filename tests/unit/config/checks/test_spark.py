@@ -31,8 +31,36 @@ def problem_text(directory: Path, lines: str) -> str:
 
 @pytest.mark.parametrize("master", ["local[2]", "spark://127.0.0.1:7077"])
 def test_local_lanes_need_no_listeners(tmp_path: Path, master: str) -> None:
-    assert problem_text(tmp_path, f"spark.master = {master}\n{SECRET}") == ""
+    assert problem_text(tmp_path, f"spark.master = {master}\nmm2.lanes = 2\n{SECRET}") == ""
     assert settings(tmp_path, f"spark.master = {master}\n").master.url == master
+
+
+QUERIES = "B->A.enabled = true\n" + "".join(
+    f"{flow}.mm2.sql.mask.topics = t\n{flow}.mm2.sql.mask.query = SELECT upper(key) AS value FROM records\n"
+    for flow in ("A->B", "B->A")
+)
+
+
+@pytest.mark.parametrize("master", ["local[5]", "local[2,4]", "local"])
+def test_a_local_master_with_fewer_threads_than_lanes_has_a_warning(tmp_path: Path, master: str) -> None:
+    (warning,) = loaded(tmp_path, f"{QUERIES}spark.master = {master}\nmm2.lanes = 2\n").problems
+    assert f"spark.master = {master}: runs" in str(warning)
+    assert "up to 2 and 4 for queries are needed (mm2.lanes = 2)" in str(warning)
+    assert warning.fix == "remove the line, or write spark.master = local[6,4]"
+    assert problem_text(tmp_path, f"{QUERIES}spark.master = local[6]\nmm2.lanes = 2\n") == ""
+
+
+def test_local_threads_and_lanes_are_by_default_one_for_each_core(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    assert problem_text(tmp_path, "spark.master = local[*]\n") == ""
+    assert "runs 8 lanes at the same time, but up to 8 and 16 for queries are needed" in problem_text(
+        tmp_path, f"{QUERIES}spark.master = local[*,4]\n"
+    )
+    assert "runs 7 lanes at the same time, but up to 8 are needed (mm2.lanes = 8, the number of cores)" in problem_text(
+        tmp_path, "spark.master = local[7]\n"
+    )
 
 
 def test_lanes_run_in_the_engine_by_default(tmp_path: Path) -> None:

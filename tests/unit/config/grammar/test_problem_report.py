@@ -5,7 +5,8 @@ from io import StringIO
 import pytest
 
 from mm2.config.grammar.problem_report import summary, write_problems
-from mm2.config.grammar.problems import Problem, ProblemLog, to_copy
+from mm2.config.grammar.problems import Place, Problem, ProblemLog, to_copy
+from mm2.config.grammar.properties import Entry
 
 
 class Terminal(StringIO):
@@ -29,6 +30,30 @@ def test_errors_come_first_and_each_problem_has_its_fix() -> None:
         "mm2.properties: warning: no flow is enabled, so nothing is replicated\n"
         "    fix: add A->B.enabled = true\n"
     )
+
+
+def test_the_line_of_a_place_follows_unwrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    found = ProblemLog("f")
+    entry = Entry(file="f", line=3, key="k", raw="first second third", value="first second third")
+    place = Place(file="g", line=4, column=7, excerpt=("first second third", "      ^"))
+    found.within(entry, place, "is wrong", "correct it", is_warning=True)
+    found.error("is wrong, too", "correct it", at=entry)
+    assert [(one.file, one.line) for one in found.in_order()] == [("f", 3), ("g", 4)]
+    out = Terminal()
+    write_problems(found.in_order()[1:], out)
+    assert out.getvalue() == (
+        "g:4: warning: k: column 7: is wrong\n    first second third\n          ^\n    fix: correct it\n"
+    )
+    assert str(found.in_order()[1]) == "g:4: warning: k: column 7: is wrong (fix: correct it)"
+
+
+def test_problems_of_another_file_are_not_those_of_a_line() -> None:
+    found = ProblemLog("f")
+    entry = Entry(file="f", line=3, key="k", raw="g", value="g")
+    found.within(entry, Place(file="g", line=3), "is wrong", "correct it", is_warning=False)
+    assert not found.has_error_at(entry)
+    assert found.failed
 
 
 @pytest.mark.parametrize("columns", ["10", "44"])

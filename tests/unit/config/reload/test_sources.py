@@ -48,7 +48,7 @@ def test_files_behind_references_and_stores(tmp_path: Path, monkeypatch: pytest.
         f"A.security.protocol = SSL\nB.ssl.keystore.type = PEM\nB.consumer.ssl.keystore.location = {tmp_path}/me.pem\n"
         "spark.x = ${other:y}\nB.ssl.keystore.location =\n",
     )
-    assert named_files(reading.file) == tuple(
+    assert named_files(reading.file, tmp_path) == tuple(
         tmp_path / name for name in ("ca.pem", "me.pem", "more.properties", "topics")
     )
 

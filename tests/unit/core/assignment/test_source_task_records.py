@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -42,13 +43,39 @@ def test_encoded_record() -> None:
             '"ids":{"orders":["00000000-0000-0000-0000-000000000001",null]}}'.encode(),
         )
     ]
-    assert decode_source_task(*encode_source_task(record)[0]).content == (SOME, ids)
+    assert decode_source_task(*encode_source_task(record)[0]).content == (SOME, ids, None)
+
+
+def test_the_query_of_a_source_task_is_in_every_part() -> None:
+    record = replace(source_task(*range(100), number=4), query="mask")
+    parts = encode_source_task(record, part_bytes=100)
+    assert len(parts) > 1
+    assert all(json.loads(value)["query"] == "mask" for _, value in parts)
+    book = SourceTaskBook()
+    take(book, record, part_bytes=100)
+    assert book.records == {4: record}
+
+
+def test_a_release_without_queries_cannot_read_the_list_of_a_query() -> None:
+    """It would copy the records as they are. It reads ``partitions`` and ignores what it does not know."""
+    ((_, value),) = encode_source_task(replace(source_task(1), query="mask"))
+    assert json.loads(value) == {
+        "epoch": 1,
+        "version": 0,
+        "part": 0,
+        "parts": 1,
+        "query": "mask",
+        "transformed": {"t": [1]},
+        "ids": {},
+    }
+    ((_, value),) = encode_source_task(source_task(1))
+    assert json.loads(value)["partitions"] == {"t": [1]}
 
 
 def test_key_order_and_unknown_keys_are_ignored() -> None:
     value = b'{"new":1,"partitions":{"t":[1]},"parts":1,"version":0,"part":0,"epoch":1}'
     part = decode_source_task(b"mm2-source-task-0", value)
-    assert (part.number, part.age, part.content) == (0, (1, 0), (source_task(1).partitions, {}))
+    assert (part.number, part.age, part.content) == (0, (1, 0), (source_task(1).partitions, {}, None))
 
 
 def test_keys_differ_from_those_of_java() -> None:
@@ -72,6 +99,9 @@ def test_keys_differ_from_those_of_java() -> None:
         (b"mm2-source-task-0", b'{"epoch":1,"version":0,"part":0,"parts":1,"partitions":{"t":[-1]}}'),
         (b"mm2-source-task-0", b'{"epoch":true,"version":0,"part":0,"parts":1,"partitions":{}}'),
         (b"mm2-source-task-0", b'{"epoch":1,"version":0,"part":1,"parts":2,"partitions":{}}'),
+        (b"mm2-source-task-0", b'{"epoch":1,"version":0,"part":0,"parts":1,"transformed":{},"query":1}'),
+        (b"mm2-source-task-0", b'{"epoch":1,"version":0,"part":0,"parts":1,"partitions":{},"query":"mask"}'),
+        (b"mm2-source-task-0", b'{"epoch":1,"version":0,"part":0,"parts":1,"transformed":{}}'),
         (b"mm2-source-task-0.1", b'{"epoch":1,"version":0,"part":1,"parts":1,"partitions":{}}'),
     ],
 )

@@ -13,6 +13,13 @@ def test_local_masters(url: str) -> None:
     assert (master.elsewhere, master.is_cluster, master.addresses) == (False, False, ())
 
 
+@pytest.mark.parametrize(
+    ("url", "threads"), [("local", 1), ("local[2]", 2), ("local[3, 4]", 3), ("local[*]", None), ("yarn", None)]
+)
+def test_the_lanes_that_a_local_master_runs_at_the_same_time(url: str, threads: int | None) -> None:
+    assert read_master(url).threads == threads
+
+
 @pytest.mark.parametrize("url", ["yarn", "k8s://https://api:6443", "k8s://https://127.0.0.1:6443", "k8s://api"])
 def test_cluster_masters(url: str) -> None:
     master = read_master(url)

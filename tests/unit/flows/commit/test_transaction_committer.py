@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64encode
 from uuid import UUID
 
-from flows.batch.target_batch import ProducerId
+from flows.batch.header import BatchHeader
+from flows.batch.target_batch import ProducerId, WrittenBatch
 from flows.commit.loss_writer import LossWriter
 from flows.commit.transaction_committer import AcknowledgedRuns, TransactionalJournals, TransactionCommitter
+from flows.partition.frames_in_query import FrameInQuery, FrameResult
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import OffsetRange
 from mm2.core.lanes.lease import ExactOffsetsLease, OffsetsLease, PartitionLease
@@ -137,3 +140,131 @@ def test_contiguous_runs_are_one_for_offset_syncs() -> None:
     acknowledged.add(((25, 5),), 121)
     found = [(one.upstream, one.downstream, one.count) for one in acknowledged.runs]
     assert found == [(0, 100, 10), (15, 110, 10), (25, 121, 5)]
+
+
+# -- records that a query drops
+
+
+def pass_over(to: TransactionCommitter, partition: PartitionReplicator, offset: int, until: int) -> None:
+    """Drop records in a query, as far as the committer learns of it."""
+    arrive(partition, data(offset, until - offset), end=1_000)
+    partition.transformed(to_come[partition], FrameResult(), 0.0)
+    to_come[partition] += 1
+    to.passed_over(partition, OffsetRange(offset, until))
+
+
+to_come: dict[PartitionReplicator, int] = {}
+
+
+class Nowhere:
+    """A query whose results the test reports itself."""
+
+    def submit(self, partition: PartitionReplicator, frame: FrameInQuery) -> None: ...
+
+
+def added_with_query(to: TransactionCommitter) -> PartitionReplicator:
+    lease = lease_from(40)
+    partition = replicator_of(lease, RecordingListener(), transform=Nowhere())
+    to.add(partition, lease)
+    to_come[partition] = 0
+    return partition
+
+
+def keep(to: TransactionCommitter, partition: PartitionReplicator, offset: int, count: int, remote: int) -> None:
+    """Copy records that the query keeps."""
+    if partition.needs_producer_id:
+        partition.set_producer_id(ProducerId(7, 0, transactional=True))
+    arrive(partition, data(offset, count), end=1_000)
+    header = BatchHeader(offset, 61, -1, 2, 0, 0, count - 1, 5, 5, -1, -1, -1, count)
+    written = WrittenBatch(header, memoryview(bytes(73)), ((offset, count),))
+    partition.transformed(to_come[partition], FrameResult(written), 0.0)
+    to_come[partition] += 1
+    entry = partition.next_batch(0.0)
+    assert entry is not None
+    partition.acknowledged(entry, remote, 0.0, WALL)
+    to.acknowledged(partition, entry.batch, remote, OffsetRange(offset, offset + count))
+
+
+def test_dropped_records_are_stored_once_a_second() -> None:
+    commits = committer()
+    due: list[bool] = []
+    commits.on_due = lambda: due.append(commits.is_due)
+    partition = added_with_query(commits)
+    for offset in range(40, 60, 5):
+        pass_over(commits, partition, offset, offset + 5)
+    assert (commits.is_due, due, commits.is_committed(partition)) == (False, [], False)
+    assert commits.prepare([]) == {}
+    commits.commit_passed_over()
+    assert (commits.is_due, due) == (True, [True])
+    assert offsets(commits.prepare([])) == [59]
+    commits.committed(0.0, WALL)
+    assert (commits.is_due, commits.is_committed(partition), partition.needs_commit) == (False, True, False)
+    commits.commit_passed_over()
+    assert (commits.is_due, due) == (False, [True])
+
+
+def test_dropped_records_are_stored_with_the_next_copied_ones() -> None:
+    commits = committer()
+    partition = added_with_query(commits)
+    pass_over(commits, partition, 40, 50)
+    keep(commits, partition, 50, 10, 0)
+    assert offsets(commits.prepare([partition])) == [59]
+    commits.committed(0.0, WALL)
+    assert commits.is_committed(partition)
+    commits.commit_passed_over()
+    assert not commits.is_due, "it would be a transaction without anything new"
+
+
+def test_what_is_dropped_during_a_commit_is_due_a_second_later() -> None:
+    commits = committer()
+    partition = added_with_query(commits)
+    keep(commits, partition, 40, 10, 0)
+    assert offsets(commits.prepare([partition])) == [49]
+    pass_over(commits, partition, 50, 60)
+    commits.committed(0.0, WALL)
+    assert (commits.is_due, commits.is_committed(partition)) == (False, False)
+    commits.commit_passed_over()
+    assert offsets(commits.prepare([])) == [59]
+    commits.committed(0.0, WALL)
+    assert (commits.is_due, commits.is_committed(partition)) == (False, True)
+
+
+def test_what_was_dropped_before_an_aborted_transaction_is_still_known() -> None:
+    commits = committer()
+    partition = added_with_query(commits)
+    keep(commits, partition, 40, 10, 0)
+    commits.prepare([partition])
+    commits.committed(0.0, WALL)
+    pass_over(commits, partition, 50, 60)
+    keep(commits, partition, 60, 10, 11)
+    commits.prepare([partition])
+    partition.await_roll_back()
+    partition.roll_back()
+    commits.aborted([partition])
+    assert partition.position == 60
+    keep(commits, partition, 60, 10, 22)
+    records = commits.prepare([partition])
+    segments = [decode_segment(*record) for record in records[EXACT]]
+    assert [(one.upstream, one.downstream, one.hole) for each in segments if each for one in each.ranges] == [
+        (40, 0, 0),
+        (60, 22, 10),
+    ]
+
+
+def test_flush_stores_what_was_dropped() -> None:
+    commits = committer()
+    partition = added_with_query(commits)
+    asked = []
+
+    async def commit_now() -> None:
+        asked.append(offsets(commits.prepare([])))
+        commits.committed(0.0, WALL)
+
+    commits.commit_now = commit_now
+    pass_over(commits, partition, 40, 50)
+    asyncio.run(commits.flush())
+    assert (asked, commits.is_committed(partition)) == ([[49]], True)
+    pass_over(commits, partition, 50, 60)
+    asyncio.run(commits.remove([partition]))
+    commits.commit_passed_over()
+    assert not commits.is_due

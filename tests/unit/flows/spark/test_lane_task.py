@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pickle
 
-from flows.spark.lane_task import LaneTask, is_orphan
+from flows.spark.lane_task import LaneTask
+from flows.spark.workers import is_orphan
 from mm2.core.lanes.lease import LeasePlace
 
 

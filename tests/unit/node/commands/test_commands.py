@@ -10,6 +10,7 @@ from mm2.core.assignment.task_placement import TaskAssignments, TaskPlacement
 from mm2.core.assignment.tasks import TaskId, TaskKind
 from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.pauses import Pauses
+from mm2.core.coordination.query_uses import ReportedQueryUses
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.client.cluster import Cluster
@@ -52,6 +53,7 @@ async def refused(
         target=cluster,
         configs=configs,
         reports={},
+        query_uses=ReportedQueryUses(),
         fingerprint=lambda: None,
         changed=lambda: None,
     )

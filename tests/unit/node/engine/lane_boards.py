@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import itertools
 
-from mm2.core.lanes.lease import LeaseRequest, OffsetsLease, PartitionLease, SourceTaskLease
+from mm2.core.lanes.lease import LaneQuery, LeaseRequest, OffsetsLease, PartitionLease, SourceTaskLease
 from mm2.core.lanes.progress_reports import LaneProgress, PartitionProgress, SourceTaskProgress
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow
 from mm2.core.settings.client import ClientSettings, FetchSettings, ProduceSettings
+from mm2.core.settings.row_query import ResultColumn, RowQuery
 from mm2.node.engine.lane_board import LaneBoard
 
 FLOW = Flow("A", "B")
 CLIENT = ClientSettings(bootstrap_servers=("localhost:9092",))
 
 
-def source_task_lease(number: int, partitions: int = 1) -> SourceTaskLease:
+def lane_query(name: str, text: str = "SELECT upper(value) AS value FROM records") -> LaneQuery:
+    query = RowQuery(columns={ResultColumn.VALUE: "upper(value)"}, condition=None, text=text, sha256=text)
+    return LaneQuery(name=name, action=query)
+
+
+def source_task_lease(
+    number: int, partitions: int = 1, *, flow: Flow = FLOW, query: LaneQuery | None = None, restart: int = 0
+) -> SourceTaskLease:
     return SourceTaskLease(
-        flow=FLOW,
+        flow=flow,
+        restart=restart,
+        query=query,
         source_task=number,
         epoch=1,
         source=CLIENT,
@@ -68,12 +78,14 @@ def said(*positions: int, whole: bool = True, source_task: int = 0, version: int
     return LaneProgress(version=version, pid=1, source_tasks=(word,))
 
 
-def carried_out(board: LaneBoard, lane: int, session: str, *numbers: int, drained: bool = False) -> None:
+def carried_out(
+    board: LaneBoard, lane: int, session: str, *numbers: int, drained: bool = False, now: float = 1.0
+) -> None:
     """The lane has applied its newest orders, and runs these source tasks."""
     source_tasks = tuple(
         SourceTaskProgress(flow=FLOW, source_task=number, epoch=1, state=TaskState.RUNNING, drained=drained)
         for number in numbers
     )
     board.lane_report(
-        lane, session, LaneProgress(version=board.lane_orders(lane).version, pid=1, source_tasks=source_tasks), 1.0
+        lane, session, LaneProgress(version=board.lane_orders(lane).version, pid=1, source_tasks=source_tasks), now
     )

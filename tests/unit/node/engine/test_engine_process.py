@@ -79,3 +79,32 @@ async def test_a_failed_start_of_the_engine_is_retried(monkeypatch: pytest.Monke
     finally:
         running.cancel()
         await asyncio.wait([running])
+
+
+async def test_a_restart_of_the_engine_applies_new_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The process is a stand-in that shows its first line of input and ends with it, as the engine does."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\nread -r line; echo "$line" >> "${0%/*}/lines"; cat > /dev/null\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    lines = tmp_path / "lines"
+    lost: list[str | None] = []
+    engine = EngineProcess(
+        node_url="http://127.0.0.1:1",
+        token="secret",
+        app_name="mm2",
+        leases=LeasePlace(url="http://127.0.0.1:1"),
+        spark={"spark.master": "local[1]"},
+        temp_dir=tmp_path,
+        on_lost=lambda: lost.append(engine.trouble),
+    )
+    running = asyncio.create_task(engine.run())
+    try:
+        await until(lambda: lines.exists() and "local[1]" in lines.read_text(), 60.0, "it runs")
+        await engine.restart({"spark.master": "local[3]"})
+        await until(lambda: "local[3]" in lines.read_text(), 60.0, "it runs with the new settings")
+        assert len(lost) == 1, "lanes are restarted once, without a backoff"
+        await engine.close()
+    finally:
+        running.cancel()
+        await asyncio.wait([running])

@@ -7,15 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from mm2.core.lanes.lease import EngineReport, LaneEnd, LeaseRefusedError, LeaseRequest
+from mm2.core.lanes.engine_orders import EngineReport, LaneEnd
+from mm2.core.lanes.lease import LeaseRefusedError, LeaseRequest
 from mm2.core.lanes.progress_reports import LaneProgress
-from mm2.core.naming.names import TopicPartition
+from mm2.core.naming.names import Flow, TopicPartition
 from mm2.node.engine.lane_board import LEASE_SECONDS, START_WITHIN_S
 from mm2.node.engine.managed_lane import FIRST_RESTART_S, LONGEST_RESTART_S
 from tests.unit.node.engine.lane_boards import (
     FLOW,
     carried_out,
     grant,
+    lane_query,
     new_board,
     report,
     said,
@@ -34,7 +36,21 @@ def test_source_tasks_are_spread_over_lanes_by_weight() -> None:
         board.put(source_task_lease(number, partitions))
     assert board.source_tasks_of(0) == ((FLOW, 0),)
     assert board.source_tasks_of(1) == ((FLOW, 1), (FLOW, 2), (FLOW, 3))
-    assert board.engine_orders(0.0).lanes[1].description == "A->B source tasks 1, 2, 3"
+
+
+def test_a_lane_is_described_by_what_is_fixed() -> None:
+    board = new_board(lanes=1)
+    board.keep_warm(1)
+
+    def described() -> list[str]:
+        return [start.description for start in board.engine_orders(0.0).lanes]
+
+    assert described() == ["lane 0"]
+    board.flows = (FLOW,)
+    assert described() == ["A->B lane 0"]
+    board.flows = (FLOW, Flow("C", "D"))
+    board.put(source_task_lease(4, query=lane_query("mask")))
+    assert described() == ["lane 0", "A->B lane 1"]
 
 
 def test_a_newer_attempt_invalidates_the_older_session() -> None:
@@ -208,7 +224,7 @@ def test_a_warm_lane_runs_without_source_tasks_until_it_is_not_kept_warm() -> No
     board = new_board()
     board.keep_warm(1)
     (start,) = board.engine_orders(0.0).lanes
-    assert (start.lane, start.description) == (0, "")
+    assert start.lane == 0
     assert not board.alive
     session = grant(board, 0)
     assert not board.alive

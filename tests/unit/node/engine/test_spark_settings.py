@@ -34,6 +34,26 @@ def test_a_cluster_gives_each_lane_an_executor() -> None:
     assert "spark.driver.bindAddress" not in settings
 
 
+def test_sql_lanes_need_slots_and_memory_and_the_optimizing_compiler() -> None:
+    settings = spark_settings({}, lanes=2, sql_lanes=4, temp_dir=TEMP, lane_buffer_bytes=64 * MB)
+    assert settings["spark.master"] == "local[6,4]"
+    assert settings["spark.driver.memory"] == "1g"
+    assert "TieredStopAtLevel" not in settings["spark.driver.defaultJavaOptions"]
+    assert settings["spark.sql.warehouse.dir"] == f"{TEMP}/warehouse"
+    plain = told(2)
+    assert plain["spark.driver.memory"] == "512m"
+    assert "TieredStopAtLevel=1" in plain["spark.driver.defaultJavaOptions"]
+    assert not any(key.startswith("spark.sql.") for key in plain)
+
+
+def test_sql_lanes_on_a_cluster() -> None:
+    settings = spark_settings({"spark.master": "yarn"}, lanes=2, sql_lanes=4, temp_dir=TEMP, lane_buffer_bytes=64 * MB)
+    assert settings["spark.cores.max"] == settings["spark.executor.instances"] == "6"
+    assert settings["spark.executor.memory"] == "1g"
+    assert settings["spark.executor.memoryOverhead"] == f"{256 + 384 + 2 * 64}m"
+    assert "TieredStopAtLevel" not in settings["spark.executor.defaultJavaOptions"]
+
+
 def test_larger_executors_are_fewer_and_have_room_for_their_lanes() -> None:
     settings = told(5, spark_master="yarn", spark_executor_cores="2")
     assert (settings["spark.executor.cores"], settings["spark.executor.instances"]) == ("2", "3")

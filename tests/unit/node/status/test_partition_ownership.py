@@ -88,3 +88,17 @@ def test_partitions_without_a_known_owner_wait() -> None:
 def test_own_partitions_by_topic_in_order() -> None:
     mine = PartitionOwnership(node_id="one", lists=(slot_list(7, T1),), hosted=(hosted(0, U0, T1), hosted(1, T0, T1)))
     assert list(mine.own().items()) == [("t", (0, 1)), ("u", (0,))]
+
+
+def test_partitions_that_are_held_back_show_why_unless_paused() -> None:
+    waits, failed = (TaskState.WAITING, "another query"), (TaskState.FAILED, "rejected")
+    one = HostedSourceTask(
+        source_task=4, partitions=frozenset({T0, T1, U0}), held_back={T0: waits, T1: failed, U0: failed}
+    )
+    mine = PartitionOwnership(node_id="one", hosted=(one,), pauses=Pauses(topics=frozenset({"u"})))
+    assert mine.partitions() == {
+        T0: PartitionOwner(state=waits[0], error=waits[1], source_task=4, node="one"),
+        T1: PartitionOwner(state=failed[0], error=failed[1], source_task=4, node="one"),
+        U0: PartitionOwner(state=TaskState.PAUSED, source_task=4, node="one"),
+    }
+    assert mine.reported() == frozenset(), "what a lane reported before is out of date"

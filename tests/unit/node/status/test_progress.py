@@ -84,6 +84,16 @@ def test_totals_survive_a_restart_of_the_lane() -> None:
     assert shown(progress).records_total == 58
 
 
+def test_rows_of_a_query_survive_a_restart_of_the_lane() -> None:
+    progress = FlowProgress()
+    for session, rows_in, rows_dropped in (("first", 100, 90), ("second", 10, 9), ("second", 20, 18)):
+        report = said(0, TaskState.RUNNING, position=50, records=0)
+        (partition,) = report.partitions
+        changed = replace(partition, rows_in=rows_in, rows_dropped=rows_dropped)
+        progress.take(session, replace(report, partitions=(changed,)))
+    assert (shown(progress).rows_in_total, shown(progress).rows_dropped_total) == (120, 108)
+
+
 def test_an_unchanged_status_is_the_same_object() -> None:
     other = ReplicatedTopic(topic="u", remote_topic="A.u", partitions=1)
     progress = FlowProgress()

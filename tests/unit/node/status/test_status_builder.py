@@ -11,6 +11,7 @@ from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.assignment.task_placement import NO_MEMBER, TaskAssignments, TaskPlacement
 from mm2.core.assignment.tasks import TaskId, TaskKind
 from mm2.core.coordination.config_fingerprint import ConfigFingerprint
+from mm2.core.coordination.query_uses import ReportedQueryUses
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.policies import DefaultReplicationPolicy
@@ -65,6 +66,7 @@ def picture(directory: Path, members: dict[str, MemberInfo], *, leads: bool = Fa
         target=cluster,
         configs=configs,
         reports={},
+        query_uses=ReportedQueryUses(),
         fingerprint=lambda: mine,
         changed=lambda: None,
     )
@@ -198,3 +200,22 @@ def test_a_topic_that_the_policy_cannot_name_is_shown_with_its_own_name(tmp_path
     settings = files.flow(tmp_path, f"replication.policy.class = {__name__}:{FailingPolicy.__name__}\n")
     (topic,) = replace(follower, settings=settings).elsewhere()
     assert (topic.topic, topic.remote_topic) == ("t", "t")
+
+
+QUERY = "mm2.sql.drop.topics = t\nmm2.sql.drop.query = SELECT * FROM records WHERE offset > 3\n"
+
+
+class PolicyWithoutHeartbeats(DefaultReplicationPolicy):
+    def is_heartbeats_topic(self, topic: str) -> bool:
+        raise ValueError("not today")
+
+
+def test_query_of_a_topic(tmp_path: Path) -> None:
+    follower = picture(tmp_path, {"m-1": info("one"), "m-2": info("two")})
+    (plain,) = follower.elsewhere()
+    assert plain.query is None
+    (topic,) = replace(follower, settings=files.flow(tmp_path, QUERY)).elsewhere()
+    assert topic.query == "drop"
+    policy = f"replication.policy.class = {__name__}:{PolicyWithoutHeartbeats.__name__}\n"
+    (unknown,) = replace(follower, settings=files.flow(tmp_path, QUERY + policy)).elsewhere()
+    assert unknown.query is None

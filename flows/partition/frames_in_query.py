@@ -1,0 +1,112 @@
+"""The fetched batches of one partition that are passing through a query."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from flows.batch.target_batch import SourceBatch, WrittenBatch
+from flows.partition.rejection import Rejection
+
+FRAME_BYTES = 256 * 1024
+"""Batches up to this many stored bytes pass through a query together. What it returns is one batch, which should not
+exceed what a broker accepts by default (message.max.bytes, 1 MB), even if values grow."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameInQuery:
+    """Batches that pass through together, in order. ``number`` identifies them within the partition; records before
+    source offset ``start`` are not wanted."""
+
+    number: int
+    start: int
+    batches: list[SourceBatch]
+
+    @property
+    def held_bytes(self) -> int:
+        return sum(batch.held_bytes for batch in self.batches)
+
+    @property
+    def next_offset(self) -> int:
+        """The source offset to continue from after the frame."""
+        return self.batches[-1].next_offset
+
+    def records(self, until: int | None = None) -> int:
+        """Return the number of wanted records before source offset ``until``, by default all.
+
+        An upper limit if compaction has removed records of a batch that is only in part between these offsets.
+        """
+        count = 0
+        for batch in self.batches:
+            first = max(batch.header.base_offset, self.start)
+            end = batch.header.next_offset if until is None else min(batch.header.next_offset, until)
+            count += min(batch.header.record_count, max(0, end - first))
+        return count
+
+
+class FrameResult(NamedTuple):
+    """What a query returned for a frame.
+
+    ``written``: the records that it has kept; None: it has dropped all. ``failed``: the first record for which it
+    failed, or that could not be written; ``written`` ends before it. ``unreadable``: why a batch of the frame could not
+    be decoded; there is no other result then.
+    """
+
+    written: WrittenBatch | None = None
+    failed: Rejection | None = None
+    unreadable: str | None = None
+
+
+class FramesInQuery:
+    """In the order of the source. What is cleared is still transformed, but its result is ignored."""
+
+    def __init__(self) -> None:
+        self._frames: deque[FrameInQuery] = deque()
+        self._next = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._frames)
+
+    @property
+    def first(self) -> FrameInQuery | None:
+        return self._frames[0] if self._frames else None
+
+    @property
+    def last(self) -> SourceBatch | None:
+        return self._frames[-1].batches[-1] if self._frames else None
+
+    def add(self, batches: list[SourceBatch], start: int, frame_bytes: int) -> Iterator[FrameInQuery]:
+        """Add fetched batches as frames of up to ``frame_bytes``, or of one batch, and yield them."""
+        waiting: list[SourceBatch] = []
+        size = 0
+        for batch in batches:
+            if waiting and size + batch.header.size > frame_bytes:
+                yield self._append(waiting, start)
+                start, waiting, size = waiting[-1].next_offset, [], 0
+            waiting.append(batch)
+            size += batch.header.size
+        yield self._append(waiting, start)
+
+    def _append(self, batches: list[SourceBatch], start: int) -> FrameInQuery:
+        frame = FrameInQuery(self._next, start, batches)
+        self._next += 1
+        self._frames.append(frame)
+        return frame
+
+    def has(self, number: int) -> bool:
+        """Return whether the result for the frame with this number is awaited."""
+        return bool(self._frames) and self._frames[0].number <= number
+
+    def complete(self, number: int) -> FrameInQuery | None:
+        """Remove and return a frame that has passed through; None if it was cleared."""
+        if self._frames and self._frames[0].number == number:
+            return self._frames.popleft()
+        return None
+
+    def clear(self) -> int:
+        """Remove all frames, and return the bytes that they held."""
+        held = sum(frame.held_bytes for frame in self._frames)
+        self._frames.clear()
+        return held

@@ -1,0 +1,124 @@
+"""The query that the records of a partition pass through, between fetching and packing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flows.batch.target_batch import SourceBatch, TargetBatch, WrittenBatch
+from flows.partition.frames_in_query import FRAME_BYTES, FrameInQuery, FrameResult
+from flows.partition.rejection import Rejection, of_source_batch
+from flows.partition.rejection_state import RejectionState
+from flows.partition.row_transform import RowTransform
+from flows.partition.state import OffsetRange
+
+
+class QueryState(RejectionState):
+    """Sends fetched batches through a query, in frames, and continues with what it returns. Without one, they are ready
+    to be packed at once.
+
+    (A) Results are applied in the order of the source; those of frames that were dropped meanwhile are ignored.
+    (B) A frame that is fetched again gives the same records (queries are deterministic), so that batches which the
+        target may have are repeated with the same sequences.
+    (C) The position moves over dropped records like over copied ones; a dropped tail does not open a transaction.
+    (D) Records after one for which the query failed wait until that is decided (`RejectionState`).
+    """
+
+    def __init__(self, *arguments: Any, transform: RowTransform | None, **options: Any) -> None:
+        """``transform`` None: records are copied as they are. Other arguments: see `RejectionState`."""
+        super().__init__(*arguments, **options)
+        self._transform = transform
+        self._one_by_one_until = -1  # a frame with several batches up to this offset could not be decoded
+
+    def _take(self, batches: list[SourceBatch], start: int) -> None:
+        """Take batches fetched from ``start``: they are ready, or pass through the query first."""
+        if self._transform is None:
+            self._fetched.extend(batches)
+            return
+        for frame in list(self._in_query.add(batches, start, FRAME_BYTES if start >= self._one_by_one_until else 0)):
+            self._transform.submit(self, frame)
+
+    def awaits(self, number: int) -> bool:
+        """Return whether the result for the frame with this number is awaited; otherwise it was dropped meanwhile."""
+        return self._in_query.has(number)
+
+    def transformed(self, number: int, result: FrameResult, now: float) -> None:
+        """The frame with this number has passed through the query."""
+        frame = self._in_query.complete(number)
+        if frame is None:
+            return
+        failed, written = result.failed, result.written
+        if result.unreadable is not None:
+            self._undecodable(frame, result.unreadable, now)
+            return
+        if failed is None:
+            self._add_written(frame, written, frame.next_offset)
+            self._count_rows(frame.records(), written)
+        else:
+            self._add_written(frame, written, failed.first)
+            self._count_rows(frame.records(failed.first), written)
+            self._fetch_again_from(failed.until)  # if it is left out; the leader epochs before that are known
+            self._found_unreadable(failed, now)
+        self._update_caught_up(now)
+        self._fetch_if_room()
+        self._reach_unreadable(now)
+        self._listener.send_changed(self)
+
+    def _add_written(self, frame: FrameInQuery, written: WrittenBatch | None, until: int) -> None:
+        """Continue with what the query returned for the records of the frame before source offset ``until``."""
+        if written is None:
+            self._release(frame.held_bytes)
+            self._pass_over(until)
+            return
+        grown = max(0, len(written.data) - sum(len(batch.data) for batch in frame.batches))
+        self._release(-grown)
+        self._fetched.append(
+            SourceBatch(
+                written.header,
+                written.data,
+                until,
+                frame.held_bytes + grown,
+                frame.batches[-1].arrived,
+                written.runs,
+            )
+        )
+
+    def _copied(self, batch: TargetBatch) -> OffsetRange:
+        checked = super()._copied(batch)
+        if self._transform is not None:
+            self._last_copied = batch.next_offset - 1  # the records after its last one were dropped
+        return checked
+
+    def _pass_over(self, until: int) -> None:
+        """The query has dropped all records from the last one that it kept up to ``until``."""
+        if self._fetched:
+            self._fetched[-1].next_offset = until
+        elif (last := self._in_flight.last) is not None:
+            last.next_offset = until
+        elif until > self.position:
+            self._listener.passed_over(self, self._passed_over(until))
+            self._health.copied_to(self.position)
+
+    def _count_rows(self, records: int, written: WrittenBatch | None) -> None:
+        kept = written.header.record_count if written is not None else 0
+        self._metrics.rows_in += records
+        self._metrics.rows_dropped += max(0, records - kept)
+
+    def _fetch_again_from(self, offset: int) -> None:
+        """Drop everything that has not passed through the query, from ``offset`` on."""
+        self._release(self._in_query.clear())
+        self._fetched_to = offset
+        self._drop_epochs(offset)
+
+    def _undecodable(self, frame: FrameInQuery, error: str, now: float) -> None:
+        """A batch of the frame cannot be decoded: find out which, then stop at it."""
+        self._release(frame.held_bytes)
+        self._fetch_again_from(frame.start)
+        if len(frame.batches) > 1:
+            self._one_by_one_until = frame.next_offset
+            self._fetch_if_room()
+            self._listener.fetch_changed(self)
+            return
+        rejection: Rejection = of_source_batch(
+            self.source, self.target, frame.batches[0], frame.start, error, expected=True
+        )
+        self._found_unreadable(rejection, now)

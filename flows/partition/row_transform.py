@@ -1,0 +1,23 @@
+"""What partitions need of a query."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from flows.batch.choice import BatchRules
+from flows.partition.frames_in_query import FrameInQuery
+from flows.source_task.spawn import Spawn
+
+
+class RowTransform(Protocol):
+    """Passes batches through a query and calls ``partition.transformed`` with the results, in order."""
+
+    def submit(self, partition: Any, frame: FrameInQuery) -> None:
+        """Transform the records of the frame."""
+
+
+class LaneTransforms(Protocol):
+    """The query of a SQL lane, shared by its source tasks."""
+
+    def of_source_task(self, query_name: str, rules: BatchRules, spawn: Spawn) -> RowTransform:
+        """Return the transform of a source task; ``rules`` decide about the codec of the result."""

@@ -1,0 +1,187 @@
+"""The lane runner's side of a query: frames go out to the feeder, rows come back through Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.batch.target_batch import WrittenBatch
+from flows.sql.feeder_link import FeederLink, QueuedFrame
+from flows.sql.frames import lead
+from flows.sql.rows import FRAME, NO_FRAME
+from flows.sql.written import FailedRow, FrameRows, RowColumns
+
+FEEDER_WITHIN_S = 60.0
+"""Time for the feeder's process to start."""
+
+STUCK_AFTER_S = 15.0
+"""If a query returns nothing for this long although frames are in it, a process of it is suspended or has failed: as
+long as a lease is valid."""
+
+CLOSE_WITHIN_S = 1.0
+
+
+class QueryFailed(Exception):
+    """The query, or the worker that feeds it, has ended or does not answer."""
+
+
+class QueryInput(NamedTuple):
+    """What Spark gives to the worker that runs the lane.
+
+    ``rows`` come out of the query. The feeder connects to ``path``, a Unix socket, and sends ``token``.
+    """
+
+    rows: Iterator[pa.RecordBatch]
+    path: str
+    token: str
+
+
+class RowsOfFrame(NamedTuple):
+    """The result for a frame. ``batch`` None: the query has dropped all records, or those before the ``failed`` one.
+
+    ``undecodable``: why the feeder could not decode a batch of the frame; there is no other result then.
+    """
+
+    batch: WrittenBatch | None = None
+    failed: FailedRow | None = None
+    undecodable: str | None = None
+
+
+class _Waiting(NamedTuple):
+    place: str
+    codec: int
+    level: int | None
+    done: Callable[[RowsOfFrame], None]
+
+
+class RowExchange:
+    """Sends frames and reports their results in order; frames are numbered here.
+
+    The rows are read in a thread, since Spark's iterator blocks.
+    """
+
+    def __init__(self, query: QueryInput) -> None:
+        self._query = query
+        self._link = FeederLink(query.path, query.token, self._left_out)
+        self._next = 0
+        self._waiting: dict[int, _Waiting] = {}
+        self._rows_at = time.monotonic()
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+
+    async def open(self) -> None:
+        """Listen for the feeder and start to read rows."""
+        await self._link.open()
+        threading.Thread(target=self._read, name="rows", daemon=True).start()
+
+    async def close(self) -> None:
+        """End the query: the feeder ends when its connection is closed, and is killed if it does not."""
+        self._link.close()
+        try:
+            async with asyncio.timeout(CLOSE_WITHIN_S):
+                await asyncio.shield(self._ended)
+        except TimeoutError:
+            self._link.kill_feeder()
+        except QueryFailed:
+            pass
+
+    async def run(self) -> None:
+        """Watch the query until cancelled. Raises QueryFailed when it has ended, or does not answer."""
+        began = time.monotonic()
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await asyncio.shield(self._ended)
+                    raise QueryFailed("the query has ended")
+            now, connected_at = time.monotonic(), self._link.connected_at
+            if connected_at is None:
+                if now - began > FEEDER_WITHIN_S:
+                    raise QueryFailed(f"the worker that feeds the query has not started in {FEEDER_WITHIN_S:.0f} s")
+            elif self._waiting and now - max(self._rows_at, connected_at) > STUCK_AFTER_S:
+                oldest = next(iter(self._waiting.values())).place
+                raise QueryFailed(f"the query has returned nothing for {STUCK_AFTER_S:.0f} s; it is at {oldest}")
+
+    def send(
+        self,
+        topic: str,
+        partition: int,
+        batches: Sequence[memoryview],
+        *,
+        wanted: int,
+        codec: int,
+        level: int | None,
+        is_wanted: Callable[[], bool],
+        done: Callable[[RowsOfFrame], None],
+    ) -> None:
+        """Pass batches through the query, without the records before source offset ``wanted``.
+
+        ``done`` is called with the result, whose batch is compressed by ``codec``; not if the frame ``is_wanted`` no
+        more when it is its turn.
+        """
+        if not self._waiting:
+            self._rows_at = time.monotonic()
+        number, self._next = self._next, self._next + 1
+        self._waiting[number] = _Waiting(f"{topic}-{partition} offset {wanted}", codec, level, done)
+        pieces: list[bytes | memoryview] = [lead(number, wanted, topic, partition, sum(map(len, batches))), *batches]
+        self._link.send(QueuedFrame(number, pieces, is_wanted))
+
+    def _left_out(self, number: int) -> None:
+        del self._waiting[number]
+
+    # -- in the thread
+
+    def _read(self) -> None:
+        rows = FrameRows()
+        try:
+            for batch in self._query.rows:
+                self._rows_at = time.monotonic()
+                if pc.max(batch.column(FRAME)).as_py() == NO_FRAME:
+                    continue
+                columns = RowColumns(batch)
+                first = 0
+                for index, offset in enumerate(columns.offsets):
+                    if offset is not None:
+                        continue
+                    rows.add(columns, first, index)
+                    first = index + 1
+                    if (number := columns.frames[index]) != NO_FRAME:
+                        self._finish(number, rows, columns.errors[index])
+                        rows = FrameRows()
+                rows.add(columns, first, len(columns.offsets))
+        except Exception as error:  # noqa: BLE001 whatever it is, the query has ended
+            self._call(self._end, QueryFailed(f"{type(error).__name__}: {error}"))
+        else:
+            self._call(self._end, None)
+
+    def _finish(self, number: int, rows: FrameRows, error: str | None) -> None:
+        waiting = self._waiting[number]
+        if error is not None:
+            result = RowsOfFrame(undecodable=error)
+        else:
+            result = RowsOfFrame(rows.batch(waiting.codec, waiting.level), rows.failed)
+        self._call(self._done, number, result)
+
+    def _call(self, function: Callable[..., None], *arguments: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    # -- in the loop
+
+    def _done(self, number: int, result: RowsOfFrame) -> None:
+        self._waiting.pop(number).done(result)
+
+    def _end(self, error: QueryFailed | None) -> None:
+        if self._ended.done():
+            return
+        if error is None:
+            self._ended.set_result(None)
+        else:
+            self._ended.set_exception(error)
+            self._ended.exception()  # is raised by `run`, if that still runs

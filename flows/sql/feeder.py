@@ -1,0 +1,61 @@
+"""The worker that feeds a query: decodes frames into rows."""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from flows.spark.workers import starting_worker
+from flows.sql.frames import read_frame
+from flows.sql.rows_socket import socket_path
+
+CONNECT_WITHIN_S = 30.0
+"""Time for the other worker of the task, which starts at the same time, to listen."""
+
+_RETRY_S = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feeder:
+    """The function of the first `mapInArrow`.
+
+    It connects to the lane runner of the same Spark task (`flows.sql.lane_task.SqlLaneTask`) with the ``token`` of the
+    job.
+    """
+
+    token: str = field(repr=False)
+
+    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield rows until the lane runner closes the connection; consumes ``rows``."""
+        with starting_worker():
+            from flows.sql.rows import rows_of  # noqa: PLC0415 the engine does not need it
+        for _ in rows:
+            continue
+        context = TaskContext.get()
+        assert context is not None, "only Spark calls it"
+        with self._connect(socket_path(self.token, context.taskAttemptId())) as connection:
+            while (frame := read_frame(connection)) is not None:
+                is_last = not select.select([connection], [], [], 0)[0]
+                yield from rows_of(frame, padded=is_last, arrived_ms=int(time.time() * 1_000))
+
+    def _connect(self, path: str) -> socket.socket:
+        """Connect to the lane runner. Raises TimeoutError."""
+        until = time.monotonic() + CONNECT_WITHIN_S
+        while True:
+            connection = socket.socket(socket.AF_UNIX)
+            try:
+                connection.connect(path)
+            except OSError as error:
+                connection.close()
+                if time.monotonic() > until:
+                    raise TimeoutError(f"the lane runner does not listen on {path}: {error}") from error
+                time.sleep(_RETRY_S)
+            else:
+                connection.sendall(self.token.encode() + b"\n")
+                return connection

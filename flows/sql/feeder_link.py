@@ -1,0 +1,109 @@
+"""The lane runner's connection to the feeder of its query."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from hmac import compare_digest
+from typing import NamedTuple
+
+_CREDENTIALS = struct.Struct("3i")  # pid, uid and gid (unix(7))
+
+
+class QueuedFrame(NamedTuple):
+    """The bytes of a frame. It is left out if it is not wanted any more when its turn comes."""
+
+    number: int
+    pieces: Sequence[bytes | memoryview]
+    is_wanted: Callable[[], bool]
+
+
+class FeederLink:
+    """Listens on a Unix socket for the feeder, and writes frames as fast as it reads them."""
+
+    def __init__(self, path: str, token: str, left_out: Callable[[int], None]) -> None:
+        """``left_out`` is called with the number of each frame that is not sent."""
+        self._path = path
+        self._token = token
+        self._left_out = left_out
+        self._frames: deque[QueuedFrame] = deque()
+        self._added = asyncio.Event()
+        self._server: asyncio.Server | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._pid: int | None = None
+        self._closed = False
+        self.connected_at: float | None = None
+
+    async def open(self) -> None:
+        """Start to listen."""
+        self._unlink()  # a socket of an earlier attempt
+        mask = os.umask(0o177)
+        try:
+            self._server = await asyncio.start_unix_server(self._accept, self._path)
+        finally:
+            os.umask(mask)
+
+    def send(self, frame: QueuedFrame) -> None:
+        """Write the frame after those before it."""
+        self._frames.append(frame)
+        self._added.set()
+
+    def close(self) -> None:
+        """Cut the connection, whatever is still to be written: the feeder ends."""
+        self._closed = True
+        if self._server is not None:
+            self._server.close()
+        if self._writing is not None:
+            self._writing.cancel()
+        if self._writer is not None:
+            self._writer.transport.abort()
+        self._unlink()
+
+    def kill_feeder(self) -> None:
+        """End the feeder's process, which does not react. Spark's JVM waits for it before it notices anything else."""
+        if self._pid is not None and self._pid != os.getpid():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self._pid, signal.SIGKILL)
+
+    def _unlink(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        token = await reader.readline()
+        is_feeder = compare_digest(token.strip(), self._token.encode())
+        if self._closed or self._writer is not None or not is_feeder:
+            writer.close()
+            return
+        self._writer, self._pid, self.connected_at = writer, _peer(writer), time.monotonic()
+        self._writing = asyncio.create_task(self._write(writer), name="frames")
+
+    async def _write(self, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):  # the query has ended, which its rows tell
+            while True:
+                while self._frames:
+                    frame = self._frames.popleft()
+                    if frame.is_wanted():
+                        writer.writelines(frame.pieces)
+                        await writer.drain()
+                    else:
+                        self._left_out(frame.number)
+                self._added.clear()
+                await self._added.wait()
+
+
+def _peer(writer: asyncio.StreamWriter) -> int | None:
+    """Return the process at the other end (Linux only)."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None
+    connection = writer.get_extra_info("socket")
+    pid: int = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[0]
+    return pid

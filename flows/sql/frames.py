@@ -1,0 +1,56 @@
+"""Fetched batches on their way from the lane runner to the query, between the two Python workers of a SQL lane.
+
+Grammar of a frame on their Unix socket, big-endian:
+
+    frame := number u64 | wanted u64 | partition i32 | topic length u16 | blob length u32 | topic | blob
+    blob  := RecordBatch*
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import NamedTuple
+
+_LEAD = struct.Struct(">QQiHI")
+
+
+class Frame(NamedTuple):
+    """Whole batches of one source partition, in order. Records before source offset ``wanted`` are not wanted."""
+
+    number: int
+    wanted: int
+    topic: str
+    partition: int
+    blob: bytes | memoryview
+
+
+def lead(number: int, wanted: int, topic: str, partition: int, blob_bytes: int) -> bytes:
+    """Return what precedes the blob of a frame."""
+    name = topic.encode()
+    return _LEAD.pack(number, wanted, partition, len(name), blob_bytes) + name
+
+
+def read_frame(connection: socket.socket) -> Frame | None:
+    """Return the next frame; None if the other side has closed the connection, even within a frame."""
+    start = _read(connection, _LEAD.size)
+    if start is None:
+        return None
+    number, wanted, partition, topic_length, blob_length = _LEAD.unpack(start)
+    topic, blob = _read(connection, topic_length), _read(connection, blob_length)
+    if topic is None or blob is None:
+        return None
+    return Frame(number, wanted, bytes(topic).decode(), partition, blob)
+
+
+def _read(connection: socket.socket, count: int) -> memoryview | None:
+    """Return ``count`` bytes; None if the connection is closed before."""
+    buffer = bytearray(count)
+    view = memoryview(buffer)
+    at = 0
+    try:
+        while at < count and (got := connection.recv_into(view[at:])):
+            at += got
+    except ConnectionError:
+        return None
+    return view if at == count else None

@@ -1,0 +1,159 @@
+"""The query of one source task: sends frames to the lane's query, and reports to the partitions what it returned."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import NamedTuple
+
+from aiokafka.record.default_records import DefaultRecord
+
+from flows.batch.choice import BatchRules, new_codec
+from flows.batch.header import (
+    HEADER_BYTES,
+    LENGTH_END,
+    LOG_APPEND_TIME,
+    BatchHeader,
+    BatchTooLargeError,
+    CorruptBatchError,
+)
+from flows.batch.record_reader import DecodedRecord
+from flows.partition.frames_in_query import FrameInQuery, FrameResult
+from flows.partition.rejection import Rejection, of_query
+from flows.partition.replicator import PartitionReplicator
+from flows.source_task.spawn import Spawn
+from flows.sql.exchange import RowExchange, RowsOfFrame
+from flows.sql.record_builder import record_builder, records_of
+from flows.sql.rows import MAX_UNCOMPRESSED, decoded, with_header
+from flows.sql.written import FailedRow
+
+log = logging.getLogger("mm2.query")
+
+UNEXPLAINED = "Spark did not say why"
+
+
+class LaneQueryRun(NamedTuple):
+    """The running query of a lane; implements `flows.partition.row_transform.LaneTransforms`.
+
+    ``failure_of`` asks Spark for its message about one record, by topic, partition and a batch with only that record;
+    None: it did not answer, or the query does not fail for the record.
+    """
+
+    exchange: RowExchange
+    failure_of: Callable[[str, int, bytes], Awaitable[str | None]]
+
+    def of_source_task(self, query_name: str, rules: BatchRules, spawn: Spawn) -> QueryStage:
+        """Return the query of a source task."""
+        return QueryStage(self, query_name, rules, spawn)
+
+
+class QueryStage:
+    """Implements `flows.partition.row_transform.RowTransform`."""
+
+    def __init__(self, query: LaneQueryRun, name: str, rules: BatchRules, spawn: Spawn) -> None:
+        self._query = query
+        self._name = name
+        self._rules = rules
+        self._spawn = spawn
+
+    def submit(self, partition: PartitionReplicator, frame: FrameInQuery) -> None:
+        """Transform the records of the frame."""
+        self._query.exchange.send(
+            partition.source.topic,
+            partition.source.partition,
+            [batch.data for batch in frame.batches],
+            wanted=frame.start,
+            codec=new_codec((batch.header.codec for batch in frame.batches), self._rules),
+            level=self._rules.level,
+            is_wanted=partial(partition.awaits, frame.number),
+            done=partial(self._done, partition, frame),
+        )
+
+    def _done(self, partition: PartitionReplicator, frame: FrameInQuery, rows: RowsOfFrame) -> None:
+        if rows.failed is not None:  # later frames of the partition are ignored, and fetched again
+            self._spawn(self._failed(partition, frame, rows, rows.failed))
+            return
+        try:
+            partition.transformed(
+                frame.number, FrameResult(written=rows.batch, unreadable=rows.undecodable), time.monotonic()
+            )
+        except Exception as error:  # noqa: BLE001 in a callback it would only be logged, and the next frame copied
+            self._spawn(_raise(error))
+
+    async def _failed(
+        self, partition: PartitionReplicator, frame: FrameInQuery, rows: RowsOfFrame, failed: FailedRow
+    ) -> None:
+        rejection = await self._rejection(partition, frame, failed)
+        partition.transformed(frame.number, FrameResult(written=rows.batch, failed=rejection), time.monotonic())
+
+    async def _rejection(self, partition: PartitionReplicator, frame: FrameInQuery, failed: FailedRow) -> Rejection:
+        source, why, record = partition.source, failed.reason, None
+        try:
+            header, record = record_at(frame, failed.offset)
+        except (CorruptBatchError, BatchTooLargeError) as error:
+            log.warning("%s: the record at offset %d cannot be read again: %s", source, failed.offset, error)
+        else:
+            if why is None:
+                batch = single_batch(header, record)
+                why = await self._query.failure_of(source.topic, source.partition, batch)
+        return of_query(
+            source,
+            partition.target,
+            failed.offset,
+            query=self._name,
+            why=why or UNEXPLAINED,
+            record=_for_dead_letter(record) if record is not None else None,
+        )
+
+
+async def _raise(error: Exception) -> None:
+    """End the source task with this error."""
+    raise error
+
+
+def record_at(frame: FrameInQuery, offset: int) -> tuple[BatchHeader, DefaultRecord]:
+    """Return the record at this source offset of a frame that was decoded before, and the header of its batch.
+
+    Raises CorruptBatchError and BatchTooLargeError.
+    """
+    for batch in frame.batches:
+        if batch.header.base_offset <= offset < batch.header.next_offset:
+            header, records = decoded(
+                batch.header,
+                batch.data,
+                limit=MAX_UNCOMPRESSED,
+                arrived_ms=int(batch.arrived * 1000),
+            )
+            for record in records:
+                if record.offset == offset:
+                    return header, record
+    raise CorruptBatchError(f"there is no record at offset {offset}")
+
+
+def single_batch(header: BatchHeader, record: DefaultRecord) -> bytes:
+    """Return a batch with only this record, at its source offset. ``header`` is that of its batch. The CRC is 0."""
+    builder = record_builder()
+    builder.append(0, record.timestamp, record.key, record.value, record.headers)
+    records = records_of(builder)
+    single = header._replace(
+        base_offset=record.offset,
+        length=HEADER_BYTES - LENGTH_END + len(records),
+        crc=0,
+        attributes=header.attributes & LOG_APPEND_TIME,
+        last_offset_delta=0,
+        base_timestamp=record.timestamp,
+        max_timestamp=record.timestamp,
+        record_count=1,
+    )
+    return with_header(single, records)
+
+
+def _for_dead_letter(record: DefaultRecord) -> DecodedRecord:
+    return DecodedRecord(
+        timestamp_ms=record.timestamp,
+        key=record.key,
+        value=record.value,
+        headers=tuple((name.encode(), value) for name, value in record.headers),
+    )

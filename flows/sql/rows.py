@@ -1,0 +1,185 @@
+"""Rows of the table ``records``, which a query reads, and their hidden columns.
+
+The columns of the user are those of Spark's Kafka source. The hidden ones say where a row comes from:
+
+* ``_mm2_frame``: the number of the `flows.sql.frames.Frame` whose records are transformed; -1 in a filler of no frame.
+* ``_mm2_offset``: the source offset of the record; NULL in a filler, a row without a record.
+* ``_mm2_error``: in the filler after a frame, why its records could not be decoded; otherwise NULL.
+* ``_mm2_failed``, only in the result of a query: whether it failed for the record. What it sets is NULL then.
+
+A filler follows the rows of every frame. Spark passes rows on in batches of `ROWS_PER_BATCH`, so that a burst would
+wait for the next one; as many fillers push it through. The worker's output has a buffer, too, of 64 bytes
+(`flows.sql.session`): what is written last of a batch, the values of the last column, must not fit into it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.default_records import DefaultRecordBatch
+
+from flows.batch.blob import batches
+from flows.batch.codecs import records_of
+from flows.batch.header import (
+    CODEC_MASK,
+    HEADER_BYTES,
+    LENGTH_END,
+    LOG_APPEND_TIME,
+    MAGIC,
+    BatchHeader,
+    BatchTooLargeError,
+    CorruptBatchError,
+)
+from flows.batch.old_formats import convert
+from flows.sql.frames import Frame
+from mm2.core.settings.row_query import COLUMNS
+
+ROWS_PER_BATCH = 64
+"""spark.sql.execution.arrow.maxRecordsPerBatch of SQL lanes."""
+
+ROWS_WRITTEN = 512
+"""Rows that the feeder writes at once: each Arrow batch costs as much as some hundred rows, and Spark evaluates the
+rows of one while the next is written."""
+
+NO_FRAME = -1
+
+FRAME, OFFSET, ERROR, FAILED = "_mm2_frame", "_mm2_offset", "_mm2_error", "_mm2_failed"
+
+RESULT = ("key", "value", "timestamp", "headers", FAILED, ERROR, OFFSET, FRAME)
+"""The columns of the result of a query. `FRAME` is the last: see above."""
+
+_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", _TIMESTAMP),
+        ("timestampType", pa.int32()),
+        ("headers", pa.list_(_HEADER)),
+        (ERROR, pa.string()),
+        (OFFSET, pa.int64()),
+        (FRAME, pa.int64()),  # last: see above
+    ]
+)
+
+SPARK_SCHEMA = ", ".join(
+    f"{name} {spark_type}"
+    for name, spark_type in (*COLUMNS.items(), (ERROR, "string"), (OFFSET, "bigint"), (FRAME, "bigint"))
+)
+"""`SCHEMA` in Spark's words."""
+
+_TIMESTAMP_LIMIT_MS = 2**63 // 1_000
+"""Spark's timestamps are microseconds in 64 bits."""
+
+MAX_UNCOMPRESSED = 256 * 1024 * 1024
+"""Bytes of the records of one batch after decompression. A larger batch is not transformed but reported as an error, so
+that a small batch that expands enormously does not use up the memory."""
+
+CREATE_TIME, APPEND_TIME = 0, 1
+"""timestampType, as in org.apache.kafka.common.record.TimestampType."""
+
+
+def rows_of(
+    frame: Frame, *, padded: bool = False, max_uncompressed: int = MAX_UNCOMPRESSED, arrived_ms: int = 0
+) -> Iterator[pa.RecordBatch]:
+    """Return the rows of a frame's records, at most `ROWS_WRITTEN` each, and the filler after them.
+
+    ``padded``: followed by as many fillers of no frame as push everything through two of Spark's batches, since one can
+    be partly filled. ``max_uncompressed``: bytes of the records of one batch. If a batch cannot be decoded, the rows
+    before it are followed by a filler with the error. ``arrived_ms`` is the timestamp of messages that have none, epoch
+    ms.
+    """
+    columns: list[list[Any]] = [[] for _ in SCHEMA]
+    error: str | None = None
+    try:
+        for header, records in _decoded(frame, max_uncompressed, arrived_ms):
+            _append(columns, frame, header, records)
+    except (CorruptBatchError, BatchTooLargeError) as problem:
+        error = str(problem)
+    fillers = 1 + (2 * ROWS_PER_BATCH if padded else 0)
+    for column, field in zip(columns, SCHEMA, strict=True):
+        first, others = {FRAME: (frame.number, NO_FRAME), ERROR: (error, None)}.get(field.name, (None, None))
+        column.extend((first, *[others] * (fillers - 1)))
+    rows = pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )
+    for start in range(0, rows.num_rows, ROWS_WRITTEN):
+        yield rows.slice(start, ROWS_WRITTEN)
+
+
+def _decoded(frame: Frame, limit: int, arrived_ms: int) -> Iterator[tuple[BatchHeader, DefaultRecordBatch]]:
+    """Return header and records of each batch. Raises CorruptBatchError and BatchTooLargeError."""
+    for header, data in batches(frame.blob, check_crcs=False, start=frame.wanted):
+        yield decoded(header, data, limit=limit, arrived_ms=arrived_ms)
+
+
+def decoded(
+    header: BatchHeader, data: memoryview, *, limit: int, arrived_ms: int
+) -> tuple[BatchHeader, DefaultRecordBatch]:
+    """Return the header of a batch in format v2, and its records.
+
+    ``limit``: bytes of the uncompressed records, or as many as are stored. ``arrived_ms`` is the timestamp of messages
+    that have none, epoch ms.
+    Raises CorruptBatchError and BatchTooLargeError.
+    """
+    limit = max(limit, header.size)
+    if header.magic != MAGIC:
+        header, records = convert(header, data, limit=limit, check_crcs=False, now_ms=arrived_ms)
+    else:
+        records = records_of(header.base_offset, header.codec, data[HEADER_BYTES:], limit)
+    return header, DefaultRecordBatch(_uncompressed(header, records))
+
+
+def _append(columns: list[list[Any]], frame: Frame, header: BatchHeader, records: DefaultRecordBatch) -> None:
+    """Append the wanted records of a batch to the columns. Raises CorruptBatchError."""
+    keys, values, topics, partitions, offsets, times, types, all_headers, errors, sources, frames = columns
+    append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
+    try:
+        for record in records:
+            offset = record.offset
+            if offset < frame.wanted:
+                continue
+            headers = record.headers
+            key, value = record.key, record.value
+            timestamp = record.timestamp if append_time is None else append_time
+            if abs(timestamp) >= _TIMESTAMP_LIMIT_MS:
+                raise CorruptBatchError(f"record at offset {offset}: Spark has no timestamp {timestamp}")
+            keys.append(key)
+            values.append(value)
+            offsets.append(offset)
+            times.append(timestamp * 1_000)
+            all_headers.append(headers)
+    except (CorruptRecordException, ValueError) as error:  # UnicodeDecodeError: the name of a header
+        raise CorruptBatchError(f"batch at offset {header.base_offset}: {error}") from error
+    finally:
+        complete = min(map(len, (keys, values, offsets, times, all_headers)))
+        added = complete - len(topics)
+        topics += [frame.topic] * added
+        partitions += [frame.partition] * added
+        types += [CREATE_TIME if append_time is None else APPEND_TIME] * added
+        frames += [frame.number] * added
+        sources += offsets[complete - added : complete]
+        errors += [None] * added
+
+
+_BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
+
+
+def _uncompressed(header: BatchHeader, records: bytes) -> bytes:
+    """Return the batch without compression; its CRC is not valid."""
+    length = HEADER_BYTES - LENGTH_END + len(records)
+    return with_header(header._replace(length=length, magic=MAGIC, attributes=header.attributes & ~CODEC_MASK), records)
+
+
+def with_header(header: BatchHeader, records: bytes) -> bytes:
+    """Return a batch with exactly this header."""
+    return _BATCH_HEADER.pack(*header) + records

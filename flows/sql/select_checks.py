@@ -1,0 +1,94 @@
+"""Checks of a query by Spark's analyzer and its plan, before any record is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.types import ArrayType, BinaryType, DataType, NullType, StringType, StructType, TimestampType
+
+from flows.sql.refusal import QueryRefusedError
+from flows.sql.row_select import RowSelect, untouched
+from mm2.core.settings.row_query import COLUMNS, ResultColumn
+
+_ROW_BY_ROW = ("Project", "Filter", "SubqueryAlias")
+"""Nodes of a plan that take each row by itself."""
+
+_FORBIDDEN = {
+    "PLAN_EXPRESSION": "has a subquery",
+    "PYTHON_UDF": "calls a Python UDF; use Spark's functions",
+    "CURRENT_LIKE": "depends on when it runs or on the Spark session, such as current_timestamp()",
+}
+"""`org.apache.spark.sql.catalyst.trees.TreePattern` of expressions."""
+
+
+def check_select(select: RowSelect, records: DataFrame) -> None:
+    """Check a query over ``records``, the result of `visible`. Raises QueryRefusedError."""
+    try:
+        result = untouched(records, select)
+        types = {ResultColumn(field.name): field.dataType for field in result.schema}
+    except PySparkException as error:
+        raise QueryRefusedError.of_spark(str(error)) from error
+    _check_plan(result, records)
+    for column, found in types.items():
+        rule, accepts = _TYPES[column]
+        if not accepts(found):
+            message = f"{column} has the type {found.simpleString()}; it must be {rule}"
+            raise QueryRefusedError(message, f"{column} has the wrong type; it must be {rule}")
+
+
+def _check_plan(result: DataFrame, records: DataFrame) -> None:
+    """Check that the result is computed from each row by itself, and always the same."""
+    node, relation = _analyzed(result), _analyzed(records)
+    patterns = records.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern  # type: ignore[union-attr]
+    while not node.equals(relation):
+        name = node.nodeName()
+        if name not in _ROW_BY_ROW:
+            rule = "needs more than one record, or returns several"
+            raise QueryRefusedError(f"{rule} (Spark plans {name}); only expressions of one record are allowed", rule)
+        for expression in _elements(node.expressions()):
+            for pattern, reason in _FORBIDDEN.items():
+                if expression.containsPattern(getattr(patterns, pattern)()):
+                    raise QueryRefusedError(f"{reason}: {expression.sql()}", reason)
+            if not expression.deterministic():
+                raise QueryRefusedError(f"is not deterministic: {expression.sql()}", "is not deterministic")
+        node = node.children().apply(0)
+
+
+def _analyzed(frame: DataFrame) -> Any:
+    return frame._jdf.queryExecution().analyzed()
+
+
+def _elements(seq: Any) -> Iterator[Any]:
+    return (seq.apply(index) for index in range(seq.size()))
+
+
+def _is_bytes(found: DataType) -> bool:
+    return isinstance(found, BinaryType | StringType | NullType)
+
+
+def _is_headers(found: DataType) -> bool:
+    if isinstance(found, NullType):
+        return True
+    if not isinstance(found, ArrayType):
+        return False
+    header = found.elementType
+    if isinstance(header, NullType):  # array()
+        return True
+    if not isinstance(header, StructType) or len(header) != len(_HEADER):
+        return False
+    name, value = (field.dataType for field in header)
+    swapped = [field.name.lower() for field in header] == list(reversed(_HEADER))
+    return isinstance(name, StringType) and _is_bytes(value) and not swapped
+
+
+_HEADER = ("key", "value")
+_BYTES: tuple[str, Callable[[DataType], bool]] = ("binary or string", _is_bytes)
+_TYPES: dict[ResultColumn, tuple[str, Callable[[DataType], bool]]] = {
+    ResultColumn.KEY: _BYTES,
+    ResultColumn.VALUE: _BYTES,
+    ResultColumn.HEADERS: (COLUMNS["headers"], _is_headers),
+    ResultColumn.TIMESTAMP: ("timestamp", lambda found: isinstance(found, TimestampType)),
+}

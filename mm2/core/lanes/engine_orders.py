@@ -1,0 +1,86 @@
+"""Messages between node and engine: the lanes to run, and the records whose errors to find.
+
+As in `mm2.core.lanes.lease`, orders contain everything the engine should run, not changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mm2.core.lanes.lease import LaneQuery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneStart:
+    """One lane the engine should run; a new ``token`` for the same lane requests a new run.
+
+    ``description`` is its title in Spark's UI, such as ``A->B lane 0``. ``query``: the lane is a SQL lane, whose
+    records pass through this query.
+    """
+
+    lane: int
+    token: str = field(repr=False)
+    description: str
+    query: LaneQuery | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedRecord:
+    """A record for which a query failed; Spark's message is wanted.
+
+    ``batch`` is a record batch with only this record, in base64, with its source offset as base offset.
+    """
+
+    number: int
+    query: LaneQuery
+    topic: str
+    partition: int
+    batch: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordError:
+    """Spark's ``message`` for the `FailedRecord` with this ``number``; None: its query did not fail this time."""
+
+    number: int
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOrders:
+    """All lanes the engine should run, and records whose errors it should find."""
+
+    version: int
+    lanes: tuple[LaneStart, ...] = ()
+    failed_records: tuple[FailedRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneEnd:
+    """A lane's Spark job that ended: normally (``error`` None) or with the last line of its error.
+
+    ``refused``: the lane's query cannot run, so that the lane must not be restarted with it.
+    """
+
+    lane: int
+    token: str = field(repr=False)
+    error: str | None
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineReport:
+    """The engine's report to the node, sent with every call.
+
+    On a Spark cluster, ``executors`` is the number of executors granted, and ``unplaced`` are the lanes whose tasks run
+    on none of them. ``record_errors`` answer `EngineOrders.failed_records`.
+    """
+
+    version: int
+    pid: int
+    jvm_pid: int | None
+    spark_ui: str | None
+    ended: tuple[LaneEnd, ...] = ()
+    executors: int = 0
+    unplaced: tuple[int, ...] = ()
+    record_errors: tuple[RecordError, ...] = ()

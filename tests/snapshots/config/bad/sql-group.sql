@@ -1,0 +1,4 @@
+SELECT count(*) AS value,
+       uuid() AS key
+FROM records r
+GROUP BY key

@@ -1,0 +1,80 @@
+"""What a lane shows in Spark's UI, and why it has ended."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import NoReturn
+
+import pytest
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+
+from flows.spark.lane_job import LONGEST_TEXT, LaneJob, error_name, job_title, last_line
+from flows.sql.session import SqlSession
+from mm2.core.lanes.engine_orders import LaneStart
+from mm2.core.lanes.lease import LaneQuery, LeasePlace
+from mm2.core.settings.row_query import RowQuery, RowTransform
+
+
+def start(action: RowQuery | RowTransform | None = None) -> LaneStart:
+    query = None if action is None else LaneQuery(name="mask", action=action)
+    return LaneStart(lane=2, token="t", description="A->B lane 2", query=query)
+
+
+def test_the_title_of_a_job_is_what_is_fixed_about_its_lane() -> None:
+    assert job_title(start()) == "A->B lane 2"
+
+
+def test_the_title_of_a_sql_lane_has_its_query() -> None:
+    text = "SELECT upper(value) AS value FROM records"
+    query = RowQuery(columns={}, condition=None, text=text, sha256="0")
+    assert job_title(start(query)) == f"A->B lane 2: query mask: {text}"
+    assert job_title(start(RowTransform(module="shop", function="mask"))) == "A->B lane 2: query mask: shop:mask"
+
+
+def test_the_title_of_a_long_query_is_cut_off() -> None:
+    title = job_title(start(RowQuery(columns={}, condition=None, text="x" * 5_000, sha256="0")))
+    assert len(title) == len("A->B lane 2: query mask: ") + LONGEST_TEXT
+    assert title.endswith("x…")
+
+
+def test_the_last_line_that_names_an_error() -> None:
+    assert last_line("Job aborted\njava.lang.Exception: no\n  at x\n") == "java.lang.Exception: no"
+    assert last_line("one\ntwo\n") == "two"
+    assert last_line("") == "unknown error"
+
+
+def test_the_name_of_an_error_without_its_message() -> None:
+    """For a query with references: the message can quote the values."""
+    trace = "Job aborted: sesame\njava.lang.StackOverflowError: at 'sesame'\n  at x\n"
+    assert error_name(trace) == "java.lang.StackOverflowError"
+    assert error_name("Py4JError: sesame") == "Py4JError"
+    assert error_name("sesame") == "unknown error"
+
+
+@pytest.mark.parametrize("has_references", [False, True])
+def test_why_a_lane_has_ended_contains_no_value_of_a_config_provider(*, has_references: bool) -> None:
+    query = RowQuery(columns={}, condition="'sesame'", text="${env:SALT}", sha256="0", has_references=has_references)
+
+    class Session(SqlSession):
+        def open(self) -> NoReturn:
+            raise PySparkException("org.apache.spark.SparkException: cannot evaluate 'sesame'")
+
+    class Context(SparkContext):
+        def __init__(self) -> None: ...
+        def setJobGroup(self, *_: object, **__: object) -> None: ...
+        def setLocalProperty(self, *_: object) -> None: ...
+
+    context = Context()
+    job = LaneJob(context, Session(context), LeasePlace(url="http://127.0.0.1:1"), start(query))
+    job.run()
+    assert (job.end.error or "").startswith("org.apache.spark.SparkException")
+    assert ("sesame" in (job.end.error or "")) is not has_references
+
+
+def test_the_engine_imports_nothing_of_sql_flows() -> None:
+    """Which are an extra that is not always installed, and take half a second."""
+    show = "import sys, flows.engine; print(*(name for name in ('pandas', 'pyarrow', 'numpy') if name in sys.modules))"
+    shown = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True, timeout=60)
+    assert shown.stdout.split() == []

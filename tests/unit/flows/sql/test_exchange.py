@@ -1,0 +1,222 @@
+"""Frames go out to the feeder, and rows come back, over a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flows.sql import exchange as module
+from flows.sql.exchange import QueryFailed, QueryInput, RowExchange, RowsOfFrame
+from flows.sql.frames import lead
+from flows.sql.rows import ERROR, FAILED, NO_FRAME
+from flows.sql.written import FailedRow
+from tests.unit.flows.sql.results import arrow, row
+
+TOKEN = "token"
+
+
+class Rows:
+    """The iterator that Spark gives to the lane runner; `end` it with None or an error."""
+
+    def __init__(self) -> None:
+        self._waiting: queue.Queue[pa.RecordBatch | Exception | None] = queue.Queue()
+        self.put, self.end = self._waiting.put, self._waiting.put
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        while (one := self._waiting.get()) is not None:
+            if isinstance(one, Exception):
+                raise one
+            yield one
+
+
+class Lane:
+    """An open exchange, its rows, and the results in order."""
+
+    def __init__(self, path: Path) -> None:
+        self.rows, self.path = Rows(), str(path / "s")
+        self.results: list[tuple[int, RowsOfFrame]] = []
+        self._added = asyncio.Event()
+        self.exchange = RowExchange(QueryInput(iter(self.rows), self.path, TOKEN))
+
+    async def __aenter__(self) -> Lane:
+        await self.exchange.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.rows.end(None)
+        await self.exchange.close()
+
+    async def feeder(self, token: str = TOKEN) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_unix_connection(self.path)
+        writer.write(token.encode() + b"\n")
+        return reader, writer
+
+    def send(self, name: int, data: bytes = b"data", **options: Any) -> None:
+        options = {"wanted": 5, "codec": 0, "level": None, "is_wanted": lambda: True, **options}
+        self.exchange.send("t", 1, [memoryview(data)], done=partial(self._add, name), **options)
+
+    def _add(self, name: int, result: RowsOfFrame) -> None:
+        self.results.append((name, result))
+        self._added.set()
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(5):
+            while len(self.results) < count:
+                await self._added.wait()
+                self._added.clear()
+
+
+def run(path: Path, test: Any) -> None:
+    async def within() -> None:
+        async with Lane(path) as lane:
+            await test(lane)
+
+    asyncio.run(within())
+
+
+def test_results_are_reported_in_order(tmp_path: Path) -> None:
+    async def test(lane: Lane) -> None:
+        lane.send(10)
+        reader, writer = await lane.feeder()
+        expected = lead(0, 5, "t", 1, 4) + b"data"
+        assert await reader.readexactly(len(expected)) == expected
+        for name in (11, 12, 13):
+            lane.send(name)
+        expected = b"".join(lead(number, 5, "t", 1, 4) + b"data" for number in (1, 2, 3))
+        assert await reader.readexactly(len(expected)) == expected
+        lane.rows.put(arrow([row(5), row(7)]))
+        lane.rows.put(arrow([row(8), row(None), row(None, NO_FRAME), row(None, 1), row(20, 2)]))
+        lane.rows.put(padded := arrow([row(None, 2, **{ERROR: "bad bytes"}), *[row(None, NO_FRAME)] * 3]))
+        lane.rows.put(arrow([row(None, NO_FRAME)] * 3))
+        lane.rows.put(arrow([row(30, 3), row(31, 3, **{FAILED: True}), row(None, 3)]))
+        await lane.until(4)
+        assert padded.num_rows == 4
+        (first, dropped, bad, failed) = (result for _, result in lane.results)
+        assert [name for name, _ in lane.results] == [10, 11, 12, 13]
+        assert first.batch is not None
+        assert first.batch.runs == ((5, 1), (7, 2))
+        assert dropped == RowsOfFrame()
+        assert bad == RowsOfFrame(undecodable="bad bytes")
+        assert failed.failed == FailedRow(31, None)
+        assert failed.batch is not None
+        writer.close()
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("wrong", ["other", "", "größe"])
+def test_a_connection_without_the_token_is_closed(tmp_path: Path, wrong: str) -> None:
+    async def test(lane: Lane) -> None:
+        lane.send(1)
+        reader, writer = await lane.feeder(wrong)
+        assert await reader.read() == b""
+        writer.close()
+        reader, writer = await lane.feeder()
+        assert await reader.readexactly(1) == b"\x00"
+        second, closing = await lane.feeder()
+        assert await second.read() == b"", "there is one feeder"
+        closing.close()
+        writer.close()
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("bad", [None, ValueError("no memory"), pa.RecordBatch.from_pylist([{"x": 1}])])
+def test_the_end_of_the_query_is_an_error(tmp_path: Path, bad: Any) -> None:
+    async def test(lane: Lane) -> None:
+        lane.rows.put(bad)
+        with pytest.raises(QueryFailed, match="the query has ended" if bad is None else "Error: "):
+            async with asyncio.timeout(5):
+                await lane.exchange.run()
+
+    run(tmp_path, test)
+
+
+def test_a_query_that_returns_nothing_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STUCK_AFTER_S", 0.5)
+
+    async def test(lane: Lane) -> None:
+        _, writer = await lane.feeder()
+        with suppress(TimeoutError):  # without frames it returns nothing
+            async with asyncio.timeout(1.3):
+                await lane.exchange.run()
+        lane.send(1)
+        with pytest.raises(QueryFailed, match="returned nothing"):
+            await lane.exchange.run()
+        writer.close()
+
+    run(tmp_path, test)
+
+
+def test_frames_that_are_not_wanted_any_more_are_left_out(tmp_path: Path) -> None:
+    async def test(lane: Lane) -> None:
+        for name, is_wanted in ((1, True), (2, False), (3, True)):
+            lane.send(name, is_wanted=partial(bool, is_wanted))
+        reader, writer = await lane.feeder()
+        expected = b"".join(lead(number, 5, "t", 1, 4) + b"data" for number in (0, 2))
+        assert await reader.readexactly(len(expected)) == expected
+        lane.rows.put(arrow([row(None, 0), row(None, 2)]))
+        await lane.until(2)
+        assert [name for name, _ in lane.results] == [1, 3]
+        writer.close()
+
+    run(tmp_path, test)
+
+
+def test_a_backlog_does_not_delay_the_end(tmp_path: Path) -> None:
+    async def test(lane: Lane) -> None:
+        for name in range(100):
+            lane.send(name, bytes(1_000_000))
+        reader, writer = await lane.feeder()
+        assert len(await reader.readexactly(1_000_000)) == 1_000_000
+        lane.rows.end(None)
+        await lane.exchange.close()
+        async with asyncio.timeout(2):
+            with suppress(ConnectionError):
+                while await reader.read(1_000_000):
+                    continue
+        writer.close()
+
+    run(tmp_path, test)
+
+
+def test_a_feeder_that_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FEEDER_WITHIN_S", 0.1)
+
+    async def test(lane: Lane) -> None:
+        with pytest.raises(QueryFailed, match="has not started"):
+            await lane.exchange.run()
+
+    run(tmp_path, test)
+
+
+def test_the_socket_of_an_earlier_attempt_is_replaced_and_removed(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    path.touch()
+
+    async def test(lane: Lane) -> None:
+        assert path.is_socket()
+        assert path.stat().st_mode & 0o077 == 0
+
+    run(tmp_path, test)
+    assert not path.exists()
+
+
+def test_the_end_of_a_closed_exchange_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CLOSE_WITHIN_S", 0.05)
+
+    async def test() -> None:
+        lane = Lane(tmp_path)
+        await lane.exchange.open()
+        await lane.exchange.close()
+        lane.rows.end(None)
+
+    asyncio.run(test())

@@ -1,0 +1,176 @@
+"""Frames of a source task in the query of its lane."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from flows.batch.choice import BatchRules
+from flows.batch.header import CorruptBatchError, read_header
+from flows.batch.record_reader import DecodedRecord
+from flows.batch.target_batch import ProducerId, SourceBatch
+from flows.partition.frames_in_query import FrameInQuery, FrameResult
+from flows.sql.exchange import RowsOfFrame
+from flows.sql.query_stage import UNEXPLAINED, LaneQueryRun, QueryStage, record_at, single_batch
+from flows.sql.written import FailedRow
+from mm2.core.naming.names import TopicPartition
+from tests.lab.batches import LOG_APPEND_TIME, Batch, Record, read, sealed
+from tests.unit.flows.replicators import arrive, partition
+
+HEADERS = (("h", b"1"), ("h", None))
+
+
+class Exchange:
+    """Records what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+
+    def send(self, topic: str, number: int, batches: list[memoryview], **options: Any) -> None:
+        self.sent.append({"topic": topic, "partition": number, "batches": batches, **options})
+
+
+class Partition:
+    """Records the results."""
+
+    source, target = TopicPartition("orders", 3), TopicPartition("A.orders", 3)
+
+    def __init__(self) -> None:
+        self.results: list[tuple[int, FrameResult]] = []
+
+    def awaits(self, number: int) -> bool:
+        return True
+
+    def transformed(self, number: int, result: FrameResult, now: float) -> None:
+        self.results.append((number, result))
+
+
+def frame(*encoded: bytes, start: int = 0) -> FrameInQuery:
+    batches = []
+    for raw in encoded:
+        header = read_header(memoryview(raw), 0)
+        batches.append(SourceBatch(header, memoryview(raw), header.next_offset, 0, 9.0))
+    return FrameInQuery(4, start, batches)
+
+
+def first_and_second(**options: Any) -> tuple[bytes, bytes]:
+    first = Batch(records=[Record(at, at, b"%d" % at, b"v", HEADERS) for at in (0, 1)], **options)
+    second = Batch(records=[Record(at, at, b"%d" % at, b"v", HEADERS) for at in (2, 5)], codec=1, **options)
+    return first.encode(), second.encode()
+
+
+def stage(answer: str | None = "divided by zero") -> tuple[QueryStage, Exchange, list[tuple[str, int, bytes]]]:
+    exchange = Exchange()
+    asked: list[tuple[str, int, bytes]] = []
+
+    async def failure_of(topic: str, number: int, batch: bytes) -> str | None:
+        asked.append((topic, number, batch))
+        return answer
+
+    def spawn(work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run(work)
+
+    run = LaneQueryRun(exchange, failure_of)  # type: ignore[arg-type]
+    return run.of_source_task("q", BatchRules(), spawn), exchange, asked
+
+
+def submitted(of: FrameInQuery, rows: RowsOfFrame, answer: str | None = "divided by zero") -> tuple[Any, Any]:
+    tested, exchange, asked = stage(answer)
+    told = Partition()
+    tested.submit(told, of)  # type: ignore[arg-type]
+    exchange.sent[0]["done"](rows)
+    ((number, result),) = told.results
+    assert number == 4
+    return result, asked
+
+
+def test_a_frame_is_sent_with_the_codec_of_its_batches() -> None:
+    tested, exchange, _ = stage()
+    of = frame(*first_and_second(), start=1)
+    tested.submit(Partition(), of)  # type: ignore[arg-type]
+    (sent,) = exchange.sent
+    assert (sent["topic"], sent["partition"], sent["wanted"], sent["codec"]) == ("orders", 3, 1, 1)
+    assert [bytes(one) for one in sent["batches"]] == list(first_and_second())
+
+
+def test_results_reach_the_partition() -> None:
+    tested, exchange, _ = stage()
+    replicator, _ = partition(transform=tested)
+    replicator.set_producer_id(ProducerId(7, 0))
+    arrive(replicator, *first_and_second())
+    exchange.sent[0]["done"](RowsOfFrame())
+    assert replicator.position == 6
+
+
+def test_an_undecodable_frame() -> None:
+    result, asked = submitted(frame(*first_and_second()), RowsOfFrame(undecodable="bad bytes"))
+    assert (result, asked) == (FrameResult(unreadable="bad bytes"), [])
+
+
+@pytest.mark.parametrize("answer", ["divided by zero", None])
+def test_spark_explains_why_the_query_failed(answer: str | None) -> None:
+    result, asked = submitted(frame(*first_and_second()), RowsOfFrame(failed=FailedRow(5, None)), answer)
+    ((topic, number, batch),) = asked
+    assert (topic, number, read(sealed(bytearray(batch), read_fields(batch)))) == (
+        "orders",
+        3,
+        [Record(5, 5, b"5", b"v", HEADERS)],
+    )
+    failed = result.failed
+    assert (failed.first, failed.until, failed.message) == (
+        5,
+        6,
+        f"cannot copy orders-3 offset 5 to A.orders-3: query q failed: {answer or UNEXPLAINED}",
+    )
+    headers = ((b"h", b"1"), (b"h", None))
+    assert failed.record == DecodedRecord(timestamp_ms=5, key=b"5", value=b"v", headers=headers)
+
+
+def read_fields(batch: bytes) -> tuple[int, ...]:
+    return tuple(read_header(memoryview(batch), 0))
+
+
+def test_a_value_that_cannot_be_written_explains_itself() -> None:
+    result, asked = submitted(frame(*first_and_second()), RowsOfFrame(failed=FailedRow(1, "NULL timestamp")))
+    assert asked == []
+    assert "query q failed: NULL timestamp" in result.failed.message
+
+
+def test_a_record_that_cannot_be_read_again_has_no_content() -> None:
+    result, asked = submitted(frame(*first_and_second()), RowsOfFrame(failed=FailedRow(3, None)))
+    assert asked == []
+    assert (result.failed.first, result.failed.record) == (3, None)
+    with pytest.raises(CorruptBatchError, match="no record at offset 9"):
+        record_at(frame(*first_and_second()), 9)
+
+
+def test_an_unexpected_error_ends_the_source_task() -> None:
+    """In a callback of the event loop it would only be logged, and the next frame copied."""
+
+    class Broken(Partition):
+        def transformed(self, number: int, result: FrameResult, now: float) -> None:
+            raise KeyError(number)
+
+    tested, exchange, _ = stage()
+    tested.submit(Broken(), frame(*first_and_second()))  # type: ignore[arg-type]
+    with pytest.raises(KeyError):
+        exchange.sent[0]["done"](RowsOfFrame())
+
+
+def test_a_record_of_a_batch_that_decompresses_to_much() -> None:
+    records = [Record(at, at, b"k", b"x" * 1_000_000) for at in range(20)]
+    of = frame(Batch(records=records, codec=1).encode())
+    result, asked = submitted(of, RowsOfFrame(failed=FailedRow(19, None)))
+    assert len(asked) == 1
+    assert (result.failed.first, len(result.failed.record.value)) == (19, 1_000_000)
+
+
+def test_a_single_record_keeps_its_append_time() -> None:
+    first, second = first_and_second(attributes=LOG_APPEND_TIME, max_timestamp=77)
+    header, record = record_at(frame(first, second), 5)
+    batch = single_batch(header, record)
+    (found,) = read(sealed(bytearray(batch), read_fields(batch)))
+    assert found == Record(5, 77, b"5", b"v", HEADERS)

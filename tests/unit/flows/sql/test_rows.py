@@ -1,0 +1,139 @@
+"""Fetched batches as rows of a query."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flows.sql.frames import Frame
+from flows.sql.rows import ERROR, FRAME, NO_FRAME, OFFSET, ROWS_PER_BATCH, ROWS_WRITTEN, SCHEMA, rows_of
+from tests.lab import old_formats
+from tests.lab.batches import HEADER, LOG_APPEND_TIME, Batch, Record, sealed
+
+LIMIT = 1_000_000
+
+
+def found(*blobs: bytes, wanted: int = 0, limit: int = LIMIT, arrived_ms: int = 0) -> tuple[list[Any], str | None]:
+    """Return the rows, and the error of the filler after them. Timestamps are epoch microseconds."""
+    frame = Frame(7, wanted, "orders", 3, b"".join(blobs))
+    batches = list(rows_of(frame, max_uncompressed=limit, arrived_ms=arrived_ms))
+    rows = []
+    for batch in batches:
+        assert batch.schema == SCHEMA
+        assert batch.num_rows <= ROWS_WRITTEN
+        at = batch.schema.get_field_index("timestamp")
+        rows += batch.set_column(at, "timestamp", batch.column(at).cast(pa.int64())).to_pylist()
+    (*rows, filler) = rows
+    assert {row[FRAME] for row in (*rows, filler)} == {7}
+    assert filler[OFFSET] is None
+    assert [row[OFFSET] for row in rows] == [row["offset"] for row in rows]
+    return rows, filler[ERROR]
+
+
+def offsets(*blobs: bytes, **options: int) -> list[int]:
+    rows, error = found(*blobs, **options)
+    assert error is None
+    return [row[OFFSET] for row in rows]
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+def test_every_column_of_a_record(codec: int) -> None:
+    headers = (("h", b"1"), ("h", None), ("", b""))
+    records = [
+        Record(10, 1_700_000_000_123, b"key", b"value", headers),
+        Record(11, -1, None, None),
+        Record(12, 0, b"", b"", (("größe", b"x"),)),
+    ]
+    rows, error = found(Batch(records=records, codec=codec).encode())
+    assert error is None
+    assert [(row["key"], row["value"], row["timestamp"]) for row in rows] == [
+        (b"key", b"value", 1_700_000_000_123_000),
+        (None, None, -1_000),
+        (b"", b"", 0),
+    ]
+    assert {(row["topic"], row["partition"], row["timestampType"]) for row in rows} == {("orders", 3, 0)}
+    assert [tuple((one["key"], one["value"]) for one in row["headers"]) for row in rows] == [
+        headers,
+        (),
+        (("größe", b"x"),),
+    ]
+
+
+def test_append_time_is_that_of_the_batch() -> None:
+    batch = Batch(records=[Record(0, 5, b"k", b"v")], attributes=LOG_APPEND_TIME, max_timestamp=9)
+    ((row,), _) = found(batch.encode())
+    assert (row["timestamp"], row["timestampType"]) == (9_000, 1)
+
+
+def test_records_before_the_wanted_offset_and_holes_have_no_row() -> None:
+    compacted = Batch(
+        records=[Record(at, 5, b"k", b"v") for at in (10, 12, 13, 17)], base_offset=10, next_offset=20
+    ).encode()
+    assert offsets(compacted, wanted=13) == [13, 17]
+    assert offsets(compacted, wanted=18) == []
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_formats(magic: int) -> None:
+    contents = [(3, b"k", b"v"), (4, None, b"v"), (6, b"k", None)]
+    messages = b"".join(old_formats.message(o, k, v, magic=magic, timestamp=1_000 + o) for o, k, v in contents)
+    inside = b"".join(
+        old_formats.message(at if magic else 7 + at, b"w", b"v", magic=magic, timestamp=5) for at in range(2)
+    )
+    wrapper = old_formats.wrapper(inside, old_formats.GZIP, magic=magic, offset=8, timestamp=5)
+    rows, error = found(messages, wrapper, wanted=4, arrived_ms=99)
+    assert error is None
+    assert [(row[OFFSET], row["key"], row["headers"]) for row in rows] == [
+        (4, None, []),
+        (6, b"k", []),
+        (7, b"w", []),
+        (8, b"w", []),
+    ]
+    assert [row["timestamp"] for row in rows] == ([1_004_000, 1_006_000, 5_000, 5_000] if magic else [99_000] * 4)
+
+
+def test_many_records_are_several_batches() -> None:
+    count = 2 * ROWS_PER_BATCH + 1
+    assert offsets(Batch(records=[Record(at, 5, b"k", b"v") for at in range(count)]).encode()) == list(range(count))
+
+
+def test_a_batch_that_cannot_be_decoded_ends_the_frame() -> None:
+    good = Batch(records=[Record(0, 5, b"k", b"v")]).encode()
+    raw = bytearray(Batch(records=[Record(at, 5, b"k", b"v") for at in (1, 2)]).encode())
+    fields = HEADER.unpack_from(raw)
+    for bad in (
+        sealed(bytearray(raw), (*fields[:5], 1, *fields[6:])),
+        sealed(bytearray(raw), (*fields[:12], 3)),
+        sealed(raw[:61] + b"\xff" * (len(raw) - 61), fields),
+        Batch(records=[Record(1, 2**63 // 1_000, b"k", b"v")]).encode(),
+    ):
+        rows, error = found(good, bad, good)
+        assert rows[0][OFFSET] == 0
+        assert len(rows) <= 3
+        assert "offset 1" in str(error)
+
+
+def test_the_name_of_a_header_that_is_not_utf8() -> None:
+    raw = bytearray(Batch(records=[Record(1, 5, b"k", b"v", (("name", b""),))]).encode())
+    raw[raw.index(b"name")] = 0xFF
+    rows, error = found(sealed(raw, HEADER.unpack_from(raw)))
+    assert rows == []
+    assert "batch at offset 1" in str(error)
+
+
+def test_the_limit_of_uncompressed_bytes() -> None:
+    records = [Record(0, 5, b"k", bytes(10_000))]
+    _, error = found(Batch(records=records, codec=1).encode(), limit=1_000)
+    assert "too large" in str(error)
+    assert offsets(Batch(records=records).encode(), limit=1_000) == [0], "it is stored in as many bytes"
+
+
+def test_padding_pushes_through_two_batches() -> None:
+    frame = Frame(7, 0, "orders", 3, Batch(records=[Record(0, 5, b"k", b"v")]).encode())
+    (rows,) = rows_of(frame, padded=True)
+    assert rows.num_rows == 2 + 2 * ROWS_PER_BATCH
+    assert rows.column(FRAME).to_pylist() == [7, 7] + [NO_FRAME] * 2 * ROWS_PER_BATCH
+    assert rows.column(OFFSET).to_pylist() == [0] + [None] * (1 + 2 * ROWS_PER_BATCH)
+    assert rows.column(ERROR).null_count == rows.num_rows

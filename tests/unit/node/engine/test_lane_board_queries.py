@@ -1,0 +1,248 @@
+"""SQL lanes on the lane board: each runs source tasks of one query, and is not started if Spark rejects the query."""
+
+from __future__ import annotations
+
+import pytest
+
+from mm2.core.lanes.engine_orders import EngineReport, LaneEnd
+from mm2.core.lanes.lease import LeaseRefusedError, LeaseRequest
+from mm2.core.lanes.progress_reports import LaneProgress
+from mm2.core.naming.names import Flow
+from mm2.node.engine.executors import MOVED_AFTER_S, STARVED_FOR_S
+from mm2.node.engine.lane_board import LEASE_SECONDS, LaneBoard
+from tests.unit.node.engine.lane_boards import (
+    FLOW,
+    carried_out,
+    grant,
+    lane_query,
+    new_board,
+    source_task_lease,
+    token,
+)
+
+MASK, KEYS = lane_query("mask"), lane_query("keys")
+OTHER = Flow("C", "D")
+
+
+def placed(board: LaneBoard) -> dict[int, list[int]]:
+    """The source tasks of the lanes that the engine is to run."""
+    lanes = [start.lane for start in board.engine_orders(1_000.0).lanes]
+    return {lane: [source_task for _, source_task in board.source_tasks_of(lane)] for lane in lanes}
+
+
+def ended(board: LaneBoard, lane: int, error: str | None = None, *, refused: bool = False, now: float = 0.0) -> None:
+    end = LaneEnd(lane=lane, token=token(board, lane, now), error=error, refused=refused)
+    board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), now)
+
+
+def test_each_query_of_a_flow_has_lanes_of_its_own() -> None:
+    board = new_board(lanes=2)
+    board.put(source_task_lease(0))
+    board.put(source_task_lease(4, query=MASK))
+    board.put(source_task_lease(8, query=KEYS))
+    board.put(source_task_lease(4, query=MASK, flow=OTHER))
+    assert placed(board) == {0: [0], 2: [4], 3: [8], 4: [4]}
+    starts = {start.lane: (start.description, start.query) for start in board.engine_orders(0.0).lanes}
+    assert starts == {
+        0: ("lane 0", None),
+        2: ("A->B lane 2", MASK),
+        3: ("A->B lane 3", KEYS),
+        4: ("C->D lane 4", MASK),
+    }
+
+
+def test_another_text_is_another_query() -> None:
+    board = new_board(lanes=1)
+    board.put(source_task_lease(1, query=MASK))
+    board.put(source_task_lease(2, query=lane_query("mask", "SELECT lower(value) AS value FROM records")))
+    assert placed(board) == {1: [1], 2: [2]}
+
+
+def test_at_most_as_many_lanes_as_configured_for_each_query_with_the_fewest_partitions_first() -> None:
+    board = new_board(lanes=2)
+    for number, partitions in ((4, 1), (5, 10), (6, 1), (7, 1)):
+        board.put(source_task_lease(number, partitions, query=MASK))
+    assert placed(board) == {2: [4, 6, 7], 3: [5]}
+
+
+def test_a_source_task_keeps_its_lane_when_its_lease_changes() -> None:
+    board = new_board(lanes=2)
+    board.put(source_task_lease(4, query=MASK))
+    board.put(source_task_lease(4, 3, query=MASK))
+    assert placed(board) == {2: [4]}
+    assert len(board.lane_orders(2).source_tasks[0].partitions) == 3
+
+
+def test_a_source_task_cannot_change_its_query_while_it_has_a_lane() -> None:
+    board = new_board(lanes=1)
+    board.put(source_task_lease(4, query=MASK))
+    for query in (None, KEYS):
+        with pytest.raises(ValueError, match="source task 4 has another query than lane 1"):
+            board.put(source_task_lease(4, query=query))
+    board.remove((FLOW, 4))
+    board.put(source_task_lease(4, query=KEYS))
+    assert placed(board) == {1: [4]}
+
+
+def test_a_lane_whose_query_is_gone_ends_before_its_number_is_used_again() -> None:
+    board = new_board(lanes=1)
+    board.put(source_task_lease(4, query=MASK))
+    session = grant(board, 1)
+    carried_out(board, 1, session, 4)
+    board.remove((FLOW, 4))
+    assert board.lane_orders(1).end
+    assert board.runs((FLOW, 4))
+    board.put(source_task_lease(8, query=KEYS))
+    assert placed(board) == {1: [], 2: [8]}
+    carried_out(board, 1, session)
+    assert not board.runs((FLOW, 4))
+    ended(board, 1)
+    with pytest.raises(LeaseRefusedError, match="there is no lane 1"):
+        board.check(1, session)
+    board.put(source_task_lease(5, query=MASK))
+    assert placed(board) == {1: [5], 2: [8]}
+    with pytest.raises(LeaseRefusedError):
+        board.check(1, session)
+
+
+def test_a_lane_that_has_not_started_is_forgotten_with_its_last_source_task() -> None:
+    board = new_board(lanes=1)
+    board.put(source_task_lease(4, query=MASK))
+    first = token(board, 1)
+    board.remove((FLOW, 4))
+    assert placed(board) == {}
+    end = LaneEnd(lane=1, token=first, error="cancelled")
+    board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), 1.0)
+    board.put(source_task_lease(5, query=MASK))
+    with pytest.raises(LeaseRefusedError):
+        board.grant(1, LeaseRequest(token=first, attempt=0, pid=1), 2.0)
+    board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), 3.0)
+    assert board.trouble((FLOW, 5)) is None, "the end of the lane that had the number before"
+
+
+def test_idle_lanes_are_forgotten_with_their_lease_or_their_engine() -> None:
+    board = new_board(lanes=1)
+    for lose in (lambda: board.expire(LEASE_SECONDS + 1), lambda: board.engine_lost(1.0)):
+        board.put(source_task_lease(4, query=MASK))
+        session = grant(board, 1)
+        board.remove((FLOW, 4))
+        assert placed(board) == {1: []}
+        lose()
+        assert placed(board) == {}
+        with pytest.raises(LeaseRefusedError):
+            board.check(1, session)
+
+
+def test_only_plain_lanes_are_kept_warm() -> None:
+    board = new_board(lanes=2)
+    board.keep_warm(5)
+    board.put(source_task_lease(4, query=MASK))
+    assert placed(board) == {0: [], 1: [], 2: [4]}
+    session = grant(board, 2)
+    board.remove((FLOW, 4))
+    assert board.lane_orders(2).end
+    board.check(2, session)
+
+
+def test_a_rejected_query_fails_its_source_tasks_and_is_not_tried_again() -> None:
+    board = new_board(lanes=2)
+    board.put(source_task_lease(0))
+    board.put(source_task_lease(4, query=MASK))
+    assert board.refused((FLOW, 4)) is None
+    ended(board, 2, "no function fo", refused=True)
+    message = "query mask cannot run: no function fo"
+    assert (board.refused((FLOW, 4)), board.trouble((FLOW, 4))) == (message, message)
+    board.put(source_task_lease(5, query=MASK))
+    board.put(source_task_lease(8, query=KEYS))
+    board.engine_lost(500.0)
+    assert placed(board) == {0: [0], 3: [8]}
+    assert [board.refused((FLOW, number)) for number in (0, 4, 5, 8, 9)] == [None, message, message, None, None]
+    assert board.idle((FLOW, 4))
+    assert board.drained
+
+
+def test_another_query_or_a_restart_is_tried() -> None:
+    board = new_board(lanes=1)
+    board.put(source_task_lease(4, query=MASK))
+    board.put(source_task_lease(5, query=MASK))
+    ended(board, 1, "no function fo", refused=True)
+    board.put(source_task_lease(4, 2, query=MASK))
+    assert board.refused((FLOW, 4)) is not None
+    board.put(source_task_lease(4, query=MASK, restart=1))
+    assert board.refused((FLOW, 5)) is None
+    assert placed(board) == {1: [4, 5]}
+    ended(board, 1, "no function fo", refused=True, now=1_000.0)
+    for number in (4, 5):
+        board.remove((FLOW, number))
+    board.put(source_task_lease(4, query=KEYS))
+    assert (placed(board), board.refused((FLOW, 4))) == ({1: [4]}, None)
+
+
+def test_a_lane_that_fails_otherwise_is_restarted() -> None:
+    board = new_board(lanes=1)
+    board.put(source_task_lease(4, query=MASK))
+    ended(board, 1, "lost")
+    assert (board.refused((FLOW, 4)), board.trouble((FLOW, 4))) == (None, "lost")
+    assert placed(board) == {1: [4]}
+
+
+def test_a_plain_lane_is_never_refused() -> None:
+    board = new_board(lanes=1)
+    board.put(source_task_lease(0))
+    ended(board, 0, "odd", refused=True)
+    assert placed(board) == {0: [0]}
+
+
+def test_source_tasks_move_only_to_lanes_of_their_query() -> None:
+    board = new_board(lanes=2, cluster="spark://s:7077")
+    board.put(source_task_lease(0))
+    board.put(source_task_lease(4, query=MASK))
+    board.put(source_task_lease(5, query=MASK))
+    for lane in (0, 2, 3):
+        token(board, lane)
+    grant(board, 0, 1.0)
+    report = EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, executors=1, unplaced=(2, 3))
+    board.engine_report(report, 1.0)
+    assert board.in_vain(100.0) == ()
+    grant(board, 2, 100.0)
+    now = 101.0 + MOVED_AFTER_S
+    assert board.in_vain(now) == ((FLOW, 5),)
+    board.move(source_task_lease(5, query=MASK), now)
+    assert board.source_tasks_of(2) == ((FLOW, 4), (FLOW, 5))
+    assert placed(board) == {0: [0], 2: [4, 5]}
+
+
+def test_source_tasks_do_not_return_to_a_lane_without_executor_for_a_while() -> None:
+    board = new_board(lanes=2, cluster="spark://s:7077")
+    board.put(source_task_lease(4, query=MASK))
+    board.put(source_task_lease(5, query=MASK))
+    for lane in (2, 3):
+        token(board, lane)
+    grant(board, 2, 1.0)
+    board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, executors=1, unplaced=(3,)), 1.0)
+    now = 2.0 + MOVED_AFTER_S
+    board.move(source_task_lease(5, query=MASK), now)
+    board.put(source_task_lease(6, query=MASK))
+    assert board.source_tasks_of(2) == ((FLOW, 4), (FLOW, 5), (FLOW, 6))
+    assert board.source_tasks_of(3) == ()
+    session = grant(board, 2, now, attempt=1)
+    now += STARVED_FOR_S + 1
+    carried_out(board, 2, session, 4, 5, 6, now=now)
+    assert board.expire(now) == []
+    with pytest.raises(LeaseRefusedError, match="there is no lane 3"):
+        board.source_tasks_of(3)
+    board.put(source_task_lease(7, query=MASK))
+    assert board.source_tasks_of(3) == ((FLOW, 7),)
+
+
+def test_a_node_is_alive_as_long_as_its_plain_lanes_are() -> None:
+    board = new_board(lanes=1)
+    board.keep_warm(1)
+    board.put(source_task_lease(4, query=MASK))
+    board.lane_report(1, grant(board, 1), LaneProgress(version=1, pid=1), 1.0)
+    assert board.alive, "no plain lane has source tasks"
+    board.put(source_task_lease(0))
+    assert not board.alive
+    board.lane_report(0, grant(board, 0), LaneProgress(version=1, pid=1), 1.0)
+    ended(board, 1, "lost", now=2.0)
+    assert board.alive

@@ -1,0 +1,59 @@
+"""Source tasks whose query Spark rejects, and partitions that no lane can copy, in the status of their node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mm2.core.lanes.engine_orders import EngineReport, LaneEnd
+from mm2.core.lanes.task_states import TaskState
+from mm2.core.naming.names import TopicPartition
+from mm2.node.engine.lane_board import LaneBoard
+from mm2.node.flow.task_runner import TaskContext
+from mm2.node.source.source_task_leases import SourceTaskLeases
+from mm2.node.source.source_task_run import SourceTaskRun
+from mm2.node.source.source_task_runner import SourceTaskRunner
+from mm2.node.store.config_store import ConfigStore
+from tests.lab.tasks import task_context, unconnected_cluster
+from tests.unit.config import files
+from tests.unit.node.engine.lane_boards import lane_query, source_task_lease, token
+
+MASK = lane_query("mask")
+MESSAGE = "query mask cannot run: no function fo"
+COPIED, LEFT = TopicPartition("orders", 0), TopicPartition("other", 0)
+WAITS = (TaskState.WAITING, "not for this query")
+
+
+def new_context(directory: Path) -> TaskContext:
+    settings, cluster = files.flow(directory), unconnected_cluster()
+    configs = ConfigStore(settings, cluster, on_change=lambda: None, on_command=lambda _: None)
+    return task_context(settings, configs, cluster, node_id="one")
+
+
+def reject(board: LaneBoard, lane: int) -> None:
+    end = LaneEnd(lane=lane, token=token(board, lane), error="no function fo", refused=True)
+    board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), 0.0)
+
+
+def test_source_tasks_with_a_rejected_query_are_failed_and_others_are_not(tmp_path: Path) -> None:
+    context = new_context(tmp_path)
+    board, runner = context.lease_service.board, SourceTaskRunner(context, lambda: None)
+    runner.assign({0: 1, 1: 1}, "m-1")
+    board.put(source_task_lease(0))
+    board.put(source_task_lease(1, query=MASK))
+    assert [(one.state, one.error) for one in runner.status()] == [(TaskState.WAITING, None)] * 2
+    reject(board, 1)
+    assert [(one.state, one.error) for one in runner.status()] == [
+        (TaskState.WAITING, None),
+        (TaskState.FAILED, MESSAGE),
+    ]
+
+
+def test_partitions_that_no_lane_can_copy(tmp_path: Path) -> None:
+    context = new_context(tmp_path)
+    leases = SourceTaskLeases(context, unconnected_cluster())
+    run = SourceTaskRun(source_task=1, epoch=1, granted=frozenset({COPIED}), left_out={LEFT: WAITS})
+    assert leases.held_back(run) is run.left_out
+    context.lease_service.put(source_task_lease(1, query=MASK))
+    assert leases.held_back(run) is run.left_out
+    reject(context.lease_service.board, 1)
+    assert leases.held_back(run) == {COPIED: (TaskState.FAILED, MESSAGE), LEFT: WAITS}

@@ -1,0 +1,106 @@
+"""What a node starts and stops when its file changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from mm2.config.reload.changes import FileDiff
+from mm2.config.settings import NodeSettings
+from mm2.core.lanes.lease import LeasePlace
+from mm2.core.naming.names import Flow
+from mm2.node.engine.engine_process import EngineProcess
+from mm2.node.flow.flow_supervisor import FlowSupervisor
+from mm2.node.identity import NodeIdentity
+from mm2.node.status.status_model import FileStatus
+from mm2.node.supervisor import Node
+from tests.unit.config.files import settings
+
+OTHERS = "clusters = A, B, C\nC.bootstrap.servers = c:9092\n"
+QUERY = "A->C.mm2.sql.mask.topics = t\nA->C.mm2.sql.mask.query = SELECT upper(key) AS value FROM records\n"
+
+
+@asynccontextmanager
+async def running(node: Node) -> AsyncIterator[Node]:
+    await node.start("http://127.0.0.1:1", LeasePlace(url="http://127.0.0.1:1"))
+    try:
+        await asyncio.sleep(0)
+        yield node
+    finally:
+        await node.close()
+
+
+def file_diff(before: NodeSettings, now: NodeSettings) -> FileDiff:
+    old, new = {flow.flow for flow in before.flows}, {flow.flow for flow in now.flows}
+    return FileDiff(
+        file=str(now.path),
+        appeared=tuple(new - old),
+        vanished=tuple(old - new),
+        changed=(),
+        node=(),
+        idle=(),
+    )
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the node does, without clusters and without Spark."""
+    seen: list[str] = []
+
+    async def flow_runs(flow: FlowSupervisor) -> None:
+        seen.append(f"{flow.settings.flow} runs")
+        await asyncio.Event().wait()
+
+    async def flow_stops(flow: FlowSupervisor, reason: str) -> None:
+        seen.append(f"{flow.settings.flow} stops: {reason}")
+
+    async def engine_runs(engine: EngineProcess) -> None:
+        seen.append("engine runs")
+        await asyncio.Event().wait()
+
+    async def engine_restarts(engine: EngineProcess, spark: Mapping[str, str]) -> None:
+        await asyncio.sleep(0)  # it takes seconds, in which other tasks run
+        seen.append(f"engine restarts with {spark['spark.master']}")
+
+    monkeypatch.setattr(FlowSupervisor, "run", flow_runs)
+    monkeypatch.setattr(FlowSupervisor, "stop", flow_stops)
+    monkeypatch.setattr(EngineProcess, "run", engine_runs)
+    monkeypatch.setattr(EngineProcess, "restart", engine_restarts)
+    return seen
+
+
+def node_of(before: NodeSettings) -> Node:
+    file = FileStatus(path=str(before.path), digest="", loaded_at=0.0)
+    return Node(before, NodeIdentity(node_id="n1", version="1"), file)
+
+
+async def test_new_flows_wait_until_the_engine_has_restarted(tmp_path: Path, events: list[str]) -> None:
+    before = settings(tmp_path, "mm2.lanes = 2\nemit.heartbeats.enabled = false\n")
+    flows = f"{OTHERS}A->C.enabled = true\n{QUERY}"
+    now = settings(tmp_path, f"mm2.lanes = 2\nemit.heartbeats.enabled = false\n{flows}")
+    async with running(node_of(before)) as node:
+        assert set(events) >= {"A->B runs", "engine runs"}
+        events.clear()
+        await node.reload(now, file_diff(before, now))
+        await asyncio.sleep(0)
+        restart = events.index("engine restarts with local[4,4]")
+        assert "A->B stops: more queries need more SQL lanes" in events[:restart]
+        assert {"A->B runs", "A->C runs"} <= set(events[restart:])
+        assert not any(event.endswith("runs") for event in events[:restart])
+        assert [str(flow.settings.flow) for flow in node.flows.supervisors].count("A->C") == 1
+        assert Flow("A", "C") in node.lease_service.board.flows
+
+
+async def test_new_flows_without_a_query_start_beside_the_others(tmp_path: Path, events: list[str]) -> None:
+    before = settings(tmp_path, "mm2.lanes = 2\nemit.heartbeats.enabled = false\n")
+    now = settings(tmp_path, f"mm2.lanes = 2\nemit.heartbeats.enabled = false\n{OTHERS}A->C.enabled = true\n")
+    async with running(node_of(before)) as node:
+        events.clear()
+        await node.reload(now, file_diff(before, now))
+        await asyncio.sleep(0)
+        assert "A->C runs" in events
+        assert not any(event.startswith(("A->B", "engine")) for event in events)
