@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -25,6 +26,21 @@ def test_short_demo_replicates_and_verifies() -> None:
 
     assert demo.wait(120, "the demo exits on its own") == 0
     assert "every record arrived as it was written" in demo.output()
+
+
+def test_demo_with_a_query() -> None:
+    demo = start("12", sql="1")
+
+    assert demo.wait(180, "the demo exits on its own") == 0
+    output = demo.output()
+    counts = re.findall(r"query mask: in ([\d,]+)  out ([\d,]+)  dropped ([\d,]+)", output)
+    rows, out, dropped = (int(one.replace(",", "")) for one in counts[-1])
+    assert rows == out + dropped
+    assert dropped > 0
+    before, after = map(json.loads, re.findall(r"on [AB]  (\{.*)", output)[:2])
+    assert after == {**before, "card": "*" * 12 + before["card"][-4:]}
+    assert re.search(r"payments .* \d+ test orders dropped, all other card numbers masked", output)
+    assert "every record arrived as it was written, or as the query changes it" in output
 
 
 def test_interrupted_demo_cleans_up() -> None:
@@ -80,6 +96,14 @@ def test_invalid_number_of_nodes_is_a_usage_error(wrong: str) -> None:
     assert ended.stderr.startswith(f"NODES={wrong}: ")
 
 
+def test_invalid_choice_of_a_query_is_a_usage_error() -> None:
+    ended = subprocess.run(
+        COMMAND, env={**os.environ, "SQL": "yes"}, capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("SQL=yes: ")
+
+
 def runs(process: psutil.Process) -> bool:
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
@@ -87,6 +111,6 @@ def runs(process: psutil.Process) -> bool:
         return False
 
 
-def start(seconds: str, *, nodes: str = "") -> LabProcess:
-    environment = {**os.environ, "DEMO_SECONDS": seconds, "NODES": nodes}
+def start(seconds: str, *, nodes: str = "", sql: str = "") -> LabProcess:
+    environment = {**os.environ, "DEMO_SECONDS": seconds, "NODES": nodes, "SQL": sql}
     return LabProcess("demo", COMMAND, scratch.directory("demo") / "demo.log", cwd=ROOT, env=environment)

@@ -33,10 +33,10 @@ class Decision:
 def newest_lists(cluster: KafkaCluster, topic: str) -> dict[int, dict[str, list[int]]]:
     """Partitions of each source task by topic. Lists in these tests fit into one record."""
     return {
-        source_task: dict(_message(record.content[1])["partitions"])
+        source_task: dict(message["transformed" if "query" in message else "partitions"])
         for partition in read_topic(cluster.bootstrap, topic).values()
         for record in partition
-        if (source_task := _source_task(record.content[0])) is not None
+        if (source_task := _source_task(record.content[0])) is not None and (message := _message(record.content[1]))
     }
 
 

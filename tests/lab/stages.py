@@ -38,6 +38,8 @@ STAGES: tuple[tuple[str, ...], ...] = (
     ),
     ("tests/integration/client/test_*.py",),
     ("tests/integration/guarded/test_*.py",),
+    ("tests/integration/queries/test_*.py",),
+    ("tests/integration/sql/test_*.py",),
 )
 """Files that share a costly fixture, by patterns. `tests/unit/lab/test_stages.py` fails when one is missing."""
 

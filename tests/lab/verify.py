@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tests.lab.history import Content, Partitions, Record, count, end_offset_sum, read_topic, save_histories
@@ -18,6 +18,8 @@ GROWS = 10.0  # seconds without a further record after which a copy counts as st
 SETTLED = 1.0  # seconds without a further record after which a copy is judged again
 PAUSE = 0.1  # seconds between two reads of the remote topic's end offsets
 EXAMPLES = 3  # of each kind of difference in a message
+
+Transform = Callable[[Record], Record | None]  # what a flow makes of a source record; None: it is not copied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +175,7 @@ class _Copied:
     repeats_allowed: bool
     isolation: str
     end_offset_sum: int
+    transform: Transform | None
 
 
 _copied: dict[tuple[str, str], _Copied] = {}  # by (bootstrap, topic) of the remote topic; the last judgement counts
@@ -185,16 +188,18 @@ def wait_until_copied(
     *,
     repeats_allowed: bool = False,
     isolation: str = "read_committed",
+    transform: Transform | None = None,
 ) -> Verdict:
     """Wait until the remote (bootstrap, topic) has all records that the source (bootstrap, topic) has now, and compare.
 
-    `judge_again` checks it once more at the end of the test, for records that arrive later.
+    ``transform``: of a flow with a query; by default records are copied as they are. `judge_again` checks the copy once
+    more at the end of the test, for records that arrive later.
 
     Raises GaveUp with the verdict and the location of both histories if the copy is wrong: duplicates are wrong unless
     ``repeats_allowed``. A copy that is correct so far and still growing at the deadline is only late: the message is
     then ``not within``. A copy that has stopped growing is wrong.
     """
-    wanted = read_topic(*source, isolation=isolation)
+    wanted = transformed(read_topic(*source, isolation=isolation), transform)
     deadline = time.monotonic() + timeout
     end = 0
     grew = float("-inf")
@@ -208,7 +213,11 @@ def wait_until_copied(
             verdict = compare(wanted, got)
             if verdict.exact or (verdict.complete and repeats_allowed):
                 _copied[remote] = _Copied(
-                    source=source, repeats_allowed=repeats_allowed, isolation=isolation, end_offset_sum=end
+                    source=source,
+                    repeats_allowed=repeats_allowed,
+                    isolation=isolation,
+                    end_offset_sum=end,
+                    transform=transform,
                 )
                 return verdict
             wrong = verdict.beyond_repair or (verdict.duplicated and not repeats_allowed)
@@ -220,6 +229,16 @@ def wait_until_copied(
                     f"histories: {save_histories(source[1], wanted, got)}"
                 )
         time.sleep(PAUSE)
+
+
+def transformed(source: Partitions, transform: Transform | None) -> Partitions:
+    """Return what a flow makes of these source records."""
+    if transform is None:
+        return source
+    return {
+        partition: [after for one in records if (after := transform(one)) is not None]
+        for partition, records in source.items()
+    }
 
 
 def is_behind(source: Partitions, verdict: Verdict) -> bool:
@@ -250,7 +269,7 @@ def judge_again() -> None:
         if end_offset_sum(*remote) <= before.end_offset_sum:
             continue
         got = _read_to_end(remote, before.isolation)
-        wanted = read_topic(*before.source, isolation=before.isolation)
+        wanted = transformed(read_topic(*before.source, isolation=before.isolation), before.transform)
         verdict = compare(wanted, got)
         wrong = verdict.stale or verdict.beyond_repair or (verdict.duplicated and not before.repeats_allowed)
         if wanted and wrong:

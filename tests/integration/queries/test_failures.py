@@ -1,0 +1,87 @@
+"""Records for which a query fails, and queries that Spark refuses."""
+
+from __future__ import annotations
+
+import time
+
+from tests.integration.queries.conftest import Queried
+from tests.integration.queries.queried_flow import SEEN, QueriedFlow
+from tests.lab.cluster import KafkaCluster
+from tests.lab.commands import run
+from tests.lab.history import read_topic
+from tests.lab.node import Node
+from tests.lab.records import Outgoing
+from tests.lab.waiting import wait_until
+
+BAD = 10
+COUNT = 21
+
+
+def some(partition: int, *, bad: bool) -> list[Outgoing]:
+    values = [b"x" if bad and number == BAD else b"%d" % number for number in range(COUNT)]
+    return [Outgoing(key=b"%d" % number, value=value, partition=partition) for number, value in enumerate(values)]
+
+
+def test_a_record_for_which_the_query_fails_stops_its_partition(queried: Queried) -> None:
+    flow, node = queried.flow, queried.node
+    topic = flow.create("numbers", 2)
+    flow.write(topic, [*some(0, bad=True), *some(1, bad=False)])
+
+    def stopped() -> bool:
+        shown = {one["partition"]: one for one in node.topic(flow.name, topic).get("partitions", [])}
+        return bool(shown) and shown[0]["state"] == "FAILED" and shown[1]["position"] == COUNT
+
+    wait_until(stopped, SEEN, "the partition is FAILED, the other one copied")
+    first = next(one for one in node.topic(flow.name, topic)["partitions"] if one["partition"] == 0)
+    assert (first["stopped_at"], first["stopped_until"]) == (BAD, BAD + 1)
+    assert "query numbers failed" in first["error"]
+    assert "CAST_INVALID_INPUT" in first["error"], first["error"]
+    assert "'x'" in first["error"]
+    began = time.monotonic()
+    flow.write(topic, [*some(1, bad=False)])
+    wait_until(lambda: len(flow.copied(topic)[1]) == 2 * COUNT, 10, "the other partition goes on")
+    assert time.monotonic() - began < 10
+    assert [record.value for record in flow.copied(topic)[0]] == [b"%d" % (2 * number) for number in range(BAD)]
+
+
+def test_dead_letters_and_skips(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
+    flow = QueriedFlow.plan(cluster_a, cluster_b)
+    topic = flow.create("numbers", 2)
+    flow.write(topic, [*some(0, bad=True), *some(1, bad=False), *some(0, bad=True)])
+    good = [b"%d" % (2 * number) for number in range(COUNT) if number != BAD]
+    with Node(flow.properties("numbers", **{"errors.tolerance": "all"}), name="letters") as node:
+        flow.wait_passed(node, topic)
+        assert [record.value for record in flow.copied(topic)[0]] == good * 2
+        letters = read_topic(flow.target.bootstrap, f"mm2-dead-letters.{flow.a}.internal")[0]
+        assert [(record.key, record.value) for record in letters] == [(b"10", b"x")] * 2
+        headers = dict(letters[1].headers)
+        assert headers["__connect.errors.stage"] == b"TRANSFORMATION"
+        assert headers["__connect.errors.offset"] == b"%d" % (COUNT + BAD)
+        assert b"CAST_INVALID_INPUT" in (headers["__connect.errors.exception.message"] or b"")
+
+
+def test_a_query_that_spark_refuses_fails_its_flow_only(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
+    flow = QueriedFlow.plan(cluster_a, cluster_b)
+    topic = flow.create("wrong")
+    back = flow.target.create_topic(f"{flow.b}-fine")
+    properties = flow.properties(
+        "same",
+        **{
+            f"{flow.name}.mm2.sql.wrong.topics": f"{flow.a}-wrong.*",
+            f"{flow.name}.mm2.sql.wrong.query": "SELECT no_such_function(value) AS value FROM records",
+            f"{flow.b}->{flow.a}.enabled": "true",
+            f"{flow.b}->{flow.a}.topics": f"{flow.b}-.*",
+        },
+    )
+    flow.write(topic, some(0, bad=False))
+    with Node(properties, name="refused") as node:
+        assert run("mm2", "check", str(node.file)).code == 0
+
+        def failed() -> bool:
+            return node.flow(flow.name).get("state") == "FAILED"
+
+        wait_until(failed, SEEN, "the flow is FAILED")
+        assert "no_such_function" in str(node.flow(flow.name)), node.flow(flow.name)
+        wait_until(lambda: node.flow(f"{flow.b}->{flow.a}").get("state") == "RUNNING", SEEN, "the other flow runs")
+        assert node.topic(f"{flow.b}->{flow.a}", back)["state"] == "RUNNING"
+        assert flow.copied(topic)[0] == []

@@ -1,0 +1,16 @@
+"""One Spark session for all tests of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.lab.spark_sql import sql_session
+
+
+@pytest.fixture(scope="package")
+def session() -> Iterator[SparkSession]:
+    with sql_session() as session:
+        yield session
