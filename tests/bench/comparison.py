@@ -8,11 +8,10 @@ from tests.bench import latency, translation
 from tests.bench.exactly_once_comparison import exactly_once_sections
 from tests.bench.process_tree import MEMORY
 from tests.bench.results import Copy, Latency, Results, TranslationCost
-from tests.bench.rows import Row, Section, failed, known
+from tests.bench.rows import Row, Section, disturbed, failed, known
+from tests.bench.sql_comparison import sql_section
 from tests.bench.tools import JAVA, OURS, TOOLS
 from tests.bench.workloads import WORKLOADS, Workload
-
-DISTURBED = 0.25  # cores used by other programs above which the run is marked as disturbed; kernel threads use less
 
 
 def sections(results: Results) -> tuple[Section, ...]:
@@ -23,6 +22,8 @@ def sections(results: Results) -> tuple[Section, ...]:
         found.append(_latency_section(results))
     if results.exactly_once is not None:
         found += exactly_once_sections(results.exactly_once, results.failures)
+    if results.transformed is not None:
+        found.append(sql_section(results.transformed, results.failures))
     if results.translation is not None:
         found.append(_translation_section(results.translation))
     return tuple(found)
@@ -57,9 +58,7 @@ def _copy_notes(copies: Mapping[str, Copy]) -> Iterator[str]:
             f"source: {one.last.records:,} records, {one.value_bytes / 1e6:,.0f} MB of values, "
             f"{one.source.bytes / 1e6:,.0f} MB in {one.source.batches:,} batches"
         )
-    for tool in TOOLS:
-        if tool.name in copies and copies[tool.name].others_cores > DISTURBED:
-            yield f"disturbed: other programs took {copies[tool.name].others_cores:.1f} cores while {tool.title} copied"
+    yield from disturbed(TOOLS, copies)
 
 
 def _latency_section(results: Results) -> Section:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 
-from tests.bench.digests import Digests, differences, digest_topic
+from tests.bench.digests import Digests, Framing, differences, digest_topic
 from tests.bench.end_offsets import CommittedRecords, EndOffsets
 from tests.bench.log_files import stored
 from tests.bench.process_tree import ProcessTree, busy_seconds
@@ -27,9 +27,18 @@ SAMPLE_MEMORY_EVERY = (
 
 
 def copy_backlog(
-    tool: Tool, workload: Workload, source: KafkaCluster, target: KafkaCluster, wanted: Digests, screen: Screen
+    tool: Tool,
+    workload: Workload,
+    source: KafkaCluster,
+    target: KafkaCluster,
+    wanted: Digests,
+    screen: Screen,
+    *,
+    dropped: int = 0,
 ) -> Copy:
     """Start a tool with the backlog present, wait for the last record, stop the tool, and check the copy.
+
+    ``dropped``: number of source records that the tool does not copy, and that ``wanted`` does not have.
 
     Raises GaveUp if the tool does not start, stalls or exits, or if the copy is not exact.
     """
@@ -43,7 +52,7 @@ def copy_backlog(
     return Copy(
         workload=workload.name,
         tool=tool.name,
-        value_bytes=records * workload.backlog.value_bytes,
+        value_bytes=(records + dropped) * workload.backlog.value_bytes,
         source=stored(source, running.topic),
         target=stored(target, running.remote_topic),
         first=first,
@@ -100,11 +109,13 @@ def _moment(running: RunningTool, brokers: Sequence[ProcessTree], records: int) 
     )
 
 
-def read_source(cluster: KafkaCluster, topic: str, title: str, screen: Screen) -> Digests:
-    """Return the digests that a copy of this topic must have."""
+def read_source(
+    cluster: KafkaCluster, topic: str, title: str, screen: Screen, expected: Framing | None = None
+) -> Digests:
+    """Return the digests that a copy of this topic must have. ``expected``: what becomes of a record."""
     ends = EndOffsets(cluster, topic)
     with screen.phase(title, ends.refresh()) as report_progress:
-        return digest_topic(cluster.bootstrap, topic, PARTITIONS, report_progress)
+        return digest_topic(cluster.bootstrap, topic, PARTITIONS, report_progress, expected)
 
 
 def check_copy(running: RunningTool, wanted: Digests, screen: Screen) -> None:

@@ -27,7 +27,7 @@ def events(count: int, *, value_bytes: int, partitions: int, now_ms: int, seed: 
     All events of a customer have the same key and partition.
     """
     rng = random.Random(seed)
-    prose = _prose(rng)
+    prose = text(rng)
     places = len(prose) - value_bytes
     for number in range(count):
         bits = rng.getrandbits(96)
@@ -49,7 +49,8 @@ def events(count: int, *, value_bytes: int, partitions: int, now_ms: int, seed: 
         )
 
 
-def _prose(rng: random.Random) -> bytes:
+def text(rng: random.Random) -> bytes:
+    """Return `PROSE_BYTES` of words, to take slices of."""
     syllables = SYLLABLES.split()
     vocabulary = ["".join(rng.choices(syllables, k=rng.randrange(2, 6))) for _ in range(VOCABULARY)]
     words: list[str] = []

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException
 from rich.text import Text
 
-from tests.bench import exactly_once, latency, translation
+from tests.bench import exactly_once, latency, sql, translation
 from tests.bench.copying import copy_backlog, read_source
 from tests.bench.latency import measure_floor, measure_latency
-from tests.bench.results import Copy, ExactlyOnce, Failure, Latency, Results
+from tests.bench.results import Copy, ExactlyOnce, Failure, Latency, Results, Transformed
 from tests.bench.screen import Screen
 from tests.bench.tools import TOOLS, Tool
 from tests.bench.workloads import WARM_UP, WORKLOADS, Workload, write_backlog
@@ -20,7 +20,7 @@ from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
 from tests.lab.waiting import GaveUp
 
-NAMES = (*(workload.name for workload in WORKLOADS), latency.NAME, exactly_once.NAME, translation.NAME)
+NAMES = (*(workload.name for workload in WORKLOADS), latency.NAME, exactly_once.NAME, sql.NAME, translation.NAME)
 
 # Requests must not create topics: the tool creates the remote topic.
 BROKER = {"auto.create.topics.enable": "false"}
@@ -53,12 +53,14 @@ class Benchmark:
         if latency.NAME in self._plan.names:
             self._measure_latency()
         exact = self._measure_exactly_once() if exactly_once.NAME in self._plan.names else None
+        transformed = self._measure_sql() if sql.NAME in self._plan.names else None
         translated = translation.NAME in self._plan.names
         return Results(
             facts=facts,
             copies=tuple(self._copies),
             latencies=tuple(self._latencies),
             exactly_once=exact,
+            transformed=transformed,
             translation=translation.measure(self._plan.scale, self._screen) if translated else None,
             failures=tuple(self._failures),
         )
@@ -86,6 +88,11 @@ class Benchmark:
         with _two_brokers() as (source, target):
             self._warm(target, exactly_once.NAME)
             return exactly_once.measure(source, target, self._plan.scale, self._screen, self._noting_failure)
+
+    def _measure_sql(self) -> Transformed:
+        with _two_brokers() as (source, target):
+            self._warm(target, sql.NAME)
+            return sql.measure(source, target, self._plan.scale, self._screen, self._noting_failure)
 
     def _warm(self, target: KafkaCluster, name: str) -> None:
         """Write some load to a new target, so that it is equally warm for both tools."""

@@ -131,6 +131,15 @@ class ExactlyOnce:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Transformed:
+    """Copies of ``source_records`` by tools that drop and change records, and latencies of one stream."""
+
+    source_records: int
+    copies: tuple[Copy, ...]
+    latencies: tuple[Latency, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """A run without figures, and the reason."""
 
@@ -147,6 +156,7 @@ class Results:
     copies: tuple[Copy, ...] = ()
     latencies: tuple[Latency, ...] = ()
     exactly_once: ExactlyOnce | None = None
+    transformed: Transformed | None = None
     translation: TranslationCost | None = None
     failures: tuple[Failure, ...] = ()
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.bench.results import Failure
-from tests.bench.tools import JAVA, JAVA_EXACTLY_ONCE, OURS, OURS_EXACTLY_ONCE
+from tests.bench.results import Copy, Failure
+from tests.bench.sql import JAVA_SQL, OURS_SQL
+from tests.bench.tools import JAVA, JAVA_EXACTLY_ONCE, OURS, OURS_EXACTLY_ONCE, Tool
 
-TITLES = {tool.name: tool.title for tool in (OURS, JAVA, OURS_EXACTLY_ONCE, JAVA_EXACTLY_ONCE)}
+TITLES = {tool.name: tool.title for tool in (OURS, JAVA, OURS_EXACTLY_ONCE, JAVA_EXACTLY_ONCE, OURS_SQL, JAVA_SQL)}
+DISTURBED = 0.25  # cores used by other programs above which the run is marked as disturbed; kernel threads use less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,3 +52,10 @@ def failed(workload: str, failures: Sequence[Failure]) -> Sequence[str]:
     """Return the first line of each reason, equal ones once; the rest is the end of a log."""
     found = [f"{TITLES[one.tool]} failed: {one.reason.splitlines()[0]}" for one in failures if one.workload == workload]
     return list(dict.fromkeys(found))
+
+
+def disturbed(tools: Iterable[Tool], copies: Mapping[str, Copy]) -> Iterator[str]:
+    """Yield a note for each copy, by the name of its tool, during which other programs used much CPU time."""
+    for tool in tools:
+        if tool.name in copies and copies[tool.name].others_cores > DISTURBED:
+            yield f"disturbed: other programs took {copies[tool.name].others_cores:.1f} cores while {tool.title} copied"

@@ -10,7 +10,7 @@ import gc
 import threading
 import time
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +22,7 @@ from tests.bench.payloads import events
 from tests.bench.screen import ReportProgress
 from tests.bench.workloads import PARTITIONS
 from tests.lab.cluster import KafkaCluster
+from tests.lab.records import Outgoing
 from tests.lab.waiting import GaveUp
 
 PER_SECOND = 1_000
@@ -35,16 +36,21 @@ QUICK: dict[str, str | int | float | bool] = {"socket.nagle.disable": True, "log
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The topics that the stream is written to and read from. They contain no other records."""
+    """The topics that the stream is written to and read from. They contain no other records.
+
+    ``payload`` makes the records, as `events` does; those with a header of their own are not expected to arrive.
+    """
 
     source: KafkaCluster
     topic: str
     target: KafkaCluster
     remote_topic: str
+    payload: Callable[..., Iterator[Outgoing]] = events
 
 
 def stream(route: Route, count: int, report_progress: ReportProgress) -> list[float]:
-    """Send ``count`` records at a steady pace and return each one's latency in milliseconds, in order of sending.
+    """Send ``count`` records at a steady pace and return the latency in milliseconds of each that arrives, in order of
+    sending.
 
     Raises GaveUp if a record does not arrive, KafkaException if a client reports a failure.
     """
@@ -61,11 +67,12 @@ def stream(route: Route, count: int, report_progress: ReportProgress) -> list[fl
     consumer.assign(
         [TopicPartition(route.remote_topic, number, offset) for number, offset in ends.by_partition.items()]
     )
+    records = list(route.payload(count, value_bytes=VALUE_BYTES, partitions=PARTITIONS, now_ms=0))
     sent, received = array("q", [0]) * count, array("q", [0]) * count
     try:
         consumer.poll(1.0)  # connect and fetch once before measuring
-        with _without_collector(), _sending(route, sent) as sending:
-            left, heard = count, time.monotonic()
+        with _without_collector(), _sending(route, records, sent) as sending:
+            left, heard = sum(not one.headers for one in records), time.monotonic()
             while left:
                 message = consumer.poll(0.5)
                 now = time.perf_counter_ns()
@@ -86,28 +93,27 @@ def stream(route: Route, count: int, report_progress: ReportProgress) -> list[fl
                         report_progress(count - left)
     finally:
         consumer.close()
-    return [(there - here) / 1e6 for here, there in zip(sent, received, strict=True)]
+    return [(there - here) / 1e6 for here, there in zip(sent, received, strict=True) if there]
 
 
 @contextmanager
-def _sending(route: Route, sent: array[int]) -> Iterator[Future[None]]:
+def _sending(route: Route, records: Sequence[Outgoing], sent: array[int]) -> Iterator[Future[None]]:
     """Send in a separate thread during the block; at its end stop and join the thread."""
     stopped = threading.Event()
     with ThreadPoolExecutor(1, thread_name_prefix="bench-sender") as pool:
         try:
-            yield pool.submit(_send, route, sent, stopped)
+            yield pool.submit(_send, route, records, sent, stopped)
         finally:
             stopped.set()
 
 
-def _send(route: Route, sent: array[int], stopped: threading.Event) -> None:
+def _send(route: Route, records: Sequence[Outgoing], sent: array[int], stopped: threading.Event) -> None:
     producer = Producer(
         {"bootstrap.servers": route.source.bootstrap, "linger.ms": 0, "enable.idempotence": True, **QUICK}
     )
     producer.list_topics(route.topic)  # connect before measuring
-    prepared = list(events(len(sent), value_bytes=VALUE_BYTES, partitions=PARTITIONS, now_ms=0))
     began = time.perf_counter_ns()
-    for number, event in enumerate(prepared):
+    for number, event in enumerate(records):
         due = began + number * 1_000_000_000 // PER_SECOND
         while (early := due - time.perf_counter_ns()) > 0:
             time.sleep(early / 1e9)
@@ -119,7 +125,7 @@ def _send(route: Route, sent: array[int], stopped: threading.Event) -> None:
             key=event.key,
             value=event.value,
             partition=event.partition,
-            headers=[(HEADER, number.to_bytes(NUMBER_BYTES))],
+            headers=[*event.headers, (HEADER, number.to_bytes(NUMBER_BYTES))],
         )
         producer.poll(0)
     producer.flush(RECEIVED)

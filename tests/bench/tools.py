@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,6 +14,7 @@ from typing import Self
 import javaproperties
 import psutil
 
+from tests.bench.digests import Framing, framed
 from tests.bench.process_tree import ProcessTree
 from tests.bench.workloads import PARTITIONS
 from tests.lab import jars, jvm, scratch
@@ -46,13 +47,16 @@ STOCK_JVM = (
 class Tool:
     """A mirror: its name in results, and the command that runs it with a file.
 
-    ``exactly_once``: it writes transactions, and reads only committed records.
+    ``exactly_once``: it writes transactions, and reads only committed records. ``flow``: further keys of its flow.
+    ``expected`` returns what it makes of a source record.
     """
 
     name: str
     title: str
     command: Callable[[Path], tuple[str, ...]]
     exactly_once: bool = False
+    flow: Mapping[str, str] = field(default_factory=dict)
+    expected: Framing = framed
 
     def remote_topic(self, topic: str) -> str:
         """Return the name of the remote topic that this tool writes."""
@@ -75,6 +79,7 @@ class Tool:
             "tasks.max": str(min(os.cpu_count() or 1, PARTITIONS)),
             **ONE_COPY,
             **(self._exactly_once_settings if self.exactly_once else {}),
+            **{f"{upstream}->{downstream}.{key}": value for key, value in self.flow.items()},
         }
 
     @property

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from tests.bench.payloads import events
 from tests.lab.cluster import KafkaCluster
-from tests.lab.records import Writer
+from tests.lab.records import Outgoing, Writer
 
 PARTITIONS = 4
 FEWEST = 1_000  # minimum number of records at any scale: fewer are copied too fast to measure
@@ -25,12 +25,13 @@ TINY_BATCHES = (1, 2, 3)  # maximum number of records per batch of three writers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """Records that are written before a mirror starts."""
+    """Records that are written before a mirror starts. ``payload`` makes them, as `events` does."""
 
     records: int
     value_bytes: int
     codec: str = "none"
     tiny_batches: bool = False
+    payload: Callable[..., Iterator[Outgoing]] = events
 
     def scaled(self, scale: float) -> Backlog:
         """Return the same backlog with ``scale`` times the number of records."""
@@ -85,7 +86,7 @@ def write_backlog(cluster: KafkaCluster, topic: str, backlog: Backlog, report_pr
     else:
         writers = [Writer(cluster.bootstrap, codec=backlog.codec, settings=FULL_BATCHES)]
     now_ms = time.time_ns() // 1_000_000
-    stream = events(backlog.records, value_bytes=backlog.value_bytes, partitions=PARTITIONS, now_ms=now_ms)
+    stream = backlog.payload(backlog.records, value_bytes=backlog.value_bytes, partitions=PARTITIONS, now_ms=now_ms)
     for number, event in enumerate(stream):
         writers[number % len(writers)].send(topic, event)
         if number % REPORT_EVERY == 0:
