@@ -22,8 +22,8 @@ help: ## list the verbs
 setup: ## make .venv from requirements.lock, check Java, fetch Kafka's jars once
 	@sh deploy/setup/setup.sh $(KAFKA)
 
-demo: setup ## two brokers, nodes and a writer, with a live table (NODES=n; DEMO_SECONDS=n ends by itself)
-	@NODES='$(NODES)' $(BIN)/python -m tests.demo
+demo: setup ## two brokers, nodes and a writer, with a live table (NODES=n; SQL=1 with a query; DEMO_SECONDS=n ends by itself)
+	@NODES='$(NODES)' SQL='$(SQL)' $(BIN)/python -m tests.demo
 
 run: setup ## run a node in the foreground (FILE=mm2.properties)
 	@$(BIN)/mm2 run $(or $(FILE),mm2.properties)

@@ -3,6 +3,9 @@
 NODES=n runs n nodes on the flow. The output contains the command to kill one, and then shows its tasks move to the
 other nodes and back.
 
+SQL=1 masks card numbers in payments and drops payments of test orders with a query (`tests.demo.queried`), and shows
+records before and after it.
+
 With DEMO_SECONDS the exit code is 0 only if all records were replicated correctly.
 """
 
@@ -31,13 +34,14 @@ def main() -> int:
     try:
         seconds = _seconds(os.environ.get("DEMO_SECONDS", ""))
         nodes = _nodes(os.environ.get("NODES", ""))
+        sql = _sql(os.environ.get("SQL", ""))
     except ValueError as problem:
         print(problem, file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, _as_interrupt)
     code = 1
     try:
-        with Stage(screen, SEED, nodes) as stage:
+        with Stage(screen, SEED, nodes, sql=sql) as stage:
             code = _play(screen, stage, seconds)
     except GaveUp as problem:
         screen.say(str(problem))
@@ -86,7 +90,9 @@ def _finish(screen: Screen, stage: Stage, *, judged: bool) -> int:
         right = all(one.right for one in copies)
         repeats = ", some of them twice because a node was killed" if stage.nodes.killed else ""
         screen.say(
-            f"every record arrived as it was written{repeats}" if right else "the copies differ from the originals"
+            f"every record arrived as it was written{', or as the query changes it' if stage.sql else ''}{repeats}"
+            if right
+            else "the copies differ from the originals"
         )
     return 0 if right and code == 0 else 1
 
@@ -109,6 +115,12 @@ def _nodes(text: str) -> int:
     if not (text.isdecimal() and 1 <= int(text) <= MOST_NODES):
         raise ValueError(f"NODES={text}: must be a number of nodes from 1 to {MOST_NODES}, or empty")
     return int(text)
+
+
+def _sql(text: str) -> bool:
+    if text not in ("", "0", "1"):
+        raise ValueError(f"SQL={text}: must be 1, for payments with a query, or empty")
+    return text == "1"
 
 
 def _as_interrupt(_number: int, _frame: FrameType | None) -> None:

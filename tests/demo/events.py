@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from tests.demo import queried
 from tests.lab.records import Outgoing
 
 CUSTOMERS = 5_000
@@ -18,7 +18,10 @@ DISCONTINUED = 0.02  # of the stock records are tombstones
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """One topic and its records: ``rate`` records per second, compressed with ``codec``."""
+    """One topic and its records: ``rate`` records per second, compressed with ``codec``.
+
+    ``query`` is the name of the query that they pass through; None: they are copied as they are.
+    """
 
     topic: str
     partitions: int
@@ -26,6 +29,7 @@ class Stream:
     rate: int
     event: Callable[[random.Random, int], Outgoing]
     config: Mapping[str, str] = field(default_factory=dict)
+    query: str | None = None
 
 
 def order(rng: random.Random, number: int) -> Outgoing:
@@ -46,6 +50,13 @@ def payment(rng: random.Random, number: int) -> Outgoing:
     state = rng.choices(("authorized", "captured", "refused"), (70, 25, 5))[0]
     body = {"payment": number, "order": number, "state": state, "signature": rng.randbytes(64).hex()}
     return _event(f"order-{number}", body, (("schema", b"payment-2"),))
+
+
+def card_payment(rng: random.Random, number: int) -> Outgoing:
+    """Return a payment with its card number; some are payments of test orders."""
+    card = "".join(rng.choices("0123456789", k=queried.CARD_DIGITS))
+    body = {"payment": number, "order": number, "test": rng.random() < queried.TEST_ORDERS, "card": card}
+    return _event(f"order-{number}", body, (("schema", b"payment-3"),))
 
 
 def click(rng: random.Random, number: int) -> Outgoing:
@@ -79,6 +90,14 @@ STREAMS = (
 )
 
 
+def streams(*, sql: bool) -> tuple[Stream, ...]:
+    """Return all streams; with ``sql`` payments contain card numbers, and pass through a query."""
+    if not sql:
+        return STREAMS
+    return tuple(
+        replace(one, event=card_payment, query=queried.NAME) if one.topic == queried.TOPIC else one for one in STREAMS
+    )
+
+
 def _event(key: str | None, body: object, headers: tuple[tuple[str, bytes | None], ...] = ()) -> Outgoing:
-    value = json.dumps(body, separators=(",", ":")).encode()
-    return Outgoing(key=None if key is None else key.encode(), value=value, headers=headers)
+    return Outgoing(key=None if key is None else key.encode(), value=queried.as_json(body), headers=headers)

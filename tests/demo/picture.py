@@ -9,6 +9,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from tests.demo.queried import QuerySample
 from tests.lab.node import Node
 
 FLOW = "A->B"
@@ -18,7 +19,8 @@ PREFIX = "A."  # of remote topics
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTotals:
     """One topic at one moment: counters, and the lag of the partitions that it is known of, which those in ``unknown``
-    are not; ``lag`` None: of none. ``latency_seconds`` is the sum over ``latency_batches``."""
+    are not; ``lag`` None: of none. ``latency_seconds`` is the sum over ``latency_batches``. ``query`` is its name,
+    ``rows_in`` the records that passed through it, with those that it dropped."""
 
     state: str = "WAITING"
     records: float = 0
@@ -27,6 +29,9 @@ class TopicTotals:
     unknown: int = 0
     latency_seconds: float = 0
     latency_batches: float = 0
+    query: str | None = None
+    rows_in: float = 0
+    rows_dropped: float = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +51,19 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueryRows:
+    """How many records went into a query, came out of it, and were dropped by it."""
+
+    query: str
+    in_: int
+    out: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One topic in the table. ``lag`` and ``unknown`` as in `TopicTotals`; ``latency_ms`` is the mean since the
-    previous read, None if no batch arrived."""
+    previous read, None if no batch arrived. ``rows`` of a topic with a query."""
 
     topic: str
     state: str
@@ -58,6 +73,7 @@ class Row:
     unknown: int
     megabytes_per_second: float
     latency_ms: float | None
+    rows: QueryRows | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +87,7 @@ class Picture:
     heartbeats: int
     pass_through: float | None
     nodes: tuple[str, ...] = ()
+    samples: tuple[QuerySample, ...] = ()
 
 
 def look(node: Node, at: float) -> Look | None:
@@ -158,7 +175,10 @@ def _flow_totals(topic: Mapping[str, Any]) -> TopicTotals:
     """Return the state and the lag of a topic of /flows."""
     lags = [one["lag_records"] for one in topic["partitions"] if one["lag_records"] is not None]
     return TopicTotals(
-        state=topic["state"], lag=sum(lags) if lags else None, unknown=len(topic["partitions"]) - len(lags)
+        state=topic["state"],
+        lag=sum(lags) if lags else None,
+        unknown=len(topic["partitions"]) - len(lags),
+        query=topic["query"],
     )
 
 
@@ -174,6 +194,8 @@ def _with_counters(totals: TopicTotals, samples: Iterable[Sample], remote_topic:
         bytes=total("mm2_source_bytes_total"),
         latency_seconds=total("mm2_source_replication_latency_seconds_sum"),
         latency_batches=total("mm2_source_replication_latency_seconds_count"),
+        rows_in=total("mm2_source_query_rows_in_total"),
+        rows_dropped=total("mm2_source_query_rows_dropped_total"),
     )
 
 
@@ -188,7 +210,15 @@ def _row(topic: str, written: int, before: TopicTotals, now: TopicTotals, second
         unknown=now.unknown,
         megabytes_per_second=(now.bytes - before.bytes) / seconds / 1e6,
         latency_ms=(now.latency_seconds - before.latency_seconds) / batches * 1e3 if batches > 0 else None,
+        rows=_query_rows(now),
     )
+
+
+def _query_rows(topic: TopicTotals) -> QueryRows | None:
+    if topic.query is None:
+        return None
+    rows, dropped = int(topic.rows_in), int(topic.rows_dropped)
+    return QueryRows(query=topic.query, in_=rows, out=rows - dropped, dropped=dropped)
 
 
 def _sum_of(topics: Iterable[TopicTotals], state: str) -> TopicTotals:
@@ -208,6 +238,8 @@ def _counted(totals: TopicTotals, found: Sequence[TopicTotals]) -> TopicTotals:
         bytes=sum(one.bytes for one in found),
         latency_seconds=sum(one.latency_seconds for one in found),
         latency_batches=sum(one.latency_batches for one in found),
+        rows_in=sum(one.rows_in for one in found),
+        rows_dropped=sum(one.rows_dropped for one in found),
     )
 
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tests.demo.picture import Picture, Row
+from tests.demo.queried import QuerySample
 
 REFRESH = 0.5  # seconds between two reads of the nodes
 LINE_EVERY = 5.0  # seconds between two plain lines
@@ -50,11 +51,16 @@ class Screen:
 
     def _show_lines(self, picture: Callable[[], Picture | None], continues: Callable[[], bool]) -> None:
         begun = last = time.monotonic()
+        shown: tuple[QuerySample, ...] = ()
         while continues():
             newest = picture()
             if newest is not None and time.monotonic() - last >= LINE_EVERY:
                 last = time.monotonic()
                 self.say(_line(newest, last - begun))
+                for sample in newest.samples if newest.samples != shown else ():
+                    for line in sample.lines():
+                        self.say(f"        {line}")
+                shown = newest.samples
             time.sleep(REFRESH)
 
 
@@ -64,12 +70,21 @@ def _table(picture: Picture) -> RenderableType:
     table.add_column("state")
     for name in ("written", "replicated", "lag", "MB/s", "latency"):
         table.add_column(name, justify="right", min_width=9)
+    queries = any(row.rows is not None for row in picture.rows)
+    for name in ("query in", "out", "dropped") if queries else ():
+        table.add_column(name, justify="right")
     for row in (*picture.rows, picture.total):
         if row is picture.total:
             table.add_section()
-        table.add_row(row.topic, Text(row.state, COLOURS.get(row.state, "red")), *_cells(row))
+        table.add_row(
+            row.topic,
+            Text(row.state, COLOURS.get(row.state, "red")),
+            *_cells(row),
+            *(_query_cells(row) if queries else ()),
+        )
     nodes = (Text(line) for line in picture.nodes)
-    return Group(table, *nodes, *(Text(reason, "yellow") for reason in picture.reasons))
+    samples = (Text(line, "dim") for sample in picture.samples for line in sample.lines())
+    return Group(table, *samples, *nodes, *(Text(reason, "yellow") for reason in picture.reasons))
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -77,11 +92,21 @@ def _cells(row: Row) -> tuple[str, ...]:
     return f"{row.written:,}", f"{row.replicated:,}", lag_text(row), rate, _latency(row)
 
 
+def _query_cells(row: Row) -> tuple[str, ...]:
+    rows = row.rows
+    return ("", "", "") if rows is None else (f"{rows.in_:,}", f"{rows.out:,}", f"{rows.dropped:,}")
+
+
 def _line(picture: Picture, seconds: float) -> str:
     row = picture.total
     return (
         f"{seconds:4.0f} s  {picture.state}  written {row.written:,}  replicated {row.replicated:,}  "
         f"lag {lag_text(row)}  {row.megabytes_per_second:.2f} MB/s  latency {_latency(row)}  {_caption(picture)}"
+        + "".join(
+            f"  query {rows.query}: in {rows.in_:,}  out {rows.out:,}  dropped {rows.dropped:,}"
+            for row in picture.rows
+            if (rows := row.rows) is not None
+        )
         + "".join(f"  | {line}" for line in picture.nodes)
         + "".join(f"  ({reason})" for reason in picture.reasons)
     )

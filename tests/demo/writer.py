@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Sequence
 
-from tests.demo.events import STREAMS, Stream
+from tests.demo.events import Stream
+from tests.demo.queried import after_query
 from tests.lab.records import Writer
 
 TICK = 0.05  # seconds: short enough for a steady rate, long enough for batches of more than one record
@@ -17,12 +19,14 @@ ENDS_WITHIN = 60.0  # seconds: the last records may wait for a busy broker
 class EventWriter:
     """Between `start` and `stop` every stream gets its number of records per second."""
 
-    def __init__(self, bootstrap: str, seed: int) -> None:
+    def __init__(self, bootstrap: str, seed: int, streams: Sequence[Stream]) -> None:
         self._rng = random.Random(seed)
+        self._streams = streams
         self._writers = {
-            stream.topic: Writer(bootstrap, codec=stream.codec, settings=SHORT_LINGER) for stream in STREAMS
+            stream.topic: Writer(bootstrap, codec=stream.codec, settings=SHORT_LINGER) for stream in streams
         }
         self._sent = dict.fromkeys(self._writers, 0)
+        self._to_drop = dict.fromkeys(self._writers, 0)
         self._ending = threading.Event()
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="demo-writer")
@@ -47,12 +51,16 @@ class EventWriter:
         """Return the number of acknowledged records by topic."""
         return {topic: writer.acknowledged for topic, writer in self._writers.items()}
 
+    def expected(self) -> dict[str, int]:
+        """Return the number of acknowledged records by topic, without those that a query should drop. After `stop`."""
+        return {topic: count - self._to_drop[topic] for topic, count in self.written().items()}
+
     def _run(self) -> None:
         begun = time.monotonic()
         try:
             while not self._ending.wait(TICK):
                 elapsed = time.monotonic() - begun
-                for stream in STREAMS:
+                for stream in self._streams:
                     self._catch_up(stream, elapsed)
             for writer in self._writers.values():
                 writer.flush()
@@ -62,5 +70,8 @@ class EventWriter:
     def _catch_up(self, stream: Stream, elapsed: float) -> None:
         due = int(elapsed * stream.rate)
         for number in range(self._sent[stream.topic], due):
-            self._writers[stream.topic].send(stream.topic, stream.event(self._rng, number))
+            record = stream.event(self._rng, number)
+            if stream.query is not None and after_query(record.value or b"") is None:
+                self._to_drop[stream.topic] += 1
+            self._writers[stream.topic].send(stream.topic, record)
         self._sent[stream.topic] = due
