@@ -34,15 +34,20 @@ class Feeder:
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield rows until the lane runner closes the connection; consumes ``rows``."""
         with starting_worker():
-            from flows.sql.rows import rows_of  # noqa: PLC0415 the engine does not need it
+            from flows.sql.rows import RowBuilder  # noqa: PLC0415 the engine does not need it
         for _ in rows:
             continue
         context = TaskContext.get()
         assert context is not None, "only Spark calls it"
         with self._connect(socket_path(self.token, context.taskAttemptId())) as connection:
+            collected = RowBuilder()
             while (frame := read_frame(connection)) is not None:
+                collected.add(frame, arrived_ms=int(time.time() * 1_000))
                 is_last = not select.select([connection], [], [], 0)[0]
-                yield from rows_of(frame, padded=is_last, arrived_ms=int(time.time() * 1_000))
+                if is_last:
+                    collected.pad()
+                if is_last or collected.is_full:
+                    yield from collected.take()
 
     def _connect(self, path: str) -> socket.socket:
         """Connect to the lane runner. Raises TimeoutError."""

@@ -16,6 +16,9 @@ from typing import NamedTuple
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid and gid (unix(7))
 
+WRITTEN_BYTES = 256 * 1024
+"""Frames are written together up to this size."""
+
 
 class QueuedFrame(NamedTuple):
     """The bytes of a frame. It is left out if it is not wanted any more when its turn comes."""
@@ -90,14 +93,23 @@ class FeederLink:
         with contextlib.suppress(ConnectionError):  # the query has ended, which its rows tell
             while True:
                 while self._frames:
-                    frame = self._frames.popleft()
-                    if frame.is_wanted():
-                        writer.writelines(frame.pieces)
-                        await writer.drain()
-                    else:
-                        self._left_out(frame.number)
+                    writer.writelines(self._next())
+                    await writer.drain()
                 self._added.clear()
                 await self._added.wait()
+
+    def _next(self) -> list[bytes | memoryview]:
+        """Return the bytes to write next: of one large frame, or of several small ones, which pass through together."""
+        pieces: list[bytes | memoryview] = []
+        size = 0
+        while self._frames and size < WRITTEN_BYTES:
+            frame = self._frames.popleft()
+            if frame.is_wanted():
+                pieces += frame.pieces
+                size += sum(map(len, frame.pieces))
+            else:
+                self._left_out(frame.number)
+        return pieces
 
 
 def _peer(writer: asyncio.StreamWriter) -> int | None:

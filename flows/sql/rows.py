@@ -42,8 +42,7 @@ ROWS_PER_BATCH = 64
 """spark.sql.execution.arrow.maxRecordsPerBatch of SQL lanes."""
 
 ROWS_WRITTEN = 512
-"""Rows that the feeder writes at once: each Arrow batch costs as much as some hundred rows, and Spark evaluates the
-rows of one while the next is written."""
+"""Rows that the feeder writes at once: Spark evaluates them while the next ones are decoded and written."""
 
 NO_FRAME = -1
 
@@ -88,32 +87,58 @@ CREATE_TIME, APPEND_TIME = 0, 1
 """timestampType, as in org.apache.kafka.common.record.TimestampType."""
 
 
-def rows_of(
-    frame: Frame, *, padded: bool = False, max_uncompressed: int = MAX_UNCOMPRESSED, arrived_ms: int = 0
-) -> Iterator[pa.RecordBatch]:
-    """Return the rows of a frame's records, at most `ROWS_WRITTEN` each, and the filler after them.
+def rows_of(frame: Frame, *, max_uncompressed: int = MAX_UNCOMPRESSED, arrived_ms: int = 0) -> Iterator[pa.RecordBatch]:
+    """Return the rows of one frame, as `RowBuilder` collects them."""
+    rows = RowBuilder()
+    rows.add(frame, max_uncompressed=max_uncompressed, arrived_ms=arrived_ms)
+    return rows.take()
 
-    ``padded``: followed by as many fillers of no frame as push everything through two of Spark's batches, since one can
-    be partly filled. ``max_uncompressed``: bytes of the records of one batch. If a batch cannot be decoded, the rows
-    before it are followed by a filler with the error. ``arrived_ms`` is the timestamp of messages that have none, epoch
-    ms.
-    """
-    columns: list[list[Any]] = [[] for _ in SCHEMA]
-    error: str | None = None
-    try:
-        for header, records in _decoded(frame, max_uncompressed, arrived_ms):
-            _append(columns, frame, header, records)
-    except (CorruptBatchError, BatchTooLargeError) as problem:
-        error = str(problem)
-    fillers = 1 + (2 * ROWS_PER_BATCH if padded else 0)
-    for column, field in zip(columns, SCHEMA, strict=True):
-        first, others = {FRAME: (frame.number, NO_FRAME), ERROR: (error, None)}.get(field.name, (None, None))
-        column.extend((first, *[others] * (fillers - 1)))
-    rows = pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
-    )
-    for start in range(0, rows.num_rows, ROWS_WRITTEN):
-        yield rows.slice(start, ROWS_WRITTEN)
+
+class RowBuilder:
+    """Collects the rows of frames. Each Arrow batch costs as much as some hundred rows, so small frames share one."""
+
+    def __init__(self) -> None:
+        self._columns: list[list[Any]] = [[] for _ in SCHEMA]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the rows are worth an Arrow batch."""
+        return len(self._columns[0]) >= ROWS_WRITTEN
+
+    def add(self, frame: Frame, *, max_uncompressed: int = MAX_UNCOMPRESSED, arrived_ms: int = 0) -> None:
+        """Add the rows of a frame's records, and the filler after them.
+
+        ``max_uncompressed``: bytes of the records of one batch. If a batch cannot be decoded, the rows before it are
+        followed by a filler with the error. ``arrived_ms`` is the timestamp of messages that have none, epoch ms.
+        """
+        error: str | None = None
+        try:
+            for header, records in _decoded(frame, max_uncompressed, arrived_ms):
+                _append(self._columns, frame, header, records)
+        except (CorruptBatchError, BatchTooLargeError) as problem:
+            error = str(problem)
+        self._add_fillers(1, frame.number, error)
+
+    def pad(self) -> None:
+        """Add as many fillers of no frame as push everything before them through Spark's batches.
+
+        Two batches: one can be partly filled, and Spark looks ahead. With one batch and one more row, half of the
+        records waited for the next ones.
+        """
+        self._add_fillers(2 * ROWS_PER_BATCH, NO_FRAME, None)
+
+    def _add_fillers(self, count: int, number: int, error: str | None) -> None:
+        for column, field in zip(self._columns, SCHEMA, strict=True):
+            column.extend([{FRAME: number, ERROR: error}.get(field.name)] * count)
+
+    def take(self) -> Iterator[pa.RecordBatch]:
+        """Return all rows in Arrow batches of `ROWS_WRITTEN`, and begin again."""
+        columns, self._columns = self._columns, [[] for _ in SCHEMA]
+        rows = pa.RecordBatch.from_arrays(
+            [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+        )
+        for start in range(0, rows.num_rows, ROWS_WRITTEN):
+            yield rows.slice(start, ROWS_WRITTEN)
 
 
 def _decoded(frame: Frame, limit: int, arrived_ms: int) -> Iterator[tuple[BatchHeader, DefaultRecordBatch]]:

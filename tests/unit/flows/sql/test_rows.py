@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from flows.sql.frames import Frame
-from flows.sql.rows import ERROR, FRAME, NO_FRAME, OFFSET, ROWS_PER_BATCH, ROWS_WRITTEN, SCHEMA, rows_of
+from flows.sql.rows import ERROR, FRAME, NO_FRAME, OFFSET, ROWS_PER_BATCH, ROWS_WRITTEN, SCHEMA, RowBuilder, rows_of
 from tests.lab import old_formats
 from tests.lab.batches import HEADER, LOG_APPEND_TIME, Batch, Record, sealed
 
@@ -130,10 +130,29 @@ def test_the_limit_of_uncompressed_bytes() -> None:
     assert offsets(Batch(records=records).encode(), limit=1_000) == [0], "it is stored in as many bytes"
 
 
-def test_padding_pushes_through_two_batches() -> None:
-    frame = Frame(7, 0, "orders", 3, Batch(records=[Record(0, 5, b"k", b"v")]).encode())
-    (rows,) = rows_of(frame, padded=True)
-    assert rows.num_rows == 2 + 2 * ROWS_PER_BATCH
-    assert rows.column(FRAME).to_pylist() == [7, 7] + [NO_FRAME] * 2 * ROWS_PER_BATCH
-    assert rows.column(OFFSET).to_pylist() == [0] + [None] * (1 + 2 * ROWS_PER_BATCH)
-    assert rows.column(ERROR).null_count == rows.num_rows
+def frame(number: int, count: int) -> Frame:
+    records = [Record(at, 5, b"k", b"v") for at in range(count)]
+    return Frame(number, 0, "orders", 3, Batch(records=records).encode())
+
+
+def test_frames_share_a_batch_that_padding_pushes_through() -> None:
+    rows = RowBuilder()
+    rows.add(frame(7, 1))
+    rows.add(frame(8, 2))
+    rows.pad()
+    (batch,) = rows.take()
+    assert batch.column(FRAME).to_pylist() == [7, 7, 8, 8, 8] + [NO_FRAME] * 2 * ROWS_PER_BATCH
+    assert batch.column(OFFSET).to_pylist()[:5] == [0, None, 0, 1, None]
+    assert batch.column(OFFSET).null_count == 2 + 2 * ROWS_PER_BATCH
+    assert batch.column(ERROR).null_count == batch.num_rows
+    assert list(rows.take()) == []
+
+
+def test_many_rows_are_written_in_parts() -> None:
+    rows = RowBuilder()
+    rows.add(frame(7, ROWS_WRITTEN - 2))
+    assert not rows.is_full
+    rows.add(frame(8, 1))
+    assert rows.is_full
+    assert [batch.num_rows for batch in rows.take()] == [ROWS_WRITTEN, 1]
+    assert not rows.is_full
