@@ -53,7 +53,7 @@ def topics_view(flows: Sequence[FlowTopics]) -> RenderableType:
 
 
 def topics_json(flows: Sequence[FlowTopics]) -> dict[str, object]:
-    """Return the same for programs: what is unknown or does not exist is null."""
+    """Return the same for programs: what is unknown or does not exist is null. Topics without a query have none."""
     return {
         "flows": [
             {
@@ -67,7 +67,7 @@ def topics_json(flows: Sequence[FlowTopics]) -> dict[str, object]:
                         "remote_partitions": row.remote_partitions,
                         "state": None if row.state is None else row.state.value,
                         "reason": row.reason,
-                        "query": row.query,
+                        **({"query": row.query} if row.query is not None else {}),
                     }
                     for row in flow.topics
                 ],

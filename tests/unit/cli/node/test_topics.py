@@ -157,5 +157,4 @@ def test_json() -> None:
         "remote_partitions": None,
         "state": "RUNNING",
         "reason": "offset 17 is too large",
-        "query": None,
     }
