@@ -58,8 +58,8 @@ def test_lanes_in_executors(cluster_a: KafkaCluster, cluster_b: KafkaCluster) ->
             (executor,) = (one for one in runner.parents() if _is_executor(one))
             assert any(is_feeder(one) for one in executor.children(recursive=True))
             executor.kill()
+            wait_until(lambda: not runner.is_running(), RUNS, "the lane runner ends with its executor")
             wait_for_copies(PER_SECOND)
-            assert not runner.is_running()
             load.stop()
             wait_until_copied(
                 (cluster_a.bootstrap, topic),

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-import psutil
 import pytest
 
 from mm2.core.settings.client import SaslMechanism, SecurityProtocol
@@ -19,7 +18,6 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.commands import run
 from tests.lab.listeners import Listener
 from tests.lab.node import Node
-from tests.lab.ports import HOST
 from tests.lab.records import plain, write
 from tests.lab.verify import wait_until_copied
 from tests.lab.waiting import wait_until
@@ -197,7 +195,7 @@ def test_no_secret_in_files_of_the_node(secured: Secured) -> None:
 
 def test_no_secret_in_the_spark_ui(secured: Secured) -> None:
     """Checks the HTML pages and the REST interface, and that the checked pages exist."""
-    ui = wait_until(lambda: spark_ui(secured.node), SOON, "the Spark UI answers")
+    ui = wait_until(secured.node.spark_ui, SOON, "the Spark UI answers")
     (application,) = httpx.get(f"{ui}/api/v1/applications", timeout=SOON).json()
     own = f"/api/v1/applications/{application['id']}"
     pages = ("/environment/", "/jobs/", "/stages/", "/executors/", f"{own}/environment", f"{own}/jobs", f"{own}/stages")
@@ -205,17 +203,6 @@ def test_no_secret_in_the_spark_ui(secured: Secured) -> None:
     assert "spark.hadoop.fs.s3a.secret.key" in texts[f"{own}/environment"], "Spark received the secret"
     for page, text in texts.items():
         assert secured.found_in(text) == [], page
-
-
-def spark_ui(node: Node) -> str:
-    """Return the URL of the Spark UI. The banner does not name it if Spark was up only after the banner."""
-    for connection in node.members("jvm")[0].net_connections("tcp"):
-        url = f"http://{HOST}:{connection.laddr.port}"
-        if connection.status == psutil.CONN_LISTEN:
-            with contextlib.suppress(httpx.HTTPError):  # the JVM's other ports do not speak HTTP
-                if httpx.get(f"{url}/api/v1/applications", timeout=10).is_success:
-                    return url
-    return ""
 
 
 def test_no_secret_in_the_log_down_to_debug(secured: Secured) -> None:

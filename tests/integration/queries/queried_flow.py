@@ -36,6 +36,9 @@ QUERIES = {
 }
 """Query by the stem of its topics' names."""
 
+TRANSFORM = "tests.integration.queries.own_columns:shout"
+"""The transform of topics with the stem ``own``."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueriedFlow:
@@ -57,7 +60,12 @@ class QueriedFlow:
 
     def properties(self, *stems: str, **more: str) -> dict[str, str]:
         """Return mm2.properties with the queries of these stems, by default all."""
-        queries: dict[str, str] = {}
+        queries = {
+            f"{self.name}.mm2.sql.own.topics": f"{self.a}-own.*",
+            f"{self.name}.mm2.sql.own.transform": TRANSFORM,
+        }
+        if stems:
+            queries.clear()
         for stem in stems or QUERIES:
             queries[f"{self.name}.mm2.sql.{stem}.topics"] = f"{self.a}-{stem}.*"
             queries[f"{self.name}.mm2.sql.{stem}.query"] = QUERIES[stem]

@@ -84,6 +84,14 @@ def test_tombstones_are_dropped_or_made(queried: Queried, rng: random.Random) ->
     assert [(record.key, record.value) for record in flow.copied(deleted)[0]] == [(key, None) for key in keys]
 
 
+def test_a_function_of_the_user_returns_columns(queried: Queried) -> None:
+    flow = queried.flow
+    topic = flow.create("own")
+    flow.write(topic, [Outgoing(key=key, value=b"value") for key in (b"k", None, b"")])
+    flow.wait_passed(queried.node, topic)
+    assert [(record.key, record.value) for record in flow.copied(topic)[0]] == [(b"k", b"VALUE"), (b"", b"VALUE")]
+
+
 def test_other_topics_of_the_flow_pass_through(queried: Queried, rng: random.Random) -> None:
     flow = queried.flow
     topic = flow.create("plain", 2)
