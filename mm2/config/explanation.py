@@ -24,7 +24,7 @@ from mm2.config.keys.node_keys import FileSettings, OwnFlowSettings, OwnSettings
 from mm2.config.keys.sql_keys import PREFIX, of_name
 from mm2.config.keys.worker_keys import WorkerSettings
 from mm2.config.load import File
-from mm2.config.security.security_keys import SecurityKeys
+from mm2.config.security import security_keys
 from mm2.config.settings import FlowSettings
 from mm2.core.naming.names import Flow
 from mm2.core.settings.client import ProduceSettings
@@ -141,9 +141,11 @@ def _all(model: type[KeyModel], properties: Properties) -> Iterator[ExplainedLin
 
 
 def _client(model: type[ClientKeys], properties: Properties) -> Iterator[ExplainedLine]:
-    security = [line for line in _all(SecurityKeys, properties) if line.origin != DEFAULT]
+    security = [line for model in security_keys.MODELS for line in _all(model, properties) if line.origin != DEFAULT]
     yield from _all(model, properties)
-    yield from security or (line for line in _all(SecurityKeys, properties) if line.key == "security.protocol")
+    yield from security or (
+        line for line in _all(security_keys.SecurityKeys, properties) if line.key == "security.protocol"
+    )
 
 
 def _line(name: str, value: Value) -> ExplainedLine:

@@ -60,7 +60,8 @@ def _secrets(settings: NodeSettings) -> set[str]:
             found.update(flow.election.secrets)
         for role in ClientRole:
             client = flow.clients.of(role)
-            found |= {client.sasl.password if client.sasl else None, client.tls.key_password, client.tls.key_pem}
+            found |= {client.tls.key_password, client.tls.key_pem}
+            found.update(client.sasl.secrets if client.sasl is not None else ())
     return {secret for secret in found if secret}
 
 

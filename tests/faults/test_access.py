@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from mm2.core.settings.client import SaslMechanism, SecurityProtocol
+from mm2.core.settings.client import SecurityProtocol
+from mm2.core.settings.sasl import SaslMechanism
 from tests.faults.mode import OURS, Mode
 from tests.integration.guarded.permissions import PASSWORD, USER, add, allowed, binding, denied, remove
 from tests.lab.cluster import KafkaCluster

@@ -45,15 +45,15 @@ def specs(*models: type[KeyModel]) -> dict[str, KeySpec]:
 
 
 TYPED: Mapping[str, dict[str, KeySpec]] = {
-    "top": specs(node_keys.FileSettings, node_keys.RestSettings, security_keys.SecurityKeys),
-    "source": specs(connector_keys.SourceSettings, security_keys.SecurityKeys),
-    "checkpoint": specs(connector_keys.SourceSettings, connector_keys.CheckpointSettings, security_keys.SecurityKeys),
-    "heartbeat": specs(connector_keys.SourceSettings, connector_keys.HeartbeatSettings, security_keys.SecurityKeys),
-    "worker": specs(client_keys.WorkerClientKeys, worker_keys.WorkerSettings, security_keys.SecurityKeys),
-    "consumer": specs(client_keys.ConsumerKeys, security_keys.SecurityKeys),
-    "producer": specs(client_keys.ProducerKeys, security_keys.SecurityKeys),
-    "admin": specs(client_keys.AdminKeys, security_keys.SecurityKeys),
-    "client": specs(client_keys.ClientKeys, security_keys.SecurityKeys),
+    "top": specs(node_keys.FileSettings, node_keys.RestSettings, *security_keys.MODELS),
+    "source": specs(connector_keys.SourceSettings, *security_keys.MODELS),
+    "checkpoint": specs(connector_keys.SourceSettings, connector_keys.CheckpointSettings, *security_keys.MODELS),
+    "heartbeat": specs(connector_keys.SourceSettings, connector_keys.HeartbeatSettings, *security_keys.MODELS),
+    "worker": specs(client_keys.WorkerClientKeys, worker_keys.WorkerSettings, *security_keys.MODELS),
+    "consumer": specs(client_keys.ConsumerKeys, *security_keys.MODELS),
+    "producer": specs(client_keys.ProducerKeys, *security_keys.MODELS),
+    "admin": specs(client_keys.AdminKeys, *security_keys.MODELS),
+    "client": specs(client_keys.ClientKeys, *security_keys.MODELS),
 }
 NAMED: Mapping[str, set[str]] = {
     "source": set(ignored_java_keys.CONNECTOR),

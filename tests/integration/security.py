@@ -23,7 +23,8 @@ from cryptography.hazmat.primitives.serialization import (
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.load import load
 from mm2.config.settings import FlowSettings
-from mm2.core.settings.client import SaslMechanism, SecurityProtocol
+from mm2.core.settings.client import SecurityProtocol
+from mm2.core.settings.sasl import SaslMechanism
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.compacted_log import CompactedLog
 from mm2.kafka.logs.control_producer import ControlProducer

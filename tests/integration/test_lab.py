@@ -15,7 +15,8 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from mm2.core.settings.client import SaslMechanism, SecurityProtocol
+from mm2.core.settings.client import SecurityProtocol
+from mm2.core.settings.sasl import SaslMechanism
 from tests.lab import scratch
 from tests.lab.cluster import ADMIN_TIMEOUT, KafkaCluster
 from tests.lab.fixtures import StartCluster

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from mm2.config.clients.flow_clients import ClientRole
-from mm2.core.settings.client import SaslMechanism, SecurityProtocol
+from mm2.core.settings.client import SecurityProtocol
+from mm2.core.settings.sasl import SaslMechanism
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import AuthenticationRefused, ClusterError, ConnectionLost, SecuritySettingsInvalid, TlsRefused
 from tests.integration.security import (

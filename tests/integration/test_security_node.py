@@ -11,7 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mm2.core.settings.client import SaslMechanism, SecurityProtocol
+from mm2.core.settings.client import SecurityProtocol
+from mm2.core.settings.sasl import SaslMechanism
 from tests.integration.security import KEY_PASSWORD, create_user, encrypted, sasl_tls, two_clusters
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster

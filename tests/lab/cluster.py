@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from mm2.core.settings.client import SaslMechanism
+from mm2.core.settings.sasl import SaslMechanism
 from tests.lab import class_data, scratch
 from tests.lab.broker import Broker
 from tests.lab.jars import KAFKA_4

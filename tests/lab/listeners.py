@@ -12,7 +12,8 @@ from pathlib import Path
 import trustme
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from mm2.core.settings.client import SaslMechanism, SecurityProtocol
+from mm2.core.settings.client import SecurityProtocol
+from mm2.core.settings.sasl import SaslMechanism
 from tests.lab.ports import HOST
 
 INTERNAL = "PLAINTEXT"  # every broker has this listener: for its peers, and for tests to look behind the security

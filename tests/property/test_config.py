@@ -22,7 +22,7 @@ SECRET = "sesame-open"
 MODELS: tuple[type[declaration.KeyModel], ...] = (
     *connector_keys.CONNECTORS,
     worker_keys.WorkerSettings,
-    security_keys.SecurityKeys,
+    *security_keys.MODELS,
     client_keys.ConsumerKeys,
     client_keys.ProducerKeys,
     node_keys.FileSettings,

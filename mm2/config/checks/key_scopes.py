@@ -69,7 +69,7 @@ _CLIENT_DEFAULTS = {
 }
 _SECURITY = security_keys.NAMES | set(security_keys.REFUSED_ALWAYS)
 _FROM_CLUSTER = java_derivation.CLIENT_NAMES | _SECURITY
-_EFFECTIVE_FROM_CLUSTER = _effective(_specs(security_keys.SecurityKeys)) | {"bootstrap.servers"}
+_EFFECTIVE_FROM_CLUSTER = _effective(_specs(*security_keys.MODELS)) | {"bootstrap.servers"}
 _HTTPS = frozenset(HTTPS + name for name in (CLIENT_AUTH, *security_keys.NAMES) if name.startswith("ssl."))
 _RECORDS_ONLY = declaration.names(ProducerKeys) - declaration.names(ClientKeys)
 _WORKER_CLIENT = declaration.names(WorkerClientKeys)

@@ -25,7 +25,7 @@ from mm2.config.keys.sql_keys import PREFIX, SqlKeys, declared, names_in_order, 
 from mm2.config.keys.update_mode import UpdateMode
 from mm2.config.keys.worker_keys import WorkerSettings
 from mm2.config.plugins.plugin_reader import told_to_own_classes
-from mm2.config.security.security_keys import SecurityKeys
+from mm2.config.security import security_keys
 
 CONNECTOR, WORKER, OWN, NODE = "connector", "worker", "own", "node"
 """Places of settings; those of clients are named after the fields of `mm2.config.clients.flow_clients.FlowClients`."""
@@ -109,7 +109,8 @@ def of_flow(flow: FlowProperties, *, enabled: bool) -> Settings:
     }
     for field, client in CLIENTS.items():
         place = client_place(field)
-        settings |= _of_model(place, client, flow.clients[field]) | _of_model(place, SecurityKeys, flow.clients[field])
+        for keys in (client, *security_keys.MODELS):
+            settings |= _of_model(place, keys, flow.clients[field])
     return settings
 
 

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
 from mm2.config.grammar.java_types import one_of_words
-from mm2.config.grammar.problems import ProblemLog, to_copy
+from mm2.config.grammar.problems import ProblemLog
 from mm2.config.grammar.values import Properties
 from mm2.config.keys import declaration
-from mm2.config.security import jaas
+from mm2.config.security.password_login import read_password_login
 from mm2.config.security.property_names import sibling
+from mm2.config.security.sasl_properties import SaslProperties
 from mm2.config.security.security_keys import REFUSED_ALWAYS, REFUSED_SASL, SecurityKeys
 from mm2.config.security.tls import read_tls
-from mm2.core.settings.client import SaslMechanism, SaslSettings, SecurityProtocol, TlsSettings
+from mm2.core.settings.client import SecurityProtocol, TlsSettings
+from mm2.core.settings.sasl import SaslLogin, SaslMechanism
 
-_MODULES = {
-    "org.apache.kafka.common.security.plain.PlainLoginModule": (SaslMechanism.PLAIN,),
-    "org.apache.kafka.common.security.scram.ScramLoginModule": (
-        SaslMechanism.SCRAM_SHA_256,
-        SaslMechanism.SCRAM_SHA_512,
-    ),
+_READERS: Mapping[SaslMechanism, Callable[[SaslProperties], SaslLogin | None]] = {
+    SaslMechanism.PLAIN: read_password_login,
+    SaslMechanism.SCRAM_SHA_256: read_password_login,
+    SaslMechanism.SCRAM_SHA_512: read_password_login,
 }
+"""The supported mechanisms."""
 
-_SUPPORTED = one_of_words(tuple(SaslMechanism))
+_SUPPORTED = one_of_words(tuple(_READERS))
 
 _UNSUPPORTED = {
     "GSSAPI": f"use {_SUPPORTED}",
@@ -42,7 +44,7 @@ class Security:
 
     protocol: SecurityProtocol
     tls: TlsSettings
-    sasl: SaslSettings | None
+    sasl: SaslLogin | None
 
 
 def read_security(properties: Properties, problems: ProblemLog) -> Security:
@@ -72,26 +74,19 @@ def uses_sasl(protocol: SecurityProtocol) -> bool:
     return protocol in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
-def _read_sasl(properties: Properties, settings: SecurityKeys, problems: ProblemLog) -> SaslSettings | None:
+def _read_sasl(properties: Properties, settings: SecurityKeys, problems: ProblemLog) -> SaslLogin | None:
     for name in REFUSED_SASL:
         _refuse_java_class(properties, name, problems)
     mechanism = _mechanism(properties, settings, problems)
     if mechanism is None:
         return None
-    if settings.sasl_jaas_config is None:
-        protocol = properties["security.protocol"]
-        key = sibling(protocol, "security.protocol", "sasl.jaas.config")
-        protocol.refuse(problems, f"requires {key}, which is not set", _login_fix("add", key, mechanism))
-        return None
-    return _credentials(properties, settings.sasl_jaas_config, mechanism, problems)
+    return _READERS[mechanism](SaslProperties(properties, settings, mechanism, problems))
 
 
 def _mechanism(properties: Properties, settings: SecurityKeys, problems: ProblemLog) -> SaslMechanism | None:
     name = settings.sasl_mechanism
-    try:
+    if name in _READERS:
         return SaslMechanism(name)
-    except ValueError:
-        pass
     line = properties.get("sasl.mechanism")
     if line is None:
         protocol = properties["security.protocol"]
@@ -104,55 +99,9 @@ def _mechanism(properties: Properties, settings: SecurityKeys, problems: Problem
     elif (instead := _UNSUPPORTED.get(name)) is not None:
         line.refuse(problems, f"{name} is not supported", instead)
     else:
-        meant = get_close_matches(name.upper(), (*SaslMechanism, *_UNSUPPORTED), n=1, cutoff=_CLOSE)
+        meant = get_close_matches(name.upper(), (*_READERS, *_UNSUPPORTED), n=1, cutoff=_CLOSE)
         line.refuse(problems, "unknown SASL mechanism", f"did you mean {meant[0]}?" if meant else f"use {_SUPPORTED}")
     return None
-
-
-def _credentials(
-    properties: Properties, text: str, mechanism: SaslMechanism, problems: ProblemLog
-) -> SaslSettings | None:
-    line = properties["sasl.jaas.config"]
-    fix = _login_fix("write", sibling(line, "sasl.jaas.config", "sasl.jaas.config"), mechanism)
-    try:
-        module = jaas.parse(text)
-    except jaas.JaasError as error:
-        line.refuse(problems, str(error), fix)
-        return None
-    expected = _module_name(mechanism)
-    if module.name != expected:
-        line.refuse(
-            problems,
-            f"must have the login module of sasl.mechanism = {mechanism}",
-            f"correct the mechanism, or {fix}",
-        )
-        return None
-    if module.options.get("tokenauth", "").lower() == "true":
-        line.refuse(
-            problems,
-            "tokenauth is not supported: clients cannot authenticate with delegation tokens",
-            "use the name and password of a SCRAM user, without tokenauth",
-        )
-        return None
-    missing = [name for name in ("username", "password") if name not in module.options]
-    if missing:
-        line.refuse(
-            problems,
-            f"must have the option{'s' if missing[1:] else ''} {' and '.join(missing)}",
-            fix,
-        )
-        return None
-    return SaslSettings(mechanism=mechanism, username=module.options["username"], password=module.options["password"])
-
-
-def _module_name(mechanism: SaslMechanism) -> str:
-    return next(name for name, mechanisms in _MODULES.items() if mechanism in mechanisms)
-
-
-def _login_fix(verb: str, key: str, mechanism: SaslMechanism) -> str:
-    """Return the fix that sets ``key``, a sasl.jaas.config."""
-    login = f'{_module_name(mechanism)} required username="USER" password="PASSWORD";'
-    return f"replace USER and PASSWORD, and {verb}:{to_copy(f'{key} = {login}')}"
 
 
 def _refuse_java_class(properties: Properties, name: str, problems: ProblemLog) -> None:

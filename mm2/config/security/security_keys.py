@@ -125,5 +125,8 @@ OTHER_MECHANISMS = (
 )
 """Used by GSSAPI and OAUTHBEARER only, which are not supported; ignored with PLAIN and SCRAM, as in Java."""
 
-NAMES = names(SecurityKeys) | set(REFUSED_TLS) | set(REFUSED_SASL) | set(OTHER_MECHANISMS)
+MODELS: tuple[type[KeyModel], ...] = (SecurityKeys,)
+"""The supported properties: those of all clients, and those of single SASL mechanisms."""
+
+NAMES = names(*MODELS) | set(REFUSED_TLS) | set(REFUSED_SASL) | set(OTHER_MECHANISMS)
 """The properties that clients inherit from their cluster, apart from bootstrap.servers."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from mm2.core.settings.sasl import SaslLogin
+
 
 class SecurityProtocol(StrEnum):
     """security.protocol."""
@@ -17,14 +19,6 @@ class SecurityProtocol(StrEnum):
     SSL = "SSL"
     SASL_PLAINTEXT = "SASL_PLAINTEXT"
     SASL_SSL = "SASL_SSL"
-
-
-class SaslMechanism(StrEnum):
-    """sasl.mechanism: the mechanisms that the client supports without additional libraries."""
-
-    PLAIN = "PLAIN"
-    SCRAM_SHA_256 = "SCRAM-SHA-256"
-    SCRAM_SHA_512 = "SCRAM-SHA-512"
 
 
 class IsolationLevel(StrEnum):
@@ -57,15 +51,6 @@ class TlsSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SaslSettings:
-    """Mechanism and credentials, read from sasl.jaas.config."""
-
-    mechanism: SaslMechanism
-    username: str
-    password: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
     """Connection and security of one client. Durations are milliseconds, as in Java's properties of the same name.
 
@@ -76,7 +61,7 @@ class ClientSettings:
     client_id: str = "mm2"
     security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     tls: TlsSettings = TlsSettings()
-    sasl: SaslSettings | None = None
+    sasl: SaslLogin | None = None
     request_timeout_ms: int = 30_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
@@ -84,6 +69,12 @@ class ClientSettings:
     reconnect_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
     connections_max_idle_ms: int = 540_000
+
+    @property
+    def login(self) -> SaslLogin | None:
+        """How connections log in; None if ``security_protocol`` is without SASL."""
+        with_sasl = self.security_protocol in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+        return self.sasl if with_sasl else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

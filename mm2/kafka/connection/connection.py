@@ -20,9 +20,14 @@ from aiokafka.conn import CloseReason
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.connection.diagnosis import BrokerEndpoint, explain, silent
+from mm2.kafka.connection.dialling import LOGIN_SECONDS, SETUP_ERRORS, authenticated, dial, log_in
 from mm2.kafka.connection.frames import FramedConnection
 from mm2.kafka.errors import ClusterClosed, ClusterError, LeaseExpired, RequestTimedOut, Unreachable
 from mm2.kafka.protocol.raw_request import DeferredResponse
+from mm2.kafka.sasl.login import LoginFailed
+from mm2.kafka.sasl.session import Session
+
+log = logging.getLogger("mm2.connection")
 
 # It logs for each connection what our errors report once, and warns of SASL PLAIN without TLS at each reconnect.
 logging.getLogger("aiokafka.conn").setLevel(logging.ERROR)
@@ -30,7 +35,6 @@ logging.getLogger("aiokafka.conn").setLevel(logging.ERROR)
 _SETUP_SECONDS = 10.0  # TCP, TLS, versions and SASL together; Java's socket.connection.setup.timeout.ms
 _CLOSE_SECONDS = 1.0  # for TLS close_notify; asyncio alone would wait 30 s for a dead peer
 _ABORT_SECONDS = 0.5  # for the loop to report an aborted socket as closed, with a margin for a busy machine
-_NEVER_MS = 2**31 - 1  # for aiokafka's request timer, which only SASL still uses: our own limits the whole setup
 
 
 LEASE_EXPIRED = "the lease of this task was not renewed in time; nothing is sent until it is"
@@ -40,11 +44,18 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER with a timeout of 0
 
 @dataclass(slots=True)
 class _Live:
-    """An open connection. ``greeted``: the broker has answered a request on it."""
+    """An open connection. ``greeted``: the broker has answered a request on it. ``session``: None without SASL, or if
+    the broker does not end sessions."""
 
     connection: FramedConnection
     peer: BrokerEndpoint
     greeted: bool = False
+    session: Session | None = None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a request can be sent now, without authenticating again first."""
+        return self.connection.connected() and (self.session is None or not self.session.is_due)
 
 
 class Connection:
@@ -56,6 +67,8 @@ class Connection:
     C. The backoff is reset only after the broker has answered a request: a port that accepts connections and closes
        them again is not dialled in a tight loop.
     D. A request is written, and a connection opened for it, only if ``may_send`` returns True immediately before.
+    E. Before its SASL session ends, a connection authenticates again (KIP-368). Requests in flight are not affected,
+       new ones wait for the broker's answers.
     """
 
     def __init__(
@@ -86,7 +99,7 @@ class Connection:
     @property
     def connected(self) -> bool:
         """Whether a request could be sent without connecting first."""
-        return self._live is not None and self._live.connection.connected()
+        return self._live is not None and self._live.is_usable
 
     @property
     def failing(self) -> bool:
@@ -99,7 +112,7 @@ class Connection:
         Returns aiokafka's response struct, or None if no response is expected. Raises ClusterError.
         """
         live = self._live
-        if live is not None and not self._queued and live.connection.connected():
+        if live is not None and not self._queued and live.is_usable:
             pending = self._write(live, request, expect_response)
         else:
             attempts = self._attempts
@@ -177,7 +190,7 @@ class Connection:
         if self._closed:
             raise ClusterClosed("the client is closed")
         if self._live is not None:
-            if self._live.connection.connected():
+            if self._live.is_usable or (self._live.connection.connected() and await self._stays(self._live)):
                 return self._live
             self._drop(CloseReason.CONNECTION_BROKEN)
         if not self._may_send():
@@ -189,7 +202,7 @@ class Connection:
         if endpoint is None:
             raise Unreachable("the broker is no longer part of the cluster")
         try:
-            live = _Live(await self._dial(endpoint), endpoint)
+            live = await self._dial(endpoint)
         except ClusterError as error:
             if self._closed:
                 raise ClusterClosed("the client is closed") from error
@@ -204,33 +217,38 @@ class Connection:
         self._live = live
         return live
 
-    async def _dial(self, endpoint: BrokerEndpoint) -> FramedConnection:
-        settings, sasl = self._settings, self._settings.sasl
+    async def _dial(self, endpoint: BrokerEndpoint) -> _Live:
+        settings = self._settings
         try:
+            async with asyncio.timeout(LOGIN_SECONDS) as self._setup:
+                await log_in(settings)
             async with asyncio.timeout(min(_SETUP_SECONDS, settings.request_timeout_ms / 1000)) as self._setup:
-                connection = FramedConnection(
-                    endpoint.host,
-                    endpoint.port,
-                    client_id=self._client_id,
-                    request_timeout_ms=_NEVER_MS,
-                    ssl_context=self._ssl_context,
-                    security_protocol=str(settings.security_protocol),
-                    max_idle_ms=settings.connections_max_idle_ms if settings.connections_max_idle_ms > 0 else None,
-                    sasl_mechanism=str(sasl.mechanism) if sasl else None,
-                    sasl_plain_username=sasl.username if sasl else None,
-                    sasl_plain_password=sasl.password if sasl else None,
-                )
-                try:
-                    await connection.connect()
-                except BaseException:
-                    _abort(connection)
-                    raise
-                return connection
-        except (aiokafka_errors.KafkaError, OSError, ValueError, KeyError, AssertionError) as error:
-            # the last three: raised by aiokafka's SASL code for unexpected responses
+                connection, session = await dial(endpoint, settings, self._client_id, self._ssl_context)
+        except SETUP_ERRORS as error:
             raise explain(error, endpoint, settings, greeted=False) from error
         finally:
             self._setup = None
+        return _Live(connection, endpoint, session=session)
+
+    async def _stays(self, live: _Live) -> bool:
+        """Authenticate an open connection again. Returns False if it cannot be used any longer.
+
+        Without new credentials it keeps its session until that ends.
+        """
+        session = live.session
+        assert session is not None, "only sessions become due"
+        try:
+            async with asyncio.timeout(LOGIN_SECONDS):
+                await log_in(self._settings)
+            async with asyncio.timeout(self._settings.request_timeout_ms / 1000):
+                live.session = await authenticated(live.connection, self._settings, live.peer.host)
+        except SETUP_ERRORS as error:
+            log.warning("%s", explain(error, live.peer, self._settings, greeted=True))
+            if not isinstance(error, LoginFailed):
+                return False  # the broker closes the connection when it has rejected the credentials
+            session.postpone()
+            return not session.is_over
+        return True
 
     def _failed(self) -> None:
         self._not_before = time.monotonic() + self._backoff.next()
@@ -269,13 +287,3 @@ async def _within(timeout: float, pending: Any) -> Any:
 def _expire(pending: asyncio.Future[Any]) -> None:
     if not pending.done():
         pending.set_exception(TimeoutError())
-
-
-def _abort(connection: FramedConnection) -> None:
-    """Abort the socket of a connection whose setup failed.
-
-    aiokafka has closed it gracefully, which over TLS waits for the peer's close_notify.
-    """
-    protocol = connection._protocol
-    if protocol is not None and protocol._transport is not None:
-        protocol._transport.abort()

@@ -19,6 +19,7 @@ from mm2.kafka.errors import (
     TlsRefused,
     Unreachable,
 )
+from mm2.kafka.sasl.login import LoginFailed
 
 _TLS_RECORD = 0x1500_0000  # a TLS alert read as the length of a Kafka response: type 21, version 3.x, …
 _TLS_RECORD_MASK = 0xFF00_0000
@@ -72,6 +73,8 @@ class _Case:
     def explain(self, error: BaseException, *, greeted: bool) -> ClusterError:  # noqa: PLR0911 - a table of cases
         if isinstance(error, ClusterError):
             return error
+        if isinstance(error, LoginFailed):
+            return self._login(error)
         if isinstance(error, aiokafka_errors.IncompatibleBrokerVersion | NotImplementedError):
             return NotSupported(f"{self._where}: {error}")
         cause = error.__cause__ if isinstance(error, aiokafka_errors.KafkaConnectionError) else error
@@ -180,9 +183,13 @@ class _Case:
                 f"{self._where}: SASL mechanism {mechanism} is not enabled on the broker:"
                 f" check {self._key('sasl.mechanism')}"
             )
-        user = sasl.username if sasl else ""
+        user = f" of user {sasl.user}" if sasl and sasl.user else ""
         words = str(error.args[0]) if error.args else str(error)
         return AuthenticationRefused(
-            f"{self._where}: SASL {mechanism}: authentication of user {user} failed: {words}:"
+            f"{self._where}: SASL {mechanism}: authentication{user} failed: {words}:"
             f" check {self._key('sasl.jaas.config')}"
         )
+
+    def _login(self, error: LoginFailed) -> ClusterError:
+        mechanism = self.settings.sasl.mechanism if self.settings.sasl else ""
+        return AuthenticationRefused(f"{self._where}: SASL {mechanism}: {error}: check {self._key(error.key)}")

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from mm2.core.settings.client import SaslMechanism, SecurityProtocol
+from mm2.core.settings.client import SecurityProtocol
+from mm2.core.settings.sasl import SaslMechanism
 from tests.lab.cluster import KafkaCluster
 from tests.lab.listeners import AUTHORIZER, Listener
 

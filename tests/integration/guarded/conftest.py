@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from mm2.core.settings.client import SaslMechanism, SecurityProtocol
+from mm2.core.settings.client import SecurityProtocol
+from mm2.core.settings.sasl import SaslMechanism
 from tests.integration.guarded.permissions import PASSWORD, REMOTE, USER, add, allowed, binding, wait_for_reason
 from tests.integration.guarded.recording_admin import CLASS, RECORD_KEY, Recorded
 from tests.lab import scratch

@@ -14,7 +14,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from mm2.core.settings.client import SaslMechanism, SaslSettings, SecurityProtocol
+from mm2.core.settings.client import SecurityProtocol
+from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 from mm2.core.topics import acls
 from mm2.core.topics.acls import Acl, Operation, PatternType, Permission
 from mm2.kafka.admin.acls import create_acls, describe_topic_acls
@@ -29,7 +30,7 @@ SOON = 30.0  # seconds until an ACL is in effect on a busy machine
 LISTENER = Listener(protocol=SecurityProtocol.SASL_PLAINTEXT, mechanisms=(SaslMechanism.PLAIN,))
 NOBODY = {
     "security_protocol": SecurityProtocol.SASL_PLAINTEXT,
-    "sasl": SaslSettings(mechanism=SaslMechanism.PLAIN, username="nobody", password="secret"),
+    "sasl": PasswordLogin(mechanism=SaslMechanism.PLAIN, username="nobody", password="secret"),
 }
 HOST = "10.1.1.1"
 OF_HOST = AclBindingFilter(  # the stubs do not allow None, which means any

@@ -12,7 +12,8 @@ from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
 from mm2.core.naming.names import TopicPartition
-from mm2.core.settings.client import SaslMechanism, SaslSettings, SecurityProtocol
+from mm2.core.settings.client import SecurityProtocol
+from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 from mm2.kafka.groups.groups import GroupActive, commit_offsets, committed_offsets, group_states, list_groups
 from mm2.kafka.protocol.api_request import ApiRequest
 from mm2.kafka.protocol.error_codes import ErrorCode
@@ -162,7 +163,7 @@ async def test_commit_larger_than_a_batch(cluster_a: KafkaCluster, unique: Calla
 
 async def test_missing_permissions_are_reported_by_group(unique: Callable[[str], str]) -> None:
     listener = Listener(protocol=SecurityProtocol.SASL_PLAINTEXT, mechanisms=(SaslMechanism.PLAIN,))
-    sasl = SaslSettings(mechanism=SaslMechanism.PLAIN, username="alice", password="geheim")
+    sasl = PasswordLogin(mechanism=SaslMechanism.PLAIN, username="alice", password="geheim")
     options = {"security_protocol": SecurityProtocol.SASL_PLAINTEXT, "sasl": sasl}
     with KafkaCluster("guarded", listeners=(listener,), users={"alice": "geheim"}, properties=AUTHORIZER) as kafka:
         topic, hidden = made(kafka, "t"), made(kafka, "hidden")

@@ -11,7 +11,8 @@ from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, R
 from mm2.core.naming import internal_topics
 from mm2.core.naming.internal_topics import InternalTopic
 from mm2.core.naming.names import Flow
-from mm2.core.settings.client import SaslMechanism, SaslSettings, SecurityProtocol
+from mm2.core.settings.client import SecurityProtocol
+from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.admin.internal_topics import WrongInternalTopic, ensure_internal_topic
 from mm2.kafka.admin.topic_configs import describe_topic_configs
@@ -118,7 +119,7 @@ async def until_configs_seen(cluster: Cluster, topic: str) -> None:
 
 AS_ALICE = {
     "security_protocol": SecurityProtocol.SASL_PLAINTEXT,
-    "sasl": SaslSettings(mechanism=SaslMechanism.PLAIN, username="alice", password="geheim"),
+    "sasl": PasswordLogin(mechanism=SaslMechanism.PLAIN, username="alice", password="geheim"),
 }
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from mm2.core.settings.client import SaslMechanism, SaslSettings, SecurityProtocol, TlsSettings
+from mm2.core.settings.client import SecurityProtocol, TlsSettings
+from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 from mm2.kafka.errors import AuthenticationRefused, ClusterError, ConnectionLost, TlsRefused, Unreachable
 from tests.integration.kafka.clients import connected
 from tests.lab.cluster import KafkaCluster
@@ -33,8 +34,8 @@ def kafka() -> Iterator[KafkaCluster]:
         yield cluster
 
 
-def alice(mechanism: SaslMechanism, password: str = "geheim,=", user: str = "alice") -> SaslSettings:
-    return SaslSettings(mechanism=mechanism, username=user, password=password)
+def alice(mechanism: SaslMechanism, password: str = "geheim,=", user: str = "alice") -> PasswordLogin:
+    return PasswordLogin(mechanism=mechanism, username=user, password=password)
 
 
 def tls(kafka: KafkaCluster, **other: str) -> TlsSettings:
@@ -58,7 +59,7 @@ def mutual(kafka: KafkaCluster) -> TlsSettings:
     ],
 )
 async def test_all_listeners_accept_matching_clients(
-    kafka: KafkaCluster, listener: str, protocol: SecurityProtocol, sasl: SaslSettings | None
+    kafka: KafkaCluster, listener: str, protocol: SecurityProtocol, sasl: PasswordLogin | None
 ) -> None:
     async with connected(kafka, listener, security_protocol=protocol, tls=mutual(kafka), sasl=sasl) as cluster:
         metadata = await cluster.metadata([])

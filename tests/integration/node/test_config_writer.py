@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from mm2.core.settings.client import SaslMechanism, SaslSettings, SecurityProtocol
+from mm2.core.settings.client import SecurityProtocol
+from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 from mm2.kafka.errors import BrokerError
 from mm2.kafka.logs.transaction_coordinator import Fenced
 from mm2.kafka.protocol.error_codes import ErrorCode
@@ -32,7 +33,7 @@ ID = "connect-cluster-A-mm2"
 LISTENER = Listener(protocol=SecurityProtocol.SASL_PLAINTEXT, mechanisms=(SaslMechanism.PLAIN,))
 LOGIN = {
     "security_protocol": SecurityProtocol.SASL_PLAINTEXT,
-    "sasl": SaslSettings(mechanism=SaslMechanism.PLAIN, username=USER, password=PASSWORD),
+    "sasl": PasswordLogin(mechanism=SaslMechanism.PLAIN, username=USER, password=PASSWORD),
 }
 MAY_WRITE_ID = binding(AclOperation.WRITE, ID, kind=ResourceType.TRANSACTIONAL_ID)
 

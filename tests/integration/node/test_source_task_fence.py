@@ -13,7 +13,8 @@ from confluent_kafka.admin import AclOperation, ResourceType
 from mm2.core.assignment.source_task_releases import SourceTaskRelease
 from mm2.core.lanes.lease import TaskProducer
 from mm2.core.naming.names import TopicPartition
-from mm2.core.settings.client import SaslMechanism, SaslSettings, SecurityProtocol
+from mm2.core.settings.client import SecurityProtocol
+from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError
 from mm2.kafka.protocol.error_codes import ErrorCode
@@ -124,7 +125,7 @@ async def test_without_permission_source_tasks_run_without_fencing(
     kafka = start_cluster(listeners=(LISTENER,), users={USER: PASSWORD}, properties=AUTHORIZER)
     kafka.create_topic("A.orders")
     add(kafka, allowed(AclOperation.ALL, "A.orders"))
-    login = SaslSettings(mechanism=SaslMechanism.PLAIN, username=USER, password=PASSWORD)
+    login = PasswordLogin(mechanism=SaslMechanism.PLAIN, username=USER, password=PASSWORD)
     async with connected(
         kafka, LISTENER.label, security_protocol=SecurityProtocol.SASL_PLAINTEXT, sasl=login
     ) as cluster:

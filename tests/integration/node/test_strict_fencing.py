@@ -14,7 +14,8 @@ from mm2.core.coordination.task_fencing import COMMIT_KEY, FENCING_KEY
 from mm2.core.lanes.lease import TaskProducer
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.offsets.connect_offsets import SourceKey, encode_key, encode_offset
-from mm2.core.settings.client import SaslMechanism, SaslSettings, SecurityProtocol
+from mm2.core.settings.client import SecurityProtocol
+from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError
 from mm2.kafka.logs.transaction_coordinator import Fenced, TransactionCoordinator
@@ -40,7 +41,7 @@ from tests.unit.config import files
 LISTENER = Listener(protocol=SecurityProtocol.SASL_PLAINTEXT, mechanisms=(SaslMechanism.PLAIN,))
 LOGIN = {
     "security_protocol": SecurityProtocol.SASL_PLAINTEXT,
-    "sasl": SaslSettings(mechanism=SaslMechanism.PLAIN, username=USER, password=PASSWORD),
+    "sasl": PasswordLogin(mechanism=SaslMechanism.PLAIN, username=USER, password=PASSWORD),
 }
 ENABLED = "B.exactly.once.source.support = enabled\nA.consumer.isolation.level = read_committed\n"
 CONFIGS = "mm2-configs.A.internal"

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from mm2.core.settings.client import SaslMechanism, SecurityProtocol
+from mm2.core.settings.client import SecurityProtocol
+from mm2.core.settings.sasl import SaslMechanism
 from tests.integration.security import address_only, sasl_tls, two_clusters
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from mm2.client import ConfigInvalid, DefaultReplicationPolicy, IdentityReplicationPolicy, MirrorClientConfig
-from mm2.core.settings.client import SaslMechanism, SecurityProtocol
+from mm2.core.settings.client import SecurityProtocol
+from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 from tests.unit.core.test_policies import SuffixPolicy
 
 JAVA = "org.apache.kafka.connect.mirror"
@@ -42,7 +43,7 @@ def test_config_objects_and_properties() -> None:
 def test_security_properties() -> None:
     client = read(SERVERS | SASL).client
     assert client.security_protocol is SecurityProtocol.SASL_SSL
-    assert client.sasl is not None
+    assert isinstance(client.sasl, PasswordLogin)
     assert (client.sasl.mechanism, client.sasl.username, client.sasl.password) == (SaslMechanism.PLAIN, "ann", "pw-ann")
     assert client.tls.check_hostname
 
@@ -59,10 +60,10 @@ def test_properties_of_one_client() -> None:
             "consumer.max.poll.records": "5",
         }
     )
-    assert config.client.sasl is not None
+    assert isinstance(config.client.sasl, PasswordLogin)
     assert config.client.sasl.username == "lister"
     assert config.consumer is not None
-    assert config.consumer.sasl is not None
+    assert isinstance(config.consumer.sasl, PasswordLogin)
     assert config.consumer.sasl.username == "reader"
     assert config.client.bootstrap_servers == ("b1:9092", "b2:9092")
     assert config.consumer.bootstrap_servers == ("b3:9092",)
@@ -176,10 +177,10 @@ def test_cluster_of_a_file(file: Path) -> None:
     assert config.client.alias == "B"
     assert config.client.bootstrap_servers == ("b:9092",)
     assert config.client.security_protocol is SecurityProtocol.SASL_PLAINTEXT
-    assert config.client.sasl is not None
+    assert isinstance(config.client.sasl, PasswordLogin)
     assert config.client.sasl.username == "bea"
     assert config.consumer is not None
-    assert config.consumer.sasl is not None
+    assert isinstance(config.consumer.sasl, PasswordLogin)
     assert config.consumer.sasl.username == "reader"
     assert config.policy == DefaultReplicationPolicy(separator="_")
 

@@ -11,10 +11,9 @@ from mm2.core.settings.client import (
     IsolationLevel,
     OffsetReset,
     ProduceSettings,
-    SaslMechanism,
-    SaslSettings,
     SecurityProtocol,
 )
+from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 from tests.unit.config.files import flow, loaded
 
 
@@ -136,9 +135,9 @@ def test_sasl_login(tmp_path: Path) -> None:
         f'B.sasl.jaas.config = {module}.scram.ScramLoginModule required username="v" password="open";\n',
     ).clients
     assert clients.source_admin.security_protocol is SecurityProtocol.SASL_PLAINTEXT
-    assert clients.source_admin.sasl == SaslSettings(mechanism=SaslMechanism.PLAIN, username="u", password="sesame")
+    assert clients.source_admin.sasl == PasswordLogin(mechanism=SaslMechanism.PLAIN, username="u", password="sesame")
     assert clients.worker.security_protocol is SecurityProtocol.SASL_SSL
-    assert clients.record_producer.sasl == SaslSettings(
+    assert clients.record_producer.sasl == PasswordLogin(
         mechanism=SaslMechanism.SCRAM_SHA_512, username="v", password="open"
     )
     assert "sesame" not in repr(clients)

@@ -185,7 +185,7 @@ def test_every_key_declares_its_update_mode() -> None:
     }
     for model in (client_keys.ConsumerKeys, client_keys.ProducerKeys, worker_keys.WorkerSettings):
         assert all(spec.update_mode in (UpdateMode.RUNNING, UpdateMode.FLOW) for spec in declaration.specs(model))
-    assert all(spec.local for spec in declaration.specs(security_keys.SecurityKeys))
+    assert all(spec.local for model in security_keys.MODELS for spec in declaration.specs(model))
     assert not any(spec.local for spec in declaration.specs(node_keys.OwnFlowSettings))
 
 

@@ -18,18 +18,12 @@ from mm2.core.lanes.lease import (
 )
 from mm2.core.naming.names import Flow
 from mm2.core.offsets.exact_offset_records import TopicIds
-from mm2.core.settings.client import (
-    ClientSettings,
-    FetchSettings,
-    ProduceSettings,
-    SaslMechanism,
-    SaslSettings,
-    TlsSettings,
-)
+from mm2.core.settings.client import ClientSettings, FetchSettings, ProduceSettings, TlsSettings
+from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 
 CLIENT = ClientSettings(
     bootstrap_servers=("127.0.0.1:9092",),
-    sasl=SaslSettings(mechanism=SaslMechanism.PLAIN, username="u", password="s3cret"),
+    sasl=PasswordLogin(mechanism=SaslMechanism.PLAIN, username="u", password="s3cret"),
     tls=TlsSettings(key_pem="s3cret", key_password="s3cret"),
 )
 ORDERS = LaneOrders(

@@ -9,7 +9,8 @@ import ssl
 import aiokafka.errors as aiokafka_errors
 import pytest
 
-from mm2.core.settings.client import ClientSettings, SaslMechanism, SaslSettings, SecurityProtocol
+from mm2.core.settings.client import ClientSettings, SecurityProtocol
+from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 from mm2.kafka.connection.diagnosis import BrokerEndpoint, explain, silent
 from mm2.kafka.errors import (
     AuthenticationRefused,
@@ -37,7 +38,7 @@ def said(
         bootstrap_servers=("kafka:9092",),
         alias=alias,
         security_protocol=protocol,
-        sasl=SaslSettings(mechanism=SaslMechanism.PLAIN, username="alice", password="geheim"),
+        sasl=PasswordLogin(mechanism=SaslMechanism.PLAIN, username="alice", password="geheim"),
     )
     return explain(error, endpoint, settings, greeted=greeted)
 

@@ -1,0 +1,76 @@
+"""Opening a connection: credentials, TCP and TLS, and SASL on it."""
+
+from __future__ import annotations
+
+import ssl
+import time
+
+import aiokafka.errors as aiokafka_errors
+from aiokafka.conn import CloseReason
+
+from mm2.core.settings.client import ClientSettings
+from mm2.kafka.connection.diagnosis import BrokerEndpoint
+from mm2.kafka.connection.frames import FramedConnection
+from mm2.kafka.sasl.handshake import authenticate
+from mm2.kafka.sasl.login import LoginFailed
+from mm2.kafka.sasl.logins import login_of, renewed
+from mm2.kafka.sasl.session import Session
+
+SETUP_ERRORS = (aiokafka_errors.KafkaError, OSError, ValueError, KeyError, AssertionError, LoginFailed)
+"""What the functions of this module raise; ValueError, KeyError and AssertionError are aiokafka's for invalid
+responses."""
+
+LOGIN_SECONDS = 30.0
+"""Maximum time to obtain a token or a ticket. Logins have shorter limits of their own."""
+
+_NEVER_MS = 2**31 - 1  # for aiokafka's request timer: the caller limits the whole setup
+
+
+async def log_in(settings: ClientSettings) -> None:
+    """Obtain credentials, if they are missing or expire soon: before connecting, since a broker would close the
+    connection meanwhile."""
+    if settings.login is not None:
+        await renewed(login_of(settings.login))
+
+
+async def dial(
+    endpoint: BrokerEndpoint, settings: ClientSettings, client_id: str, context: ssl.SSLContext | None
+) -> tuple[FramedConnection, Session | None]:
+    """Open and authenticate a connection. ``context`` None: without TLS."""
+    connection = FramedConnection(
+        endpoint.host,
+        endpoint.port,
+        client_id=client_id,
+        request_timeout_ms=_NEVER_MS,
+        ssl_context=context,
+        security_protocol="PLAINTEXT" if context is None else "SSL",  # aiokafka's SASL is not used
+        max_idle_ms=settings.connections_max_idle_ms if settings.connections_max_idle_ms > 0 else None,
+    )
+    try:
+        await connection.connect()
+        return connection, await authenticated(connection, settings, endpoint.host)
+    except BaseException:
+        connection.close(CloseReason.AUTH_FAILURE)
+        _abort(connection)
+        raise
+
+
+async def authenticated(connection: FramedConnection, settings: ClientSettings, host: str) -> Session | None:
+    """Authenticate an open connection, for the first time or again. Returns its session; None: without SASL, or if
+    the broker does not end sessions."""
+    if settings.login is None:
+        return None
+    mechanism = str(settings.login.mechanism)
+    began = time.monotonic()
+    lifetime = await authenticate(connection.send, mechanism, login_of(settings.login), host)
+    return None if lifetime is None else Session.of(lifetime, since=began)
+
+
+def _abort(connection: FramedConnection) -> None:
+    """Abort the socket of a connection whose setup failed.
+
+    It has been closed gracefully, which over TLS waits for the peer's close_notify.
+    """
+    protocol = connection._protocol
+    if protocol is not None and protocol._transport is not None:
+        protocol._transport.abort()

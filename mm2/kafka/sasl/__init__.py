@@ -1,0 +1,1 @@
+"""SASL authentication of connections to brokers: mechanisms, logins and their renewal."""

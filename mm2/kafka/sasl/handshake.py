@@ -1,0 +1,51 @@
+"""SASL on an open connection: SaslHandshake, SaslAuthenticate, and the lifetime of the session (KIP-152, KIP-368)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import aiokafka.errors as aiokafka_errors
+from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeRequest
+
+from mm2.kafka.sasl.login import Exchange, Login
+
+Send = Callable[[Any], Awaitable[Any]]
+"""Sends a request of aiokafka's kind, and returns the response."""
+
+
+async def authenticate(send: Send, mechanism: str, login: Login, host: str) -> float | None:
+    """Authenticate a connection to the broker at ``host``, or authenticate it again.
+
+    Returns the seconds until the broker ends the session unless the client authenticates again (its
+    connections.max.reauth.ms, or the lifetime of the credentials); None: it does not end. Raises aiokafka's errors for
+    what the broker rejects, and LoginFailed.
+    """
+    handshake = await send(SaslHandShakeRequest(mechanism))
+    _check(handshake.error_code, f"{mechanism}; enabled are {', '.join(handshake.enabled_mechanisms)}")
+    exchange = login.exchange(host)
+    lifetime_ms = 0
+    message = await asyncio.to_thread(_next, exchange, None)
+    while message is not None:
+        answer = await send(SaslAuthenticateRequest(message))
+        _check(answer.error_code, answer.error_message)
+        lifetime_ms = getattr(answer, "session_lifetime_ms", 0)  # from version 1 on (Kafka 2.2)
+        message = await asyncio.to_thread(_next, exchange, answer.sasl_auth_bytes or b"")
+    return lifetime_ms / 1000 if lifetime_ms > 0 else None
+
+
+def _next(exchange: Exchange, answer: bytes | None) -> bytes | None:
+    """Return the next message, None after the last one."""
+    try:
+        return next(exchange) if answer is None else exchange.send(answer)
+    except StopIteration:
+        return None
+    except (ValueError, KeyError) as error:  # aiokafka's parser raises both for an invalid message
+        raise aiokafka_errors.AuthenticationFailedError(f"invalid answer of the broker: {error}") from error
+
+
+def _check(code: int, message: str | None) -> None:
+    error = aiokafka_errors.for_code(code)
+    if error is not aiokafka_errors.NoError:
+        raise error(message or error.description)

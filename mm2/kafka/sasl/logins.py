@@ -1,0 +1,41 @@
+"""The logins of this process, by their settings."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import lru_cache
+from weakref import WeakKeyDictionary
+
+from mm2.core.settings.kerberos import KerberosLogin
+from mm2.core.settings.oauth import OAuthLogin
+from mm2.core.settings.sasl import PasswordLogin, SaslLogin
+from mm2.kafka.sasl.login import Login, LoginFailed
+from mm2.kafka.sasl.passwords import PasswordExchanges
+
+_MOST_LOGINS = 64
+"""Logins that are kept. More than a node has; those of earlier configurations are dropped."""
+
+
+@lru_cache(_MOST_LOGINS)
+def login_of(settings: SaslLogin) -> Login:
+    """Return the login for ``settings``: the same one for all clients, so that they share a token or ticket."""
+    match settings:
+        case PasswordLogin():
+            return PasswordExchanges(settings)
+        case KerberosLogin() | OAuthLogin():
+            raise LoginFailed(f"{settings.mechanism} is not supported", "sasl.mechanism")
+
+
+_renewals: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, asyncio.Task[None]]] = WeakKeyDictionary()
+
+
+async def renewed(login: Login) -> None:
+    """Call ``login.renew()`` in a thread if it is due. Callers at the same time share one call. Raises LoginFailed."""
+    if not login.is_due:
+        return
+    running = _renewals.setdefault(asyncio.get_running_loop(), {})
+    task = running.get(id(login))
+    if task is None:
+        task = running[id(login)] = asyncio.create_task(asyncio.to_thread(login.renew))
+        task.add_done_callback(lambda _: running.pop(id(login), None))
+    await asyncio.shield(task)

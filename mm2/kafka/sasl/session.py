@@ -1,0 +1,44 @@
+"""The time that a broker gives a SASL session (KIP-368)."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+
+EARLIEST, LATEST = 0.85, 0.95
+"""When a session is renewed, as shares of its lifetime: at random in between, as in Java (ReauthenticationInfo of
+SaslClientAuthenticator), so that connections that were opened together do not authenticate together."""
+
+_RETRY_SECONDS = 1.0  # until a renewal is tried again that failed for lack of credentials
+
+
+_USABLE = 0.98
+"""Share of the lifetime after which nothing else is sent: a request must arrive before the broker ends the session."""
+
+
+@dataclass(slots=True)
+class Session:
+    """Times on the monotonic clock, in seconds. ``due``: from when on the client authenticates again before it sends.
+    ``end``: from when on it sends nothing else."""
+
+    due: float
+    end: float
+
+    @classmethod
+    def of(cls, lifetime: float, *, since: float) -> Session:
+        """Return a session of ``lifetime`` seconds. ``since``: a time shortly before the broker began it."""
+        share = random.uniform(EARLIEST, LATEST)  # noqa: S311 - spreads load, hides nothing
+        return cls(due=since + lifetime * share, end=since + lifetime * _USABLE)
+
+    @property
+    def is_due(self) -> bool:
+        return time.monotonic() >= self.due
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self.end
+
+    def postpone(self) -> None:
+        """Renew later, but not after the end: a renewal has failed and left the session as it was."""
+        self.due = min(time.monotonic() + _RETRY_SECONDS, self.end)

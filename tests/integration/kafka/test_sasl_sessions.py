@@ -1,0 +1,142 @@
+"""Sessions that brokers end (KIP-368): connections authenticate again in time, and nothing in flight is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeRequest
+from aiokafka.protocol.metadata import MetadataRequest
+
+from mm2.core.settings.client import ClientSettings, SecurityProtocol
+from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.connection import dialling
+from mm2.kafka.errors import ClusterError
+from mm2.kafka.sasl.handshake import Send
+from mm2.kafka.sasl.login import Exchange, LoginFailed
+from mm2.kafka.sasl.passwords import PasswordExchanges
+from tests.integration.kafka.clients import settings
+from tests.lab.cluster import KafkaCluster
+from tests.lab.listeners import Listener
+
+SESSION_MS = 2_000
+SESSIONS = 4  # that a test lasts
+PLAIN, SCRAM = SaslMechanism.PLAIN, SaslMechanism.SCRAM_SHA_256
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[KafkaCluster]:
+    listener = Listener(protocol=SecurityProtocol.SASL_PLAINTEXT, mechanisms=(PLAIN, SCRAM))
+    properties = {"connections.max.reauth.ms": str(SESSION_MS)}
+    with KafkaCluster("A", listeners=(listener,), users={"alice": "geheim"}, properties=properties) as cluster:
+        yield cluster
+
+
+def client_of(kafka: KafkaCluster, mechanism: SaslMechanism) -> ClientSettings:
+    login = PasswordLogin(mechanism=mechanism, username="alice", password="geheim")
+    protocol = SecurityProtocol.SASL_PLAINTEXT
+    return settings(kafka, "SASL_PLAINTEXT", security_protocol=protocol, sasl=login)
+
+
+def local_port(cluster: Cluster) -> int:
+    """The port of the connection to the broker, which tells one connection from the next."""
+    connection = cluster._connections[1, "default"]
+    assert connection._live is not None
+    port: int = connection._live.connection._writer.get_extra_info("sockname")[1]
+    return port
+
+
+@pytest.mark.parametrize("mechanism", [PLAIN, SCRAM])
+async def test_a_busy_connection_outlives_its_sessions(kafka: KafkaCluster, mechanism: SaslMechanism) -> None:
+    """Several requests are always in flight, also while the connection authenticates again."""
+    async with Cluster(client_of(kafka, mechanism)) as cluster:
+        await cluster.any_node()
+        await cluster.versions(1)
+        first = local_port(cluster)
+        ends = time.monotonic() + SESSIONS * SESSION_MS / 1000
+        answered = 0
+
+        async def ask() -> None:
+            nonlocal answered
+            while time.monotonic() < ends:
+                await cluster.send(1, MetadataRequest([]))
+                answered += 1
+
+        await asyncio.gather(*(ask() for _ in range(5)))
+        assert local_port(cluster) == first, "the broker has closed the connection, or it was replaced"
+    assert answered > 100
+
+
+async def test_an_idle_connection_authenticates_before_its_next_request(kafka: KafkaCluster) -> None:
+    async with Cluster(client_of(kafka, PLAIN)) as cluster:
+        await cluster.any_node()
+        await cluster.versions(1)
+        first = local_port(cluster)
+        await asyncio.sleep(SESSION_MS / 1000 * 1.5)
+        await cluster.send(1, MetadataRequest([]))
+        assert local_port(cluster) == first
+
+
+async def test_the_session_is_needed(kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a second authentication the broker does close the connection: the other tests prove something."""
+
+    async def forgets(send: Send, mechanism: str, login: PasswordExchanges, host: str) -> None:
+        await send(SaslHandShakeRequest(mechanism))
+        for message in login.exchange(host):
+            await send(SaslAuthenticateRequest(message))
+            break
+
+    monkeypatch.setattr(dialling, "authenticate", forgets)
+    async with Cluster(client_of(kafka, PLAIN)) as cluster:
+        await cluster.any_node()
+        await cluster.versions(1)
+        await asyncio.sleep(SESSION_MS / 1000 * 1.5)
+        with pytest.raises(ClusterError, match="closed the connection"):
+            await cluster.send(1, MetadataRequest([]))
+
+
+async def ask_for_ever(cluster: Cluster) -> None:
+    while True:
+        await cluster.send(1, MetadataRequest([]))
+
+
+class FailingRenewals:
+    """A login whose credentials cannot be renewed for a while."""
+
+    def __init__(self, login: PasswordLogin) -> None:
+        self._login = PasswordExchanges(login)
+        self.is_due = False
+        self.failures = 0
+
+    def renew(self) -> None:
+        self.failures += 1
+        raise LoginFailed("the token endpoint does not answer", "sasl.oauthbearer.token.endpoint.url")
+
+    def exchange(self, host: str) -> Exchange:
+        return self._login.exchange(host)
+
+
+async def test_a_session_is_used_to_its_end_if_credentials_cannot_be_renewed(
+    kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = replace(client_of(kafka, PLAIN), reconnect_backoff_ms=10)
+    assert isinstance(client.sasl, PasswordLogin)
+    login = FailingRenewals(client.sasl)
+    monkeypatch.setattr(dialling, "login_of", lambda _: login)
+    async with Cluster(client) as cluster:
+        await cluster.any_node()
+        await cluster.versions(1)
+        first = local_port(cluster)
+        began = time.monotonic()
+        login.is_due = True
+        with pytest.raises(ClusterError, match=r"does not answer: check A\.sasl\.oauthbearer\.token\.endpoint\.url"):
+            await ask_for_ever(cluster)
+        assert time.monotonic() - began > 0.8 * SESSION_MS / 1000, "it was given up before the session ended"
+        login.is_due = False
+        await cluster.send(1, MetadataRequest([]))
+        assert local_port(cluster) != first
+    assert login.failures > 1

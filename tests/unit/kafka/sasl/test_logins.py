@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
+from mm2.kafka.sasl.login import Exchange, LoginFailed
+from mm2.kafka.sasl.logins import login_of, renewed
+
+
+def test_clients_with_the_same_settings_share_a_login() -> None:
+    one, same, other = (
+        PasswordLogin(mechanism=SaslMechanism.PLAIN, username=user, password="p") for user in ("a", "a", "b")
+    )
+    assert login_of(one) is login_of(same)
+    assert login_of(one) is not login_of(other)
+
+
+class SlowLogin:
+    def __init__(self) -> None:
+        self.is_due = True
+        self.calls = 0
+        self.go_on = threading.Event()
+        self.failure: LoginFailed | None = None
+
+    def renew(self) -> None:
+        self.calls += 1
+        assert self.go_on.wait(5)
+        if self.failure is not None:
+            raise self.failure
+        self.is_due = False
+
+    def exchange(self, host: str) -> Exchange:
+        raise NotImplementedError
+
+
+async def test_connections_that_wait_share_one_renewal() -> None:
+    login = SlowLogin()
+    waiting = [asyncio.create_task(renewed(login)) for _ in range(20)]
+    await asyncio.sleep(0.05)
+    login.go_on.set()
+    await asyncio.gather(*waiting)
+    await renewed(login)
+    assert login.calls == 1
+
+
+async def test_connections_that_wait_share_its_failure() -> None:
+    login = SlowLogin()
+    login.failure = LoginFailed("no answer", "sasl.oauthbearer.token.endpoint.url")
+    login.go_on.set()
+    results = await asyncio.gather(*(renewed(login) for _ in range(5)), return_exceptions=True)
+    assert login.calls == 1
+    assert results == [login.failure] * 5
+    login.failure = None
+    await renewed(login)
+    assert login.calls == 2
+
+
+async def test_a_connection_that_stops_waiting_does_not_stop_the_renewal() -> None:
+    login = SlowLogin()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await renewed(login)
+    login.go_on.set()
+    await renewed(login)
+    assert login.calls == 1
