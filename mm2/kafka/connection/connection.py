@@ -9,7 +9,7 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -159,12 +159,16 @@ class Connection:
             writer.transport.abort()
         live.connection.close(CloseReason.SHUTDOWN)
 
-    async def close(self) -> None:
-        """Close permanently. Requests in flight fail with ConnectionLost. Waits up to 1.5 s for the peer."""
+    def close(self) -> Coroutine[Any, Any, None]:
+        """Close permanently. Requests in flight fail with ConnectionLost. Waiting for the result takes up to 1.5 s, for
+        the peer; the connection is closed even if nobody waits."""
         self._closed = True
         if self._setup is not None:
             self._setup.reschedule(0)  # in the past: an attempt in progress times out immediately
         self._drop(CloseReason.SHUTDOWN)
+        return self._all_closed()
+
+    async def _all_closed(self) -> None:
         if self._closing:
             await asyncio.wait(self._closing, timeout=_CLOSE_SECONDS + _ABORT_SECONDS)
 

@@ -25,7 +25,7 @@ from mm2.kafka.errors import (
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.metadata_request import MetadataRequest
 from mm2.kafka.retrying import retried
-from tests.integration.kafka.clients import connected, led
+from tests.integration.kafka.clients import connected, led, settings
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import StartCluster
 from tests.lab.freezing import freeze, thaw
@@ -312,6 +312,20 @@ async def test_closing_fails_requests_in_flight(start_cluster: StartCluster) -> 
             await cluster.metadata([])
         with pytest.raises(ClusterClosed):
             await cluster.send(node, MetadataRequest([]))
+
+
+async def test_closing_that_is_cancelled_closes_every_connection(cluster_a: KafkaCluster) -> None:
+    cluster = Cluster(settings(cluster_a))
+    node = await cluster.any_node()
+    await cluster.send(node, MetadataRequest([]))
+    connections = [*cluster._connections.values(), *cluster._bootstrap.values()]
+    closing = asyncio.create_task(cluster.close())
+    await asyncio.sleep(0)  # it has begun, and waits for its own tasks
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert connections
+    assert not any(connection.connected for connection in connections)
 
 
 async def test_client_follows_leader_changes(start_cluster: StartCluster) -> None:
