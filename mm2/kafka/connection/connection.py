@@ -161,7 +161,7 @@ class Connection:
 
     def close(self) -> Coroutine[Any, Any, None]:
         """Close permanently. Requests in flight fail with ConnectionLost. Waiting for the result takes up to 1.5 s, for
-        the peer; the connection is closed even if nobody waits."""
+        the peer; the connection is closed even if the caller does not wait."""
         self._closed = True
         if self._setup is not None:
             self._setup.reschedule(0)  # in the past: an attempt in progress times out immediately
