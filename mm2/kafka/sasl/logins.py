@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from functools import lru_cache
+from functools import lru_cache, partial
 from weakref import WeakKeyDictionary
 
 from mm2.core.settings.kerberos import KerberosLogin
@@ -37,5 +37,11 @@ async def renewed(login: Login) -> None:
     task = running.get(id(login))
     if task is None:
         task = running[id(login)] = asyncio.create_task(asyncio.to_thread(login.renew))
-        task.add_done_callback(lambda _: running.pop(id(login), None))
+        task.add_done_callback(partial(_ended, running, id(login)))
     await asyncio.shield(task)
+
+
+def _ended(running: dict[int, asyncio.Task[None]], key: int, task: asyncio.Task[None]) -> None:
+    del running[key]
+    if not task.cancelled():
+        task.exception()  # otherwise asyncio logs the failure if every caller has stopped waiting

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 
 import pytest
@@ -66,3 +67,20 @@ async def test_a_connection_that_stops_waiting_does_not_stop_the_renewal() -> No
     login.go_on.set()
     await renewed(login)
     assert login.calls == 1
+
+
+async def test_a_failure_that_no_connection_waits_for_is_not_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    login = SlowLogin()
+    login.failure = LoginFailed("no answer", "sasl.oauthbearer.token.endpoint.url")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await renewed(login)
+    login.go_on.set()
+    while login_tasks():
+        await asyncio.sleep(0.01)
+    gc.collect()
+    assert not caplog.records
+
+
+def login_tasks() -> list[asyncio.Task[object]]:
+    return [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
