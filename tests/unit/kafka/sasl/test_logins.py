@@ -76,11 +76,6 @@ async def test_a_failure_that_no_connection_waits_for_is_not_an_error(caplog: py
         async with asyncio.timeout(0.05):
             await renewed(login)
     login.go_on.set()
-    while login_tasks():
-        await asyncio.sleep(0.01)
+    await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})
     gc.collect()
     assert not caplog.records
-
-
-def login_tasks() -> list[asyncio.Task[object]]:
-    return [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
