@@ -25,6 +25,7 @@ from mm2.core.lanes.lease import (
     LeaseRequest,
 )
 from mm2.core.lanes.progress_reports import LaneProgress
+from mm2.core.lanes.shared_trust import restore
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow
 from mm2.core.settings.client import TlsSettings
@@ -129,7 +130,7 @@ class LeaseClient:
         for flow_lease in renewal.flows:
             self.deadlines[flow_lease.flow].renew(sent, min(flow_lease.seconds, renewal.seconds))
         if renewal.orders is not None and renewal.orders.version > self.orders.version:
-            self.orders = renewal.orders
+            self.orders = restore(renewal.orders)
 
     async def _call(self, method: str, what: str, body: bytes, wait: float = 0.0) -> tuple[float, httpx.Response]:
         """Call the node, with retries until it answers or the lease has ended. Returns when the request was sent."""
@@ -169,4 +170,11 @@ def _trust(place: LeasePlace) -> ssl.SSLContext | bool:
     """Trust only the certificates in ``place``, not those of the executor's machine."""
     if place.ca_pem is None:
         return True
-    return ssl_context(TlsSettings(ca_pem=place.ca_pem, check_hostname=place.check_hostname))
+    return ssl_context(
+        TlsSettings(
+            ca_pem=place.ca_pem,
+            certificate_pem=place.certificate_pem,
+            key_pem=place.key_pem,
+            check_hostname=place.check_hostname,
+        )
+    )

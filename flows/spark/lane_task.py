@@ -1,7 +1,8 @@
 """The Spark task of a lane, which is serialized into the Spark job.
 
-It contains a lane id, the node's address and a token, and no other secret; everything else comes with the lease. The
-lane runner is imported only where it runs: the engine, which imports this module too, does not need it.
+It contains a lane id, the node's address, a token, the client certificate of lanes if the node requires one, and no
+other secret; everything else comes with the lease. The lane runner is imported only where it runs: the engine, which
+imports this module too, does not need it.
 """
 
 from __future__ import annotations

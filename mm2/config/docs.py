@@ -81,7 +81,7 @@ def _ignored() -> Iterator[str]:
     for kind, missed in MISSED.items():
         yield from _reasons(f"Java {kind}", {name: miss.why for name, miss in missed.items()})
     yield "## Rejected security keys\n"
-    yield "They are errors, as are JKS and PKCS12 stores and SASL mechanisms other than PLAIN and SCRAM.\n"
+    yield "They are errors, as are SASL mechanisms other than PLAIN and SCRAM.\n"
     yield from (f"- `{name}`" for name in sorted((*REFUSED_TLS, *REFUSED_SASL, *REFUSED_ALWAYS)))
     yield "\n## Old names\n\nKafka 2.4 to 3.9 accepted these names; they still work here.\n"
     yield "| old name | new name |\n|---|---|"

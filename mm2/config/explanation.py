@@ -23,6 +23,7 @@ from mm2.config.keys.election_keys import election_models
 from mm2.config.keys.node_keys import FileSettings, OwnFlowSettings, OwnSettings, RestSettings
 from mm2.config.keys.sql_keys import PREFIX, of_name
 from mm2.config.keys.worker_keys import WorkerSettings
+from mm2.config.keys.zookeeper_keys import PREFIX as ZOOKEEPER
 from mm2.config.load import File
 from mm2.config.security import security_keys
 from mm2.config.settings import FlowSettings
@@ -70,7 +71,12 @@ def explain_node(file: File) -> tuple[Section, ...]:
     """Explain the settings of the node itself."""
     spark = [_line(name, value) for name, value in file.properties.items() if name.startswith("spark.")]
     own: tuple[type[KeyModel], ...] = (FileSettings, RestSettings, *election_models(), OwnSettings)
-    return (Section("node", (*(line for model in own for line in _all(model, file.properties)), *spark)),)
+    lines = (line for model in own for line in _all(model, file.properties))
+    return (Section("node", (*(line for line in lines if not _is_unused_tls(line)), *spark)),)
+
+
+def _is_unused_tls(line: ExplainedLine) -> bool:
+    return line.origin == DEFAULT and line.key.startswith(f"{ZOOKEEPER}ssl.")
 
 
 def explain_flow(file: File, settings: FlowSettings) -> tuple[Section, ...]:

@@ -95,6 +95,10 @@ class Node:
         """
         await self.flows.reload(settings, diff)
 
+    def use_lane_place(self, lanes: LeasePlace) -> None:
+        """Let lanes request their leases at ``lanes`` after the next start of the engine."""
+        self._engine.use_lane_place(lanes)
+
     async def until(self, condition: Callable[[NodeStatus], bool], within: float) -> bool:
         """Wait until the published status meets ``condition``; return False after ``within`` seconds."""
         with contextlib.suppress(TimeoutError):

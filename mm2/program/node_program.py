@@ -135,7 +135,7 @@ class _Program:
         loop.add_signal_handler(signal.SIGHUP, self._watch.ask)
 
     def _take_over(self, settings: NodeSettings) -> None:
-        """Apply the log level and secrets of a reloaded file.
+        """Apply the log level, the secrets and the listeners' certificates of a reloaded file.
 
         Old passwords remain masked, because connections that use them can still log messages.
         """
@@ -144,6 +144,8 @@ class _Program:
         if (level, secrets) != (self._log_level, self._secrets):
             self._log_level, self._secrets = level, secrets
             set_up(level=level, log_format=self._settings.own.log_format, secrets=secrets)
+        if self._serving.renew(settings.listening):
+            self._node.use_lane_place(self._lease_place())
 
     def _signal(self, number: int) -> None:
         if not self._signalled.is_set():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 from mm2.config.settings import NodeSettings
 from mm2.core.lanes.lease import LeasePlace
+from mm2.core.settings.listener import ClientAuth, ListenerSettings, ServerTls
 from mm2.kafka.connection.security import ssl_context
 from mm2.kafka.errors import SecuritySettingsInvalid
 from mm2.node.commands.registry import command_types
@@ -18,8 +21,12 @@ from mm2.rest.internal.lease_api import lane_router
 from mm2.rest.internal.peers import Peers
 from mm2.rest.merge.cluster_view import ClusterView
 from mm2.rest.public.admin import AdminGate
+from mm2.rest.server.lane_identity import LaneIdentity, issue_lane_identity
 from mm2.rest.server.listeners import Listener, ListenerError, advertised_url, lease_place
-from mm2.rest.server.server import close_listeners, open_listeners
+from mm2.rest.server.server import RestServer, close_listeners, open_listeners
+from mm2.rest.server.tls import RenewableContext
+
+log = logging.getLogger("mm2.rest")
 
 CLOSE_WITHIN_S = 1.0
 """Time for open REST requests after the node has drained."""
@@ -32,7 +39,10 @@ class Serving:
         self._settings = settings
         self._node = node
         self._opened = AsyncExitStack()
-        self._bound: list[Listener] = []
+        self._servers: list[RestServer] = []
+        self._listening = settings.listening
+        self._peers: RenewableContext | None = None
+        self._lanes: LaneIdentity | None = None
         self.urls: list[str] = []
 
     @property
@@ -45,11 +55,12 @@ class Serving:
         listeners = listeners_of(self._settings.rest)
         if not listeners:
             return
-        listening, own, node = self._settings.listening, self._settings.own, self._node
+        listening, own, node = self._listening, self._settings.own, self._node
         try:
-            peers = Peers(ssl_context(listening.peers) if listening.peers is not None else None)
+            self._peers = None if listening.peers is None else RenewableContext(ssl_context(listening.peers))
         except SecuritySettingsInvalid as error:
             raise ListenerError(f"listeners: requests to other nodes are not possible: {error}") from error
+        peers = Peers(self._peers)
         self._opened.push_async_callback(peers.close)
         view = ClusterView(node.leader_context, peers)
         self._opened.push_async_callback(view.close)
@@ -67,15 +78,44 @@ class Serving:
         app = rest_app(context, listening)
         if self._settings.master.elsewhere:
             app.include_router(lane_router(node.lease_service))
-        servers = await open_listeners(app, listeners, listening.tls)
-        self._opened.push_async_callback(close_listeners, servers, CLOSE_WITHIN_S)
-        self._bound = [server.listener for server in servers]
+            if listening.tls is not None and listening.tls.client_auth is ClientAuth.REQUIRED:
+                self._lanes = issue_lane_identity()
+        self._servers = await open_listeners(app, listeners, self._server_tls(listening))
+        self._opened.push_async_callback(close_listeners, self._servers, CLOSE_WITHIN_S)
         self.urls = [advertised_url(self._bound, advertised_of(self._settings.rest), own_host=socket.gethostname())]
+
+    def renew(self, listening: ListenerSettings) -> bool:
+        """Use the certificates and keys of ``listening`` for new connections; return whether anything changed.
+
+        Connections that are open keep theirs.
+        """
+        before = self._listening
+        if (before.tls, before.peers) == (listening.tls, listening.peers):
+            return False
+        self._listening = listening
+        try:
+            if self._peers is not None and listening.peers is not None:
+                self._peers.renew(ssl_context(listening.peers))
+            if (tls := self._server_tls(listening)) is not None:
+                for server in self._servers:
+                    server.renew(tls)
+        except (SecuritySettingsInvalid, ListenerError) as error:
+            log.error("listeners: keeping the previous certificates: %s", error)  # noqa: TRY400 it contains the reason
+        return True
 
     def lease_place(self) -> LeasePlace:
         """Return where lanes on other machines request their leases; valid after `open`."""
-        tls = self._settings.listening.tls
-        return lease_place(self._bound, advertised_of(self._settings.rest), tls, own_host=socket.gethostname())
+        advertised = advertised_of(self._settings.rest)
+        return lease_place(self._bound, advertised, self._listening.tls, self._lanes, own_host=socket.gethostname())
+
+    @property
+    def _bound(self) -> list[Listener]:
+        return [server.listener for server in self._servers]
+
+    def _server_tls(self, listening: ListenerSettings) -> ServerTls | None:
+        if listening.tls is None or self._lanes is None:
+            return listening.tls
+        return replace(listening.tls, lanes_pem=self._lanes.certificate_pem)
 
     async def close(self) -> None:
         """Close the listeners."""

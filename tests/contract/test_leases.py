@@ -22,6 +22,7 @@ from mm2.kafka.errors import RequestTimedOut, Unreachable
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lease_service import LEASE_MARGIN_S, LeaseService
 from mm2.rest.internal.lease_api import LARGEST_REQUEST, lane_router
+from mm2.rest.server.lane_identity import LaneIdentity, issue_lane_identity
 from mm2.rest.server.listeners import Advertised, lease_place
 from mm2.rest.server.server import RestServer
 from tests.contract.certificates import caller_context, https_file
@@ -62,7 +63,7 @@ async def lane_server(tmp_path: Path) -> AsyncIterator[LaneServer]:
     tls = https_file(authority, tmp_path, trust=False).listening.tls
     server = RestServer(app, HOST, tls=tls)
     await server.start()
-    lease_address = lease_place([server.listener], Advertised(), tls, own_host=HOST)
+    lease_address = lease_place([server.listener], Advertised(), tls, None, own_host=HOST)
     async with httpx.AsyncClient(timeout=30, base_url=server.url, verify=caller_context(authority)) as client:
         yield LaneServer(board=board, service=service, lease_address=lease_address, client=client)
     await server.stop()
@@ -74,6 +75,31 @@ async def test_lane_trusts_the_certificate_of_the_node(lane_server: LaneServer) 
     async with lane_server.lease("token") as lease:
         assert (await lease.acquire()).end
         assert isinstance(await lease.report(LaneProgress(version=99, pid=1)), LaneOrders)
+
+
+async def test_lane_has_a_certificate_for_a_listener_that_requires_one(tmp_path: Path) -> None:
+    board = LaneBoard(lanes=1, buffer_bytes=1 << 20, new_secret=iter(("token", "session")).__next__)
+    app, lanes = FastAPI(openapi_url=None), issue_lane_identity()
+    app.include_router(lane_router(LeaseService(board, capacity=1)))
+    required = https_file(Authority(), tmp_path, {"listeners.https.ssl.client.auth": "required"}).listening.tls
+    assert required is not None
+    server = RestServer(app, HOST, tls=replace(required, lanes_pem=lanes.certificate_pem))
+    await server.start()
+    place = lease_place([server.listener], Advertised(), required, lanes, own_host=HOST)
+    try:
+        async with LeaseClient(place, lane=0, token="token", attempt=0) as lease:
+            assert (await lease.acquire()).end
+        for other in (replace(place, certificate_pem=None, key_pem=None), _with_identity(place, issue_lane_identity())):
+            async with LeaseClient(other, lane=0, token="token", attempt=1) as lease:
+                lease._deadline.renew(0.0, 0.0)
+                with pytest.raises(LeaseLostError, match=r"no answer"):
+                    await lease.acquire()
+    finally:
+        await server.stop()
+
+
+def _with_identity(place: LeasePlace, lanes: LaneIdentity) -> LeasePlace:
+    return replace(place, certificate_pem=lanes.certificate_pem, key_pem=lanes.key_pem)
 
 
 async def test_lane_sends_nothing_to_an_untrusted_server(

@@ -5,16 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
+from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12Certificate, serialize_java_truststore
+from cryptography.x509 import load_pem_x509_certificate
 
 from mm2.config.settings import NodeSettings
 from mm2.rest.app import rest_app
 from mm2.rest.internal.peers import PeerError, PeerRequest, Peers
-from mm2.rest.server.listeners import Listener
-from mm2.rest.server.server import close_listeners, open_listeners
+from mm2.rest.server.listeners import Listener, ListenerError
+from mm2.rest.server.server import RestServer, close_listeners, open_listeners
+from mm2.rest.server.tls import RenewableContext
 from tests.contract.certificates import caller_context, https_file, node_context
 from tests.contract.nodes import PLAIN, rest_context, rest_nodes
 from tests.contract.test_status_command import mm2
@@ -87,15 +92,49 @@ async def test_client_authentication(authority: Authority, tmp_path: Path, asked
                     await client.get(f"{url}/health/live")
 
 
-async def test_system_trust_store_is_the_default(
+async def test_javas_trust_store_is_the_default(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    ca = PKCS12Certificate(load_pem_x509_certificate(authority.ca_pem.encode()), b"ca")
+    (tmp_path / "lib" / "security").mkdir(parents=True)
+    (tmp_path / "lib" / "security" / "cacerts").write_bytes(
+        serialize_java_truststore([ca], BestAvailableEncryption(b"changeit"))
+    )
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     settings = https_file(authority, tmp_path, {"listeners.https.ssl.client.auth": "required"}, trust=False)
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "truststore.pem"))
     async with serving(settings) as url:
         assert await status(url, authority, "ops") == 200
         with pytest.raises(httpx.HTTPError):
             await status(url, authority)
+
+
+async def test_renewed_certificates_and_trust_apply_to_new_connections(authority: Authority, tmp_path: Path) -> None:
+    """Without a restart, and in both directions: of the listener, and of calls to other nodes."""
+    second = Authority()
+    required = {"listeners.https.ssl.client.auth": "required"}
+    before = https_file(authority, tmp_path, required).listening.tls
+    after = https_file(second, tmp_path, required).listening.tls
+    assert before is not None
+    assert after is not None
+    server = RestServer(rest_app(rest_context(Peers(PLAIN))), "127.0.0.1", tls=before)
+    await server.start()
+    try:
+        assert await status(server.url, authority, "ops") == 200
+        context = RenewableContext(caller_context(authority, "ops"))
+        async with httpx.AsyncClient(timeout=30, trust_env=False, verify=context) as client:
+            assert (await client.get(f"{server.url}/health/live")).status_code == 200
+            server.renew(after)
+            assert (await client.get(f"{server.url}/health/live")).status_code == 200, "an open connection continues"
+        async with httpx.AsyncClient(timeout=30, trust_env=False, verify=context) as client:
+            with pytest.raises(httpx.HTTPError):
+                await client.get(f"{server.url}/health/live")
+            context.renew(caller_context(second, "ops"))
+            assert (await client.get(f"{server.url}/health/live")).status_code == 200
+        with pytest.raises(ListenerError):
+            server.renew(replace(after, tls=replace(after.tls, key_pem=before.tls.key_pem)))
+        assert await status(server.url, second, "ops") == 200, "the former certificate is kept"
+    finally:
+        await server.stop()
 
 
 async def test_cipher_suites(authority: Authority, tmp_path: Path) -> None:

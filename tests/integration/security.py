@@ -30,6 +30,7 @@ from mm2.kafka.logs.compacted_log import CompactedLog
 from mm2.kafka.logs.control_producer import ControlProducer
 from tests.lab import scratch
 from tests.lab.cluster import ADMIN_TIMEOUT, SCRAM_ITERATIONS, KafkaCluster
+from tests.lab.key_stores import STORE_PASSWORD, write_key_store, write_trust_store
 from tests.lab.listeners import LOGIN_MODULES, ClientPems
 from tests.lab.settings import ONE_COPY
 
@@ -66,6 +67,25 @@ def inline(cluster: KafkaCluster, listener: str = "SSL") -> dict[str, str]:
         "security.protocol": "SSL",
         "ssl.truststore.type": "PEM",
         "ssl.truststore.certificates": cluster.authority.ca_pem,
+    }
+
+
+def stores(cluster: KafkaCluster, store_type: str, *, key_password: str = STORE_PASSWORD) -> dict[str, str]:
+    """Return mutual TLS with stores of Java's types, for listener MUTUAL."""
+    directory = scratch.directory("stores")
+    identity = cluster.authority.client("bob")
+    own = write_key_store(directory / "key.store", identity, store_type, key_password=key_password)
+    trusted = write_trust_store(directory / "trust.store", cluster.authority.ca_pem, store_type)
+    return {
+        **address_only(cluster, "MUTUAL"),
+        "security.protocol": "SSL",
+        "ssl.truststore.type": store_type,
+        "ssl.truststore.location": str(trusted),
+        "ssl.truststore.password": STORE_PASSWORD,
+        "ssl.keystore.type": store_type,
+        "ssl.keystore.location": str(own),
+        "ssl.keystore.password": STORE_PASSWORD,
+        **({} if key_password == STORE_PASSWORD else {"ssl.key.password": key_password}),
     }
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.lab import scratch
 from tests.lab.commands import Outcome, run
+from tests.lab.key_stores import STORE_PASSWORD, write_key_store
 from tests.lab.listeners import Authority
 from tests.lab.node import ANSWERS_WITHIN, Node
 from tests.lab.ports import HOST, release_port, reserve_port
@@ -14,16 +15,21 @@ from tests.lab.waiting import wait_until
 
 @pytest.mark.parametrize("prefix", ["", "listeners.https."])
 def test_node_that_requires_client_certificates(prefix: str) -> None:
+    """Its key store is PEM or JKS, and its trust store PEM."""
     port = reserve_port()
-    pems = Authority().write_server_pems(scratch.directory("rest-https"))
+    authority, directory = Authority(), scratch.directory("rest-https")
+    pems = authority.write_server_pems(directory)
+    store = {"type": "PEM", "location": str(pems.keystore)}
+    if prefix:
+        jks = write_key_store(directory / "node.jks", authority.server(HOST), "JKS")
+        store = {"type": "JKS", "location": str(jks), "password": STORE_PASSWORD}
     properties = {
         "clusters": "A, B",
         "A.bootstrap.servers": f"{HOST}:1",
         "B.bootstrap.servers": f"{HOST}:1",
         "A->B.enabled": "true",
         "listeners": f"https://{HOST}:{port}",
-        f"{prefix}ssl.keystore.type": "PEM",
-        f"{prefix}ssl.keystore.location": str(pems.keystore),
+        **{f"{prefix}ssl.keystore.{name}": value for name, value in store.items()},
         f"{prefix}ssl.truststore.type": "PEM",
         f"{prefix}ssl.truststore.location": str(pems.truststore),
         f"{prefix}ssl.client.auth": "required",

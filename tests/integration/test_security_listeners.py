@@ -11,7 +11,7 @@ from mm2.config.clients.flow_clients import ClientRole
 from mm2.core.settings.client import SecurityProtocol
 from mm2.core.settings.sasl import SaslMechanism
 from mm2.kafka.client.cluster import Cluster
-from mm2.kafka.errors import AuthenticationRefused, ClusterError, ConnectionLost, SecuritySettingsInvalid, TlsRefused
+from mm2.kafka.errors import AuthenticationRefused, ClusterError, ConnectionLost, TlsRefused
 from tests.integration.security import (
     ALICE,
     KEY_PASSWORD,
@@ -25,6 +25,7 @@ from tests.integration.security import (
     keystore_inline,
     sasl,
     sasl_tls,
+    stores,
     tls,
     two_clusters,
 )
@@ -32,6 +33,7 @@ from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
 from tests.lab.history import read_topic
+from tests.lab.key_stores import STORE_PASSWORD, write_trust_store
 from tests.lab.listeners import Authority, Listener
 from tests.lab.records import plain, write
 from tests.lab.verify import compare
@@ -83,6 +85,15 @@ WAYS_IN: dict[str, Access] = {
         **inline(c, "MUTUAL"),
         **keystore_inline(c.authority.client("bob"), KEY_PASSWORD),
     },
+    "mutual TLS, JKS": lambda c: stores(c, "JKS"),
+    "mutual TLS, JKS, password of the key": lambda c: stores(c, "JKS", key_password=KEY_PASSWORD),
+    "mutual TLS, JCEKS, password of the key": lambda c: stores(c, "JCEKS", key_password=KEY_PASSWORD),
+    "mutual TLS, PKCS12": lambda c: stores(c, "PKCS12"),
+    "mutual TLS, PKCS12 with the default type": lambda c: {
+        **stores(c, "PKCS12"),
+        "ssl.truststore.type": "JKS",
+        "ssl.keystore.type": "JKS",
+    },
     "SASL_SSL SCRAM-SHA-256": lambda c: sasl_tls(c, SCRAM_256),
     "SASL_SSL SCRAM-SHA-512": lambda c: sasl_tls(c, SCRAM_512),
     "SASL_SSL PLAIN": lambda c: sasl_tls(c, PLAIN),
@@ -130,7 +141,7 @@ WAYS_OUT: dict[str, tuple[Access, type[ClusterError], tuple[str, ...]]] = {
         TlsRefused,
         ("the broker's certificate is not trusted", "check A.ssl.truststore.*"),
     ),
-    "no trust store: the system's": (
+    "no trust store: that of Java": (
         lambda c: {**address_only(c, "SSL"), "security.protocol": "SSL"},
         TlsRefused,
         ("the broker's certificate is not trusted", "check A.ssl.truststore.*"),
@@ -191,19 +202,6 @@ async def test_error_names_the_property_to_check(
     assert PASSWORD not in message
 
 
-async def test_wrong_key_password(secured: KafkaCluster) -> None:
-    """Detected only by decrypting the key, so the client reports it before it connects."""
-    lines = {**tls(secured, "MUTUAL"), **keystore_file(secured.authority.client("bob"), KEY_PASSWORD)}
-    lines["ssl.key.password"] = "wrong one"
-    flow = flow_of(two_clusters(lines, address_only(secured, "PLAINTEXT")))
-    with pytest.raises(SecuritySettingsInvalid) as refused:
-        async with Cluster(flow.clients.of(ClientRole.REPLICATION_SOURCE_ADMIN)):
-            pass
-    assert str(refused.value).startswith("cluster A: ")
-    assert "cannot be decrypted: check ssl.key.password" in str(refused.value)
-    assert "wrong one" not in str(refused.value)
-
-
 async def test_passwords_from_config_providers(
     secured: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +216,9 @@ async def test_passwords_from_config_providers(
     monkeypatch.setenv("MM2_TEST_JAAS", jaas)
     package = "org.apache.kafka.common.config.provider"
     by_dir = {key: value for key, value in lines.items() if key != "ssl.truststore.location"}
+    jks = scratch.directory("stores") / "trust.jks"
+    write_trust_store(jks, secured.authority.ca_pem, "JKS")
+    monkeypatch.setenv("MM2_TEST_STORE", STORE_PASSWORD)
     flow = flow_of(
         two_clusters(
             {
@@ -225,7 +226,13 @@ async def test_passwords_from_config_providers(
                 "ssl.truststore.certificates": f"${{dir:{tmp_path}:ca.pem}}",
                 "sasl.jaas.config": jaas.replace(PASSWORD, f"${{file:{tmp_path}/secrets.properties:alice}}"),
             },
-            {**lines, "sasl.jaas.config": "${env:MM2_TEST_JAAS}"},
+            {
+                **lines,
+                "sasl.jaas.config": "${env:MM2_TEST_JAAS}",
+                "ssl.truststore.type": "JKS",
+                "ssl.truststore.location": str(jks),
+                "ssl.truststore.password": "${env:MM2_TEST_STORE}",
+            },
             **{
                 "config.providers": "dir, file, env",
                 "config.providers.dir.class": f"{package}.DirectoryConfigProvider",

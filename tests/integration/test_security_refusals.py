@@ -1,4 +1,4 @@
-"""Unsupported security settings: commands reject them before connecting, and print a working fix."""
+"""Security settings that cannot work: commands reject them before connecting. Stores of keytool are read."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from pathlib import Path
 
 import javaproperties
 import pytest
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from mm2.config.load import load
+from mm2.kafka.connection.security import ssl_context
 from tests.integration.security import Lines, flow_of, two_clusters
 from tests.lab import jvm
 from tests.lab.commands import run, run_within
-from tests.lab.listeners import Authority
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 STORE_PASSWORD = "sesame4711"
 ANSWER = 60.0  # seconds for keytool, a JVM on busy cores
 KEYTOOL = Path(jvm.java()).with_name("keytool")
+GOLDEN = Path(__file__).parents[1] / "golden" / "stores"
 
 SASL = {**NOWHERE, "security.protocol": "SASL_SSL"}
 TLS = {**NOWHERE, "security.protocol": "SSL"}
@@ -49,21 +48,25 @@ REFUSED: dict[str, tuple[Lines, str, str]] = {
         "A.sasl.mechanism = OAUTHBEARER",
         "OAUTHBEARER is not supported",
     ),
-    "JKS, because it is the default": (
+    "missing JKS trust store": (
         {**TLS, "ssl.truststore.location": "/etc/kafka/trust.jks", "ssl.truststore.password": STORE_PASSWORD},
         "A.ssl.truststore.location = /etc/kafka/trust.jks",
-        "JKS stores are not supported (A.ssl.truststore.type is JKS by default)",
+        "cannot be read (No such file or directory)",
     ),
-    "PKCS12 key store": (
+    "wrong password of a JKS trust store": (
+        {**TLS, "ssl.truststore.location": str(GOLDEN / "trust.jks"), "ssl.truststore.password": STORE_PASSWORD},
+        "A.ssl.truststore.password = [hidden]",
+        "does not open ",
+    ),
+    "wrong password of a private key": (
         {
             **TLS,
-            "ssl.keystore.type": "PKCS12",
-            "ssl.keystore.location": "/etc/kafka/key.p12",
-            "ssl.keystore.password": STORE_PASSWORD,
+            "ssl.keystore.location": str(GOLDEN / "identity.jks"),
+            "ssl.keystore.password": "sesame",
             "ssl.key.password": STORE_PASSWORD,
         },
-        "A.ssl.keystore.location = /etc/kafka/key.p12",
-        "PKCS12 stores are not supported",
+        "A.ssl.key.password = [hidden]",
+        "does not decrypt the private key",
     ),
 }
 
@@ -85,57 +88,25 @@ def test_exit_code_and_error(tmp_path: Path, command: str, lines: Lines, place: 
     assert "Traceback" not in outcome.stdout + outcome.stderr
 
 
-def test_fix_for_a_java_trust_store_works(tmp_path: Path) -> None:
-    """Follows the fix literally, with a store created by Java's keytool."""
-    authority = Authority()
-    (tmp_path / "authority.pem").write_text(authority.ca_pem)
-    store = tmp_path / "trust.jks"
-    _keytool("-importcert -noprompt -alias lab -file", str(tmp_path / "authority.pem"), store=store)
-    lines = {**TLS, "ssl.truststore.location": str(store), "ssl.truststore.password": STORE_PASSWORD}
-    trusted = flow_of(_fixed(tmp_path, two_clusters(lines, NOWHERE))).clients.source_consumer.tls.ca_pem
-    assert trusted is not None
-    assert "".join(authority.ca_pem.split()) in "".join(trusted.split())
-
-
-@pytest.mark.parametrize("store_type", ["JKS", "PKCS12"])
-def test_fix_for_a_java_key_store_works(tmp_path: Path, store_type: str) -> None:
+@pytest.mark.parametrize("store_type", ["JKS", "JCEKS", "PKCS12"])
+@pytest.mark.parametrize("algorithm", ["RSA", "EC", "Ed25519"])
+def test_key_store_that_keytool_generated(tmp_path: Path, store_type: str, algorithm: str) -> None:
     store = tmp_path / "key.store"
-    _keytool("-genkeypair -keyalg RSA -alias lab -dname CN=mm2 -storetype", store_type, store=store)
+    _keytool("-genkeypair -alias lab -dname CN=mm2 -keyalg", algorithm, "-storetype", store_type, store=store)
     lines = {
         **TLS,
         "ssl.keystore.type": store_type,
         "ssl.keystore.location": str(store),
         "ssl.keystore.password": STORE_PASSWORD,
     }
-    tls = flow_of(_fixed(tmp_path, two_clusters(lines, NOWHERE))).clients.source_consumer.tls
+    tls = flow_of(two_clusters(lines, NOWHERE)).clients.source_consumer.tls
     assert tls.certificate_pem is not None
-    assert tls.key_pem is not None
-    load_pem_private_key(tls.key_pem.encode(), password=STORE_PASSWORD.encode())
+    ssl_context(tls)  # with the key
 
 
 def _keytool(options: str, *more: str, store: Path) -> None:
     command = (str(KEYTOOL), *options.split(), *more, "-keystore", str(store), "-storepass", STORE_PASSWORD)
     run_within(ANSWER, command).check_returncode()
-
-
-def _fixed(directory: Path, properties: Lines) -> dict[str, str]:
-    """Return ``properties`` after applying each line of the fix of their only error."""
-    (problem,) = [one for one in load(_write(directory, properties)).problems if not one.is_warning]
-    fixed = dict(properties)
-    what, *lines = problem.fix.split("\n")
-    assert what == "replace PASSWORD with the password of the store, and run:"
-    for line in (line.replace("PASSWORD", STORE_PASSWORD) for line in lines):
-        verb, _, text = line.partition(" ")
-        if line.startswith(("  keytool ", "  openssl ")):
-            path = f"{KEYTOOL.parent}:/usr/bin:/bin"
-            run_within(ANSWER, ["/bin/sh", "-c", line], cwd=directory, env={"PATH": path}).check_returncode()
-        elif line.startswith("  "):
-            key, _, value = line.strip().partition(" = ")
-            fixed[key] = value
-        elif line not in ("change to:", "add:"):
-            assert verb == "remove", line
-            del fixed[text]
-    return fixed
 
 
 def _write(directory: Path, properties: Lines) -> Path:

@@ -85,7 +85,7 @@ class ServerPems:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientPems:
-    """PEM texts of a client: its certificate with chain, and its key (PKCS 8, not encrypted)."""
+    """PEM texts of a client, or of a server: its certificate with chain, and its key (PKCS 8, not encrypted)."""
 
     certificate: str
     key: str
@@ -105,6 +105,11 @@ class Authority:
     def client(self, name: str) -> ClientPems:
         """A certificate for CN=``name``."""
         issued = self._ca.issue_cert(f"{name}.client.test", common_name=name)
+        return ClientPems(certificate=_chain(issued), key=_pkcs8(issued))
+
+    def server(self, *hosts: str) -> ClientPems:
+        """A certificate for ``hosts``."""
+        issued = self._ca.issue_cert(*hosts)
         return ClientPems(certificate=_chain(issued), key=_pkcs8(issued))
 
     def configure(self, context: ssl.SSLContext, name: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Self
 
 from tests.lab import jars, jvm, scratch
+from tests.lab.listeners import ServerPems
 from tests.lab.ports import HOST, release_port, reserve_port
 from tests.lab.processes import GRACE, LabProcess
 from tests.lab.server import Server
@@ -33,7 +34,8 @@ _SASL = {
 class ZooKeeperServer(Server):
     """A server with a port and data that stay the same across restarts; a context manager that stops it.
 
-    With ``users`` (name to password) only they can connect, by SASL DIGEST-MD5.
+    With ``users`` (name to password) only they can connect, by SASL DIGEST-MD5. With ``tls`` it has a second port,
+    `secure_address`, that requires client certificates of the same authority.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class ZooKeeperServer(Server):
         name: str = "zookeeper",
         *,
         users: Mapping[str, str] | None = None,
+        tls: ServerPems | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
@@ -48,11 +51,17 @@ class ZooKeeperServer(Server):
         self._users = dict(users or {})
         self._properties = dict(properties or {})
         self._port = reserve_port()
+        self._tls = tls
+        self._secure_port = reserve_port() if tls is not None else None
         self._process: LabProcess | None = None
 
     @property
     def address(self) -> str:
         return f"{HOST}:{self._port}"
+
+    @property
+    def secure_address(self) -> str:
+        return f"{HOST}:{self._secure_port}"
 
     @property
     def process(self) -> LabProcess:
@@ -70,6 +79,14 @@ class ZooKeeperServer(Server):
             "clientPortAddress": HOST,
             "clientPort": str(self._port),
         }
+        if self._tls is not None:
+            known |= {
+                "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+                "secureClientPort": str(self._secure_port),
+                "secureClientPortAddress": HOST,
+                "ssl.keyStore.location": str(self._tls.keystore),
+                "ssl.trustStore.location": str(self._tls.truststore),
+            }
         settings.write_text("".join(f"{key}={value}\n" for key, value in known.items()))
         self._process = LabProcess(
             self.name,
@@ -96,6 +113,8 @@ class ZooKeeperServer(Server):
         if self._process is not None:
             self._process.kill_group()
         release_port(self._port)
+        if self._secure_port is not None:
+            release_port(self._secure_port)
 
     def _login(self) -> tuple[str, ...]:
         if not self._users:

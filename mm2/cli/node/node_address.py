@@ -14,7 +14,6 @@ from mm2.config.grammar.properties import read_file
 from mm2.config.grammar.values import Properties, Value
 from mm2.config.keys.declaration import read
 from mm2.config.keys.node_keys import HTTPS, RestSettings
-from mm2.config.security.listeners import read_peer_tls, read_server_tls
 from mm2.kafka.connection.security import ssl_context
 from mm2.kafka.errors import SecuritySettingsInvalid
 from mm2.program.addresses import advertised_of, listeners_of
@@ -74,6 +73,8 @@ def node_context(node: str) -> ssl.SSLContext:
     CAs that the system trusts, or those of SSL_CERT_FILE. Raises UsageError."""
     if "://" in node or not any(one.startswith("https:") for one in node_urls(node)):
         return ssl.create_default_context()
+    from mm2.config.security.listeners import read_peer_tls, read_server_tls  # noqa: PLC0415 slow, only for https
+
     log = ProblemLog(node)
     properties = _properties(node, lambda key: key == "listeners" or key.startswith(("ssl.", HTTPS)))
     own = any(

@@ -9,10 +9,9 @@ from urllib.parse import urlsplit
 
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.grammar.problems import ProblemLog
-from mm2.config.grammar.values import Properties
-from mm2.config.keys.node_keys import CLIENT_AUTH, OwnSettings, RestSettings
+from mm2.config.grammar.values import Properties, Value
+from mm2.config.keys.node_keys import OwnSettings, RestSettings
 from mm2.config.lane_counts import lanes_of, sql_lanes_of
-from mm2.config.security.listeners import key_prefix
 from mm2.config.settings import FlowSettings
 from mm2.core.settings.listener import ClientAuth, ListenerSettings
 from mm2.core.settings.spark_master import is_loopback, read_master
@@ -105,19 +104,21 @@ def _check_lanes_elsewhere(
                 "machines in plain text",
                 "write listeners = https://:8443 (docs/how-to/spark-clusters.md)",
             )
-        elif not any(_is_true(properties, name) for name in ENCRYPTED):
-            line.warn(
-                problems,
-                "Spark sends each lane, unencrypted, the token with which it requests passwords and private keys of "
-                "clusters",
-                f"add {ENCRYPTED[0]} = true and spark.authenticate = true",
+        else:
+            _check_encrypted(
+                line, properties, "the token with which it requests passwords and private keys of clusters", problems
             )
-    if scheme.lower() == "https" and listening.tls is not None and listening.tls.client_auth is ClientAuth.REQUIRED:
-        client_auth = key_prefix(properties) + CLIENT_AUTH
-        line.refuse(
+    elif scheme.lower() == "https" and listening.tls is not None and listening.tls.client_auth is ClientAuth.REQUIRED:
+        _check_encrypted(line, properties, "the certificate with which it connects to this node", problems)
+
+
+def _check_encrypted(line: Value, properties: Properties, what: str, problems: ProblemLog) -> None:
+    """Add a warning if Spark sends the tasks of lanes, which contain ``what``, in plain text."""
+    if not any(_is_true(properties, name) for name in ENCRYPTED):
+        line.warn(
             problems,
-            f"cannot be combined with {client_auth} = required: lanes on other machines have no client certificate",
-            f"write {client_auth} = requested",
+            f"Spark sends each lane, unencrypted, {what}",
+            f"add {ENCRYPTED[0]} = true and spark.authenticate = true",
         )
 
 

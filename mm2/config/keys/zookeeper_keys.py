@@ -1,18 +1,25 @@
-"""Keys of leader election through ZooKeeper."""
+"""Keys of leader election through ZooKeeper.
+
+Those of TLS are the ``ssl.*`` of Java's clients with a prefix, as in the ``zookeeper.ssl.*`` of Kafka's brokers.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, create_model
 
-from mm2.config.grammar.java_types import Int, OptionalString, at_least, one_of, refuse
+from mm2.config.grammar.java_types import Boolean, Int, OptionalString, at_least, one_of, refuse
 from mm2.config.grammar.problems import ProblemLog
 from mm2.config.grammar.values import Properties
+from mm2.config.keys import declaration
 from mm2.config.keys.declaration import key
 from mm2.config.keys.election_keys import ELECTION, BackendKeys, FlowElection, given
 from mm2.config.keys.update_mode import UpdateMode
+from mm2.config.security.security_keys import SecurityKeys
+from mm2.config.security.tls import read_tls
 from mm2.core.naming.names import Flow
+from mm2.core.settings.client import TlsSettings
 from mm2.core.settings.zookeeper import (
     SESSION_TIMEOUT_MS,
     AuthScheme,
@@ -27,6 +34,8 @@ SCHEME = "mm2.zookeeper.auth.scheme"
 USERNAME = "mm2.zookeeper.auth.username"
 PASSWORD = "mm2.zookeeper.auth.password"  # noqa: S105 - the name of the key
 SESSION_TIMEOUT = "mm2.zookeeper.session.timeout.ms"
+TLS = "mm2.zookeeper.ssl.client.enable"
+PREFIX = "mm2.zookeeper."
 SHORTEST_SESSION_MS = 2_000
 
 
@@ -45,7 +54,7 @@ def _username(text: str) -> str:
     return text
 
 
-class ZooKeeperKeys(BackendKeys):
+class _OwnKeys(BackendKeys):
     """Keys of our own; Java ignores them."""
 
     connect: Annotated[OptionalString, AfterValidator(_connect)] = key(
@@ -73,8 +82,13 @@ class ZooKeeperKeys(BackendKeys):
         update_mode=UpdateMode.NODE,
     )
 
+    ssl_client_enable: Boolean = key(
+        TLS, False, "Use TLS to connect to ZooKeeper (its `secureClientPort`).", update_mode=UpdateMode.NODE
+    )
+
     def elections(self, properties: Properties, problems: ProblemLog) -> FlowElection | None:
         auth = self._auth(properties, problems)
+        tls = self._tls(properties, problems)
         if not given(properties, CONNECT):
             properties[ELECTION].refuse(problems, f"requires {CONNECT}", f"add {CONNECT} = host:port")
         if not self.connect:
@@ -88,9 +102,20 @@ class ZooKeeperKeys(BackendKeys):
                 session_timeout_ms=self.session_timeout_ms,
                 heartbeat_interval_ms=heartbeat_interval_ms,
                 auth=auth,
+                tls=tls,
             )
 
         return election
+
+    def _tls(self, properties: Properties, problems: ProblemLog) -> TlsSettings | None:
+        own = {name.removeprefix(PREFIX): value for name, value in properties.items() if name in _TLS_KEYS}
+        if self.ssl_client_enable:
+            return read_tls(own, declaration.read(SecurityKeys, own, problems), problems)
+        for name in given(properties, *sorted(_TLS_KEYS)):
+            properties[name].warn(
+                problems, f"has no effect without {TLS} = true", f"add {TLS} = true, or remove the line"
+            )
+        return None
 
     def _auth(self, properties: Properties, problems: ProblemLog) -> ZooKeeperAuth | None:
         said = given(properties, SCHEME, USERNAME, PASSWORD)
@@ -100,3 +125,19 @@ class ZooKeeperKeys(BackendKeys):
         if not (self.scheme and self.username and self.password):
             return None
         return ZooKeeperAuth(scheme=AuthScheme(self.scheme), username=self.username, password=self.password)
+
+
+def _tls_fields() -> dict[str, Any]:
+    """Return the fields of ``ssl.*`` with our prefix."""
+    infos = {field: info for field, info in SecurityKeys.model_fields.items() if str(info.alias).startswith("ssl.")}
+    return {
+        field: (
+            Annotated[info.annotation, *info.metadata],
+            key(f"{PREFIX}{info.alias}", info.default, str(info.description), update_mode=UpdateMode.NODE, local=True),
+        )
+        for field, info in infos.items()
+    }
+
+
+ZooKeeperKeys = create_model("ZooKeeperKeys", __base__=_OwnKeys, **_tls_fields())
+_TLS_KEYS = declaration.names(ZooKeeperKeys) - declaration.names(_OwnKeys)

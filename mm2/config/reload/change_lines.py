@@ -79,6 +79,8 @@ def _summary(diff: FileDiff, pending: Sequence[Change]) -> str:
     ]
     if pending:
         parts.append(f"restart this node to apply {_named(_names(pending))}")
+    if not parts and any(change.update_mode is UpdateMode.RUNNING for change in diff.node):
+        return "this node reconfigured"
     return "; ".join(parts) or "no effect"
 
 

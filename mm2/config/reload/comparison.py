@@ -17,16 +17,19 @@ from operator import attrgetter
 from mm2.config.clients.flow_clients import FlowClients
 from mm2.config.flows import FlowProperties
 from mm2.config.grammar.properties import Entry
+from mm2.config.keys import zookeeper_keys
 from mm2.config.keys.sql_keys import PREFIX
 from mm2.config.keys.update_mode import UpdateMode
 from mm2.config.load import File
 from mm2.config.reload import effective
 from mm2.config.reload.changes import Change, FileDiff, FlowDiff
 from mm2.config.reload.effective import CLIENTS, CONNECTOR, NOT_SET, OWN, Settings, client_place, of_client
+from mm2.config.security.listeners import key_prefix
 from mm2.config.settings import FlowSettings, NodeSettings
 from mm2.config.sql.topic_queries import TopicQueries
 from mm2.core.naming.names import Flow
-from mm2.core.settings.client import ClientSettings
+from mm2.core.settings.client import ClientSettings, TlsSettings
+from mm2.core.settings.zookeeper import ZooKeeperSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +92,12 @@ class _Comparison:
                 found.append(replace(change, update_mode=UpdateMode.FLOW))
             else:
                 found.append(change)
-        contents = self._contents(before.clients, now.clients, *settings)
+        contents = [*self._contents(before.clients, now.clients, *settings), *self._election(before, old, now, new)]
         return _once([*found, *contents, *self._queries(before.queries, now.queries, *settings)])
 
     def node(self, old: ParsedConfig, new: ParsedConfig) -> tuple[Change, ...]:
         settings = (effective.of_node(reading.file.properties) for reading in (old, new))
-        return _once(change for _, change in self._changes(*settings))
+        return _once([*(change for _, change in self._changes(*settings)), *self._listener_contents(old, new)])
 
     def cover(self, flow: Flow, *readings: ParsedConfig) -> None:
         """Mark all lines of ``flow`` as reported: it is added or removed as a whole."""
@@ -130,6 +133,36 @@ class _Comparison:
                 if setting.entry is not None and same_place and contents(clients[0].tls) != contents(clients[1].tls):
                     change = self._change(setting.entry, setting.entry, setting.shown, setting.shown, UpdateMode.FLOW)
                     yield replace(change, content=True)
+
+    def _listener_contents(self, old: ParsedConfig, new: ParsedConfig) -> Iterator[Change]:
+        """Return the stores of listeners, and of calls to other nodes, whose content changed."""
+        before, now = old.settings.listening.peers, new.settings.listening.peers
+        prefix = key_prefix(new.file.properties)
+        return self._stores(prefix, (before, now), (old, new), UpdateMode.RUNNING)
+
+    def _election(
+        self, before: FlowSettings, old: ParsedConfig, now: FlowSettings, new: ParsedConfig
+    ) -> Iterator[Change]:
+        """Return the stores of the flow's election whose content changed."""
+        was, is_now = (
+            flow.election.tls if isinstance(flow.election, ZooKeeperSettings) else None for flow in (before, now)
+        )
+        return self._stores(zookeeper_keys.PREFIX, (was, is_now), (old, new), UpdateMode.FLOW)
+
+    def _stores(
+        self,
+        prefix: str,
+        tls: tuple[TlsSettings | None, TlsSettings | None],
+        readings: tuple[ParsedConfig, ParsedConfig],
+        update_mode: UpdateMode,
+    ) -> Iterator[Change]:
+        before, now = tls
+        if before is None or now is None:
+            return
+        for name, contents in _CONTENTS.items():
+            was, is_now = (_entries(reading.file).get(prefix + name) for reading in readings)
+            if is_now is not None and _text(was) == _text(is_now) and contents(before) != contents(now):
+                yield replace(self._change(was, is_now, _text(was), _text(is_now), update_mode), content=True)
 
     def _queries(self, before: TopicQueries, now: TopicQueries, old: Settings, new: Settings) -> Iterator[Change]:
         """Return the files of queries whose content changed."""

@@ -20,7 +20,7 @@ from mm2.config.keys.class_keys import ADMIN, CLASS_KEYS, POLICY, is_own
 from mm2.config.keys.connector_keys import CONNECTORS, HeartbeatSettings
 from mm2.config.keys.declaration import KeyModel
 from mm2.config.keys.election_keys import election_models
-from mm2.config.keys.node_keys import FileSettings, OwnFlowSettings, OwnSettings, RestSettings
+from mm2.config.keys.node_keys import HTTPS, FileSettings, OwnFlowSettings, OwnSettings, RestSettings
 from mm2.config.keys.sql_keys import PREFIX, SqlKeys, declared, names_in_order, of_name
 from mm2.config.keys.update_mode import UpdateMode
 from mm2.config.keys.worker_keys import WorkerSettings
@@ -43,7 +43,10 @@ CLIENTS: Mapping[str, type[ClientKeys]] = {
 """The keys that are read for each client: only records use consumer and producer keys."""
 
 _CLIENT = "client "
-_PASSED_ON = ("spark.", "listeners.https.")
+_PASSED_ON = ("spark.", HTTPS)
+_RENEWABLE = tuple(HTTPS + name for name in ("ssl.keystore.", "ssl.truststore.", "ssl.key.password"))
+"""Certificates and keys of listeners, which are replaced without a restart."""
+
 _CONNECTOR_NAMES = declaration.names(*CONNECTORS, OwnFlowSettings) | set(ignored_java_keys.CONNECTOR)
 
 
@@ -122,7 +125,10 @@ def of_node(file: Properties) -> Settings:
         settings |= _of_model(NODE, model, file)
     passed_on = {name: value for name, value in file.items() if name.startswith(_PASSED_ON)}
     return settings | {
-        (NODE, name): _as_written(name, value, UpdateMode.NODE, local=True) for name, value in passed_on.items()
+        (NODE, name): _as_written(
+            name, value, UpdateMode.RUNNING if name.startswith(_RENEWABLE) else UpdateMode.NODE, local=True
+        )
+        for name, value in passed_on.items()
     }
 
 

@@ -16,7 +16,7 @@ from mm2.config.keys import declaration
 from mm2.config.keys.node_keys import CLIENT_AUTH, HTTPS, ClientAuthKeys, RestSettings
 from mm2.config.regex.java_regex import compile_java
 from mm2.config.security.security_keys import SecurityKeys
-from mm2.config.security.tls import read_tls
+from mm2.config.security.tls import has_trust_store, read_tls
 from mm2.core.settings.client import TlsSettings
 from mm2.core.settings.listener import ClientAuth, CrossOrigin, ListenerSettings, ServerTls
 from mm2.core.settings.response_headers import read_header_rules
@@ -103,10 +103,10 @@ def read_server_tls(properties: Properties, problems: ProblemLog) -> ServerTls:
             "remove the line to use the default (TLSv1.2, TLSv1.3)",
         )
     client_auth = ClientAuth(auth_keys.ssl_client_auth)
-    if client_auth is not ClientAuth.NONE and tls.ca_pem is None:
+    if client_auth is not ClientAuth.NONE and not has_trust_store(own):
         own[CLIENT_AUTH].warn(
             problems,
-            "accepts client certificates signed by any CA that this system trusts, as in Java",
+            "accepts client certificates signed by any CA of Java's default trust store, as in Java",
             "replace FILE with a PEM file that contains the certificates of your CAs, and add:"
             + to_copy(f"{prefix}ssl.truststore.type = PEM", f"{prefix}ssl.truststore.location = FILE"),
         )

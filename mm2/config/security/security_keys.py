@@ -14,12 +14,11 @@ _key = partial(flow_key, local=True)
 
 _PROTOCOL_FIX = "write SSL for encryption, SASL_SSL for encryption and a login, or remove the line to use neither"
 
-_TYPE = "Must be `PEM`. JKS and PKCS12 are not supported; `mm2 check` prints the command that converts the store."
-_UNPROTECTED = "Must not be set: PEM stores have no password (secret)."
+_TYPE = "`JKS`, `PKCS12`, `JCEKS` or `PEM`. JKS and PKCS12 stores are read with either type, as in Java."
 
 
 class SecurityKeys(KeyModel):
-    """The properties that clients support. Stores must be PEM; JKS and PKCS12 are rejected."""
+    """The properties that clients support."""
 
     security_protocol: Annotated[String, one_of(*SecurityProtocol, ignore_case=True, fix=_PROTOCOL_FIX)] = _key(
         "security.protocol", "PLAINTEXT", "Protocol used to connect to brokers."
@@ -34,28 +33,36 @@ class SecurityKeys(KeyModel):
     )
     truststore_type: String = _key("ssl.truststore.type", "JKS", _TYPE)
     truststore_location: OptionalString = _key(
-        "ssl.truststore.location", None, "PEM file with the trusted certificates."
+        "ssl.truststore.location", None, "Trust store file. Default: Java's default trust store, else the system's."
     )
     truststore_certificates: OptionalString = _key(
         "ssl.truststore.certificates",
         None,
-        "Trusted certificates in PEM (secret). Default without a location: the authorities that the system trusts.",
+        "Trusted certificates in PEM, instead of a file (secret).",
     )
-    truststore_password: OptionalString = _key("ssl.truststore.password", None, _UNPROTECTED)
+    truststore_password: OptionalString = _key(
+        "ssl.truststore.password",
+        None,
+        "Password of the trust store (secret). Without it a JKS store is read unverified. Not for PEM.",
+    )
     keystore_type: String = _key("ssl.keystore.type", "JKS", _TYPE)
     keystore_location: OptionalString = _key(
-        "ssl.keystore.location", None, "PEM file with the client's private key and certificate chain, for mutual TLS."
+        "ssl.keystore.location", None, "Key store file with private key and certificate chain, for mutual TLS."
     )
     keystore_key: OptionalString = _key("ssl.keystore.key", None, "Private key in PEM (secret).")
     keystore_certificate_chain: OptionalString = _key(
         "ssl.keystore.certificate.chain", None, "Certificate chain in PEM (secret)."
     )
-    keystore_password: OptionalString = _key("ssl.keystore.password", None, _UNPROTECTED)
-    key_password: OptionalString = _key("ssl.key.password", None, "Password of the private key (secret).")
+    keystore_password: OptionalString = _key(
+        "ssl.keystore.password", None, "Password of the key store (secret). Required, except for PEM."
+    )
+    key_password: OptionalString = _key(
+        "ssl.key.password", None, "Password of the private key (secret). Default: that of the key store."
+    )
     endpoint_identification_algorithm: Annotated[String, one_of("https", "", ignore_case=True)] = _key(
         "ssl.endpoint.identification.algorithm",
         "https",
-        "`https`: the broker's certificate must match its host name; empty: host names are not verified.",
+        "`https`: the server's certificate must match its host name; empty: host names are not verified.",
     )
     enabled_protocols: ListOf = _key("ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), "Enabled TLS versions.")
     ssl_protocol: Annotated[String, one_of("TLS", "TLSv1.2", "TLSv1.3")] = idle_key(

@@ -1,15 +1,27 @@
-"""ssl.* of one Java client to TlsSettings. PEM files are read here, so that lanes receive their content."""
+"""ssl.* of one Java client to TlsSettings. Stores are read here, so that lanes receive their content.
+
+The rules are those of Java's DefaultSslEngineFactory.
+"""
 
 from __future__ import annotations
 
-from mm2.config.grammar.problems import ProblemLog, to_copy
+import ssl
+from datetime import UTC, datetime
+
+from mm2.config.grammar.problems import ProblemLog
 from mm2.config.grammar.values import Properties
+from mm2.config.security.certificates import all_expired, to_pem, untrustworthy
+from mm2.config.security.default_trust import default_trust
+from mm2.config.security.identity import read_identity, refuse_both
 from mm2.config.security.security_keys import REFUSED_TLS, SecurityKeys
-from mm2.config.security.stores import PEM_BLOCK, Store
-from mm2.core.settings.cipher_suites import TLS13_SUITES
+from mm2.config.security.stores import Store, normalized
+from mm2.core.settings.cipher_suites import TLS13_SUITES, openssl_name
 from mm2.core.settings.client import TlsSettings
 
 _VERSIONS = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
+
+_SIGNALLING = frozenset({"TLS_EMPTY_RENEGOTIATION_INFO_SCSV", "TLS_FALLBACK_SCSV"})
+"""Names in Java's lists that are not cipher suites."""
 
 
 def read_tls(properties: Properties, keys: SecurityKeys, problems: ProblemLog) -> TlsSettings:
@@ -22,81 +34,63 @@ def read_tls(properties: Properties, keys: SecurityKeys, problems: ProblemLog) -
             value.refuse(problems, "not supported: it configures Java's own TLS implementation", "remove the line")
     _check_protocols(properties, keys, problems)
     _check_suites(properties, keys, problems)
-    certificate, private_key = _identity(Store(properties, "keystore", keys.keystore_type, problems), keys)
+    check_hostname = keys.endpoint_identification_algorithm == "https"
+    if not check_hostname:
+        properties["ssl.endpoint.identification.algorithm"].warn(
+            problems,
+            "host names are not verified: any server with a trusted certificate can take the place of the right one",
+            "remove the line to use the default (https), if the certificates contain the host names",
+        )
+    own = Store(properties, "keystore", normalized(keys.keystore_type), keys.keystore_password, problems)
+    trusted = Store(properties, "truststore", normalized(keys.truststore_type), keys.truststore_password, problems)
+    identity = read_identity(own, keys)
     return TlsSettings(
-        ca_pem=_trusted(Store(properties, "truststore", keys.truststore_type, problems), keys),
-        certificate_pem=certificate,
-        key_pem=private_key,
-        key_password=keys.key_password,
-        check_hostname=keys.endpoint_identification_algorithm == "https",
-        ciphers=keys.cipher_suites,
+        ca_pem=_trusted(trusted, keys),
+        certificate_pem=identity.certificate_pem,
+        key_pem=identity.key_pem,
+        key_password=identity.key_password,
+        check_hostname=check_hostname,
+        ciphers=tuple(suite for suite in keys.cipher_suites if suite not in _SIGNALLING),
         protocols=keys.enabled_protocols or TlsSettings().protocols,
     )
 
 
+def has_trust_store(properties: Properties) -> bool:
+    """Return whether a trust store is set; otherwise Java's default trust store is used."""
+    return any(name in properties for name in ("ssl.truststore.location", "ssl.truststore.certificates"))
+
+
 def _trusted(store: Store, keys: SecurityKeys) -> str | None:
+    name, pem = "location", None
     if keys.truststore_certificates is not None:
         if not store.check_inline("certificates"):
             return None
         if store.has("location"):
-            _refuse_both(store, "certificates")
+            refuse_both(store, "certificates")
             return None
-        return store.expect("certificates", keys.truststore_certificates, "CERTIFICATE")
-    content = store.read()
-    return None if content is None else store.expect("location", content, "CERTIFICATE")
+        name, pem = "certificates", store.expect("certificates", keys.truststore_certificates, "CERTIFICATE")
+    else:
+        content = store.read()
+        if isinstance(content, str):
+            pem = store.expect("location", content, "CERTIFICATE")
+        elif content is not None and not (pem := to_pem(content.anchors)):
+            store.refuse(
+                "location", "contains no trusted certificate", "import the CA's certificate: keytool -importcert"
+            )
+    if pem:
+        _check_trusted(store, name, pem)
+        return pem
+    return None if has_trust_store(store.properties) else default_trust()
 
 
-def _identity(store: Store, keys: SecurityKeys) -> tuple[str | None, str | None]:
-    """Return certificate chain and private key, both or neither."""
-    if keys.keystore_key is not None:
-        return _inline_identity(store, keys, keys.keystore_key)
-    if keys.keystore_certificate_chain is not None:
-        _refuse_without(store, "certificate.chain", "key", "the private key in PEM")
-        return None, None
-    content = store.read()
-    if content is None or not all(store.expect("location", content, kind) for kind in ("CERTIFICATE", "PRIVATE KEY")):
-        return None, None
-    _check_password(store, "location", content, keys)
-    blocks = list(PEM_BLOCK.finditer(content))
-    return (
-        "\n".join(match[0] for match in blocks if match["kind"].endswith("CERTIFICATE")),
-        "\n".join(match[0] for match in blocks if match["kind"].endswith("PRIVATE KEY")),
-    )
-
-
-def _inline_identity(store: Store, keys: SecurityKeys, private_key: str) -> tuple[str | None, str | None]:
-    if not store.check_inline("key"):
-        return None, None
-    if keys.keystore_certificate_chain is None:
-        _refuse_without(store, "key", "certificate.chain", "the certificate chain in PEM")
-        return None, None
-    if store.has("location"):
-        _refuse_both(store, "key")
-        return None, None
-    _check_password(store, "key", private_key, keys)
-    return (
-        store.expect("certificate.chain", keys.keystore_certificate_chain, "CERTIFICATE"),
-        store.expect("key", private_key, "PRIVATE KEY"),
-    )
-
-
-def _refuse_both(store: Store, inline: str) -> None:
-    other = store.key(inline, beside="location")
-    store.refuse("location", f"must not be set together with {other}", f"remove this line or {other}")
-
-
-def _refuse_without(store: Store, name: str, missing: str, what: str) -> None:
-    key = store.key(missing, beside=name)
-    store.refuse(name, f"requires {key}, which is not set", f"add {key} = {what}, or remove the line")
-
-
-def _check_password(store: Store, name: str, private_key: str, keys: SecurityKeys) -> None:
-    if "ENCRYPTED" in private_key and keys.key_password is None:
-        key = store.full_name("ssl.key.password", beside=name)
-        store.refuse(
+def _check_trusted(store: Store, name: str, pem: str) -> None:
+    if (reason := untrustworthy(pem)) is not None:
+        store.refuse(name, f"contains a certificate that cannot be read ({reason})", "replace the certificate")
+    elif (date := all_expired(pem, datetime.now(UTC))) is not None:
+        store.warn(
             name,
-            f"contains an encrypted private key, but {key} is not set",
-            f"replace PASSWORD with its password, and add:{to_copy(f'{key} = PASSWORD')}",
+            f"all its certificates have expired, the last one on {date}, so no connection is possible",
+            "replace the CA's certificate",
         )
 
 
@@ -119,3 +113,25 @@ def _check_suites(properties: Properties, keys: SecurityKeys, problems: ProblemL
             f"{', '.join(sorted(TLS13_SUITES - modern))} would be enabled too",
             "list all three TLS 1.3 suites or none of them",
         )
+    others = [suite for suite in keys.cipher_suites if suite not in TLS13_SUITES | _SIGNALLING]
+    unknown = [suite for suite in others if not _is_supported(suite)]
+    if unknown and unknown == others and not modern:
+        properties["ssl.cipher.suites"].refuse(
+            problems,
+            "contains no cipher suite that OpenSSL supports here",
+            "write names such as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, or remove the line to use OpenSSL's defaults",
+        )
+    elif unknown:
+        properties["ssl.cipher.suites"].warn(
+            problems,
+            f"OpenSSL does not support {', '.join(unknown)} here, ignored",
+            "correct the names, or remove them from the list",
+        )
+
+
+def _is_supported(suite: str) -> bool:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).set_ciphers(openssl_name(suite))
+    except ssl.SSLError:
+        return False
+    return True

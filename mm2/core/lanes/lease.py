@@ -174,13 +174,15 @@ class LaneOrders:
     """Everything a lane should run.
 
     ``buffer_bytes`` limits the data between fetch and acknowledgement; ``end`` requests the lane to stop all source
-    tasks and exit.
+    tasks and exit. ``trusted``: trusted certificates that clients refer to, between node and lane
+    (`mm2.core.lanes.shared_trust`).
     """
 
     version: int
     source_tasks: tuple[SourceTaskLease, ...] = ()
     end: bool = False
     buffer_bytes: int = 64 * 1024 * 1024
+    trusted: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,15 +229,18 @@ class LeaseGrant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeasePlace:
-    """Where lanes request their leases. It is part of the Spark plan and contains no secrets.
+    """Where lanes request their leases. It is sent with Spark's tasks, as the token of the lane is.
 
     For an https ``url``: ``ca_pem`` contains the CA certificates to verify the node with; ``check_hostname`` requires
-    the URL's host in the node's certificate.
+    the URL's host in the node's certificate. ``certificate_pem`` and ``key_pem``: the client certificate of lanes if
+    the listener requires one. The node issues it for one run and alone accepts it; its own key stays with it.
     """
 
     url: str
-    ca_pem: str | None = None
+    ca_pem: str | None = field(default=None, repr=False)
     check_hostname: bool = True
+    certificate_pem: str | None = field(default=None, repr=False)
+    key_pem: str | None = field(default=None, repr=False)
 
 
 MAX_FAILED_RECORD_BYTES = 4 * 1024 * 1024

@@ -38,10 +38,10 @@ class OffsetReset(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """TLS settings with PEM contents. ``ca_pem`` None means the system's trust store; ``check_hostname`` is Java's
+    """TLS settings with PEM contents. ``ca_pem`` None: the system's trust store; ``check_hostname`` is Java's
     ssl.endpoint.identification.algorithm=https."""
 
-    ca_pem: str | None = None
+    ca_pem: str | None = field(default=None, repr=False)
     certificate_pem: str | None = field(default=None, repr=False)
     key_pem: str | None = field(default=None, repr=False)
     key_password: str | None = field(default=None, repr=False)

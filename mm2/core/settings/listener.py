@@ -21,10 +21,12 @@ class ClientAuth(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTls:
     """TLS settings of an https listener. ``tls`` contains the server's certificate and key, and the CA that client
-    certificates are verified with."""
+    certificates are verified with. ``lanes_pem``: the certificate of the node's own lanes on other machines, which is
+    accepted too."""
 
     tls: TlsSettings
     client_auth: ClientAuth = ClientAuth.NONE
+    lanes_pem: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +42,7 @@ class ListenerSettings:
     """Settings of all listeners of a node.
 
     ``tls`` None: no https listener. ``peers``: trust store and certificate for https requests to other nodes, from the
-    same properties as in Java; None: the system's trust store. ``cross_origin`` None: browsers allow only pages of the
+    same properties as in Java; None: no call uses https. ``cross_origin`` None: browsers allow only pages of the
     same origin to read responses.
     """
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from mm2.core.naming.names import Flow
+from mm2.core.settings.client import TlsSettings
 from mm2.core.settings.election import ElectionSettings
 from mm2.core.settings.zookeeper_connect import ZooKeeperConnect
 
@@ -44,7 +45,7 @@ class ZooKeeperSettings(ElectionSettings):
     ``servers`` are ``host:port``; ``path`` is the path of its znodes including the chroot. Each flow has its own path,
     because flows from one source to several targets have the same group ID. Servers can grant a session timeout other
     than the requested one (2 to 20 of their ticks), which then applies. The znodes are read once per heartbeat
-    interval, and at least `READS_PER_SESSION` times per session timeout.
+    interval, and at least `READS_PER_SESSION` times per session timeout. ``tls`` None: connections are not encrypted.
     """
 
     backend: ClassVar[str] = "zookeeper"
@@ -54,10 +55,13 @@ class ZooKeeperSettings(ElectionSettings):
     session_timeout_ms: int = SESSION_TIMEOUT_MS
     heartbeat_interval_ms: int = 3_000
     auth: ZooKeeperAuth | None = None
+    tls: TlsSettings | None = None
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        return (self.auth.password,) if self.auth is not None else ()
+        password = self.auth and self.auth.password
+        tls = (self.tls.key_password, self.tls.key_pem) if self.tls is not None else ()
+        return tuple(filter(None, (password, *tls)))
 
     @property
     def places(self) -> tuple[str, ...]:

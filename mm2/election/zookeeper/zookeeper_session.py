@@ -11,6 +11,7 @@ import contextlib
 import errno
 import logging
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -31,7 +32,9 @@ from kazoo.protocol.serialization import SASL, Auth, Connect
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import CREATOR_ALL_ACL
 
+from mm2.core.settings.client import TlsSettings
 from mm2.core.settings.zookeeper import AuthScheme, ZooKeeperAuth, ZooKeeperSettings
+from mm2.election.zookeeper.tls_socket import TlsSockets, explained
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +74,7 @@ class ZooKeeperSession:
         self._settings = settings
         self._on_change = on_change
         self._loop = asyncio.get_running_loop()
-        self._handler = _Handler(settings.session_timeout_ms)
+        self._handler = _Handler(settings.session_timeout_ms, settings.tls)
         self._log = _KazooLog()
         self._client = _client(settings, self._handler, self._log)
         self._connection = _Connection(self._client, self._log, settings.auth)
@@ -232,10 +235,11 @@ def _settle(future: asyncio.Future[Any], result: Any) -> None:
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types
-    """kazoo's threads, with a socket that can be shut down from outside."""
+    """kazoo's threads, with a socket that can be shut down from outside, and with our own TLS."""
 
-    def __init__(self, timeout_ms: int) -> None:
+    def __init__(self, timeout_ms: int, tls: TlsSettings | None) -> None:
         super().__init__()
+        self._tls = None if tls is None else TlsSockets(tls)
         self.last_alive = time.monotonic()
         self.timeout_ms = timeout_ms  # of the session
         self._socket: socket.socket | None = None
@@ -244,11 +248,17 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no
         self._check_loop()
         options["timeout"] = min(options.get("timeout") or _CONNECT_SECONDS, _CONNECT_SECONDS)
         self._socket = super().create_connection(*arguments, **options)
+        if self._tls is not None:
+            self._socket = self._tls.encrypt(self._socket, options["hostname"], options["timeout"])
         return self._socket
 
-    def select(self, *arguments: Any, **options: Any) -> Any:
+    def select(self, readable: Any, *arguments: Any, **options: Any) -> Any:
         self._check_loop()
-        return super().select(*arguments, **options)
+        pending = [one for one in readable if isinstance(one, ssl.SSLSocket) and one.pending()]
+        if pending:  # decrypted already, so the system has nothing more to read
+            arguments = (*arguments[:2], 0)
+        found = super().select(readable, *arguments, **options)
+        return ([*pending, *(one for one in found[0] if one not in pending)], *found[1:])
 
     def hang_up(self) -> None:
         """Wake up threads that wait for the servers."""
@@ -300,7 +310,7 @@ class _KazooLog(logging.LoggerAdapter[logging.Logger]):
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         if level >= logging.WARNING and args and len(self.troubles) < _MOST_TROUBLES:
-            self.troubles = tuple(dict.fromkeys((*self.troubles, str(msg) % args)))
+            self.troubles = tuple(dict.fromkeys((*self.troubles, explained(str(msg) % args))))
         if level >= logging.ERROR:
             self.failure = repr(sys.exception())  # of kazoo's own thread, which ends with it
         if not any(isinstance(one, Auth | Connect | SASL) for one in args):  # they contain passwords

@@ -80,6 +80,10 @@ class EngineProcess:
         self.trouble: str | None = "the Spark engine is starting"
         self.ended: str | None = None
 
+    def use_lane_place(self, place: LeasePlace) -> None:
+        """Send lanes to ``place`` after the next start."""
+        self._start["leases"] = asdict(place)
+
     async def run(self) -> None:
         """Keep the engine running until cancelled."""
         backoff = Backoff(RESTART_MIN_MS, RESTART_MAX_MS)

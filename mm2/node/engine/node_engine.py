@@ -59,6 +59,12 @@ class NodeEngine:
         self._task = asyncio.create_task(restart_on_error(self._process.run, "engine"), name="engine")
         self._lease_service.board.keep_warm(1)
 
+    def use_lane_place(self, place: LeasePlace) -> None:
+        """Send lanes to ``place`` after the next start of the engine."""
+        self._lane_place = place
+        if self._process is not None:
+            self._process.use_lane_place(place)
+
     def _spark_settings(self, lanes: LeasePlace) -> dict[str, str]:
         return spark_settings(
             self._settings.spark,

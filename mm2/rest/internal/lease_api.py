@@ -8,6 +8,7 @@ the session of its lease; a request with neither is rejected before more than a 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Protocol, TypeVar
 
 from fastapi import APIRouter, Header, HTTPException, Request, status
@@ -24,6 +25,7 @@ from mm2.core.lanes.lease import (
     LeaseRequest,
 )
 from mm2.core.lanes.progress_reports import LaneProgress
+from mm2.core.lanes.shared_trust import share
 
 LONGEST_WAIT_S = 5.0
 """Maximum time of a long poll; lanes and the engine ask for one second."""
@@ -90,7 +92,8 @@ def lane_router(lease_service: LeaseApi) -> APIRouter:
     async def lease(lane: int, request: Request) -> LeaseGrant:
         asked = await _body(request, LARGEST_REQUEST, _REQUEST.validate_json)
         try:
-            return await lease_service.lease(lane, asked)
+            grant = await lease_service.lease(lane, asked)
+            return replace(grant, renewal=_shared(grant.renewal))
         except LeaseRefusedError as error:
             raise HTTPException(status.HTTP_410_GONE, str(error)) from error
         except LeaseNotReadyError as error:
@@ -104,7 +107,7 @@ def lane_router(lease_service: LeaseApi) -> APIRouter:
         try:
             lease_service.check(lane, secret)
             report = await _body(request, LARGEST_REPORT, _PROGRESS.validate_json)
-            return await lease_service.progress(lane, secret, report, min(wait, LONGEST_WAIT_S))
+            return _shared(await lease_service.progress(lane, secret, report, min(wait, LONGEST_WAIT_S)))
         except LeaseRefusedError as error:
             raise HTTPException(status.HTTP_410_GONE, str(error)) from error
 
@@ -138,3 +141,7 @@ async def _body(request: Request, largest: int, read: Callable[[bytes], _T]) -> 
 
 def _secret(authorization: str) -> str:
     return authorization.removeprefix("Bearer ")
+
+
+def _shared(renewal: LeaseRenewal) -> LeaseRenewal:
+    return renewal if renewal.orders is None else replace(renewal, orders=share(renewal.orders))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from mm2.core.lanes.lease import LeasePlace
 from mm2.core.settings.listener import ServerTls
+from mm2.rest.server.lane_identity import LaneIdentity
 
 JAVA_DEFAULT = "http://:8083"
 """Java's listener if ``listeners`` is not set and the internal REST is enabled."""
@@ -75,17 +76,29 @@ def advertised_url(listeners: Sequence[Listener], advertised: Advertised, *, own
 
 
 def lease_place(
-    listeners: Sequence[Listener], advertised: Advertised, tls: ServerTls | None, *, own_host: str
+    listeners: Sequence[Listener],
+    advertised: Advertised,
+    tls: ServerTls | None,
+    lanes: LaneIdentity | None,
+    *,
+    own_host: str,
 ) -> LeasePlace:
     """Return where lanes on other machines request their leases: the advertised URL, but https before http, since the
-    response contains secrets. They trust the node's own certificate and the CAs that the node trusts."""
+    response contains secrets. They trust the node's own certificate and the CAs that the node trusts; ``lanes`` is
+    their client certificate if the listener requires one."""
     https = any(listener.scheme == "https" for listener in listeners)
     wanted = replace(advertised, scheme=advertised.scheme or ("https" if https else "http"))
     place = advertised_url(listeners, wanted, own_host=own_host)
     if tls is None or not place.startswith("https:"):
         return LeasePlace(url=place)
     trusted = "\n".join(filter(None, (tls.tls.certificate_pem, tls.tls.ca_pem)))
-    return LeasePlace(url=place, ca_pem=trusted, check_hostname=tls.tls.check_hostname)
+    return LeasePlace(
+        url=place,
+        ca_pem=trusted,
+        check_hostname=tls.tls.check_hostname,
+        certificate_pem=None if lanes is None else lanes.certificate_pem,
+        key_pem=None if lanes is None else lanes.key_pem,
+    )
 
 
 def url(scheme: str, host: str, port: int) -> str:

@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mm2.core.settings.listener import ServerTls
 from mm2.rest.server.listeners import Listener, ListenerError
-from mm2.rest.server.tls import server_context
+from mm2.rest.server.tls import RenewableContext, server_context
 
 log = logging.getLogger("mm2.rest")
 
@@ -46,7 +46,8 @@ class RestServer:
 
     def __init__(self, app: FastAPI, host: str = "127.0.0.1", port: int = 0, *, tls: ServerTls | None = None) -> None:
         self._listener = Listener(scheme="http" if tls is None else "https", host=host, port=port)
-        context = None if tls is None else server_context(tls)
+        context = None if tls is None else RenewableContext(server_context(tls))
+        self._context = context
         config = uvicorn.Config(
             app,
             http=_Connection,
@@ -94,6 +95,12 @@ class RestServer:
             raise ListenerError(f"listeners: {self.url} did not start within {START_WITHIN_S:.0f} s") from None
         if self._task.done():
             self._task.result()
+
+    def renew(self, tls: ServerTls) -> None:
+        """Use these certificates for new connections to an https listener. Raises ListenerError, and keeps the
+        former."""
+        if self._context is not None:
+            self._context.renew(server_context(tls))
 
     async def stop(self, within: float = STOP_WITHIN_S) -> None:
         """Stop accepting connections, wait ``within`` seconds for requests in flight, then cancel them."""

@@ -11,6 +11,35 @@ from mm2.core.settings.listener import ClientAuth, ServerTls
 from mm2.rest.server.listeners import ListenerError
 
 
+class RenewableContext(ssl.SSLContext):
+    """A TLS context whose new connections use the context of the last `renew`.
+
+    asyncio and httpx keep the context that they were created with, and certificates that are once trusted cannot be
+    removed from a context.
+    """
+
+    def __new__(cls, current: ssl.SSLContext) -> RenewableContext:
+        return super().__new__(cls, current.protocol)
+
+    def __init__(self, current: ssl.SSLContext) -> None:
+        self._current = current
+
+    def renew(self, context: ssl.SSLContext) -> None:
+        """Use ``context``, which is for the same side, from now on."""
+        self._current = context
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        """Start a connection, as asyncio does it."""
+        return self._current.wrap_bio(incoming, outgoing, server_side, server_hostname, session)
+
+
 def server_context(server: ServerTls) -> ssl.SSLContext:
     """Return the TLS context of an https listener, from PEM contents. Raises ListenerError if they do not match."""
     tls = server.tls
@@ -64,3 +93,5 @@ def _trust(context: ssl.SSLContext, server: ServerTls) -> None:
         context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
     elif server.client_auth is not ClientAuth.NONE:
         context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+    if server.lanes_pem is not None:
+        context.load_verify_locations(cadata=server.lanes_pem)

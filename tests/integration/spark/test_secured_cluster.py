@@ -1,4 +1,4 @@
-"""Lanes in executors behind the machine's own address: leases over https, a SASL target, encrypted Spark."""
+"""Lanes in executors behind the machine's own address: leases over mutual TLS, a SASL target, encrypted Spark."""
 
 from __future__ import annotations
 
@@ -43,10 +43,12 @@ def host() -> str:
 
 
 @pytest.fixture
-def port() -> Iterator[int]:
-    port = reserve_port()
-    yield port
-    release_port(port)
+def ports() -> Iterator[tuple[int, int]]:
+    """For tests, http; and for lanes, https."""
+    ports = reserve_port(), reserve_port()
+    yield ports
+    for port in ports:
+        release_port(port)
 
 
 @pytest.fixture
@@ -56,8 +58,10 @@ def target() -> Iterator[KafkaCluster]:
         yield cluster
 
 
-def test_only_lanes_receive_secrets(cluster_a: KafkaCluster, target: KafkaCluster, host: str, port: int) -> None:
-    """The master starts after the node, which reports that and waits."""
+def test_only_lanes_receive_secrets(
+    cluster_a: KafkaCluster, target: KafkaCluster, host: str, ports: tuple[int, int]
+) -> None:
+    """And a certificate for the node's listener. The master starts after the node, which reports that and waits."""
     pems = Authority().write_server_pems(scratch.directory("leases"), host)
     topic = cluster_a.create_topic(unique_name("orders"), 2)
     write(cluster_a.bootstrap, topic, plain(RECORDS, partitions=2), codec="lz4")
@@ -67,16 +71,19 @@ def test_only_lanes_receive_secrets(cluster_a: KafkaCluster, target: KafkaCluste
         sasl_tls(target, SCRAM_512, user="mirror", password=PASSWORD),
         topics=topic,
         **{
-            "listeners": f"https://{host}:{port}",
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(pems.keystore),
+            "listeners": f"http://{host}:{ports[0]}, https://{host}:{ports[1]}",
+            "listeners.https.ssl.keystore.type": "PEM",
+            "listeners.https.ssl.keystore.location": str(pems.keystore),
+            "listeners.https.ssl.truststore.type": "PEM",
+            "listeners.https.ssl.truststore.location": str(pems.truststore),
+            "listeners.https.ssl.client.auth": "required",
             "spark.master": cluster.url,
             "mm2.lanes": "1",
             "mm2.log.level": "DEBUG",
         },
         **cluster.encrypted,
     )
-    with Node(properties, name="node-of-cluster", trusted=pems.truststore) as node, contextlib.closing(cluster):
+    with Node(properties, name="node-of-cluster") as node, contextlib.closing(cluster):
         wait_until(
             lambda: any(f"cannot reach Spark master {cluster.url}" in one for one in node.health().get("reasons", ())),
             SOON,

@@ -7,6 +7,7 @@ import pytest
 from mm2.client import ConfigInvalid, DefaultReplicationPolicy, IdentityReplicationPolicy, MirrorClientConfig
 from mm2.core.settings.client import SecurityProtocol
 from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
+from tests.unit.config.security.formats.golden import STORES
 from tests.unit.core.test_policies import SuffixPolicy
 
 JAVA = "org.apache.kafka.connect.mirror"
@@ -221,3 +222,18 @@ def test_incomplete_files_are_rejected(tmp_path: Path, content: str | None, alia
         MirrorClientConfig.from_file(path, alias)
     (found,) = caught.value.problems
     assert message in found
+
+
+def test_key_stores_of_java() -> None:
+    tls = read(
+        {
+            **SERVERS,
+            "security.protocol": "SSL",
+            "ssl.truststore.location": str(STORES / "trust.jks"),
+            "ssl.keystore.type": "PKCS12",
+            "ssl.keystore.location": str(STORES / "identity.p12"),
+            "ssl.keystore.password": "sesame",
+        }
+    ).client.tls
+    assert tls.ca_pem == (STORES / "ca.pem").read_text()
+    assert tls.certificate_pem == (STORES / "chain.pem").read_text()

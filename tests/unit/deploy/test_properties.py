@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mm2.cli.file.check import check_file
+from tests.unit.config.security.issued import issue
 from tests.unit.deploy.shipped import COMPOSE, DEPLOY, KUBERNETES, read_yaml
 
 SECRETS = "/etc/mm2-secrets"
@@ -27,7 +28,7 @@ def deployed(file: Path, directory: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
         return file
     secret = read_yaml(KUBERNETES / "secret.example.yaml")
     for name, content in secret["stringData"].items():
-        (directory / name).write_text(content)
+        (directory / name).write_text(issue("ca")[0] if "BEGIN CERTIFICATE" in content else content)
     (container,) = read_yaml(KUBERNETES / "statefulset.yaml")["spec"]["template"]["spec"]["containers"]
     (mount,) = [one for one in container["volumeMounts"] if one["name"] == "secrets"]
     assert mount["mountPath"] == SECRETS

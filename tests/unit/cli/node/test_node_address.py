@@ -95,7 +95,7 @@ def test_trusted_certificates_of_an_https_node_are_read_from_its_file(tmp_path: 
         ),
         (
             f"ssl.keystore.type = PEM\nssl.keystore.location = {PEM / 'identity-encrypted.pem'}\nssl.key.password = no",
-            "run mm2 check ",
+            r"mm2\.properties:4: error: ssl\.key\.password = \[hidden\]: does not decrypt the private key",
         ),
     ],
 )

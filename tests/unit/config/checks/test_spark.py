@@ -110,10 +110,12 @@ def test_unencrypted_token_is_a_warning(tmp_path: Path) -> None:
     assert "crypto" in problem_text(tmp_path, f"{CLUSTER}{SECRET}{HTTPS}spark.network.crypto.enabled = false\n")
 
 
-def test_required_client_certificates_are_rejected(tmp_path: Path) -> None:
+def test_unencrypted_certificate_of_lanes_is_a_warning(tmp_path: Path) -> None:
     required = "listeners.https.ssl.client.auth = required\nlisteners.https.ssl.truststore.type = PEM\n"
     required += f"listeners.https.ssl.truststore.location = {PEM / 'ca.pem'}\n"
-    assert "write listeners.https.ssl.client.auth = requested" in problem_text(tmp_path, f"{CLUSTER}{HTTPS}{required}")
+    found = problem_text(tmp_path, f"{CLUSTER}{HTTPS}{required}")
+    assert "unencrypted, the certificate with which it connects to this node" in found
+    assert problem_text(tmp_path, f"{CLUSTER}{HTTPS}{required}{ENCRYPTED}") == ""
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from mm2.core.settings.zookeeper import AuthScheme, ZooKeeperAuth, ZooKeeperSettings
 from tests.unit.config.files import flow, loaded, settings
+from tests.unit.config.security.formats.golden import STORES
 
 ZOOKEEPER = "mm2.election = zookeeper\nmm2.zookeeper.connect = zk1:2181, zk2/prod\n"
 USER = "mm2.zookeeper.auth.scheme = digest\nmm2.zookeeper.auth.username = mm2\n"
@@ -56,3 +57,45 @@ def test_unresolved_reference_is_reported_once(tmp_path: Path) -> None:
     lines += "config.providers.env.class = org.apache.kafka.common.config.provider.EnvVarConfigProvider\n"
     lines += ZOOKEEPER + USER + "mm2.zookeeper.auth.password = ${env:MM2_NOWHERE}\n"
     assert [problem.key for problem in loaded(tmp_path, lines).problems] == ["mm2.zookeeper.auth.password"]
+
+
+TLS = f"""mm2.zookeeper.ssl.client.enable = true
+mm2.zookeeper.ssl.truststore.location = {STORES / "trust.jks"}
+mm2.zookeeper.ssl.keystore.location = {STORES / "identity.jks"}
+mm2.zookeeper.ssl.keystore.password = sesame
+mm2.zookeeper.ssl.key.password = open sesame
+"""
+
+
+def test_tls_has_the_keys_of_clients(tmp_path: Path) -> None:
+    node = settings(tmp_path, ZOOKEEPER + TLS + "mm2.zookeeper.ssl.endpoint.identification.algorithm =\n")
+    election = node.flows[0].election
+    assert isinstance(election, ZooKeeperSettings)
+    assert election.tls is not None
+    assert election.tls.ca_pem == (STORES / "ca.pem").read_text()
+    assert election.tls.certificate_pem == (STORES / "chain.pem").read_text()
+    assert not election.tls.check_hostname
+    assert election.secrets == (election.tls.key_pem,)
+    assert "sesame" not in repr(node)
+
+
+def test_invalid_tls_names_the_key_and_its_line(tmp_path: Path) -> None:
+    problems = loaded(tmp_path, ZOOKEEPER + TLS.replace("= sesame", "= no")).problems
+    assert [(one.key, one.line, one.is_warning) for one in problems] == [
+        ("mm2.zookeeper.ssl.keystore.password", 10, False)
+    ]
+
+
+def test_tls_that_is_not_enabled(tmp_path: Path) -> None:
+    lines = TLS.replace("enable = true", "enable = false").replace("location = /", "location = /no/such/")
+    problems = loaded(tmp_path, ZOOKEEPER + lines).problems
+    assert {one.rule for one in problems} == {"has no effect without mm2.zookeeper.ssl.client.enable = true"}
+    assert [one.key for one in problems if one.is_warning] == [
+        f"mm2.zookeeper.ssl.{name}"
+        for name in ("truststore.location", "keystore.location", "keystore.password", "key.password")
+    ]
+
+
+def test_unknown_tls_key(tmp_path: Path) -> None:
+    (problem,) = loaded(tmp_path, ZOOKEEPER + TLS + "mm2.zookeeper.ssl.trustore.type = JKS\n").problems
+    assert problem.fix == "did you mean mm2.zookeeper.ssl.truststore.type?"

@@ -35,6 +35,13 @@ def test_effect_on_each_flow(tmp_path: Path) -> None:
     ]
 
 
+def test_change_of_the_node_itself(tmp_path: Path) -> None:
+    assert lines(tmp_path, "", "mm2.log.level = DEBUG\n") == [
+        "mm2.properties: reloaded: this node reconfigured",
+        "  mm2.properties:5: mm2.log.level = DEBUG (was INFO): this node reconfigured",
+    ]
+
+
 def test_change_of_several_flows_is_reported_once(tmp_path: Path) -> None:
     enabled = "B->A.enabled = true\n"
     assert lines(tmp_path, enabled, f"{enabled}tasks.max = 4\n") == [

@@ -9,20 +9,20 @@ from mm2.config.keys import connector_keys, declaration, node_keys, worker_keys
 from mm2.config.keys.update_mode import UpdateMode
 from mm2.config.reload.changes import FileDiff
 from mm2.config.reload.comparison import compare
+from mm2.config.reload.in_force import in_force
 from mm2.config.security import security_keys
 from mm2.core.naming.names import Flow
+from mm2.core.settings.zookeeper import ZooKeeperSettings
 from tests.unit.config.files import CLUSTERS
 from tests.unit.config.readings import change_lines, diff, flow, read, update_modes
+from tests.unit.config.security.formats.golden import STORES
+from tests.unit.config.security.issued import issue
 
 PLAIN = (
     "A.security.protocol = SASL_PLAINTEXT\nA.sasl.mechanism = PLAIN\nA.sasl.jaas.config = "
     'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="{}";\n'
 )
 TLS = "A.security.protocol = SSL\nA.ssl.truststore.type = PEM\nA.ssl.truststore.location = {}/ca.pem\n"
-
-
-def pem(label: str, content: str) -> str:
-    return f"-----BEGIN {label}-----\n{content}\n-----END {label}-----\n"
 
 
 def to_restart(found: FileDiff) -> tuple[Flow, ...]:
@@ -242,10 +242,10 @@ def test_keys_of_unused_clients_change_nothing(tmp_path: Path) -> None:
 
 def test_new_contents_of_a_certificate(tmp_path: Path) -> None:
     lines = TLS.format(tmp_path)
-    (tmp_path / "ca.pem").write_text(pem("CERTIFICATE", "AA"))
+    (tmp_path / "ca.pem").write_text(issue("a")[0])
     old = read(tmp_path, lines)
     assert compare(old, read(tmp_path, lines)).says_the_same
-    (tmp_path / "ca.pem").write_text(pem("CERTIFICATE", "BB"))
+    (tmp_path / "ca.pem").write_text(issue("a")[0])
     found = compare(old, read(tmp_path, lines))
     assert change_lines(flow(found).changes, tmp_path) == [
         f"mm2.properties:7: A.ssl.truststore.location = {tmp_path}/ca.pem (the content of the file changed)"
@@ -255,18 +255,47 @@ def test_new_contents_of_a_certificate(tmp_path: Path) -> None:
 
 def test_new_contents_of_a_key_and_a_different_file(tmp_path: Path) -> None:
     store = "A.ssl.keystore.type = PEM\nA.ssl.keystore.location = {}/{}.pem\n"
-    (tmp_path / "ca.pem").write_text(pem("CERTIFICATE", "AA"))
-    (tmp_path / "me.pem").write_text(pem("CERTIFICATE", "CC") + pem("PRIVATE KEY", "sesame"))
-    (tmp_path / "you.pem").write_text(pem("CERTIFICATE", "DD") + pem("PRIVATE KEY", "simsim"))
+    me, again, you = issue("me"), issue("me"), issue("you")
+    (tmp_path / "ca.pem").write_text(me[0])
+    (tmp_path / "me.pem").write_text("".join(me))
+    (tmp_path / "you.pem").write_text("".join(you))
     old = read(tmp_path, TLS.format(tmp_path) + store.format(tmp_path, "me"))
     other = compare(old, read(tmp_path, TLS.format(tmp_path) + store.format(tmp_path, "you")))
-    (tmp_path / "me.pem").write_text(pem("CERTIFICATE", "CC") + pem("PRIVATE KEY", "simsim"))
+    (tmp_path / "me.pem").write_text("".join(again))
     renewed = compare(old, read(tmp_path, TLS.format(tmp_path) + store.format(tmp_path, "me")))
     assert change_lines(flow(other).changes, tmp_path) == [
         f"mm2.properties:9: A.ssl.keystore.location = {tmp_path}/you.pem (was {tmp_path}/me.pem)"
     ]
     assert [(change.key, change.content) for change in flow(renewed).changes] == [("A.ssl.keystore.location", True)]
-    assert not any(secret in repr((other, renewed)) for secret in ("sesame", "simsim"))
+    assert "PRIVATE KEY" not in repr((other, renewed))
+
+
+def test_new_contents_of_a_store_of_zookeeper(tmp_path: Path) -> None:
+    lines = "mm2.election = zookeeper\nmm2.zookeeper.connect = zk\nmm2.zookeeper.ssl.client.enable = true\n"
+    lines += f"mm2.zookeeper.ssl.truststore.location = {tmp_path}/trust\n"
+    (tmp_path / "trust").write_bytes((STORES / "trust.jks").read_bytes())
+    old = read(tmp_path, lines)
+    (tmp_path / "trust").write_bytes((STORES / "mixed.jks").read_bytes())
+    found = compare(old, read(tmp_path, lines))
+    assert change_lines(flow(found).changes, tmp_path) == [
+        f"mm2.properties:8: mm2.zookeeper.ssl.truststore.location = {tmp_path}/trust (the content of the file changed)"
+    ]
+    assert to_restart(found)
+    (restarted, *_) = in_force(old, read(tmp_path, lines)).flows
+    assert isinstance(restarted.election, ZooKeeperSettings)
+    assert restarted.election.tls is not None
+    assert restarted.election.tls.ca_pem is not None
+    assert restarted.election.tls.ca_pem.count("BEGIN CERTIFICATE") == 2
+
+
+def test_a_store_of_another_type_with_the_same_content_changes_nothing(tmp_path: Path) -> None:
+    lines = "A.security.protocol = SSL\nA.ssl.truststore.type = {}\nA.ssl.truststore.location = {}\n"
+    found = diff(
+        tmp_path,
+        lines.format("JKS", STORES / "trust.jks"),
+        lines.format("JCEKS", STORES / "trust.jceks"),
+    )
+    assert set(update_modes(flow(found).changes).values()) == {UpdateMode.NOTHING}
 
 
 def test_update_mode_of_user_class_properties(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mm2.config.keys.update_mode import UpdateMode
+from mm2.config.reload.comparison import compare
 from mm2.config.reload.in_force import in_force
+from mm2.core.settings.listener import ClientAuth
 from mm2.core.settings.zookeeper import ZooKeeperSettings
 from tests.unit.config.readings import read
+from tests.unit.config.security.issued import issue
 
 ZOOKEEPER = "mm2.election = zookeeper\nmm2.zookeeper.connect = {}:2181\n"
 
@@ -30,3 +34,46 @@ def test_election_settings_of_the_start_apply_to_new_flows(tmp_path: Path) -> No
 def test_election_backend_is_not_changed(tmp_path: Path) -> None:
     found = in_force(read(tmp_path), read(tmp_path, ZOOKEEPER.format("new")))
     assert {flow.election for flow in found.flows} == {None}
+
+
+HTTPS = (
+    "listeners = https://:8443\nlisteners.https.ssl.keystore.type = PEM\nlisteners.https.ssl.keystore.location = {}\n"
+)
+
+
+def test_listeners_take_over_renewed_certificates(tmp_path: Path) -> None:
+    store = tmp_path / "node.pem"
+    store.write_text("".join(issue("first")))
+    lines = HTTPS.format(store)
+    began = read(tmp_path, lines)
+    second = issue("second")
+    store.write_text("".join(second))
+    now = read(tmp_path, f"{lines}listeners.https.ssl.client.auth = required\n")
+    found = in_force(began, now).listening
+    assert found.tls is not None
+    assert found.peers == found.tls.tls
+    assert (found.tls.tls.certificate_pem, found.tls.tls.key_pem) == (second[0].strip(), second[1].strip())
+    assert found.tls.client_auth is ClientAuth.NONE, "needs a restart"
+    (change,) = [one for one in compare(began, read(tmp_path, lines)).node if one.content]
+    assert (change.key, change.update_mode) == ("listeners.https.ssl.keystore.location", UpdateMode.RUNNING)
+
+
+def test_calls_to_other_nodes_take_over_a_renewed_trust_store(tmp_path: Path) -> None:
+    store = tmp_path / "ca.pem"
+    store.write_text(issue("first")[0])
+    lines = "listeners = http://:8083\nrest.advertised.listener = https\nssl.truststore.type = PEM\n"
+    lines += f"ssl.truststore.location = {store}\n"
+    began = read(tmp_path, lines)
+    store.write_text(issue("second")[0])
+    found = in_force(began, read(tmp_path, lines)).listening
+    assert found.tls is None
+    assert found.peers is not None
+    assert found.peers.ca_pem == store.read_text()
+
+
+def test_new_https_listeners_need_a_restart(tmp_path: Path) -> None:
+    began = read(tmp_path)
+    (tmp_path / "node.pem").write_text("".join(issue("node")))
+    now = read(tmp_path, HTTPS.format(tmp_path / "node.pem"))
+    assert in_force(began, now).listening == began.settings.listening
+    assert compare(began, now).node

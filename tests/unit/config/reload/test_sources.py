@@ -8,6 +8,7 @@ import pytest
 from mm2.config.reload.sources import Taken, named_files, sign, take
 from tests.unit.config.files import CLUSTERS
 from tests.unit.config.readings import read
+from tests.unit.config.security.issued import issue
 
 PROVIDERS = (
     "config.providers = env, file, dir, odd\n"
@@ -34,9 +35,7 @@ def test_file_without_references(tmp_path: Path) -> None:
 
 def test_files_behind_references_and_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ca.pem", "me.pem"):
-        kind = "CERTIFICATE"
-        key = "-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----\n"
-        (tmp_path / name).write_text(f"-----BEGIN {kind}-----\nx\n-----END {kind}-----\n{key}")
+        (tmp_path / name).write_text("".join(issue(name)))
     (tmp_path / "more.properties").write_text("tasks = 3\n")
     (tmp_path / "topics").write_text("a.*")
     monkeypatch.setenv("MM2_TEST_WORD", "x")

@@ -32,14 +32,14 @@ def test_stores_are_not_read_without_https_listeners(tmp_path: Path) -> None:
 @pytest.mark.parametrize("prefix", ["", "listeners.https."])
 def test_https(tmp_path: Path, prefix: str) -> None:
     lines = store(prefix, "keystore", "identity-encrypted.pem") + store(prefix, "truststore", "ca.pem")
-    lines += f"{prefix}ssl.key.password = open-sesame\n{prefix}ssl.client.auth = requested\n"
+    lines += f"{prefix}ssl.key.password = sesame\n{prefix}ssl.client.auth = requested\n"
     node = settings(tmp_path, HTTPS + lines)
     tls = node.listening.tls
     assert tls is not None
     assert tls.client_auth is ClientAuth.REQUESTED
     assert tls.tls.ca_pem == (PEM / "ca.pem").read_text()
     assert tls.tls.key_pem == (PEM / "key-encrypted.pem").read_text().strip()
-    assert tls.tls.key_password == "open-sesame"
+    assert tls.tls.key_password == "sesame"
     assert node.listening.peers == tls.tls
     assert "sesame" not in repr(node)
     assert "PRIVATE" not in repr(node)
@@ -50,7 +50,8 @@ def test_listener_prefix_replaces_all_unprefixed_keys(tmp_path: Path) -> None:
     lines += store("listeners.https.", "keystore", "identity.pem") + store("", "truststore", "ca.pem")
     tls = listening(tmp_path, HTTPS + lines).tls
     assert tls is not None
-    assert (tls.tls.ca_pem, tls.client_auth) == (None, ClientAuth.NONE)
+    assert tls.tls.ca_pem != (PEM / "ca.pem").read_text()
+    assert tls.client_auth is ClientAuth.NONE
 
 
 def test_old_tls_versions_are_ignored_if_others_remain(tmp_path: Path) -> None:

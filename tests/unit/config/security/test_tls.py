@@ -6,6 +6,7 @@ import pytest
 
 from mm2.core.settings.client import TlsSettings
 from tests.unit.config.files import flow, loaded
+from tests.unit.config.security.formats.golden import STORES
 
 PEM = Path(__file__).parents[3] / "snapshots" / "config" / "pem"
 
@@ -18,9 +19,45 @@ def inline(name: str) -> str:
     return (PEM / name).read_text().strip().replace("\n", "\\n\\\n")
 
 
-def test_system_trust_store_is_the_default(tmp_path: Path) -> None:
-    assert tls(tmp_path, "") == TlsSettings()
-    assert tls(tmp_path, "A.ssl.enabled.protocols =\n") == TlsSettings()
+def test_javas_trust_store_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert tls(tmp_path, "") == TlsSettings(), "without Java, that of the system"
+    (tmp_path / "lib" / "security").mkdir(parents=True)
+    (tmp_path / "lib" / "security" / "cacerts").write_bytes((STORES / "trust.jks").read_bytes())
+    assert tls(tmp_path, "A.ssl.enabled.protocols =\n") == TlsSettings(ca_pem=(STORES / "ca.pem").read_text())
+
+
+def test_javas_trust_store_is_read_only_for_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never() -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("mm2.config.security.tls.default_trust", never)
+    assert flow(tmp_path).clients.source_consumer.tls == TlsSettings()
+
+
+def test_host_names_that_are_not_verified(tmp_path: Path) -> None:
+    result = loaded(tmp_path, "A.security.protocol = SSL\nA.ssl.endpoint.identification.algorithm =\n")
+    assert any(
+        problem.is_warning and problem.rule.startswith("host names are not verified") for problem in result.problems
+    )
+
+
+@pytest.mark.parametrize(
+    ("suites", "rule"),
+    [
+        ("TLS_NO_SUCH, ALSO_NOT", "contains no cipher suite that OpenSSL supports here"),
+        (
+            "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, TLS_NO_SUCH, TLS_EMPTY_RENEGOTIATION_INFO_SCSV",
+            "OpenSSL does not support TLS_NO_SUCH here, ignored",
+        ),
+    ],
+)
+def test_cipher_suites_that_openssl_does_not_know(tmp_path: Path, suites: str, rule: str) -> None:
+    result = loaded(tmp_path, f"A.security.protocol = SSL\nA.ssl.cipher.suites = {suites}\n")
+    assert (result.settings is None) is rule.startswith("contains")
+    assert [one.rule for one in result.problems if one.key == "A.ssl.cipher.suites"] == [rule]
+    if result.settings is not None:
+        assert "SCSV" not in "".join(result.settings.flows[0].clients.source_consumer.tls.ciphers)
 
 
 def test_stores_in_files(tmp_path: Path) -> None:

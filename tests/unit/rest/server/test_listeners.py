@@ -5,6 +5,7 @@ import pytest
 from mm2.core.lanes.lease import LeasePlace
 from mm2.core.settings.client import TlsSettings
 from mm2.core.settings.listener import ServerTls
+from mm2.rest.server.lane_identity import LaneIdentity
 from mm2.rest.server.listeners import Advertised, Listener, ListenerError, advertised_url, lease_place
 
 
@@ -69,10 +70,13 @@ TLS = ServerTls(tls=TlsSettings(certificate_pem="OWN", key_pem="KEY", key_passwo
     ],
 )
 def test_lanes_prefer_https_listeners(listeners: list[str], advertised: Advertised, expected: LeasePlace) -> None:
-    assert lease_place([Listener.parse(text) for text in listeners], advertised, TLS, own_host="box") == expected
+    assert lease_place([Listener.parse(text) for text in listeners], advertised, TLS, None, own_host="box") == expected
 
 
 def test_lanes_trust_the_nodes_certificate_and_its_authorities() -> None:
     tls = ServerTls(tls=TlsSettings(certificate_pem="OWN", key_pem="KEY", ca_pem="CA"))
-    place = lease_place([Listener.parse("https://:2")], Advertised(), tls, own_host="box")
+    lanes = LaneIdentity(certificate_pem="LANE", key_pem="LANE KEY")
+    place = lease_place([Listener.parse("https://:2")], Advertised(), tls, lanes, own_host="box")
     assert (place.ca_pem, place.check_hostname) == ("OWN\nCA", True)
+    assert (place.certificate_pem, place.key_pem) == ("LANE", "LANE KEY")
+    assert "KEY" not in repr(place)

@@ -1,0 +1,1 @@
+"""Formats of Java's key stores: JKS, JCEKS and PKCS12."""

@@ -1,0 +1,94 @@
+"""Key stores of Java's types that are replaced while a node runs."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mm2.core.settings.client import SecurityProtocol
+from tests.integration.security import address_only, stores, two_clusters
+from tests.lab import scratch
+from tests.lab.cluster import KafkaCluster
+from tests.lab.fixtures import unique_name
+from tests.lab.key_stores import STORE_PASSWORD, write_key_store
+from tests.lab.listeners import INTERNAL, Authority, ClientPems, Listener
+from tests.lab.node import Node
+from tests.lab.ports import HOST, release_port, reserve_port
+from tests.lab.records import plain, write
+from tests.lab.verify import wait_until_copied
+from tests.lab.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(300)  # a broker, a node that starts Spark, and a restarted flow
+
+SOON = 30.0  # seconds: a change is seen within 3 s, on an idle machine
+COPIED = 60.0
+
+
+@pytest.fixture
+def mutual() -> Iterator[KafkaCluster]:
+    """A broker with a listener that requires client certificates."""
+    listeners = (Listener(protocol=SecurityProtocol.SSL, client_certificates=True, name="MUTUAL"),)
+    with KafkaCluster("mutual", listeners=listeners) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    port = reserve_port()
+    yield port
+    release_port(port)
+
+
+def replace_store(path: Path, pems: ClientPems, store_type: str) -> None:
+    """Replace a store by rename, as editors and Kubernetes do."""
+    write_key_store(path.with_suffix(".new"), pems, store_type).rename(path)
+
+
+def test_renewed_certificates_apply_without_a_restart_of_the_node(
+    cluster_a: KafkaCluster, mutual: KafkaCluster, port: int
+) -> None:
+    """Of a listener: to new connections. Of a cluster's clients: the flow restarts, and continues with the new one."""
+    topic = cluster_a.create_topic(unique_name("orders"), 2)
+    write(cluster_a.bootstrap, topic, plain(50, partitions=2))
+    authority, directory = Authority(), scratch.directory("renewal")
+    own = write_key_store(directory / "node.jks", authority.server(HOST), "JKS")
+    (directory / "ca.pem").write_text(authority.ca_pem)
+    target = stores(mutual, "JKS")
+    properties = two_clusters(
+        address_only(cluster_a, INTERNAL),
+        target,
+        topics=topic,
+        **{
+            "listeners": f"https://{HOST}:{port}",
+            "listeners.https.ssl.keystore.location": str(own),
+            "listeners.https.ssl.keystore.password": STORE_PASSWORD,
+        },
+    )
+    with Node(properties, name="renewal", trusted=directory / "ca.pem") as node:
+        node.wait_running()
+        wait_until_copied((cluster_a.bootstrap, topic), (mutual.bootstrap, f"A.{topic}"), COPIED)
+        renewed = authority.server(HOST)
+        replace_store(own, renewed, "PKCS12")  # which Java reads as JKS too
+        certificate = renewed.certificate.split("-----END")[0]
+        wait_until(
+            lambda: ssl.get_server_certificate((HOST, port)).startswith(certificate),
+            SOON,
+            "the listener presents the renewed certificate",
+        )
+        replace_store(Path(target["ssl.keystore.location"]), mutual.authority.client("carol"), "JKS")
+        wait_until(
+            lambda: (
+                "A->B restarting" in node.process.output() and "content of the file changed" in node.process.output()
+            ),
+            SOON,
+            "the flow restarts with the renewed certificate",
+        )
+        write(cluster_a.bootstrap, topic, plain(50, partitions=2))
+        verdict = wait_until_copied((cluster_a.bootstrap, topic), (mutual.bootstrap, f"A.{topic}"), COPIED)
+        assert verdict.records == 100
+        node.wait_running()
+        assert STORE_PASSWORD not in node.process.output()
+        assert node.stop() == 0

@@ -1,0 +1,43 @@
+"""Trusted certificates are sent to a lane once, however many clients use them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pydantic import TypeAdapter
+
+from mm2.core.lanes.lease import LaneOrders, LossesLease, OffsetSyncsLease
+from mm2.core.lanes.shared_trust import restore, share
+from mm2.core.settings.client import TlsSettings
+from tests.unit.core.lanes.test_lease import CLIENT, ORDERS
+
+BUNDLE, OTHER = "-----BEGIN CERTIFICATE-----" + "A" * 200_000, "-----BEGIN CERTIFICATE-----B"
+TRUSTING = replace(CLIENT, tls=TlsSettings(ca_pem=BUNDLE, key_pem="KEY"))
+(LEASE,) = ORDERS.source_tasks
+LEASES = (
+    LEASE,
+    replace(
+        LEASE,
+        source_task=1,
+        exact_offsets=None,
+        source=TRUSTING,
+        target=replace(CLIENT, tls=TlsSettings(ca_pem=OTHER)),
+        offsets=replace(LEASE.offsets, client=TRUSTING),
+        offset_syncs=OffsetSyncsLease(client=TRUSTING, topic="mm2-offset-syncs.B.internal", lag_max=100),
+        losses=LossesLease(client=TRUSTING, topic="mm2-losses.A.internal"),
+    ),
+)
+
+
+def test_each_set_of_certificates_is_sent_once() -> None:
+    orders = LaneOrders(version=1, source_tasks=LEASES)
+    shared = share(orders)
+    assert shared.trusted == (BUNDLE, OTHER)
+    adapter = TypeAdapter(LaneOrders)
+    raw = adapter.dump_json(shared)
+    assert len(raw) < 1.1 * len(BUNDLE)
+    assert restore(adapter.validate_json(raw)) == orders
+
+
+def test_orders_without_trusted_certificates_are_unchanged() -> None:
+    assert share(ORDERS) == restore(ORDERS) == ORDERS
