@@ -14,12 +14,14 @@ from flows.commit.loss_writer import LossWriter
 from flows.commit.offset_sync_writer import OffsetSyncWriter
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import OffsetRange
+from mm2.core.access.rights import on_topic
 from mm2.core.lanes.lease import ExactOffsetsLease, OffsetsLease, PartitionLease
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.connect_offsets import SourceKey, encode_key, encode_offset
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
 from mm2.core.offsets.exact_offset_records import Segment
 from mm2.core.offsets.offset_sync_emission import AckedRun
+from mm2.core.topics.acls import Operation
 from mm2.core.wire.murmur2 import partition_of
 from mm2.kafka.errors import BrokerError, ClusterError
 
@@ -52,6 +54,13 @@ class TransactionalJournals(ExactOffsetJournals):
         """The topic cannot be added to transactions, or cannot be written."""
         self._refused_until = time.monotonic() + REFUSED_FOR_S
         self._log_failure(str(error))
+
+    def take_waiting(self) -> set[PartitionReplicator]:
+        """Return, once, the partitions that transactions have left out, if the topic is not left out any more."""
+        if self._refused_until == 0.0 or self.is_refused:
+            return set()
+        self._refused_until = 0.0
+        return set(self._changed)
 
     def add(self, partition: PartitionReplicator, lease: PartitionLease) -> None:
         """The source task copies this partition from now on."""
@@ -202,9 +211,11 @@ class TransactionCommitter(Committer):
         self.skipped(partition, checked)
 
     def commit_passed_over(self) -> None:
-        if self._passed_over:
-            self._moved |= self._passed_over
-            self._passed_over.clear()
+        """Commit also what waits since the exact offsets topic was refused: idle partitions have no other reason."""
+        waiting = self._passed_over | (self._exact.take_waiting() if self._exact is not None else set())
+        self._passed_over.clear()
+        if waiting:
+            self._moved |= waiting & self._keys.keys()
             self.on_due()
 
     # -- transactions
@@ -219,10 +230,11 @@ class TransactionCommitter(Committer):
     def refused(self, codes: Mapping[TopicPartition, int]) -> None:
         """These partitions cannot be added to a transaction. Raises BrokerError if source offsets are among them."""
         for place, code in codes.items():
+            right = on_topic(Operation.WRITE, place.topic)
             if self._exact is not None and place == self._exact.place:
-                self._exact.refused(BrokerError(code, f"write to {place}"))
+                self._exact.refused(BrokerError(code, f"write to {place}", right=right))
             elif place.topic == self._lease.topic:
-                raise BrokerError(code, f"commit source offsets to {place}")
+                raise BrokerError(code, f"commit source offsets to {place}", right=right)
 
     def write_failed(self, place: TopicPartition, error: ClusterError) -> None:
         """Records could not be written to this partition. Without exact offsets, the next transaction may succeed."""

@@ -10,8 +10,10 @@ from flows.lane.byte_budget import ByteBudget
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.timeouts import PROBE_BYTES, UNANSWERED_REPORT_S
 from flows.source.response_size import ResponseSize
+from mm2.core.access.rights import on_topic
 from mm2.core.offsets.leader_epochs import UNKNOWN_EPOCH, EpochEnd
 from mm2.core.settings.client import FetchSettings, IsolationLevel
+from mm2.core.topics.acls import Operation
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.fetch_session import SESSION_ERRORS, FetchSession
 from mm2.kafka.connection.diagnosis import broker, cut_off
@@ -214,7 +216,8 @@ class BrokerFetcher:
             if partition is None or offset is None:
                 continue
             if fetched.error:
-                self._on_error(partition, BrokerError(fetched.error, f"fetch {partition.source}"))
+                right = on_topic(Operation.READ, fetched.topic, self._cluster.settings.alias)
+                self._on_error(partition, BrokerError(fetched.error, f"fetch {partition.source}", right=right))
                 continue
             if not answer.checks_epochs and self._is_unchecked(partition):
                 continue

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from flows.batch.target_batch import TargetBatch
+from mm2.core.access.rights import on_topic
 from mm2.core.naming.names import TopicPartition
+from mm2.core.topics.acls import Operation
 from mm2.kafka.errors import ClusterError, ConnectionLost, NotSupported, RequestTimedOut, Unreachable
 from mm2.kafka.protocol.error_codes import ErrorCode
 
@@ -142,5 +144,5 @@ def _fix(target: TopicPartition, error: ProduceError) -> str:
         case ErrorCode.UNSUPPORTED_COMPRESSION_TYPE:
             return "; set compression.type of the flow's producer to a codec that the target supports"
         case ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            return f"; grant the node's principal WRITE on topic {target.topic} of the target"
+            return f"; requires {on_topic(Operation.WRITE, target.topic)} of the target"
     return ""

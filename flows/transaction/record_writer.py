@@ -110,12 +110,12 @@ class RecordWriter:
         failed: dict[TopicPartition, ClusterError] = dict.fromkeys(batches, missing)
         for result in answer.partitions:
             partition = TopicPartition(result.topic, result.partition)
-            refused = result.broker_error()
+            refused = result.broker_error(self._cluster.settings.alias)
             if refused is None or refused.code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                 failed.pop(partition, None)
             else:
                 try:
-                    self._coordinator.check(refused.code, refused.what, refused.words)
+                    self._coordinator.check(refused.code, refused.what, refused.words, partition.topic)
                 except ClusterError as error:
                     failed[partition] = error
         return failed

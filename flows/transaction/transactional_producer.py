@@ -123,7 +123,8 @@ class TransactionalProducer:
         refused = {place: code for place, code in codes.items() if code in _REFUSED}
         for place, code in codes.items():
             if place not in refused:
-                self._coordinator.check(code, f"add {place} to a transaction of {self.transactional_id}")
+                what = f"add {place} to a transaction of {self.transactional_id}"
+                self._coordinator.check(code, what, topic=place.topic)
         return refused
 
     async def _retried(self, attempt: Callable[[], Awaitable[T]], *, in_transaction: bool = False) -> T:

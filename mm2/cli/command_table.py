@@ -69,6 +69,28 @@ COMMANDS = {
         "Connects to nothing.\n"
         "Exit codes: 0 printed; 2 FILE has errors, or no such flow.",
     ),
+    "acls": CliCommand(
+        function="mm2.cli.file.acls:acls",
+        parameters=(
+            FILE,
+            Parameter(
+                names=("--principal",),
+                value="P ...",
+                noun="principal",
+                help="The node's principal (User:mm2), or A=User:NAME for cluster A.",
+            ),
+            FLOW,
+            CLUSTERS,
+            JSON,
+        ),
+        example="mm2 acls mm2.properties --principal User:mirror B=User:mm2",
+        help="Print the commands that create the ACLs which the flows need.\n\n"
+        "The list is complete and minimal for the features that FILE turns on. The output\n"
+        "is a shell script; kafka-acls.sh also needs --command-config with your own login.\n"
+        "Connects to nothing.\n"
+        "Exit codes: 0 printed; 1 a custom class failed; 2 FILE has errors, or wrong\n"
+        "command line.",
+    ),
     "status": CliCommand(
         function="mm2.cli.node.status:status",
         parameters=(NODE, WATCH, JSON),

@@ -13,7 +13,9 @@ from mm2.client.errors import CheckpointsIncomplete, NoCheckpoints
 from mm2.client.offsets import CheckpointFold, GroupOffsets
 from mm2.client.patience import TIMEOUT, answered
 from mm2.client.topic_names import TopicNames
+from mm2.core.access.rights import on_topic
 from mm2.core.policies import ReplicationPolicy
+from mm2.core.topics.acls import Operation
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError, check
 from mm2.kafka.logs.compacted_log import CompactedLog
@@ -168,4 +170,5 @@ class AsyncMirrorClient:
             name = f"cluster {settings.alias}" if settings.alias else ",".join(settings.bootstrap_servers)
             raise NoCheckpoints(name, topic, alias)
         if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            check(code, f"read {topic}", "no such topic, or this user lacks READ and DESCRIBE on it")
+            right = on_topic(Operation.READ, topic, settings.alias)
+            check(code, f"read {topic}", "no such topic, or a right is missing", right)

@@ -1,14 +1,17 @@
-"""Writes the tables of keys in docs/reference from their declarations: ``python -m mm2.config.docs [DIRECTORY]``."""
+"""Writes the tables in docs/reference from their declarations: ``python -m mm2.config.docs [DIRECTORY]``."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from mm2.config.clients.client_keys import ClientKeys, ConsumerKeys, ProducerKeys
 from mm2.config.clients.ignored_client_keys import MISSED, POINTLESS
 from mm2.config.clients.java_derivation import LEGACY_NAMES
+from mm2.config.flow_features import features_of
 from mm2.config.keys import declaration, ignored_java_keys
 from mm2.config.keys.connector_keys import CheckpointSettings, ConnectorSettings, HeartbeatSettings, SourceSettings
 from mm2.config.keys.declaration import KeyModel, KeySpec
@@ -16,7 +19,11 @@ from mm2.config.keys.election_keys import election_models
 from mm2.config.keys.node_keys import FileSettings, OwnFlowSettings, OwnSettings, RestSettings
 from mm2.config.keys.sql_keys import SqlKeys
 from mm2.config.keys.worker_keys import WorkerSettings
+from mm2.config.load import load
 from mm2.config.security.security_keys import OTHER_MECHANISMS, REFUSED_ALWAYS, REFUSED_SASL, REFUSED_TLS, SecurityKeys
+from mm2.core.access.required_acls import RequiredAcl, required_acls
+from mm2.core.access.rights import resource_words
+from mm2.core.topics.acls import PatternType, ResourceType
 
 DIRECTORY = Path("docs/reference")
 
@@ -88,7 +95,48 @@ def _ignored() -> Iterator[str]:
     yield from (f"| `{old}` | `{new}` |" for old, new in LEGACY_NAMES.items())
 
 
-PAGES: Mapping[str, Callable[[], Iterator[str]]] = {"configuration.md": _configuration, "ignored-keys.md": _ignored}
+def _acls() -> Iterator[str]:
+    """Yield the tables of all roles, for a flow A->B with every feature."""
+    yield "## ACLs by role\n\nFor flow `A->B`; names are those of this file, and of the other keys' defaults:\n"
+    yield f"```properties\n{_EVERY_FEATURE}```\n"
+    with TemporaryDirectory() as directory:
+        file = Path(directory) / "mm2.properties"
+        file.write_text(_EVERY_FEATURE, "utf-8")
+        settings = load(file).settings
+    assert settings is not None
+    (features,) = (one for one in features_of(settings.flows) if one.replicates)
+    for role, some in groupby(required_acls(features), key=lambda acl: acl.role):
+        yield f"### {role[0].upper()}{role[1:]}\n\n| cluster | resource | operation | why |\n|---|---|---|---|"
+        yield from map(_acl_row, some)
+        yield ""
+
+
+_EVERY_FEATURE = """\
+clusters = A, B
+A.bootstrap.servers = kafka-a:9092
+B.bootstrap.servers = kafka-b:9092
+A->B.enabled = true
+A->B.topics = orders, payments-.*
+A->B.groups = billing-.*
+A->B.sync.group.offsets.enabled = true
+A->B.errors.tolerance = all
+"""
+
+
+def _acl_row(acl: RequiredAcl) -> str:
+    if acl.resource_type is ResourceType.CLUSTER:
+        resource = "cluster"
+    else:
+        prefixed = "prefix " if acl.pattern.pattern_type is PatternType.PREFIXED else ""
+        resource = f"{resource_words(acl.resource_type)} {prefixed}`{acl.pattern.name}`"
+    return f"| {acl.cluster} | {resource} | {acl.operation.name} | {acl.why} |"
+
+
+PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
+    "acls.md": _acls,
+    "configuration.md": _configuration,
+    "ignored-keys.md": _ignored,
+}
 """Generated pages by file name."""
 
 

@@ -7,8 +7,23 @@ change on the brokers.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Self
+
+from mm2.core.access.rights import Right, on_topic
 from mm2.core.naming.names import TopicPartition
+from mm2.core.topics.acls import Operation
 from mm2.kafka.protocol.error_codes import ErrorCode
+
+DENIED = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+"""The codes of a missing right."""
 
 
 class ClusterError(Exception):
@@ -63,17 +78,32 @@ class BrokerError(ClusterError):
     """A broker responded with an error code.
 
     ``what`` is the failed action, such as ``create topic orders``; ``words`` is the broker's own message, if any.
+    ``right`` is what the action requires; the text names it if the broker says that it is missing.
     """
 
-    def __init__(self, code: int, what: str, words: str | None = None) -> None:
+    def __init__(self, code: int, what: str, words: str | None = None, right: Right | None = None) -> None:
         self.code = code
         self.what = what
         self.words = words
-        super().__init__(f"cannot {what}: {words} ({self.name})" if words else f"cannot {what}: {self.name}")
+        self.right = right
+        super().__init__(code, what, words, right)  # copied and pickled by these
 
-    def __reduce__(self) -> tuple[type[BrokerError], tuple[object, ...]]:
-        """Copy and pickle by the arguments, not by the text."""
-        return type(self), (self.code, self.what, self.words)
+    def __str__(self) -> str:
+        if self.right is not None and self.is_denied:  # a broker's words only repeat the code, or quote the request
+            return f"cannot {self.what}: {self.name}; requires {self.right}"
+        return f"cannot {self.what}: {f'{self.words} ({self.name})' if self.words else self.name}"
+
+    def on(self, cluster: str) -> Self:
+        """Name the cluster in the text; ``cluster`` is its alias."""
+        if self.right is not None:
+            self.right = replace(self.right, cluster=cluster)
+            self.args = (self.code, self.what, self.words, self.right)
+        return self
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether the principal lacks a right."""
+        return self.code in DENIED
 
     @property
     def name(self) -> str:
@@ -100,21 +130,23 @@ class BrokerError(ClusterError):
             return False
 
 
-def check(code: int, what: str, words: str | None = None) -> None:
+def check(code: int, what: str, words: str | None = None, right: Right | None = None) -> None:
     """Raise BrokerError unless ``code`` is 0."""
     if code:
-        raise BrokerError(code, what, words)
+        raise BrokerError(code, what, words, right)
 
 
 class NoLeader(BrokerError):
     """A partition has no leader, or does not exist, depending on ``code``."""
 
-    def __init__(self, partition: TopicPartition, code: int) -> None:
+    def __init__(self, partition: TopicPartition, code: int, cluster: str = "") -> None:
         self.partition = partition
-        super().__init__(code, f"find the leader of {partition}")
+        self.cluster = cluster
+        right = on_topic(Operation.DESCRIBE, partition.topic, cluster)
+        super().__init__(code, f"find the leader of {partition}", right=right)
 
     def __reduce__(self) -> tuple[type[BrokerError], tuple[object, ...]]:
-        return type(self), (self.partition, self.code)
+        return type(self), (self.partition, self.code, self.cluster)
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:

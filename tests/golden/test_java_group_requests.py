@@ -111,7 +111,7 @@ async def test_offsets_of_many_groups() -> None:
     rejected = found["größe"]
     assert isinstance(rejected, BrokerError)
     assert rejected.code == ErrorCode.GROUP_AUTHORIZATION_FAILED
-    assert "größe (requires DESCRIBE on the group)" in str(rejected)
+    assert "requires DESCRIBE on group größe" in str(rejected)
 
 
 @pytest.mark.parametrize("vector", vectors(OFFSET_FETCH)[:-1], ids=lambda vector: f"v{vector['version']}")

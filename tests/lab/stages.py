@@ -38,6 +38,7 @@ STAGES: tuple[tuple[str, ...], ...] = (
     ),
     ("tests/integration/client/test_*.py",),
     ("tests/integration/guarded/test_*.py",),
+    ("tests/integration/access/test_*.py",),
     ("tests/integration/queries/test_*.py",),
     ("tests/integration/sql/test_*.py",),
 )

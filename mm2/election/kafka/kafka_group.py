@@ -15,6 +15,8 @@ from typing import Any
 
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
+from mm2.core.access.rights import Right, on_group
+from mm2.core.topics.acls import Operation
 from mm2.election.kafka.group_answers import decode_answer, encode_answers
 from mm2.election.kafka.group_holder import describe_holder
 from mm2.election.kafka.group_messages import ELECTING, PROTOCOL_TYPE, decode_member, encode_member
@@ -137,7 +139,9 @@ class KafkaGroup(SessionElection):
 
     async def _step(self) -> None:
         if self._coordinator is None:
-            self._coordinator = await self._cluster.coordinator(CoordinatorKind.GROUP, self._settings.group_id)
+            self._coordinator = await self._cluster.coordinator(
+                CoordinatorKind.GROUP, self._settings.group_id, operation=Operation.READ
+            )
         if self._rejoin:
             await self._round()
         else:
@@ -153,7 +157,7 @@ class KafkaGroup(SessionElection):
             answers = self._decide(joined) if joined.leader_id == joined.member_id else []
             request = SyncGroupRequest(self._settings.group_id, self._generation, self._member_id, None, answers)
             sent, synced = await self._ask_and_wait(request)
-            check(synced.error_code, f"synchronize group {self._settings.group_id}")
+            check(synced.error_code, f"synchronize group {self._settings.group_id}", right=self._right)
             self._prove(sent)
         except ClusterError:
             self._rejoin = True
@@ -197,7 +201,7 @@ class KafkaGroup(SessionElection):
         sent, answer = await self._ask_and_wait(request)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = answer.member_id
-        check(answer.error_code, f"join group {settings.group_id}")
+        check(answer.error_code, f"join group {settings.group_id}", right=self._right)
         self._prove(sent)
         return answer
 
@@ -219,7 +223,8 @@ class KafkaGroup(SessionElection):
         return list(answers.items())
 
     async def _heartbeat(self) -> None:
-        check(await self._ask_heartbeat(self._purpose), f"stay in group {self._settings.group_id}")
+        code = await self._ask_heartbeat(self._purpose)
+        check(code, f"stay in group {self._settings.group_id}", right=self._right)
         if not isinstance(self._stream.membership, Joined):  # our clock was faster than the broker's: rejoin
             self.request_round()
 
@@ -331,6 +336,10 @@ class KafkaGroup(SessionElection):
             log.info("%s: LeaveGroup failed; the other members wait for the session timeout: %s", self._where, error)
 
     @property
+    def _right(self) -> Right:
+        return on_group(Operation.READ, self._settings.group_id, self._cluster.settings.alias)
+
+    @property
     def _where(self) -> str:
         alias = self._cluster.settings.alias
         return f"group {self._settings.group_id}" + (f" on cluster {alias}" if alias else "")
@@ -341,7 +350,7 @@ _ADVICE: dict[int, str] = {
     ErrorCode.UNKNOWN_SERVER_ERROR: ": the broker failed, see its log; it cannot store the group if that takes more"
     " than max.message.bytes of topic __consumer_offsets: then increase that, or reduce tasks.max or the number of"
     " nodes",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: ": grant the node's principal READ on the group",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "",
     ErrorCode.INVALID_SESSION_TIMEOUT: ": session.timeout.ms must be between the broker's"
     " group.min.session.timeout.ms and group.max.session.timeout.ms",
     ErrorCode.GROUP_MAX_SIZE_REACHED: ": the broker's group.max.size does not allow another node",

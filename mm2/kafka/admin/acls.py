@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mm2.core.access.rights import on_cluster
 from mm2.core.topics.acls import Acl, Operation, PatternType, Permission, ResourceType
 from mm2.kafka.admin.any_broker import ask_any_broker
 from mm2.kafka.chunks import chunks
@@ -112,7 +113,7 @@ async def describe_topic_acls(cluster: Cluster, *, timeout_ms: int = API_TIMEOUT
     """
     what = "describe ACLs of topics"
     error, message, acls = await ask_any_broker(cluster, DescribeAclsRequest(), what, timeout_ms)
-    check(error, what, message)
+    check(error, what, message, on_cluster(Operation.DESCRIBE, cluster.settings.alias))
     found: list[Acl] = acls
     return found
 
@@ -125,8 +126,9 @@ async def create_acls(
     Raises the errors of `describe_topic_acls`, except those that concern single ACLs.
     """
     outcome: dict[Acl, BrokerError | None] = {}
+    right = on_cluster(Operation.ALTER, cluster.settings.alias)
     for chunk in chunks(acls, _ACLS_A_REQUEST):
         (results,) = await ask_any_broker(cluster, CreateAclsRequest(chunk), "create ACLs", timeout_ms)
         for acl, (code, message) in zip(chunk, results, strict=True):
-            outcome[acl] = BrokerError(code, f"create ACL {acl}", message) if code else None
+            outcome[acl] = BrokerError(code, f"create ACL {acl}", message, right) if code else None
     return outcome

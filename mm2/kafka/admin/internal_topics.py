@@ -10,7 +10,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from mm2.core.access.rights import on_topic
 from mm2.core.naming.internal_topics import InternalTopic
+from mm2.core.topics.acls import Operation
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.admin.topic_configs import describe_topic_configs
 from mm2.kafka.admin.topics import NewTopic
@@ -83,17 +85,22 @@ async def _create(
 
 
 async def _wait_led(cluster: Cluster, topic: InternalTopic, *, may_create: bool, timeout_ms: int) -> TopicInfo:
+    create = on_topic(Operation.CREATE, topic.name, cluster.settings.alias)
+
     async def look() -> TopicInfo:
         info = (await cluster.metadata([topic.name])).topics[topic.name]
         if info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not may_create:
             raise WrongInternalTopic(
-                f"cluster {cluster.settings.alias}: topic {topic.name} does not exist, and the node's principal may not"
-                f" create topics: create it with {topic.partitions} partitions and"
-                f" cleanup.policy={topic.cleanup_policy}, or grant CREATE"
+                f"cluster {cluster.settings.alias}: topic {topic.name} does not exist; requires {create}, or create it"
+                f" with {topic.partitions} partitions and cleanup.policy={topic.cleanup_policy}"
             )
         what = f"use topic {topic.name} of cluster {cluster.settings.alias}"
         if info.error:
-            raise BrokerError(info.error, what)
+            right = on_topic(Operation.DESCRIBE, topic.name, cluster.settings.alias)
+            error = BrokerError(info.error, what, right=right)
+            if error.is_denied and not may_create:
+                raise WrongInternalTopic(f"{error}; unless it exists, also requires {create}")
+            raise error
         if any(partition.leader < 0 for partition in info.partitions):
             raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, what)
         return info

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from mm2.core.access.rights import on_topic
+from mm2.core.topics.acls import Operation
 from mm2.core.topics.topic_configs import ConfigEntry, ConfigSource, DeleteConfig, SetConfig
 from mm2.kafka.admin.any_broker import ask_any_broker
 from mm2.kafka.chunks import chunks
@@ -58,8 +60,10 @@ class DescribeConfigsRequest(
 ):
     """Request all configs of ``topics``. The response is a dict from topic to its configs or the broker's error."""
 
-    def __init__(self, topics: Sequence[str]) -> None:
+    def __init__(self, topics: Sequence[str], *, cluster: str) -> None:
+        """``cluster`` is the alias that errors name."""
         super().__init__([(_TOPIC, name, None) for name in topics], False)
+        self._cluster = cluster
 
     def parse(self, *fields: Any) -> dict[str, TopicConfigs | BrokerError]:
         (resources,) = fields
@@ -67,7 +71,12 @@ class DescribeConfigsRequest(
         found: dict[str, TopicConfigs | BrokerError] = {}
         for code, message, name, rows in resources:
             if code:
-                found[name] = BrokerError(code, f"describe configuration of topic {name}", message)
+                found[name] = BrokerError(
+                    code,
+                    f"describe configuration of topic {name}",
+                    message,
+                    on_topic(Operation.DESCRIBE_CONFIGS, name, self._cluster),
+                )
             else:
                 found[name] = {row[0]: known.get(row) or known.setdefault(row, _entry(*row)) for row in rows}
         return found
@@ -109,7 +118,10 @@ async def describe_topic_configs(
     found: dict[str, TopicConfigs | BrokerError] = {}
     for names in chunks(sorted(topics), _TOPICS_A_REQUEST):
         found |= await ask_any_broker(
-            cluster, DescribeConfigsRequest(names), "describe topic configurations", timeout_ms
+            cluster,
+            DescribeConfigsRequest(names, cluster=cluster.settings.alias),
+            "describe topic configurations",
+            timeout_ms,
         )
     return found
 
@@ -130,7 +142,9 @@ async def alter_topic_configs(
         request = IncrementalAlterConfigsRequest(resources)
         (results,) = await ask_any_broker(cluster, request, "change topic configurations", timeout_ms)
         for code, message, name in results:
-            outcome[name] = BrokerError(code, f"change configuration of topic {name}", message) if code else None
+            right = on_topic(Operation.ALTER_CONFIGS, name, cluster.settings.alias)
+            what = f"change configuration of topic {name}"
+            outcome[name] = BrokerError(code, what, message, right) if code else None
     return outcome
 
 

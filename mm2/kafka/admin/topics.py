@@ -8,6 +8,8 @@ from typing import Any
 
 from aiokafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
 
+from mm2.core.access.rights import on_topic
+from mm2.core.topics.acls import Operation
 from mm2.kafka.chunks import chunks
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError
@@ -43,7 +45,7 @@ async def create_topics(
             (new.name, new.partitions, new.replication_factor, [], list(new.configs.items())) for new in chunk
         ]
         request = CreateTopicsRequest(rows, _BROKER_WAITS_MS, False)
-        outcome |= await _ask_controller(cluster, request, "create topic", timeout_ms)
+        outcome |= await _ask_controller(cluster, request, "create topic", Operation.CREATE, timeout_ms)
     return outcome
 
 
@@ -55,16 +57,19 @@ async def create_partitions(
     for names in chunks(sorted(totals), _TOPICS_A_REQUEST):
         rows: list[Any] = [(name, (totals[name], None)) for name in names]
         request = CreatePartitionsRequest(rows, _BROKER_WAITS_MS, False)
-        outcome |= await _ask_controller(cluster, request, "add partitions to topic", timeout_ms)
+        outcome |= await _ask_controller(cluster, request, "add partitions to topic", Operation.ALTER, timeout_ms)
     return outcome
 
 
-async def _ask_controller(cluster: Cluster, request: Any, what: str, timeout_ms: int) -> dict[str, BrokerError | None]:
+async def _ask_controller(
+    cluster: Cluster, request: Any, what: str, operation: Operation, timeout_ms: int
+) -> dict[str, BrokerError | None]:
     async def attempt() -> dict[str, BrokerError | None]:
         answer = await cluster.send(await cluster.controller(), request)
         outcome: dict[str, BrokerError | None] = {}
         for name, code, *words in answer.topic_errors:
-            error = BrokerError(code, f"{what} {name}", words[0] if words else None) if code else None
+            right = on_topic(operation, name, cluster.settings.alias)
+            error = BrokerError(code, f"{what} {name}", words[0] if words else None, right) if code else None
             if error is not None and code == ErrorCode.NOT_CONTROLLER:
                 raise error
             outcome[name] = error

@@ -15,8 +15,10 @@ from typing import Any, Self
 from aiokafka.conn import get_ip_port_afi
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
+from mm2.core.access.rights import on_group, on_transactional_id
 from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import ClientSettings, SecurityProtocol
+from mm2.core.topics.acls import Operation
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.chunks import chunks
 from mm2.kafka.client.metadata import Broker, Metadata, PartitionLeader, TopicInfo, leaders
@@ -152,10 +154,15 @@ class Cluster:
             raise Unreachable(f"{self._name}: the cluster has no controller")
         return self._controller
 
-    async def coordinator(self, kind: CoordinatorKind, key: str) -> int:
-        """Look up the broker that coordinates group or transactional id ``key``. Not cached."""
+    async def coordinator(self, kind: CoordinatorKind, key: str, *, operation: Operation = Operation.DESCRIBE) -> int:
+        """Look up the broker that coordinates group or transactional id ``key``. Not cached.
+
+        ``operation`` is what the error of a missing right names: what the caller needs, if that implies DESCRIBE.
+        """
         answer = await self.send(await self.any_node(), FindCoordinatorRequest(key, int(kind)))
-        check(answer.error_code, f"find the coordinator of {key}", getattr(answer, "error_message", None))
+        on_key = on_group if kind is CoordinatorKind.GROUP else on_transactional_id
+        right = on_key(operation, key, self.settings.alias)
+        check(answer.error_code, f"find the coordinator of {key}", getattr(answer, "error_message", None), right)
         node_id = int(answer.coordinator_id)
         if node_id not in self._brokers:
             self._brokers[node_id] = Broker(node_id=node_id, host=answer.host, port=answer.port)
@@ -260,7 +267,7 @@ class Cluster:
     def _no_leader(self, partition: TopicPartition) -> NoLeader:
         topic = self.cached_topic(partition.topic)
         if topic is not None and topic.error:
-            return NoLeader(partition, topic.error)
+            return NoLeader(partition, topic.error, self.settings.alias)
         if topic is not None and any(one.partition == partition.partition for one in topic.partitions):
             return NoLeader(partition, ErrorCode.LEADER_NOT_AVAILABLE)
         return NoLeader(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from mm2.core.access.rights import on_topic
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.leader_epochs import EpochEnd, EpochStarts
+from mm2.core.topics.acls import Operation
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError
 from mm2.kafka.protocol.leader_epoch_request import OffsetForLeaderEpochRequest, WantedEpoch
@@ -60,5 +62,6 @@ async def _ask_leader(
     found: dict[TopicPartition, EpochEnd | ClusterError] = {}
     for one in epochs:
         code, end = answer.get(one, (-1, EpochEnd(-1, -1)))
-        found[one] = BrokerError(code, f"look up the leader epoch of {one}") if code else end
+        right = on_topic(Operation.DESCRIBE, one.topic, cluster.settings.alias)
+        found[one] = BrokerError(code, f"look up the leader epoch of {one}", right=right) if code else end
     return found

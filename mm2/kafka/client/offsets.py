@@ -9,8 +9,10 @@ from enum import IntEnum
 
 from aiokafka.protocol.offset import OffsetRequest
 
+from mm2.core.access.rights import on_topic
 from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import IsolationLevel
+from mm2.core.topics.acls import Operation
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError
@@ -83,5 +85,6 @@ async def _ask_leader(
     for topic, rows in answer.topics:
         for partition, code, _, offset in rows:
             one = TopicPartition(topic, partition)
-            found[one] = BrokerError(code, f"list offsets of {one}") if code else offset
+            right = on_topic(Operation.DESCRIBE, topic, cluster.settings.alias)
+            found[one] = BrokerError(code, f"list offsets of {one}", right=right) if code else offset
     return found

@@ -46,6 +46,9 @@ async def ask_coordinators(
             break
         if missing:
             await asyncio.sleep(pause)
+    for error in found.values():
+        if isinstance(error, BrokerError):
+            error.on(cluster.settings.alias)
     return found
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from mm2.core.access.rights import on_group, on_topic
 from mm2.core.naming.names import TopicPartition
+from mm2.core.topics.acls import Operation
 from mm2.kafka.errors import BrokerError
 from mm2.kafka.protocol.error_codes import ErrorCode
 
@@ -17,8 +19,7 @@ class GroupActive(BrokerError):
 
 def describe_error(code: int, what: str, group: str, words: str | None = None) -> BrokerError:
     """Return the error of a request that requires DESCRIBE on ``group``."""
-    needs = " (requires DESCRIBE on the group)" if code == ErrorCode.GROUP_AUTHORIZATION_FAILED else ""
-    return BrokerError(code, f"{what} {group}{needs}", words)
+    return BrokerError(code, f"{what} {group}", words, on_group(Operation.DESCRIBE, group))
 
 
 def commit_error(code: int, group: str, partition: TopicPartition) -> BrokerError:
@@ -26,8 +27,6 @@ def commit_error(code: int, group: str, partition: TopicPartition) -> BrokerErro
     what = f"commit an offset of group {group} for {partition}"
     if code in _ACTIVE:
         return GroupActive(code, f"{what}: the group has active members")
-    if code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
-        what = f"{what} (requires READ on the group)"
-    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        what = f"{what} (requires READ on the topic)"
-    return BrokerError(code, what)
+    about_topic = code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    right = on_topic(Operation.READ, partition.topic) if about_topic else on_group(Operation.READ, group)
+    return BrokerError(code, what, right=right)

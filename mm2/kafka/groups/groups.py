@@ -8,8 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from aiokafka.protocol.commit import OffsetCommitRequest
 
+from mm2.core.access.rights import on_cluster
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.checkpoints import CommittedOffset
+from mm2.core.topics.acls import Operation
 from mm2.kafka.chunks import chunks
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError
@@ -164,7 +166,8 @@ async def _groups_of(cluster: Cluster, node_id: int) -> list[ListedGroup] | Clus
         error, groups = await cluster.send(node_id, ListGroupsRequest())
     except ClusterError as problem:
         return problem
-    return BrokerError(error, f"list the groups of broker {node_id}") if error else groups
+    right = on_cluster(Operation.DESCRIBE, cluster.settings.alias)
+    return BrokerError(error, f"list the groups of broker {node_id}", right=right) if error else groups
 
 
 def _is_consumer_group(group: ListedGroup) -> bool:
@@ -210,7 +213,7 @@ async def _commit(
     for topic, partitions in answer.topics:
         for partition, code in partitions:
             one = TopicPartition(topic, partition)
-            outcome[one] = commit_error(code, group, one) if code else None
+            outcome[one] = commit_error(code, group, one).on(cluster.settings.alias) if code else None
             if code in _COORDINATOR_MOVES:
                 raise commit_error(code, group, one)
     return outcome

@@ -8,8 +8,10 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator
 
+from mm2.core.access.rights import on_topic
 from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import IsolationLevel
+from mm2.core.topics.acls import Operation
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.offsets import OffsetSpec, list_offsets
@@ -128,7 +130,9 @@ class CompactedLog:
         """Return the end of each partition, and set the position of new partitions to their beginning."""
         await self._cluster.refresh([self._topic])
         info = self._cluster.cached_topic(self._topic)
-        check(info.error if info else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"read topic {self._topic}")
+        code = info.error if info else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        right = on_topic(Operation.READ, self._topic, self._cluster.settings.alias)
+        check(code, f"read topic {self._topic}", right=right)
         partitions = [TopicPartition(self._topic, one.partition) for one in info.partitions] if info else []
         unread = [one for one in partitions if one not in self._positions]
         starts = await self._offsets(unread, OffsetSpec.EARLIEST)

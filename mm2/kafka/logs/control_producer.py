@@ -212,7 +212,7 @@ class ControlProducer:
                 self._apply(one, result)
 
     def _apply(self, partition: TopicPartition, result: ProducedPartition) -> None:
-        refused = result.broker_error()
+        refused = result.broker_error(self._cluster.settings.alias)
         if refused is None or refused.code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._stored(partition, result.base_offset)
             return

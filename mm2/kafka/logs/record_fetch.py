@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mm2.core.access.rights import on_topic
 from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import IsolationLevel
+from mm2.core.topics.acls import Operation
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError, check
 from mm2.kafka.logs.open_transactions import OpenTransactions
@@ -70,4 +72,5 @@ def _check(cluster: Cluster, fetched: FetchedPartition, partition: TopicPartitio
     if fetched.error:
         if fetched.error != ErrorCode.OFFSET_OUT_OF_RANGE:
             cluster.forget(partition)
-        raise BrokerError(fetched.error, f"read {partition}")
+        right = on_topic(Operation.READ, partition.topic, cluster.settings.alias)
+        raise BrokerError(fetched.error, f"read {partition}", right=right)

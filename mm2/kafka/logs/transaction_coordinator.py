@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from mm2.core.access.rights import Right, on_topic, on_transactional_id
 from mm2.core.naming.names import TopicPartition
+from mm2.core.topics.acls import Operation
 from mm2.kafka.client.cluster import Cluster, CoordinatorKind
 from mm2.kafka.errors import BrokerError, ClusterError, check
 from mm2.kafka.protocol.error_codes import ErrorCode
@@ -61,7 +63,7 @@ class TransactionCoordinator:
     async def add(self, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]) -> None:
         """Add partitions to the transaction, which begins with the first of them."""
         for partition, code in (await self.try_add(producer, partitions)).items():
-            self.check(code, f"begin a transaction of {self._id} on {partition}")
+            self.check(code, f"begin a transaction of {self._id} on {partition}", topic=partition.topic)
 
     async def add_writable(self, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]) -> bool:
         """Add the partitions that exist and that this client may write. Return False if there are none."""
@@ -95,8 +97,11 @@ class TransactionCoordinator:
             if error.code not in _NOTHING_OPEN:
                 raise
 
-    def check(self, code: int, what: str, words: str | None = None) -> None:
-        """Raise the exception for the error code of a response to this producer, if it is one."""
+    def check(self, code: int, what: str, words: str | None = None, topic: str = "") -> None:
+        """Raise the exception for the error code of a response to this producer, if it is one.
+
+        ``topic`` is the one that was to be written, if the response is about a topic.
+        """
         if code in _REPLACED:
             raise Fenced(
                 f"cannot {what}: fenced by a newer writer with transactional id {self._id},"
@@ -104,7 +109,14 @@ class TransactionCoordinator:
             )
         if code and code != ErrorCode.CONCURRENT_TRANSACTIONS:
             self._node = None  # the coordinator may have moved
-        check(code, what, words)
+        cluster = self._cluster.settings.alias
+        about_topic = code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        right = on_topic(Operation.WRITE, topic, cluster) if about_topic else self._right
+        check(code, what, words, right)
+
+    @property
+    def _right(self) -> Right:
+        return on_transactional_id(Operation.WRITE, self._id, self._cluster.settings.alias)
 
     async def _end(self, producer: ProducerIdAndEpoch, *, commit: bool) -> None:
         answer = await self._ask(end(self._id, producer, commit=commit))
@@ -112,7 +124,9 @@ class TransactionCoordinator:
 
     async def _ask(self, request: Any) -> Any:
         if self._node is None:
-            self._node = await self._cluster.coordinator(CoordinatorKind.TRANSACTION, self._id)
+            self._node = await self._cluster.coordinator(
+                CoordinatorKind.TRANSACTION, self._id, operation=Operation.WRITE
+            )
         try:
             return await self._cluster.send(self._node, request, purpose=self._purpose, timeout_ms=self._answer_ms)
         except ClusterError:

@@ -191,9 +191,9 @@ class TransactionalWriter:
             leader.node_id, request, purpose=self._purpose, timeout_ms=2 * self._answer_ms
         )
         (result,) = answer.partitions
-        if (refused := result.broker_error()) is not None:
+        if (refused := result.broker_error(self._cluster.settings.alias)) is not None:
             self._cluster.forget(partition)
-            self._coordinator.check(refused.code, refused.what, refused.words)
+            self._coordinator.check(refused.code, refused.what, refused.words, partition.topic)
         return int(result.base_offset)
 
 

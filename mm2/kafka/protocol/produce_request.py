@@ -19,7 +19,9 @@ from typing import NamedTuple
 
 from aiokafka.protocol.transaction import InitProducerIdRequest
 
+from mm2.core.access.rights import on_cluster, on_topic
 from mm2.core.naming.names import TopicPartition
+from mm2.core.topics.acls import Operation
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, check
 from mm2.kafka.protocol.raw_request import RawRequest, by_topic, version_for
@@ -51,12 +53,16 @@ class ProducedPartition(NamedTuple):
     record_errors: Sequence[tuple[int, str | None]]
     message: str | None
 
-    def broker_error(self) -> BrokerError | None:
-        """Return the error, if any, with the message about a record rather than the one about the batch."""
+    def broker_error(self, cluster: str) -> BrokerError | None:
+        """Return the error, if any, with the message about a record rather than the one about the batch.
+
+        ``cluster`` is the alias that it names.
+        """
         if not self.error:
             return None
         message = next((text for _, text in self.record_errors if text), None) or self.message
-        return BrokerError(self.error, f"write to {TopicPartition(self.topic, self.partition)}", message)
+        right = on_topic(Operation.WRITE, self.topic, cluster)
+        return BrokerError(self.error, f"write to {TopicPartition(self.topic, self.partition)}", message, right)
 
 
 class ProduceAnswer(NamedTuple):
@@ -158,5 +164,6 @@ async def init_producer_id(cluster: Cluster, *, purpose: str = "produce") -> tup
     answer = await cluster.send(
         await cluster.any_node(), InitProducerIdRequest(None, _NO_TRANSACTION_TIMEOUT), purpose=purpose
     )
-    check(answer.error_code, "get a producer id")
+    right = on_cluster(Operation.IDEMPOTENT_WRITE, cluster.settings.alias)
+    check(answer.error_code, "get a producer id", right=right)
     return int(answer.producer_id), int(answer.producer_epoch)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from mm2.config.settings import FlowSettings
+from mm2.core.access.rights import on_topic
 from mm2.core.naming import internal_topics
 from mm2.core.naming.internal_topics import Side
 from mm2.core.naming.names import Flow, TopicPartition
@@ -15,6 +16,7 @@ from mm2.core.offsets.exact_offsets import ExactOffsets
 from mm2.core.offsets.offset_sync_store import OffsetSyncStore
 from mm2.core.offsets.offset_translation import Translation
 from mm2.core.settings.client import IsolationLevel
+from mm2.core.topics.acls import Operation
 from mm2.core.wire.formats import OffsetSync
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError, check
@@ -209,7 +211,9 @@ class _Topic:
 
     async def read_to_end(self) -> None:
         """Read to the current end. Raises ClusterError, immediately if the cluster or the topic is unavailable."""
-        check((await self._cluster.metadata([self.topic])).topics[self.topic].error, f"read topic {self.topic}")
+        code = (await self._cluster.metadata([self.topic])).topics[self.topic].error
+        right = on_topic(Operation.READ, self.topic, self._cluster.settings.alias)
+        check(code, f"read topic {self.topic}", right=right)
         await self.skipped.apply(self._log.read_to_end(timeout_ms=NOTHING_MOVED_MS), self._take, step=STEP_RECORDS)
         self.read = True
 

@@ -20,5 +20,5 @@ def permanent_fix(error: ClusterError, transactional_id: str) -> str | None:
         return "upgrade the brokers"
     if isinstance(error, BrokerError) and error.code in _DENIED:
         prefix = transactional_id.removesuffix(transactional_id.rpartition("-")[2])
-        return f"grant the node's principal Write and Describe on transactional IDs with prefix {prefix}"
+        return f"grant the node's principal WRITE on transactional IDs with prefix {prefix}"
     return None

@@ -96,7 +96,7 @@ class ConfigWriter:
         if isinstance(error, NotSupported):
             self._warn(error, "upgrade the brokers")
         elif _code(error) in _DENIED:
-            self._warn(error, f"grant the node's principal Write and Describe on transactional id {self._id}")
+            self._warn(error, f"grant the node's principal WRITE on transactional id {self._id}")
         else:
             raise error
 

@@ -75,7 +75,8 @@ class TopicDiscovery:
             await self._wakeup.sleep(self._pause(discovery, soon=first))
 
     def refresh(self) -> None:
-        """Start the next round now instead of at the end of the interval."""
+        """Start the next round now instead of at the end of the interval. Topics that are not visible are forgotten."""
+        self._remote_topics.forget_hidden()
         self._wakeup.ring()
 
     async def look(self) -> Discovery:

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from mm2.config.settings import FlowSettings
+from mm2.core.access.rights import on_topic
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import TopicIds
 from mm2.core.plugins import PluginError
+from mm2.core.topics.acls import Operation
 from mm2.core.topics.replication_filter import ReplicationFilter
 from mm2.core.topics.topic_configs import DefaultsFrom, configs_to_create
 from mm2.core.topics.topic_plan import CreateTopic, TopicPlan, plan_topics, without_own_copies
@@ -22,6 +24,7 @@ from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError
 from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.node.leader.hidden_topics import error_of_hidden, hidden_topics, topics_by_name
 from mm2.node.status.progress import ReplicatedTopic
 
 log = logging.getLogger(__name__)
@@ -73,6 +76,9 @@ class RemoteTopics:
         self._remote_ids: dict[str, UUID | None] = {}
         self._source_cluster: str | None = None
         self._target_cluster: str | None = None
+        self._known: dict[str, tuple[int, UUID | None]] = {}  # partition counts and ids of the last round
+        self._hidden: dict[str, str] = {}  # the errors of topics that are not visible
+        self._hidden_remote: set[str] = set()
 
     async def discover(self) -> Discovery:
         """Run one round: list the topics of both clusters, create missing remote topics, and add missing partitions.
@@ -80,8 +86,9 @@ class RemoteTopics:
         Raises ClusterError if a cluster is unavailable. If a broker rejects a topic, or a custom class fails for it,
         that is the topic's ``error``.
         """
-        self._source_ids, self._remote_ids = {}, {}
+        self._source_ids, self._remote_ids, self._hidden_remote = {}, {}, set()
         source, unanswered = await self._replicated()
+        self._known = {name: (count, self._source_ids[name]) for name, count in source.items()}
         policy, alias = self._settings.policy, self._settings.flow.source
         target = await self._present({policy.format_remote_topic(alias, name) for name in source})
         await asyncio.sleep(0)  # here and below: each step takes about 30 ms for 10,000 topics
@@ -96,6 +103,10 @@ class RemoteTopics:
             kept = {name: remote for name, remote in plan.remote_topics.items() if name not in onto_themselves}
             plan = replace(plan, remote_topics=kept)
         return await self._result(source, target, plan, errors, unanswered)
+
+    def forget_hidden(self) -> None:
+        """Regard topics that are not visible in the next round as deleted."""
+        self._known = {}
 
     async def _replicated(self) -> tuple[dict[str, int], list[ReplicatedTopic]]:
         """Return the partition counts of the flow's source topics, and the topics for which a custom class failed."""
@@ -113,7 +124,26 @@ class RemoteTopics:
                 unanswered.append(ReplicatedTopic(topic=name, remote_topic="", partitions=0, error=str(error)))
             if number % _JUDGED_AT_ONCE == 0:
                 await asyncio.sleep(0)
+        await self._add_hidden(topics.keys(), found, unanswered)
         return found, unanswered
+
+    async def _add_hidden(
+        self, listed: Collection[str], found: dict[str, int], unanswered: list[ReplicatedTopic]
+    ) -> None:
+        """Add the topics that are not visible: those of the last round to ``found``, since they were not deleted."""
+        alias = self._settings.flow.source
+        by_name = topics_by_name(self._settings.topic_filter)
+        hidden = await hidden_topics(self._source, (by_name | self._known.keys()).difference(listed))
+        self._hidden = {name: error_of_hidden(name, alias, by_name=name in by_name) for name in sorted(hidden)}
+        for name, error in self._hidden.items():
+            try:
+                if name in self._known:
+                    found[name], self._source_ids[name] = self._known[name]
+                elif self._is_replicated(name):
+                    remote = self._settings.policy.format_remote_topic(alias, name)
+                    unanswered.append(ReplicatedTopic(topic=name, remote_topic=remote, partitions=0, error=error))
+            except PluginError as failed:
+                unanswered.append(ReplicatedTopic(topic=name, remote_topic="", partitions=0, error=str(failed)))
 
     def _one_cluster(self) -> str:
         """Return the error of a topic that would be copied to itself."""
@@ -143,6 +173,8 @@ class RemoteTopics:
         await asyncio.sleep(0)
         found = {name: topics[name] for name in names if name in topics}
         self._remote_ids |= {name: info.topic_id for name, info in found.items()}
+        denied = {name for name, info in found.items() if info.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+        self._hidden_remote = self._hidden_remote.difference(names) | denied
         return {name: len(info.partitions) for name, info in found.items() if not info.error}
 
     async def _carry_out(self, plan: TopicPlan, target: dict[str, int]) -> dict[str, str]:
@@ -165,11 +197,11 @@ class RemoteTopics:
                 self._note(outcome.get(name), name, f"extended from {target[name]} to {total} partitions", errors)
             awaited |= totals
         await self._wait_present({name: total for name, total in awaited.items() if name not in errors}, target)
-        for name, error in refused.items():
-            if error is not None and error.code == ErrorCode.TOPIC_ALREADY_EXISTS and name not in target:
+        for name in refused:
+            if name in self._hidden_remote and name not in errors:
                 errors[name] = (
-                    f"remote topic {name} exists, but is not visible to the node's principal; check who owns the topic,"
-                    " or grant the node's principal Describe on it"
+                    f"remote topic {name} exists, but is not visible to the node's principal; check who owns the topic;"
+                    f" requires {on_topic(Operation.DESCRIBE, name, self._settings.flow.target)}"
                 )
         return errors
 
@@ -221,7 +253,11 @@ class RemoteTopics:
         while missing:
             before = len(missing)
             target |= await self._present(missing)
-            missing = {name: count for name, count in missing.items() if target.get(name, 0) < count}
+            missing = {
+                name: count
+                for name, count in missing.items()
+                if target.get(name, 0) < count and name not in self._hidden_remote
+            }
             if len(missing) < before:
                 deadline = now() + _APPEARS_WITHIN
             if not missing or now() > deadline:
@@ -242,7 +278,7 @@ class RemoteTopics:
                 await asyncio.sleep(0)
             remote = self._settings.policy.format_remote_topic(self._settings.flow.source, name)
             present = target.get(remote, 0)
-            error = errors.get(remote)
+            error = self._hidden.get(name) or errors.get(remote)
             if error is None and present < count:
                 error = (
                     f"remote topic {remote} does not exist yet"

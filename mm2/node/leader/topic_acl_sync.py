@@ -64,11 +64,7 @@ class TopicAclSync:
             self._logged_no_authorizer = True
             return []
         if error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            return [
-                "cannot sync topic ACLs: the node's principal is not allowed to read the ACLs of cluster"
-                f" {self._flow.source}; grant it Describe on the cluster, or set"
-                f" {self._flow}.sync.topic.acls.enabled = false"
-            ]
+            return [f"cannot sync topic ACLs: {error}, or set {self._flow}.sync.topic.acls.enabled = false"]
         raise error
 
     async def _wanted(self, of_source: list[Acl], unanswered: dict[str, None]) -> list[Acl]:
@@ -125,7 +121,7 @@ class TopicAclSync:
         if error.code == ErrorCode.SECURITY_DISABLED:
             return f"{what}, which has no authorizer; set authorizer.class.name on its brokers, {off}"
         if error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            return f"{what}: the node's principal is not allowed to; grant it Alter on the cluster, {off}"
+            return f"{what}: {error}, {off}"
         return f"{what}: {error}"
 
 

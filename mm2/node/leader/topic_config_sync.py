@@ -124,8 +124,7 @@ class _Warnings:
         messages = [f"cannot sync topic configurations: {error}" for error in self._unanswered]
         for (cluster, _), (error, topics) in self._refused.items():
             more = f" (and {_more(topics)})" if len(topics) > 1 else ""
-            hint = "; " + _HINTS[error.code] if error.code in _HINTS else ""
-            messages.append(f"cannot sync topic configurations: cluster {cluster}: {error}{more}{hint}")
+            messages.append(f"cannot sync topic configurations: cluster {cluster}: {error}{more}")
         if self._unknown:
             names = ", ".join(sorted(self._unknown))
             topics = sorted({topic for topics in self._unknown.values() for topic in topics})
@@ -139,9 +138,3 @@ class _Warnings:
 
 def _more(topics: Sequence[str]) -> str:
     return f"{len(topics) - 1} more topic{'s' if len(topics) > 2 else ''}"
-
-
-_HINTS: dict[int, str] = {
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "grant the node's principal DescribeConfigs on the topics of both clusters "
-    "and AlterConfigs on the remote topics",
-}

@@ -224,8 +224,13 @@ class LeaseBuilder:
         client = self._settings.clients.of(role, source_task)
         return OffsetSyncsLease(client=client, topic=topic.name, lag_max=source.offset_lag_max)
 
+    @property
+    def lacks_exact_offsets(self) -> bool:
+        """Whether leases do not contain the exact offsets topic because it cannot be used."""
+        return self._segments is not None and self._segments.error.text is not None
+
     def _exact_offsets(self) -> ExactOffsetsLease | None:
-        if self._segments is None or self._segments.error.text is not None:
+        if self._segments is None or self.lacks_exact_offsets:
             return None
         return ExactOffsetsLease(
             client=self._settings.clients.of(ClientRole.OFFSETS),

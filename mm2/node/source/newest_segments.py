@@ -136,6 +136,6 @@ class NewestSegments:
     def _log_failure(self, error: ClusterError) -> None:
         text = (
             f"cannot write exact offsets: {error}; copying continues, but offsets of new records are translated as with"
-            f" mm2.offset.translation = compatible until this is fixed and the lane restarts"
+            f" mm2.offset.translation = compatible until this is fixed"
         )
         self.error.report(text, error)

@@ -41,6 +41,10 @@ _FIRST_PAUSE_MS = 20  # as in Java: the time a coordinator needs to write the ma
 _ACKS_ALL = -1
 
 
+CHECK_MS = 2_000
+"""Limit for finding out whether the target fences again. Leases of other source tasks wait meanwhile."""
+
+
 class Acquired(NamedTuple):
     """A source task's ``producer``; None: the target cannot fence, or fencing is disabled.
 
@@ -107,6 +111,18 @@ class SourceTaskFence:
             log.info("%s: the target fences source tasks again", self._settings.flow)
             self.warning = None
         return acquired
+
+    async def fences_again(self, source_task: int) -> bool:
+        """Return whether the target allows now what it did not allow when a source task of this node was started."""
+        transactional_id = self._transactional_id(source_task)
+        coordinator = TransactionCoordinator(
+            self._target, transactional_id, timeout_ms=self._timeout_ms, purpose="fencing"
+        )
+        try:
+            await self._retried(coordinator.init, time.monotonic() + CHECK_MS / 1000)
+        except ClusterError:
+            return False
+        return True
 
     def _transactional_id(self, source_task: int) -> str:
         """Return the ID that Java's task uses for exactly-once (Worker.taskTransactionalId)."""

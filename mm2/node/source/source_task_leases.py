@@ -63,6 +63,7 @@ class SourceTaskLeases:
             context.may_send,
         )
         self._recreated: set[str] = set()
+        self._without_exact_offsets: set[int] = set()
 
     def settings_changed(self) -> None:
         """Use new settings; lanes are not affected."""
@@ -122,6 +123,19 @@ class SourceTaskLeases:
             return True  # the lane receives the new topic IDs and decides how to continue
         return self._restart_is_due(run, now)
 
+    async def lacking(self, runs: Iterable[SourceTaskRun]) -> list[SourceTaskRun]:
+        """Return the source tasks whose leases lack fencing or exact offsets, although the target permits it now.
+
+        Raises ClusterError.
+        """
+        started = [run for run in runs if run.record is not None and not run.draining]
+        if self._without_exact_offsets:
+            await self.refresh()
+        exact = set() if self._builder.lacks_exact_offsets else self._without_exact_offsets
+        return [
+            run for run in started if run.source_task in exact or await self._producers.fences_again(run.source_task)
+        ]
+
     def grant(self, runs: Iterable[SourceTaskRun], now: float) -> None:
         """Grant a lease to each of these source tasks, which were `due`. Raises PluginError."""
         for run in runs:
@@ -134,7 +148,8 @@ class SourceTaskLeases:
         granted = self._to_copy(record)
         if self._restarts(run, now):
             lane = self.lane_state(run.source_task)
-            why = lane.source_task.error if lane is not None and lane.source_task.error else "requested through REST"
+            error = lane.source_task.error if lane is not None else None
+            why = run.restart_reason or error
             log.warning("%s: restarting source task %d: %s", self._flow, run.source_task, why)
             run.restarted(now)
         self._take_list(run, record)
@@ -190,6 +205,10 @@ class SourceTaskLeases:
             query=self._queries.of(run.source_task),
         )
         self._query_uses.granted(lease)
+        if self._builder.lacks_exact_offsets:
+            self._without_exact_offsets.add(run.source_task)
+        else:
+            self._without_exact_offsets.discard(run.source_task)
         return lease
 
     def report_queries(self, now: float) -> None:
@@ -201,6 +220,7 @@ class SourceTaskLeases:
         self._lease_service.remove((self._flow, source_task))
         self._producers.forget(source_task)
         self._query_uses.forget(source_task)
+        self._without_exact_offsets.discard(source_task)
 
     async def close(self) -> None:
         """Stop fencing earlier owners."""

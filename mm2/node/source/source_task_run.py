@@ -38,7 +38,8 @@ class SourceTaskRun:
     again while it was draining. ``used``: a lane may have written. ``exposed``: the partitions to which a lane may
     write that is not fenced yet. ``abandoned``: it ended without being drained. ``release`` is done when its orderly
     release is stored. ``acceptances`` are those that its lease contains (`LossStore`). ``restarts_in_a_row`` after
-    failures, the last of them at ``restarted_at`` by the same clock.
+    failures, the last of them at ``restarted_at`` by the same clock. ``restart_reason`` is why `request_restart` was
+    called.
     """
 
     source_task: int
@@ -60,6 +61,7 @@ class SourceTaskRun:
     acceptances: int = 0
     restarts_in_a_row: int = 0
     restarted_at: float = float("-inf")
+    restart_reason: str = ""
 
     @property
     def draining(self) -> bool:
@@ -78,9 +80,13 @@ class SourceTaskRun:
             self.restarts_in_a_row = 0
         return now - self.failed_at >= min(FIRST_RESTART_S * float(2**self.restarts_in_a_row), RESTART_FAILED_S)
 
+    def request_restart(self, reason: str) -> None:
+        """Let the next lease restart the source task."""
+        self.failed_at, self.restart_reason = RESTART_NOW, reason
+
     def restarted(self, now: float) -> None:
         """A lease was granted that restarts the failed source task."""
         self.restart += 1
         self.restarts_in_a_row = min(self.restarts_in_a_row + 1, 10)
         self.restarted_at = now
-        self.failed_at = None
+        self.failed_at, self.restart_reason = None, ""

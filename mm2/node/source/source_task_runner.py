@@ -23,7 +23,7 @@ from mm2.node.flow.task_runner import TaskContext, TaskRunner
 from mm2.node.source.source_task_leases import SourceTaskLeases
 from mm2.node.source.source_task_release import SourceTaskReleaser
 from mm2.node.source.source_task_reporter import SourceTaskReporter
-from mm2.node.source.source_task_run import RESTART_NOW, SourceTaskRun
+from mm2.node.source.source_task_run import SourceTaskRun
 from mm2.node.status.partition_ownership import HostedSourceTask
 from mm2.node.status.status_model import TaskStatus
 from mm2.node.store.config_store import ConfigStore
@@ -39,6 +39,10 @@ CATCH_UP_MS = 5_000
 
 SETTLE_EVERY_S = 1.0
 """Lanes report once a second; their reports also wake this task immediately."""
+
+CHECK_EVERY_S = 30.0
+"""How often it is tried whether the target permits what the leases of source tasks lack; as often as a FAILED partition
+is tried again, since a missing ACL is the usual cause of both."""
 
 _LONG_AGO = float("-inf")
 _NOT_RECORDED = (
@@ -74,6 +78,7 @@ class SourceTaskRunner(TaskRunner):
         self._runs: dict[int, SourceTaskRun] = {}
         self._lane_warnings: list[str] = []
         self._refused: list[str] = []
+        self._check_at = _LONG_AGO
         self._leasing = CurrentError(log, settings.flow)
 
     @classmethod
@@ -122,7 +127,7 @@ class SourceTaskRunner(TaskRunner):
         run = self._runs.get(number)
         if run is None:
             return False
-        run.failed_at = RESTART_NOW
+        run.request_restart("requested through REST")
         self._lease_service.wake()
         return True
 
@@ -234,7 +239,7 @@ class SourceTaskRunner(TaskRunner):
             self._take_progress()
             if self._leases.frozen:
                 self._releaser.store(self._runs.values())
-            elif not await self._try(self._settle):
+            elif not await self._try(self._settle) or not await self._try(self._restart_lacking):
                 await asyncio.sleep(SETTLE_EVERY_S)
             await self._lease_service.changed(SETTLE_EVERY_S, news)
 
@@ -302,6 +307,16 @@ class SourceTaskRunner(TaskRunner):
             self._reporter.keep([partition for one in self.hosted for partition in one.partitions])
         if failed is not None:
             raise failed
+
+    async def _restart_lacking(self) -> None:
+        """Restart source tasks whose leases lack something that has become possible, such as fencing."""
+        now = asyncio.get_running_loop().time()
+        if now < self._check_at:
+            return
+        self._check_at = now + CHECK_EVERY_S
+        for run in await self._leases.lacking(self._runs.values()):
+            run.request_restart("the target permits now what was missing when it was started")
+            self._lease_service.wake()
 
     def _released(self, run: SourceTaskRun) -> None:
         del self._runs[run.source_task]

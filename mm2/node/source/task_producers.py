@@ -105,6 +105,12 @@ class TaskProducers:
         known = self._acquired.get(source_task)
         return None if known is None else known.producer
 
+    async def fences_again(self, source_task: int) -> bool:
+        """Return whether the source task writes without fencing, although the target fences now."""
+        known = self._acquired.get(source_task)
+        unfenced = known is not None and known.spent and known.producer is None and self._fence.is_enabled
+        return unfenced and await self._fence.fences_again(source_task)
+
     def forget(self, source_task: int) -> None:
         """The source task was released."""
         self._acquired.pop(source_task, None)

@@ -8,7 +8,7 @@ from mm2.config.keys.worker_keys import StorageTopic
 from mm2.config.settings import FlowSettings
 from mm2.core.naming import internal_topics
 from mm2.core.naming.internal_topics import InternalTopic
-from mm2.kafka.admin.internal_topics import ensure_internal_topic
+from mm2.kafka.admin.internal_topics import WrongInternalTopic, ensure_internal_topic
 from mm2.kafka.client.cluster import Cluster
 from mm2.node.source.source_offsets import StoredSourceOffsets
 
@@ -24,7 +24,8 @@ class WorkerTopics:
     async def ensure(cls, settings: FlowSettings, target: Cluster) -> WorkerTopics:
         """Create missing topics, as Connect's TopicAdmin does.
 
-        Raises ClusterError, and WrongInternalTopic for a topic that Java would reject, too.
+        Raises ClusterError, and WrongInternalTopic about all topics that Java would reject, too, or that may not be
+        created or described.
         """
         flow, storage = settings.flow, settings.storage
         admin = settings.admin_class(target)
@@ -42,10 +43,16 @@ class WorkerTopics:
             )
             return len(found.partitions)
 
-        offsets_partitions = await ensured(offsets, storage.offsets)
-        status_partitions = await ensured(statuses, storage.statuses)
-        await ensured(configs, storage.configs)
+        partitions: dict[str, int] = {}
+        problems: list[str] = []
+        for topic, how in ((offsets, storage.offsets), (statuses, storage.statuses), (configs, storage.configs)):
+            try:
+                partitions[topic.name] = await ensured(topic, how)
+            except WrongInternalTopic as error:
+                problems.append(str(error))
+        if problems:
+            raise WrongInternalTopic("; ".join(problems))
         return cls(
-            source_offsets=StoredSourceOffsets(target, storage.offsets.name, flow, partitions=offsets_partitions),
-            status_partitions=status_partitions,
+            source_offsets=StoredSourceOffsets(target, storage.offsets.name, flow, partitions=partitions[offsets.name]),
+            status_partitions=partitions[statuses.name],
         )

@@ -59,7 +59,7 @@ def node(source: KafkaCluster, target: KafkaCluster, recorded: Recorded) -> Iter
         wait_for_reason(node, "mm2-offsets.A.internal", "TOPIC_AUTHORIZATION_FAILED")
         internal = [allowed(AclOperation.ALL, "mm2-", prefix=True), allowed(AclOperation.ALL, "heartbeats")]
         add(target, *internal, allowed(AclOperation.ALL, "A.checkpoints.internal"))
-        wait_for_reason(node, "A-mm2", "grant the node's principal READ on the group")
+        wait_for_reason(node, "requires READ on group A-mm2 of cluster B")
         add(target, binding(AclOperation.READ, "A-mm2", kind=ResourceType.GROUP))
         add(target, *(allowed(operation, "A.", prefix=True) for operation in REMOTE))
         node.wait_running()

@@ -18,7 +18,7 @@ def test_error_names_operation_and_cluster(node: Node, source: KafkaCluster, tar
     also = denied(AclOperation.ALTER_CONFIGS, f"A.{topic}")  # AlterConfigs implies DescribeConfigs
     add(target, hidden, also)
     alter(source, topic, "retention.ms", "654321")
-    permission = "grant the node's principal DescribeConfigs"
+    permission = f"requires DESCRIBE_CONFIGS on topic A.{topic} of cluster B"
     reason = wait_for_reason(node, f"A.{topic}", "TOPIC_AUTHORIZATION_FAILED", permission)
     assert "cluster B" in reason
     wait_for_topic(node, topic, "RUNNING")

@@ -82,7 +82,7 @@ def test_no_permission_to_create_acls(node: Node, source: KafkaCluster, target: 
     remove(target, MAY_ALTER_CLUSTER)
     topic = copy(source, target, "orders-unshared")
     add(source, binding(AclOperation.READ, topic, principal="alice"))
-    wait_for_reason(node, "cannot create 1 missing topic ACL on cluster B", "grant it Alter on the cluster")
+    wait_for_reason(node, "cannot create 1 missing topic ACL on cluster B", "requires ALTER on cluster B")
     wait_for_topic(node, topic, "RUNNING")
     wait_until(lambda: node.healthy, SEEN, "/health is UP regardless")
     wait_until(lambda: "topic ACL" in str(node.health().get("reasons")), SEEN, "/health shows the warning")

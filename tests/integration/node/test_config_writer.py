@@ -109,7 +109,7 @@ async def test_without_permission_it_writes_without_transactions_and_warns(
         assert offsets(kafka) == [(b"a", 0), (b"b", 1)], "there are no transaction markers between them"
         assert writer.warning is not None
         assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in writer.warning
-        assert f"grant the node's principal Write and Describe on transactional id {ID}" in writer.warning
+        assert f"grant the node's principal WRITE on transactional id {ID}" in writer.warning
         with pytest.raises(BrokerError, match="large, has 2000005 bytes"):
             await writer.put([(b"large", bytes(2_000_000))])
 

@@ -135,7 +135,7 @@ async def test_without_permission_source_tasks_run_without_fencing(
         assert fence.warning is not None
         assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in fence.warning
         assert (
-            "grant the node's principal Write and Describe on transactional IDs with prefix"
+            "grant the node's principal WRITE on transactional IDs with prefix"
             " A-mm2-MirrorSourceConnector-" in fence.warning
         )
         add(

@@ -6,8 +6,11 @@ import asyncio
 from base64 import b64encode
 from uuid import UUID
 
+import pytest
+
 from flows.batch.header import BatchHeader
 from flows.batch.target_batch import ProducerId, WrittenBatch
+from flows.commit import transaction_committer
 from flows.commit.loss_writer import LossWriter
 from flows.commit.transaction_committer import AcknowledgedRuns, TransactionalJournals, TransactionCommitter
 from flows.partition.frames_in_query import FrameInQuery, FrameResult
@@ -131,6 +134,28 @@ def test_records_are_committed_without_exact_offsets_that_cannot_be_written() ->
     partition.roll_back()
     commits.aborted([partition])
     assert partition.position == 10, "what was committed without exact offsets stays committed"
+
+
+def test_exact_offsets_that_were_refused_are_written_without_new_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    commits = committer()
+    partition = added(commits, lease_from(0))
+    copy(commits, partition, 0, 10, 0)
+    commits.prepare([partition])
+    commits.write_failed(EXACT, RequestTimedOut("refused"))
+    commits.prepare([partition])
+    commits.committed(0.0, WALL)
+    commits.commit_passed_over()
+    assert not commits.is_due, "the topic is left out for a while"
+
+    monkeypatch.setattr(transaction_committer, "REFUSED_FOR_S", 0.0)
+    commits.write_failed(EXACT, RequestTimedOut("refused"))
+    commits.commit_passed_over()
+    assert commits.is_due
+    assert ranges(commits.prepare([partition])) == [(0, 0, 10)]
+    commits.committed(0.0, WALL)
+    assert not any(commits.warnings)
+    commits.commit_passed_over()
+    assert not commits.is_due
 
 
 def test_contiguous_runs_are_one_for_offset_syncs() -> None:

@@ -86,7 +86,7 @@ def test_the_message_contains_the_fix() -> None:
         " raise max.message.bytes of A.orders on the target"
     )
     denied = describe(SOURCE, TARGET, None, from_response(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-    assert denied.endswith("; grant the node's principal WRITE on topic A.orders of the target")
+    assert denied.endswith("; requires WRITE on topic A.orders of the target")
 
 
 def test_without_a_batch_the_message_names_none() -> None:

@@ -12,7 +12,7 @@ ENTRY: tuple[object, ...] = ("retention.ms", "1000", False, 1, False, [])
 
 
 def read(*resources: tuple[object, ...]) -> dict[str, object]:
-    request = DescribeConfigsRequest(["orders"]).prepare({32: (0, 4)})
+    request = DescribeConfigsRequest(["orders"], cluster="A").prepare({32: (0, 4)})
     found: dict[str, object] = request.decode(bytes(4) + DescribeConfigsResponse_v1(0, list(resources)).encode())
     return found
 
@@ -32,10 +32,12 @@ def test_entries_with_and_without_synonyms() -> None:
     }
 
 
-def test_a_rejection_has_the_brokers_message() -> None:
+def test_a_rejection_names_the_missing_right() -> None:
     found = read((29, "Topic authorization failed.", 2, "orders", []), (0, None, 2, "other", [ENTRY]))
-    assert isinstance(found["orders"], BrokerError)
-    assert str(found["orders"]).startswith("cannot describe configuration of topic orders: Topic authorization failed.")
+    assert str(found["orders"]) == (
+        "cannot describe configuration of topic orders: TOPIC_AUTHORIZATION_FAILED;"
+        " requires DESCRIBE_CONFIGS on topic orders of cluster A"
+    )
     assert not isinstance(found["other"], BrokerError)
 
 

@@ -13,12 +13,13 @@ PARTITION = TopicPartition("orders", 3)
 
 def test_a_missing_permission_is_named() -> None:
     error = describe_error(ErrorCode.GROUP_AUTHORIZATION_FAILED, "describe group", "g")
-    assert str(error) == "cannot describe group g (requires DESCRIBE on the group): GROUP_AUTHORIZATION_FAILED"
+    assert str(error) == "cannot describe group g: GROUP_AUTHORIZATION_FAILED; requires DESCRIBE on group g"
     assert not error.retriable
     group = commit_error(ErrorCode.GROUP_AUTHORIZATION_FAILED, "g", PARTITION)
-    assert "offset of group g for orders-3 (requires READ on the group)" in str(group)
+    assert str(group).endswith("of group g for orders-3: GROUP_AUTHORIZATION_FAILED; requires READ on group g")
     topic = commit_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "g", PARTITION)
-    assert "offset of group g for orders-3 (requires READ on the topic)" in str(topic)
+    assert str(topic.on("B")).endswith("; requires READ on topic orders of cluster B")
+    assert str(pickle.loads(pickle.dumps(topic))) == str(topic)
 
 
 def test_other_codes_keep_the_brokers_message() -> None:

@@ -1,0 +1,232 @@
+"""The list of ACLs is complete and minimal, and messages name what is missing.
+
+The tests of a mode share a node, in this order: it starts without any ACL and gets what messages ask for, then it
+loses ACLs while it runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from confluent_kafka.admin import AclOperation
+
+from mm2.client import MirrorClient
+from mm2.client.errors import NoCheckpoints
+from mm2.core.access.required_acls import AclRole, RequiredAcl
+from mm2.core.topics.acls import Operation
+from mm2.kafka.errors import BrokerError
+from tests.faults.mode import OURS, SHORT_AND_LONG
+from tests.integration.access.guarded_flow import FLOW, NAMED, PROGRAM, GuardedFlow, rights_in, security
+from tests.integration.guarded.permissions import add, binding
+from tests.integration.guarded.test_topic_acls import acls_of
+from tests.lab.commands import run
+from tests.lab.groups import commit, committed
+from tests.lab.history import read_topic
+from tests.lab.records import Outgoing, plain, write
+from tests.lab.topic_configs import alter, configs
+from tests.lab.verify import wait_until_copied
+from tests.lab.waiting import wait_until
+
+STARTED = 120.0  # seconds until the node has asked for all ACLs: about 50 steps
+COPIED = 60.0
+ROUND = 3.0  # seconds between records: what was not permitted is used again with the next ones
+TOPIC = "orders-a"
+GROUP = "orders-group"
+TOPICS = 3  # orders-a, payments and heartbeats
+
+
+def invisible(flow: GuardedFlow) -> list[RequiredAcl]:
+    """Return the ACLs that no message can ask for at the start: of topics that a broker then leaves out of its list."""
+    return flow.named("READ on topic with prefix orders- of cluster A", "READ on topic heartbeats of cluster A")
+
+
+def used_by_commands(flow: GuardedFlow) -> list[RequiredAcl]:
+    """Return the ACLs that only commands of mm2 need."""
+    return flow.named("READ on topic heartbeats of cluster B", "READ on topic A.heartbeats of cluster B")
+
+
+def use_every_feature(flow: GuardedFlow) -> None:
+    """Change on the source what the flow syncs."""
+    for topic in (TOPIC, "payments", "heartbeats"):
+        flow.source.grow_topic(topic, 3)
+        alter(flow.source, topic, "retention.ms", "123456789")
+
+
+def write_and_consume(flow: GuardedFlow, rounds: int) -> int:
+    """Write to both topics, let the group consume most of it, and return its offset; ``rounds``: earlier calls."""
+    consumed = 50 + 10 * rounds + 8  # in partition 0, which had 50 records
+    for topic in (TOPIC, "payments"):
+        write(flow.source.bootstrap, topic, plain(20, partitions=2, first=100 + 20 * rounds))
+        commit(flow.source, GROUP, {(topic, 0): consumed})
+    return consumed
+
+
+def offset_is_synced(flow: GuardedFlow, remote: str, consumed: int) -> bool:
+    """Markers, of transactions or from fencing, have offsets too."""
+    return consumed <= committed(flow.target, GROUP).get((remote, 0), -1)
+
+
+@pytest.mark.parametrize("guarded", OURS, ids=str, indirect=True)
+def test_messages_lead_from_nothing_to_exactly_the_listed_acls(guarded: GuardedFlow) -> None:
+    source, target, node = guarded.source, guarded.target, guarded.node
+    source.create_topic("heartbeats", 1)
+    for topic in (TOPIC, "payments"):
+        source.create_topic(topic, 2)
+        write(source.bootstrap, topic, plain(100, partitions=2))
+        add(source, binding(AclOperation.READ, topic, principal="alice"))
+        commit(source, GROUP, {(topic, 0): 40})
+    node.wait_answering()
+    guarded.allow(invisible(guarded))
+    never = used_by_commands(guarded)
+    deadline, rounds, next_round = time.monotonic() + STARTED, 0, float("inf")
+    while time.monotonic() < deadline and len(guarded.allowed) < len(guarded.required) - len(never):
+        for right in guarded.missing():
+            wanted = guarded.allowing(right)
+            assert wanted, f"a message asks for an ACL that is not listed: {right}"
+            guarded.allow([one for one in wanted if one not in guarded.allowed])
+        if not rounds and node.healthy and len(node.flow(FLOW).get("topics", ())) == TOPICS:
+            use_every_feature(guarded)
+            next_round = time.monotonic()
+        if time.monotonic() >= next_round:
+            write_and_consume(guarded, rounds)
+            rounds, next_round = rounds + 1, time.monotonic() + ROUND
+        time.sleep(0.2)
+    unasked = {str(one) for one in guarded.required} - {str(one) for one in guarded.allowed}
+    assert unasked == {str(one) for one in never}
+    consumed = write_and_consume(guarded, rounds)
+    guarded.wait_nothing_missing()
+
+    for topic in (TOPIC, "payments"):
+        remote = f"A.{topic}"
+        wait_until_copied((source.bootstrap, topic), (target.bootstrap, remote), COPIED)
+        assert target.partition_count(remote) == 3
+        assert configs(target, remote)["retention.ms"] == ("123456789", True)
+        assert ("User:alice", "*", "READ", "ALLOW") in acls_of(target, remote)
+        wait_until(partial(offset_is_synced, guarded, remote, consumed), NAMED, "offsets are synced")
+    assert read_topic(target.bootstrap, "heartbeats")[0]
+
+
+@pytest.mark.parametrize("guarded", SHORT_AND_LONG, ids=str, indirect=True)
+def test_a_running_flow_names_a_withdrawn_acl_and_recovers(guarded: GuardedFlow) -> None:
+    for some, use in rounds(guarded):
+        guarded.forget_messages()
+        guarded.withdraw(some)
+        use()
+        guarded.wait_named(some)
+        guarded.allow(some)
+        guarded.wait_nothing_missing()
+    for topic in (TOPIC, "orders-new"):
+        wait_until_copied((guarded.source.bootstrap, topic), (guarded.target.bootstrap, f"A.{topic}"), COPIED)
+    assert len(read_topic(guarded.target.bootstrap, "mm2-dead-letters.A.internal")[0]) == 1
+
+
+def rounds(flow: GuardedFlow) -> list[tuple[list[RequiredAcl], Callable[[], None]]]:
+    """Return ACLs that are withdrawn together, since none hides that another one is missing, and what uses them."""
+    source, target = flow.source, flow.target
+
+    def write_more() -> None:
+        write(source.bootstrap, TOPIC, plain(100, partitions=3, first=200))
+
+    def reject_a_record() -> None:
+        alter(target, "A.payments", "max.message.bytes", "2000")
+        write(source.bootstrap, "payments", [Outgoing(key=b"k", value=bytes(5_000), partition=0)])
+
+    def change() -> None:
+        write_more()
+        alter(source, TOPIC, "retention.ms", "987654321")
+        source.grow_topic(TOPIC, 4)
+        source.create_topic("orders-new", 1)
+        reject_a_record()
+        add(source, binding(AclOperation.READ, TOPIC, principal="bob"))
+        commit(source, GROUP, {(TOPIC, 0): 30})
+
+    of_both = flow.named(
+        "READ on topic heartbeats of cluster A",
+        "DESCRIBE_CONFIGS on topic payments of cluster A",
+        "READ on topic mm2-offset-syncs.B.internal of cluster A",
+        "READ on topic mm2-exact-offsets.A.internal of cluster B",
+        "READ on topic mm2-losses.A.internal of cluster B",
+        "READ on topic mm2-configs.A.internal of cluster B",
+        "READ on topic mm2-status.A.internal of cluster B",
+        "WRITE on topic heartbeats of cluster B",
+        "WRITE on topic with prefix A.orders- of cluster B",
+        "CREATE on topic with prefix A.orders- of cluster B",
+        "ALTER on topic with prefix A.orders- of cluster B",
+        "ALTER_CONFIGS on topic with prefix A.orders- of cluster B",
+        "ALTER on cluster B",
+        "READ on group with prefix orders- of cluster B",
+        "WRITE on topic mm2-dead-letters.A.internal of cluster B",
+    )
+    of_positions = flow.named(
+        "DESCRIBE on group with prefix orders- of cluster A",  # without DESCRIBE on the cluster, it would be invisible
+        "WRITE on topic mm2-offsets.A.internal of cluster B",
+        "WRITE on topic mm2-status.A.internal of cluster B",
+    )
+    found = [
+        (of_both, change),
+        (of_positions, write_more),
+        (flow.named("READ on group A-mm2 of cluster B"), write_more),
+    ]
+    if flow.mode.exactly_once:
+        prefix = "WRITE on transactional id with prefix A-mm2-MirrorSourceConnector- of cluster B"
+        found.append((flow.named(prefix), write_more))
+    return found
+
+
+@pytest.mark.parametrize("guarded", SHORT_AND_LONG, ids=str, indirect=True)
+def test_client_library_needs_exactly_its_acls(guarded: GuardedFlow) -> None:
+    listed = [one for one in guarded.listed if one.role is AclRole.CLIENT]
+    read = [one for one in listed if one.operation is Operation.READ]
+    guarded.allow_program(listed)
+    with MirrorClient(security(guarded.target, PROGRAM)) as client:
+        assert client.remote_topics() >= {f"A.{TOPIC}", "A.payments", "A.heartbeats"}
+        assert client.heartbeat_topics() == {"heartbeats", "A.heartbeats"}
+        assert client.upstream_clusters() == {"A"}
+        assert client.remote_consumer_offsets(GROUP, "A")
+        for one in listed:
+            if one not in read:
+                before = client.remote_topics() | client.heartbeat_topics()
+                guarded.forbid_program([one])
+                assert client.remote_topics() | client.heartbeat_topics() < before, f"{one} is superfluous"
+        guarded.forbid_program(read)
+        with pytest.raises((BrokerError, NoCheckpoints), match=r"requires READ on topic A\.checkpoints\.internal"):
+            client.remote_consumer_offsets(GROUP, "A")
+
+
+@pytest.mark.parametrize("guarded", SHORT_AND_LONG, ids=str, indirect=True)
+def test_a_command_names_the_missing_acl(guarded: GuardedFlow) -> None:
+    command = ("mm2", "heartbeats", str(guarded.node.file))
+    for one in used_by_commands(guarded):
+        denied = run(*command)
+        rights = rights_in(denied.stdout + denied.stderr)
+        assert any(one.allows(right) for right in rights), denied
+        guarded.allow([one])
+    assert run(*command).code == 0
+
+
+@pytest.mark.parametrize("guarded", SHORT_AND_LONG, ids=str, indirect=True)
+def test_refresh_forgets_topics_that_are_not_visible(guarded: GuardedFlow) -> None:
+    """As when a topic was deleted with its ACLs: a broker does not say whether it exists."""
+
+    def shown() -> set[str]:
+        return {one["topic"] for one in guarded.node.flow(FLOW)["topics"]}
+
+    some = guarded.named(
+        "READ on topic with prefix orders- of cluster A",
+        "READ on topic payments of cluster A",
+        "DESCRIBE on cluster A",
+    )
+    guarded.forget_messages()
+    before = shown()
+    guarded.withdraw(some)
+    guarded.wait_named(some)
+    assert shown() == before, "they are not regarded as deleted"
+    assert run("mm2", "refresh", str(guarded.node.file), "--flow", FLOW).code == 0
+    left = {"heartbeats", "payments"}  # the file names payments
+    wait_until(lambda: shown() == left, NAMED, "topics that are not visible are forgotten")
+    guarded.allow(some)
+    wait_until(lambda: shown() == before, NAMED, "they are visible again")
+    guarded.wait_nothing_missing()
