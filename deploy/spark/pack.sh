@@ -8,7 +8,7 @@ set -eu
 
 cd "$(dirname "$0")/../.."
 archive=${1:-dist/mm2-lanes.tar.gz}
-packages='aiokafka cramjam crc32c httpx pyarrow pydantic'
+packages='aiokafka cramjam crc32c cryptography httpx pyarrow pydantic'
 
 say() { echo "pack: $*"; }
 
@@ -21,7 +21,7 @@ python=$(.venv/bin/python -c 'import os, sys; print(os.path.realpath(sys.executa
 "$uv" pip install --quiet --compile-bytecode --python "$work/environment/bin/python" --constraint requirements.lock $packages
 .venv/bin/python -m hatchling build -t wheel -d "$work" >/dev/null 2>&1
 "$uv" pip install --quiet --compile-bytecode --python "$work/environment/bin/python" --no-deps "$work"/mm2-*.whl
-"$work/environment/bin/python" -I -c 'import aiokafka, mm2.kafka.client.cluster'
+"$work/environment/bin/python" -I -c 'import aiokafka, mm2.kafka.client.cluster, mm2.kafka.sasl.assertions'
 
 mkdir -p "$(dirname "$archive")"
 tar -C "$work/environment" -czf "$archive" .

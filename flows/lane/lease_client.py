@@ -28,7 +28,7 @@ from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.lanes.shared_trust import restore
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow
-from mm2.core.settings.client import TlsSettings
+from mm2.core.settings.tls import TlsSettings
 from mm2.kafka.clock import session_clock
 from mm2.kafka.connection.security import ssl_context
 

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 from mm2.config.clients.flow_clients import FlowClients
 from mm2.config.keys.class_keys import ADMIN
+from mm2.config.keys.class_loading import load
 from mm2.config.keys.connector_keys import CheckpointSettings, HeartbeatSettings, SourceSettings
 from mm2.config.keys.node_keys import OwnFlowSettings, OwnSettings, RestSettings
 from mm2.config.keys.worker_keys import StorageTopics, WorkerSettings
-from mm2.config.plugins.class_loading import load
 from mm2.config.plugins.filters import NameFilter, OwnFilter, PropertyFilter
 from mm2.config.plugins.plugin_reader import AdminChoice
 from mm2.config.sql.topic_queries import NO_QUERIES, TopicQueries, TopicQuery

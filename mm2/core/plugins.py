@@ -3,13 +3,14 @@
 They are Java's plugin interfaces under Python names: TopicFilter, GroupFilter, ConfigPropertyFilter (KIP-382), and
 ReplicationPolicy in `mm2.core.policies`. A user's class inherits from one of them. It is created without arguments and
 receives its properties through ``configure``, once per flow. Its methods run on the node's event loop, so they must
-not block.
+not block. LoginCallbackHandler is different: it serves connections, and says how.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Protocol
 
@@ -53,6 +54,35 @@ class ConfigPropertyFilter(Configurable, Protocol):
     @abstractmethod
     def should_replicate_config_property(self, name: str) -> bool:
         """Return whether the topic config ``name``, such as retention.ms, is copied."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthBearerToken:
+    """A token of a `LoginCallbackHandler`. ``expires_at_ms`` is milliseconds since the epoch, as in Java's
+    OAuthBearerToken. ``principal_name`` is used in messages only. ``extensions`` are SASL extensions."""
+
+    value: str = field(repr=False)
+    expires_at_ms: int
+    principal_name: str = ""
+    extensions: Mapping[str, str] = field(default_factory=dict)
+
+
+class LoginCallbackHandler(Protocol):
+    """sasl.login.callback.handler.class: obtains the tokens of a client (sasl.mechanism = OAUTHBEARER).
+
+    It is created without arguments, once per login and process: on the node and in each lane, so it must be possible to
+    import it there too. Its methods run in a thread and may block; it is never called by two threads at once.
+    """
+
+    def configure(self, properties: Mapping[str, str], options: Mapping[str, str]) -> None:
+        """Receive the client's ``sasl.`` properties, and the options of the login module in sasl.jaas.config; called
+        once, before any other method."""
+        return  # optional: handlers without properties do not override this method
+
+    @abstractmethod
+    def token(self) -> OAuthBearerToken:
+        """Return a new token. An exception is reported, and the call is repeated after sasl.login.retry.backoff.ms. The
+        token is renewed before it expires, by sasl.login.refresh.*."""
 
 
 class PluginError(Exception):

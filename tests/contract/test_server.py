@@ -12,8 +12,8 @@ import pytest
 import trustme
 from fastapi import FastAPI
 
-from mm2.core.settings.client import TlsSettings
 from mm2.core.settings.listener import ClientAuth, ServerTls
+from mm2.core.settings.tls import TlsSettings
 from mm2.rest.server.listeners import Listener, ListenerError
 from mm2.rest.server.server import RestServer, close_listeners, open_listeners
 from tests.lab.waiting import require_within

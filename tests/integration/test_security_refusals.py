@@ -37,16 +37,18 @@ REFUSED: dict[str, tuple[Lines, str, str]] = {
         "A.security.protocol = SASL_SSL",
         "requires A.sasl.mechanism, which is not set",
     ),
-    "OAUTHBEARER": (
+    "OAUTHBEARER without a client ID": (
         {
             **SASL,
             "sasl.mechanism": "OAUTHBEARER",
             "sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
             f' clientSecret="{STORE_PASSWORD}";',
+            "sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer"
+            ".OAuthBearerLoginCallbackHandler",
             "sasl.oauthbearer.token.endpoint.url": "https://login.example.com/token",
         },
-        "A.sasl.mechanism = OAUTHBEARER",
-        "OAUTHBEARER is not supported",
+        "A.sasl.oauthbearer.token.endpoint.url = https://login.example.com/token",
+        "requires A.sasl.oauthbearer.client.credentials.client.id, which is not set",
     ),
     "missing JKS trust store": (
         {**TLS, "ssl.truststore.location": "/etc/kafka/trust.jks", "ssl.truststore.password": STORE_PASSWORD},

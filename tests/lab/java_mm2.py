@@ -30,6 +30,7 @@ class JavaMirrorMaker:
         name: str = "java-mm2",
         version: str = jars.KAFKA_4,
         heap: str = "512m",
+        java_options: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.directory = scratch.directory(name)
@@ -43,6 +44,7 @@ class JavaMirrorMaker:
             f"-Xmx{heap}",
             *jvm.QUICK_START,
             *jvm.log_options("info"),
+            *java_options,
             "-cp",
             jars.class_path(version),
             MAIN,

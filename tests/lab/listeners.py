@@ -23,7 +23,10 @@ LOGIN_MODULES = {
     SaslMechanism.PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
     SaslMechanism.SCRAM_SHA_256: "org.apache.kafka.common.security.scram.ScramLoginModule",
     SaslMechanism.SCRAM_SHA_512: "org.apache.kafka.common.security.scram.ScramLoginModule",
+    SaslMechanism.OAUTHBEARER: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
 }
+
+TOKEN_VALIDATOR = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 
 # Server properties for a cluster with ACLs: everything is denied that is not allowed, except to the internal listener.
 AUTHORIZER = {
@@ -37,13 +40,15 @@ AUTHORIZER = {
 class Listener:
     """A listener in addition to the internal one. ``name`` distinguishes two of one protocol; default: the protocol.
 
-    ``advertised``: the host:port of each broker that clients use instead of the listener's own.
+    ``unsigned_tokens``: OAUTHBEARER accepts tokens without signature. ``advertised``: the host:port of each broker
+    that clients use instead of the listener's own.
     """
 
     protocol: SecurityProtocol
     mechanisms: tuple[SaslMechanism, ...] = ()
     client_certificates: bool = False
     name: str = ""
+    unsigned_tokens: bool = False
     advertised: tuple[str, ...] = ()
 
     @property
@@ -72,6 +77,8 @@ class Listener:
             known = (f'user_{name}="{password}"' for name, password in users.items())
             options = " ".join(known) if mechanism is SaslMechanism.PLAIN else ""
             found[f"{prefix}.{mechanism.lower()}.sasl.jaas.config"] = f"{LOGIN_MODULES[mechanism]} required {options};"
+            if mechanism is SaslMechanism.OAUTHBEARER and not self.unsigned_tokens:
+                found[f"{prefix}.oauthbearer.sasl.server.callback.handler.class"] = TOKEN_VALIDATOR
         return found
 
 

@@ -65,6 +65,20 @@ def _whole_number(java_type: str, bits: int) -> Callable[[object], int]:
 _read_int = _whole_number("int", 32)
 _read_long = _whole_number("long", 64)
 
+
+_DOUBLE = re.compile(r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:e[+-]?[0-9]{1,3})?[df]?", re.IGNORECASE)
+
+
+_DOUBLE = re.compile(r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:e[+-]?[0-9]{1,3})?[df]?", re.IGNORECASE)
+
+
+def _read_double(value: object) -> float:
+    text = str(value).strip()
+    if not _DOUBLE.fullmatch(text):
+        raise refuse("must be a number")
+    return float(text.rstrip("dDfF"))
+
+
 Boolean = Annotated[bool, JavaType("BOOLEAN"), BeforeValidator(read_boolean)]
 String = Annotated[str, JavaType("STRING"), BeforeValidator(_read_string)]
 ClassName = Annotated[str, JavaType("CLASS"), BeforeValidator(_read_string)]
@@ -74,6 +88,7 @@ ListOf = Annotated[tuple[str, ...], JavaType("LIST"), BeforeValidator(read_list)
 Short = Annotated[int, JavaType("SHORT"), BeforeValidator(_whole_number("short", 16))]
 Int = Annotated[int, JavaType("INT"), BeforeValidator(_read_int)]
 Long = Annotated[int, JavaType("LONG"), BeforeValidator(_read_long)]
+Double = Annotated[float, JavaType("DOUBLE"), BeforeValidator(_read_double)]
 
 OptionalString = Annotated[str | None, JavaType("STRING"), BeforeValidator(_read_string)]
 OptionalInt = Annotated[int | None, JavaType("INT"), BeforeValidator(_read_int)]
@@ -99,7 +114,7 @@ def at_least(lowest: int, consequence: str = "") -> AfterValidator:
     )
 
 
-def between(lowest: int, highest: int) -> AfterValidator:
+def between(lowest: float, highest: float) -> AfterValidator:
     """Require a number within two bounds."""
     return require(lambda number: lowest <= number <= highest, f"must be from {lowest} to {highest}")
 

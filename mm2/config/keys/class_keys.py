@@ -80,6 +80,20 @@ ADMIN = ClassKey(
     asynchronous=True,
 )
 
+_OAUTH = "org.apache.kafka.common.security.oauthbearer"
+UNSECURED_HANDLER = f"{_OAUTH}.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler"
+LOGIN_HANDLER = ClassKey(  # a key of clients, not of connectors
+    name="sasl.login.callback.handler.class",
+    noun="a login callback handler",
+    built_in={
+        f"{_OAUTH}.OAuthBearerLoginCallbackHandler": "mm2.kafka.sasl.token_endpoint:request_token",
+        f"{_OAUTH}.secured.OAuthBearerLoginCallbackHandler": "mm2.kafka.sasl.token_endpoint:request_token",
+        UNSECURED_HANDLER: "mm2.core.oauth.tokens:unsecured_token",
+    },
+    base="mm2.core.plugins:LoginCallbackHandler",
+    methods=("token",),
+)
+
 CLASS_KEYS = (POLICY, TOPIC_FILTER, GROUP_FILTER, PROPERTY_FILTER, ADMIN)
 
 

@@ -10,8 +10,8 @@ from typing import Any, cast
 from mm2.config.grammar.problems import ProblemLog
 from mm2.config.grammar.values import Properties
 from mm2.config.keys.class_keys import ADMIN, GROUP_FILTER, POLICY, PROPERTY_FILTER, TOPIC_FILTER, ClassKey
+from mm2.config.keys.class_loading import PAGE, ClassProblem, load, load_own
 from mm2.config.keys.connector_keys import CheckpointSettings, SourceSettings
-from mm2.config.plugins.class_loading import PAGE, ClassProblem, load, load_own
 from mm2.config.plugins.filters import NameFilter, OwnFilter, PropertyFilter, read_pattern
 from mm2.config.security import security_keys
 from mm2.core.naming.guarded_policy import GuardedPolicy

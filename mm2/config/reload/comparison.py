@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 
 from mm2.config.clients.flow_clients import FlowClients
 from mm2.config.flows import FlowProperties
@@ -28,7 +27,9 @@ from mm2.config.security.listeners import key_prefix
 from mm2.config.settings import FlowSettings, NodeSettings
 from mm2.config.sql.topic_queries import TopicQueries
 from mm2.core.naming.names import Flow
-from mm2.core.settings.client import ClientSettings, TlsSettings
+from mm2.core.settings.client import ClientSettings
+from mm2.core.settings.oauth import OAuthLogin
+from mm2.core.settings.tls import TlsSettings
 from mm2.core.settings.zookeeper import ZooKeeperSettings
 
 
@@ -127,10 +128,11 @@ class _Comparison:
     def _contents(self, before: FlowClients, now: FlowClients, old: Settings, new: Settings) -> Iterator[Change]:
         for client in CLIENTS:
             clients: tuple[ClientSettings, ClientSettings] = getattr(before, client), getattr(now, client)
-            for name, contents in _CONTENTS.items():
+            contents = [_file_contents(one) for one in clients]
+            for name in contents[0].keys() & contents[1].keys():
                 setting = new[client_place(client), name]
                 same_place = setting.text == old[client_place(client), name].text
-                if setting.entry is not None and same_place and contents(clients[0].tls) != contents(clients[1].tls):
+                if setting.entry is not None and same_place and contents[0][name] != contents[1][name]:
                     change = self._change(setting.entry, setting.entry, setting.shown, setting.shown, UpdateMode.FLOW)
                     yield replace(change, content=True)
 
@@ -159,9 +161,10 @@ class _Comparison:
         before, now = tls
         if before is None or now is None:
             return
-        for name, contents in _CONTENTS.items():
+        old_contents, new_contents = _tls_contents(before), _tls_contents(now)
+        for name in new_contents:
             was, is_now = (_entries(reading.file).get(prefix + name) for reading in readings)
-            if is_now is not None and _text(was) == _text(is_now) and contents(before) != contents(now):
+            if is_now is not None and _text(was) == _text(is_now) and old_contents[name] != new_contents[name]:
                 yield replace(self._change(was, is_now, _text(was), _text(is_now), update_mode), content=True)
 
     def _queries(self, before: TopicQueries, now: TopicQueries, old: Settings, new: Settings) -> Iterator[Change]:
@@ -184,11 +187,16 @@ class _Comparison:
         return Change(file=self.file, line=line, key=entry.key, old=was, new=now, update_mode=update_mode)
 
 
-_CONTENTS = {
-    "ssl.truststore.location": attrgetter("ca_pem"),
-    "ssl.keystore.location": attrgetter("certificate_pem", "key_pem"),
-}
-"""Settings that name a file, and the client settings that are read from it."""
+def _file_contents(client: ClientSettings) -> dict[str, object]:
+    """Return the settings that are read from files, by the property that names the file."""
+    return _tls_contents(client.tls) | (client.sasl.file_contents if isinstance(client.sasl, OAuthLogin) else {})
+
+
+def _tls_contents(tls: TlsSettings) -> dict[str, object]:
+    return {
+        "ssl.truststore.location": tls.ca_pem,
+        "ssl.keystore.location": (tls.certificate_pem, tls.key_pem),
+    }
 
 
 def _entries(file: File) -> dict[str, Entry]:

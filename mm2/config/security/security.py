@@ -7,21 +7,25 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from mm2.config.grammar.java_types import one_of_words
-from mm2.config.grammar.problems import ProblemLog
+from mm2.config.grammar.problems import ProblemLog, to_copy
 from mm2.config.grammar.values import Properties
 from mm2.config.keys import declaration
+from mm2.config.keys.class_keys import LOGIN_HANDLER
+from mm2.config.security.oauth_login import LOGIN_MODULE, read_oauth_login
 from mm2.config.security.password_login import read_password_login
 from mm2.config.security.property_names import sibling
 from mm2.config.security.sasl_properties import SaslProperties
 from mm2.config.security.security_keys import REFUSED_ALWAYS, REFUSED_SASL, SecurityKeys
 from mm2.config.security.tls import read_tls
-from mm2.core.settings.client import SecurityProtocol, TlsSettings
+from mm2.core.settings.client import SecurityProtocol
 from mm2.core.settings.sasl import SaslLogin, SaslMechanism
+from mm2.core.settings.tls import TlsSettings
 
 _READERS: Mapping[SaslMechanism, Callable[[SaslProperties], SaslLogin | None]] = {
     SaslMechanism.PLAIN: read_password_login,
     SaslMechanism.SCRAM_SHA_256: read_password_login,
     SaslMechanism.SCRAM_SHA_512: read_password_login,
+    SaslMechanism.OAUTHBEARER: read_oauth_login,
 }
 """The supported mechanisms."""
 
@@ -29,8 +33,14 @@ _SUPPORTED = one_of_words(tuple(_READERS))
 
 _UNSUPPORTED = {
     "GSSAPI": f"use {_SUPPORTED}",
-    "OAUTHBEARER": f"use {_SUPPORTED}",
-    "AWS_MSK_IAM": "use SCRAM-SHA-512 (also supported by Amazon MSK)",
+    "AWS_MSK_IAM": (
+        "use OAUTHBEARER with the class of docs/how-to/extending.md that signs tokens for Amazon MSK:"
+        + to_copy(
+            "{level}sasl.mechanism = OAUTHBEARER",
+            f"{{level}}sasl.jaas.config = {LOGIN_MODULE} required;",
+            f"{{level}}{LOGIN_HANDLER.name} = msk_iam:MskIamTokens",
+        )
+    ),
 }
 """Mechanisms that Java clients support and this program does not, and what to use instead."""
 
@@ -80,6 +90,8 @@ def _read_sasl(properties: Properties, settings: SecurityKeys, problems: Problem
     mechanism = _mechanism(properties, settings, problems)
     if mechanism is None:
         return None
+    if mechanism is not SaslMechanism.OAUTHBEARER:
+        _refuse_java_class(properties, LOGIN_HANDLER.name, problems)
     return _READERS[mechanism](SaslProperties(properties, settings, mechanism, problems))
 
 
@@ -97,7 +109,7 @@ def _mechanism(properties: Properties, settings: SecurityKeys, problems: Problem
             f"add {key} = SCRAM-SHA-512, or the mechanism of your brokers: {_SUPPORTED}",
         )
     elif (instead := _UNSUPPORTED.get(name)) is not None:
-        line.refuse(problems, f"{name} is not supported", instead)
+        line.refuse(problems, f"{name} is not supported", instead.format(level=sibling(line, "sasl.mechanism", "")))
     else:
         meant = get_close_matches(name.upper(), (*_READERS, *_UNSUPPORTED), n=1, cutoff=_CLOSE)
         line.refuse(problems, "unknown SASL mechanism", f"did you mean {meant[0]}?" if meant else f"use {_SUPPORTED}")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from mm2.config.grammar.java_types import ListOf, OptionalString, String, one_of
 from mm2.config.keys.declaration import KeyModel, flow_key, idle_key, names
+from mm2.config.security.oauth_keys import BROKER_KEYS, OAuthKeys
 from mm2.core.settings.client import SecurityProtocol
 
 _key = partial(flow_key, local=True)
@@ -26,10 +27,13 @@ class SecurityKeys(KeyModel):
     sasl_mechanism: String = _key(
         "sasl.mechanism",
         "GSSAPI",
-        "SASL mechanism: `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`. GSSAPI and OAUTHBEARER are not supported.",
+        "SASL mechanism: `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`. GSSAPI is not supported.",
     )
     sasl_jaas_config: OptionalString = _key(
-        "sasl.jaas.config", None, "Login module with `username` and `password`, followed by a semicolon (secret)."
+        "sasl.jaas.config",
+        None,
+        "Login module of the mechanism with its options, such as `username` and `password`, followed by a semicolon "
+        "(secret).",
     )
     truststore_type: String = _key("ssl.truststore.type", "JKS", _TYPE)
     truststore_location: OptionalString = _key(
@@ -82,7 +86,7 @@ REFUSED_TLS: Mapping[str, tuple[str, ...]] = {
 }
 """Properties of Java's TLS implementation, each with the values that change nothing; others are errors."""
 
-REFUSED_SASL = ("sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class")
+REFUSED_SASL = ("sasl.client.callback.handler.class", "sasl.login.class")
 """Java classes used for authentication. Not supported."""
 
 REFUSED_ALWAYS = ("security.providers",)
@@ -94,45 +98,11 @@ OTHER_MECHANISMS = (
     "sasl.kerberos.service.name",
     "sasl.kerberos.ticket.renew.jitter",
     "sasl.kerberos.ticket.renew.window.factor",
-    "sasl.login.connect.timeout.ms",
-    "sasl.login.read.timeout.ms",
-    "sasl.login.refresh.buffer.seconds",
-    "sasl.login.refresh.min.period.seconds",
-    "sasl.login.refresh.window.factor",
-    "sasl.login.refresh.window.jitter",
-    "sasl.login.retry.backoff.max.ms",
-    "sasl.login.retry.backoff.ms",
-    "sasl.oauthbearer.assertion.algorithm",
-    "sasl.oauthbearer.assertion.claim.aud",
-    "sasl.oauthbearer.assertion.claim.exp.seconds",
-    "sasl.oauthbearer.assertion.claim.iss",
-    "sasl.oauthbearer.assertion.claim.jti.include",
-    "sasl.oauthbearer.assertion.claim.nbf.seconds",
-    "sasl.oauthbearer.assertion.claim.sub",
-    "sasl.oauthbearer.assertion.file",
-    "sasl.oauthbearer.assertion.private.key.file",
-    "sasl.oauthbearer.assertion.private.key.passphrase",
-    "sasl.oauthbearer.assertion.template.file",
-    "sasl.oauthbearer.client.credentials.client.id",
-    "sasl.oauthbearer.client.credentials.client.secret",
-    "sasl.oauthbearer.clock.skew.seconds",
-    "sasl.oauthbearer.expected.audience",
-    "sasl.oauthbearer.expected.issuer",
-    "sasl.oauthbearer.header.urlencode",
-    "sasl.oauthbearer.jwks.endpoint.refresh.ms",
-    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
-    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
-    "sasl.oauthbearer.jwks.endpoint.url",
-    "sasl.oauthbearer.jwt.retriever.class",
-    "sasl.oauthbearer.jwt.validator.class",
-    "sasl.oauthbearer.scope",
-    "sasl.oauthbearer.scope.claim.name",
-    "sasl.oauthbearer.sub.claim.name",
-    "sasl.oauthbearer.token.endpoint.url",
+    *BROKER_KEYS,
 )
-"""Used by GSSAPI and OAUTHBEARER only, which are not supported; ignored with PLAIN and SCRAM, as in Java."""
+"""Used by GSSAPI only, which is not supported, or by brokers; ignored with other mechanisms, as in Java."""
 
-MODELS: tuple[type[KeyModel], ...] = (SecurityKeys,)
+MODELS: tuple[type[KeyModel], ...] = (SecurityKeys, OAuthKeys)
 """The supported properties: those of all clients, and those of single SASL mechanisms."""
 
 NAMES = names(*MODELS) | set(REFUSED_TLS) | set(REFUSED_SASL) | set(OTHER_MECHANISMS)

@@ -16,7 +16,7 @@ from mm2.config.security.identity import read_identity, refuse_both
 from mm2.config.security.security_keys import REFUSED_TLS, SecurityKeys
 from mm2.config.security.stores import Store, normalized
 from mm2.core.settings.cipher_suites import TLS13_SUITES, openssl_name
-from mm2.core.settings.client import TlsSettings
+from mm2.core.settings.tls import TlsSettings
 
 _VERSIONS = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
 

@@ -11,8 +11,8 @@ from mm2.config.grammar.java_types import one_of_words
 from mm2.config.grammar.problems import ProblemLog
 from mm2.config.grammar.values import Properties, Value
 from mm2.config.keys import declaration
+from mm2.config.keys.class_loading import load
 from mm2.config.keys.sql_keys import ACTIONS, NAME, PREFIX, SqlKeys, declared, names_in_order, of_name
-from mm2.config.plugins.class_loading import load
 from mm2.config.plugins.filters import read_pattern
 from mm2.config.sql.query_source import QueryInLine, QuerySource, read_query_file
 from mm2.config.sql.topic_queries import TopicQueries, TopicQuery

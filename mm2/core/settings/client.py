@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mm2.core.settings.sasl import SaslLogin
+from mm2.core.settings.tls import TlsSettings
 
 
 class SecurityProtocol(StrEnum):
@@ -37,20 +38,6 @@ class OffsetReset(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TlsSettings:
-    """TLS settings with PEM contents. ``ca_pem`` None: the system's trust store; ``check_hostname`` is Java's
-    ssl.endpoint.identification.algorithm=https."""
-
-    ca_pem: str | None = field(default=None, repr=False)
-    certificate_pem: str | None = field(default=None, repr=False)
-    key_pem: str | None = field(default=None, repr=False)
-    key_password: str | None = field(default=None, repr=False)
-    check_hostname: bool = True
-    ciphers: tuple[str, ...] = ()
-    protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
     """Connection and security of one client. Durations are milliseconds, as in Java's properties of the same name.
 
@@ -60,7 +47,7 @@ class ClientSettings:
     alias: str = ""
     client_id: str = "mm2"
     security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
-    tls: TlsSettings = TlsSettings()
+    tls: TlsSettings = field(default_factory=TlsSettings)
     sasl: SaslLogin | None = None
     request_timeout_ms: int = 30_000
     retry_backoff_ms: int = 100

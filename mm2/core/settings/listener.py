@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from mm2.core.settings.client import TlsSettings
 from mm2.core.settings.response_headers import HeaderRule
+from mm2.core.settings.tls import TlsSettings
 
 
 class ClientAuth(StrEnum):

@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import ClassVar
 
 from mm2.core.naming.names import Flow
-from mm2.core.settings.client import TlsSettings
 from mm2.core.settings.election import ElectionSettings
+from mm2.core.settings.tls import TlsSettings
 from mm2.core.settings.zookeeper_connect import ZooKeeperConnect
 
 SESSION_TIMEOUT_MS = 20_000

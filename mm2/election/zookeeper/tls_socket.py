@@ -7,7 +7,7 @@ import socket
 import ssl
 from functools import cached_property
 
-from mm2.core.settings.client import TlsSettings
+from mm2.core.settings.tls import TlsSettings
 from mm2.kafka.connection.security import ssl_context
 from mm2.kafka.errors import SecuritySettingsInvalid
 

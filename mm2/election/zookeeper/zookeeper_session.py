@@ -32,7 +32,7 @@ from kazoo.protocol.serialization import SASL, Auth, Connect
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import CREATOR_ALL_ACL
 
-from mm2.core.settings.client import TlsSettings
+from mm2.core.settings.tls import TlsSettings
 from mm2.core.settings.zookeeper import AuthScheme, ZooKeeperAuth, ZooKeeperSettings
 from mm2.election.zookeeper.tls_socket import TlsSockets, explained
 

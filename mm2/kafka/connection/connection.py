@@ -241,6 +241,8 @@ class Connection:
         """
         session = live.session
         assert session is not None, "only sessions become due"
+        if not session.may_be_renewed:
+            return False  # the credentials were about to expire
         try:
             async with asyncio.timeout(LOGIN_SECONDS):
                 await log_in(self._settings)

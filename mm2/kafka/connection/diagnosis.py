@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import aiokafka.errors as aiokafka_errors
 
+from mm2.core.oauth.messages import broker_error
 from mm2.core.settings.client import ClientSettings, SecurityProtocol
+from mm2.core.settings.oauth import OAuthLogin
 from mm2.kafka.errors import (
     AuthenticationRefused,
     ClusterError,
@@ -185,6 +187,11 @@ class _Case:
             )
         user = f" of user {sasl.user}" if sasl and sasl.user else ""
         words = str(error.args[0]) if error.args else str(error)
+        if isinstance(sasl, OAuthLogin):
+            return AuthenticationRefused(
+                f"{self._where}: SASL {mechanism}: the broker rejected the token{user}: {broker_error(words.encode())}:"
+                f" check issuer, audience and scope of the token ({self._key('sasl.oauthbearer.*')})"
+            )
         return AuthenticationRefused(
             f"{self._where}: SASL {mechanism}: authentication{user} failed: {words}:"
             f" check {self._key('sasl.jaas.config')}"

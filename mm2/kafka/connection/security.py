@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from mm2.core.settings.cipher_suites import choose
-from mm2.core.settings.client import TlsSettings
+from mm2.core.settings.tls import TlsSettings
 from mm2.kafka.errors import SecuritySettingsInvalid
 
 _VERSIONS = {

@@ -10,6 +10,7 @@ from mm2.core.settings.kerberos import KerberosLogin
 from mm2.core.settings.oauth import OAuthLogin
 from mm2.core.settings.sasl import PasswordLogin, SaslLogin
 from mm2.kafka.sasl.login import Login, LoginFailed
+from mm2.kafka.sasl.oauthbearer import OAuthBearerLogin
 from mm2.kafka.sasl.passwords import PasswordExchanges
 
 _MOST_LOGINS = 64
@@ -22,7 +23,9 @@ def login_of(settings: SaslLogin) -> Login:
     match settings:
         case PasswordLogin():
             return PasswordExchanges(settings)
-        case KerberosLogin() | OAuthLogin():
+        case OAuthLogin():
+            return OAuthBearerLogin(settings)
+        case KerberosLogin():
             raise LoginFailed(f"{settings.mechanism} is not supported", "sasl.mechanism")
 
 

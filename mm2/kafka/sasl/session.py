@@ -13,6 +13,10 @@ SaslClientAuthenticator), so that connections that were opened together do not a
 _RETRY_SECONDS = 1.0  # until a renewal is tried again that failed for lack of credentials
 
 
+MIN_INTERVAL_SECONDS = 1.05
+"""Time between two authentications of a connection. A broker rejects a third one within a second
+(KafkaChannel.maybeBeginServerReauthentication); with a margin for the way there."""
+
 _USABLE = 0.98
 """Share of the lifetime after which nothing else is sent: a request must arrive before the broker ends the session."""
 
@@ -20,16 +24,19 @@ _USABLE = 0.98
 @dataclass(slots=True)
 class Session:
     """Times on the monotonic clock, in seconds. ``due``: from when on the client authenticates again before it sends.
-    ``end``: from when on it sends nothing else."""
+    ``end``: from when on it sends nothing else. ``earliest``: not before this time brokers allow it to authenticate
+    again."""
 
     due: float
     end: float
+    earliest: float = 0.0
 
     @classmethod
     def of(cls, lifetime: float, *, since: float) -> Session:
         """Return a session of ``lifetime`` seconds. ``since``: a time shortly before the broker began it."""
         share = random.uniform(EARLIEST, LATEST)  # noqa: S311 - spreads load, hides nothing
-        return cls(due=since + lifetime * share, end=since + lifetime * _USABLE)
+        end, earliest = since + lifetime * _USABLE, since + MIN_INTERVAL_SECONDS
+        return cls(due=min(max(since + lifetime * share, earliest), end), end=end, earliest=earliest)
 
     @property
     def is_due(self) -> bool:
@@ -38,6 +45,11 @@ class Session:
     @property
     def is_over(self) -> bool:
         return time.monotonic() >= self.end
+
+    @property
+    def may_be_renewed(self) -> bool:
+        """Whether brokers allow the connection to authenticate again; otherwise only a new connection can."""
+        return time.monotonic() >= self.earliest
 
     def postpone(self) -> None:
         """Renew later, but not after the end: a renewal has failed and left the session as it was."""

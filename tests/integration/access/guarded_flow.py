@@ -12,7 +12,8 @@ from mm2.config.flow_features import features_of
 from mm2.config.load import load
 from mm2.core.access.required_acls import AclRole, RequiredAcl, required_acls
 from mm2.core.access.rights import Right
-from mm2.core.settings.client import SaslMechanism, SecurityProtocol
+from mm2.core.settings.client import SecurityProtocol
+from mm2.core.settings.sasl import SaslMechanism
 from mm2.core.topics import acls
 from mm2.core.topics.acls import PatternType
 from tests.faults.mode import Mode

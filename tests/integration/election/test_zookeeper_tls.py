@@ -15,7 +15,7 @@ import javaproperties
 import pytest
 
 from mm2.config.load import load
-from mm2.core.settings.client import TlsSettings
+from mm2.core.settings.tls import TlsSettings
 from mm2.core.settings.zookeeper import ZooKeeperSettings
 from mm2.election.protocol import Joined
 from mm2.election.zookeeper.tls_socket import TlsSockets

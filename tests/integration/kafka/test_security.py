@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from mm2.core.settings.client import SecurityProtocol, TlsSettings
+from mm2.core.settings.client import SecurityProtocol
 from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
+from mm2.core.settings.tls import TlsSettings
 from mm2.kafka.errors import AuthenticationRefused, ClusterError, ConnectionLost, TlsRefused, Unreachable
 from tests.integration.kafka.clients import connected
 from tests.lab.cluster import KafkaCluster

@@ -5,27 +5,31 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from mm2.config.load import load
 from mm2.config.settings import FlowSettings
 from mm2.core.settings.client import ClientSettings
+from mm2.core.settings.oauth import OAuthLogin, TokenPlugin
 from mm2.kafka.admin.cluster_admin import Refusals
 from mm2.kafka.admin.topics import NewTopic
 from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.sasl.token_sources import source_of
 from tests.lab.docs import write_blocks
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/extending.md"
-MODULES = ("acme_naming", "acme_filters", "acme_admin")
+MODULES = ("acme_naming", "acme_filters", "acme_admin", "msk_iam")
 
 
 @pytest.fixture
 def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FlowSettings]:
     """Return the flow A->B of the page's configuration file."""
     files = write_blocks(PAGE, tmp_path)
-    assert set(files) == {"mm2.properties", *(f"{module}.py" for module in MODULES)}
+    assert set(files) == {"mm2.properties", "msk.properties", *(f"{module}.py" for module in MODULES)}
     (tmp_path / "topics.txt").write_text("orders\nusers\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -71,3 +75,23 @@ async def test_the_admin(described: FlowSettings, monkeypatch: pytest.MonkeyPatc
     new = NewTopic(name="A.orders", partitions=1, replication_factor=1, configs={"cleanup.policy": "delete"})
     assert await admin.create_topics([new]) == {"A.orders": None}
     assert [topic.configs for topic in asked] == [{"cleanup.policy": "delete", "min.insync.replicas": "1"}]
+
+
+def test_tokens_of_amazon_msk(described: FlowSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library of AWS is not installed here: its two functions answer as its documentation says."""
+    signer = ModuleType("aws_msk_iam_sasl_signer")
+    vars(signer)["MSKAuthTokenProvider"] = SimpleNamespace(
+        generate_auth_token=lambda region: (f"token-of-{region}", 4_000_000_000_000),
+        generate_auth_token_from_role_arn=lambda region, role: (f"{role}-in-{region}", 4_000_000_000_000),
+    )
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", signer)
+    loaded = load(Path("msk.properties"))
+    assert loaded.problems == ()
+    assert loaded.settings is not None
+    login = loaded.settings.flows[0].clients.source_consumer.sasl
+    assert isinstance(login, OAuthLogin)
+    token = source_of(login).token()
+    assert (token.value, token.expires_at) == ("token-of-eu-central-1", 4_000_000_000)
+    assert isinstance(login.source, TokenPlugin)
+    role = replace(login.source, options=(("region", "eu"), ("role", "arn")))
+    assert source_of(replace(login, source=role)).token().value == "arn-in-eu"

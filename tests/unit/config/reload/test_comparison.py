@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from mm2.config.clients import client_keys
 from mm2.config.keys import connector_keys, declaration, node_keys, worker_keys
@@ -10,6 +11,7 @@ from mm2.config.keys.update_mode import UpdateMode
 from mm2.config.reload.changes import FileDiff
 from mm2.config.reload.comparison import compare
 from mm2.config.reload.in_force import in_force
+from mm2.config.reload.sources import named_files
 from mm2.config.security import security_keys
 from mm2.core.naming.names import Flow
 from mm2.core.settings.zookeeper import ZooKeeperSettings
@@ -17,11 +19,14 @@ from tests.unit.config.files import CLUSTERS
 from tests.unit.config.readings import change_lines, diff, flow, read, update_modes
 from tests.unit.config.security.formats.golden import STORES
 from tests.unit.config.security.issued import issue
+from tests.unit.config.security.oauth_lines import OAUTH, RSA, jwt
+from tests.unit.config.security.oauth_lines import pem as private_key
 
 PLAIN = (
     "A.security.protocol = SASL_PLAINTEXT\nA.sasl.mechanism = PLAIN\nA.sasl.jaas.config = "
     'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="{}";\n'
 )
+OTHER_RSA = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
 TLS = "A.security.protocol = SSL\nA.ssl.truststore.type = PEM\nA.ssl.truststore.location = {}/ca.pem\n"
 
 
@@ -332,3 +337,35 @@ def test_long_lists_are_shown_as_differences(tmp_path: Path) -> None:
     assert change_lines(flow(found).changes, tmp_path) == [
         f"mm2.properties: topics (added .*; removed {', '.join(many)[:120]}…)"
     ]
+
+
+@pytest.mark.parametrize(
+    ("key", "before", "after"),
+    [
+        ("sasl.oauthbearer.token.endpoint.url", jwt(n=1), jwt(n=2)),
+        ("sasl.oauthbearer.assertion.file", jwt(n=1), jwt(n=2)),
+        ("sasl.oauthbearer.assertion.private.key.file", private_key(RSA), private_key(OTHER_RSA)),
+        ("sasl.oauthbearer.assertion.template.file", "{}", '{"header": {}}'),
+    ],
+)
+def test_new_contents_of_the_files_of_oauth(tmp_path: Path, key: str, before: str, after: str) -> None:
+    (tmp_path / "key").write_text(private_key(RSA))
+    file = tmp_path / "file"
+    keys = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": f"{OAUTH}.OAuthBearerLoginModule required;",
+        "sasl.login.callback.handler.class": f"{OAUTH}.OAuthBearerLoginCallbackHandler",
+        "sasl.oauthbearer.token.endpoint.url": "https://idp/token",
+        "sasl.oauthbearer.assertion.claim.iss": "mm2",
+        "sasl.oauthbearer.assertion.private.key.file": str(tmp_path / "key"),
+        key: f"file:{file}" if key.endswith("url") else str(file),
+    }
+    lines = "".join(f"A.{name} = {value}\n" for name, value in keys.items())
+    file.write_text(before)
+    old = read(tmp_path, lines)
+    assert file in named_files(old.file, tmp_path)
+    file.write_text(after)
+    found = compare(old, read(tmp_path, lines))
+    assert [(change.key, change.content) for change in flow(found).changes] == [(f"A.{key}", True)]
+    assert not any(text in repr(found) for text in (before, after) if len(text) > 20)

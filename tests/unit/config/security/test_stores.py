@@ -12,7 +12,7 @@ from mm2.config.grammar.problems import Problem
 from mm2.config.load import load
 from mm2.config.security import stores
 from mm2.config.security.formats.sun_keys import decrypt
-from mm2.core.settings.client import TlsSettings
+from mm2.core.settings.tls import TlsSettings
 from tests.unit.config.files import CLUSTERS
 from tests.unit.config.security.formats.golden import STORES
 

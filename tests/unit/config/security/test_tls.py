@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mm2.core.settings.client import TlsSettings
+from mm2.core.settings.tls import TlsSettings
 from tests.unit.config.files import flow, loaded
 from tests.unit.config.security.formats.golden import STORES
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -18,8 +19,22 @@ from mm2.core.lanes.lease import (
 )
 from mm2.core.naming.names import Flow
 from mm2.core.offsets.exact_offset_records import TopicIds
-from mm2.core.settings.client import ClientSettings, FetchSettings, ProduceSettings, TlsSettings
+from mm2.core.settings.client import ClientSettings, FetchSettings, ProduceSettings
+from mm2.core.settings.oauth import (
+    AssertionFile,
+    ClientAssertionGrant,
+    JwtBearerGrant,
+    OAuthLogin,
+    RefreshSettings,
+    SecretGrant,
+    SignedAssertion,
+    TokenEndpoint,
+    TokenFile,
+    TokenPlugin,
+    UnsecuredToken,
+)
 from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
+from mm2.core.settings.tls import TlsSettings
 
 CLIENT = ClientSettings(
     bootstrap_servers=("127.0.0.1:9092",),
@@ -64,6 +79,46 @@ GRANT = LeaseGrant(
 @pytest.mark.parametrize("value", [GRANT, LeaseRequest(token="s3cret", attempt=1, pid=1)])
 def test_secrets_are_hidden(value: object) -> None:
     assert "s3cret" not in repr(value)
+
+
+OAUTH_LOGINS = [
+    OAuthLogin(
+        source=TokenEndpoint(
+            url="https://idp",
+            grant=SecretGrant(client_id="c", client_secret="s3cret"),
+            tls=TlsSettings(ca_pem="ca", key_pem="s3cret"),
+        ),
+        extensions=(("logicalCluster", "lkc"),),
+        refresh=RefreshSettings(window_factor=0.5),
+    ),
+    OAuthLogin(
+        source=TokenEndpoint(
+            url="https://idp",
+            grant=ClientAssertionGrant(client_id=None, assertion=AssertionFile(jwt="s3cret")),
+        )
+    ),
+    OAuthLogin(
+        source=TokenEndpoint(
+            url="https://idp",
+            grant=JwtBearerGrant(assertion=SignedAssertion(private_key="s3cret", claims=(("iss", "mm2"),))),
+        )
+    ),
+    OAuthLogin(source=TokenFile(jwt="s3cret")),
+    OAuthLogin(source=UnsecuredToken(claims='{"sub": "mm2"}')),
+    OAuthLogin(
+        source=TokenPlugin(
+            import_string="a:B", options=(("x", "s3cret"),), properties=(("y", "s3cret"),), secrets=("s3cret",)
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("login", OAUTH_LOGINS)
+def test_logins_of_oauth_arrive_in_lanes(login: OAuthLogin) -> None:
+    client = replace(CLIENT, sasl=login)
+    adapter = TypeAdapter(ClientSettings)
+    assert adapter.validate_json(adapter.dump_json(client)) == client
+    assert "s3cret" not in repr(login)
 
 
 def test_json_round_trip_with_secrets() -> None:

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from mm2.core.lanes.lease import LaneOrders, LossesLease, OffsetSyncsLease
 from mm2.core.lanes.shared_trust import restore, share
-from mm2.core.settings.client import TlsSettings
+from mm2.core.settings.tls import TlsSettings
 from tests.unit.core.lanes.test_lease import CLIENT, ORDERS
 
 BUNDLE, OTHER = "-----BEGIN CERTIFICATE-----" + "A" * 200_000, "-----BEGIN CERTIFICATE-----B"

@@ -10,6 +10,7 @@ import aiokafka.errors as aiokafka_errors
 import pytest
 
 from mm2.core.settings.client import ClientSettings, SecurityProtocol
+from mm2.core.settings.oauth import OAuthLogin, SecretGrant, TokenEndpoint
 from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 from mm2.kafka.connection.diagnosis import BrokerEndpoint, explain, silent
 from mm2.kafka.errors import (
@@ -151,6 +152,18 @@ def test_sasl() -> None:
     assert "geheim" not in str(refused)
     assert "mechanism PLAIN is not enabled" in str(said(aiokafka_errors.UnsupportedSaslMechanismError("…")))
     assert "the port does not use SASL" in str(said(aiokafka_errors.IllegalSaslStateError()))
+
+
+def test_tokens_that_brokers_reject() -> None:
+    login = OAuthLogin(source=TokenEndpoint(url="x", grant=SecretGrant(client_id="mm2", client_secret="geheim")))
+    settings = ClientSettings(bootstrap_servers=("kafka:9092",), alias="A", sasl=login)
+    error = aiokafka_errors.for_code(58)('{"status":"invalid_token"}')
+    refused = explain(error, BOOTSTRAP, settings, greeted=True)
+    assert type(refused) is AuthenticationRefused
+    assert str(refused).endswith(
+        "SASL OAUTHBEARER: the broker rejected the token of user mm2: invalid_token: "
+        "check issuer, audience and scope of the token (A.sasl.oauthbearer.*)"
+    )
 
 
 def test_versions() -> None:

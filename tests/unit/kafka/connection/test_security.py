@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from mm2.core.settings.cipher_suites import openssl_name
-from mm2.core.settings.client import TlsSettings
+from mm2.core.settings.tls import TlsSettings
 from mm2.kafka.connection.security import ssl_context
 from mm2.kafka.errors import SecuritySettingsInvalid
 

@@ -17,6 +17,17 @@ def test_a_session_is_renewed_shortly_before_its_end() -> None:
         assert not session.is_over
 
 
+def test_a_broker_does_not_allow_two_renewals_within_a_second() -> None:
+    now = time.monotonic()
+    short = Session.of(1.1, since=now)
+    assert short.due == short.earliest == now + 1.05
+    shorter = Session.of(0.5, since=now - 0.5)
+    assert shorter.due == shorter.end
+    assert shorter.is_due
+    assert not shorter.may_be_renewed
+    assert Session.of(5.0, since=now - 2).may_be_renewed
+
+
 def test_a_failed_renewal_is_repeated_until_the_end() -> None:
     now = time.monotonic()
     session = Session.of(100.0, since=now - 90)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from mm2.core.lanes.lease import LeasePlace
-from mm2.core.settings.client import TlsSettings
 from mm2.core.settings.listener import ServerTls
+from mm2.core.settings.tls import TlsSettings
 from mm2.rest.server.lane_identity import LaneIdentity
 from mm2.rest.server.listeners import Advertised, Listener, ListenerError, advertised_url, lease_place
 

@@ -1,0 +1,1 @@
+"""OAuth for SASL OAUTHBEARER: tokens, the time of their renewal, assertions, and messages to brokers."""

@@ -1,0 +1,179 @@
+"""OAUTHBEARER: the token of one client, shared by its connections in this process (KIP-255, RFC 7628)."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from copy import copy
+
+from mm2.core.oauth.messages import ERROR_RECEIVED, initial_response
+from mm2.core.oauth.refresh import refresh_time
+from mm2.core.oauth.tokens import BearerToken
+from mm2.core.settings.oauth import OAuthLogin
+from mm2.kafka.backoff import Backoff
+from mm2.kafka.sasl.login import Exchange, LoginFailed
+from mm2.kafka.sasl.token_source import TokenRefused, TokenSource
+from mm2.kafka.sasl.token_sources import source_of
+
+log = logging.getLogger("mm2.oauth")
+
+_WAIT_S = 2.0
+"""Time that a connection waits for a new token while it has a valid one. Most endpoints answer in less, so that the
+session begins with the new token."""
+
+_WAIT_WITHOUT_TOKEN_S = 5.0
+"""The same without a valid token. Then the failure is reported, and the request continues."""
+
+_LOG_EVERY_S = 60.0
+"""Interval of a repeated warning: a renewal that fails is harmless until the token expires."""
+
+
+class OAuthBearerLogin:
+    """Keeps a token and renews it.
+
+    A. There is one request for a token at a time. After a failure there is none before the backoff is over, however
+       many connections need a token; they share the failure.
+    B. A token is used until it expires. A renewal that fails or hangs delays connections by `_WAIT_S` at most.
+    C. A token that a broker rejects is replaced before the next authentication, with backoff: the identity provider
+       may have changed its keys.
+    """
+
+    def __init__(self, settings: OAuthLogin, source: TokenSource | None = None) -> None:
+        self._settings = settings
+        self._source = source or source_of(settings)
+        self._lock = threading.Lock()
+        self._token: BearerToken | None = None
+        self._renew_at = 0.0  # on the system's clock, as the times of tokens
+        self._running: threading.Event | None = None  # set when the current request ends
+        self._began = 0.0  # when the current request began, on the monotonic clock
+        self._failure = LoginFailed(f"no answer within {_WAIT_WITHOUT_TOKEN_S:g} s", self._source.key)
+        self._failures = self._backoff()
+        self._rejections = self._backoff()
+        self._not_before = 0.0  # on the monotonic clock
+        self._logged = ("", 0.0)
+
+    @property
+    def is_due(self) -> bool:
+        with self._lock:
+            return self._valid is None or (self._wants_renewal and (self._may_begin or self._patience > 0))
+
+    def renew(self) -> None:
+        with self._lock:
+            if self._may_begin and (self._valid is None or self._wants_renewal):
+                self._running, self._began = threading.Event(), time.monotonic()
+                threading.Thread(target=self._request, args=(self._running,), name="mm2-oauth", daemon=True).start()
+            running, patience = self._running, self._patience
+        if running is not None:
+            running.wait(patience)
+        with self._lock:
+            if self._valid is None:
+                raise copy(self._failure)  # several threads raise it
+
+    def exchange(self, host: str) -> Exchange:
+        with self._lock:
+            token = self._valid
+        if token is None:
+            raise LoginFailed("the token has expired", self._source.key)
+        try:
+            response = initial_response(token.value, (*self._settings.extensions, *token.extensions))
+        except ValueError as error:
+            raise LoginFailed(str(error), self._source.key) from error
+        if (yield response):
+            self._rejected(token)
+            yield ERROR_RECEIVED
+        else:
+            self._rejections.reset()
+
+    @property
+    def _valid(self) -> BearerToken | None:
+        return self._token if self._token is not None and time.time() < self._token.expires_at else None
+
+    @property
+    def _wants_renewal(self) -> bool:
+        return time.time() >= self._renew_at
+
+    @property
+    def _patience(self) -> float:
+        """How long to wait for the current request, in seconds."""
+        if self._running is None:
+            return 0.0
+        longest = _WAIT_WITHOUT_TOKEN_S if self._valid is None else _WAIT_S
+        return max(0.0, self._began + longest - time.monotonic())
+
+    @property
+    def _may_begin(self) -> bool:
+        return self._running is None and time.monotonic() >= self._not_before
+
+    def _backoff(self) -> Backoff:
+        return Backoff(self._settings.refresh.retry_backoff_ms, self._settings.refresh.retry_backoff_max_ms)
+
+    def _request(self, done: threading.Event) -> None:
+        """Request a token, in a thread of its own."""
+        try:
+            token = self._source.token()
+            self._check_expiry(token)
+        except LoginFailed as error:
+            self._failed(error)
+        except Exception as error:
+            log.exception("request for a token failed")
+            self._failed(LoginFailed(f"request for a token failed: {type(error).__name__}", self._source.key))
+        else:
+            self._succeeded(token)
+        finally:
+            with self._lock:
+                self._running = None
+            done.set()
+
+    def _check_expiry(self, token: BearerToken) -> None:
+        ago = time.time() - token.expires_at
+        if ago >= 0:
+            raise LoginFailed(f"the token expired {ago:.0f} s ago: {self._source.if_expired}", self._source.key)
+
+    def _succeeded(self, token: BearerToken) -> None:
+        now = time.time()
+        share = random.random()  # noqa: S311 - spreads load, hides nothing
+        refresh = self._settings.refresh
+        with self._lock:
+            self._renew_at = refresh_time(
+                refresh, now=now, issued_at=token.issued_at, expires_at=token.expires_at, share=share
+            )
+            self._token = token
+            self._failures.reset()
+        log.debug(
+            "obtained a token of %s, valid for %.0f s; renewal in %.0f s",
+            token.principal or "unknown principal",
+            token.expires_at - now,
+            self._renew_at - now,
+        )
+
+    def _failed(self, failure: LoginFailed) -> None:
+        with self._lock:
+            delay = self._failures.next()
+            if isinstance(failure, TokenRefused):
+                delay = max(delay, self._settings.refresh.retry_backoff_max_ms / 1000)
+            self._not_before = time.monotonic() + delay
+            self._failure = failure
+            token = self._valid
+        if token is not None:
+            self._warn(failure, token.expires_at - time.time(), delay)
+
+    def _warn(self, failure: LoginFailed, remaining: float, delay: float) -> None:
+        reason, now = str(failure), time.monotonic()
+        if self._logged[0] == reason and now < self._logged[1] + _LOG_EVERY_S:
+            return
+        self._logged = (reason, now)
+        log.warning(
+            "token not renewed: %s; the current one is valid for %.0f s; retrying in %.1f s (check %s)",
+            reason,
+            remaining,
+            delay,
+            failure.key,
+        )
+
+    def _rejected(self, token: BearerToken) -> None:
+        with self._lock:
+            if token is self._token:
+                self._renew_at = 0.0
+                self._not_before = max(self._not_before, time.monotonic() + self._rejections.next())
