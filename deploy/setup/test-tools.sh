@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the tools that some tests need besides Python, make and Java: promtool and kustomize into the cache,
-# systemd-analyze with apt. For .ci/run; without the tools those tests are skipped. Requires a Debian-like system and Go
+# systemd-analyze and MIT Kerberos with apt. For .ci/run; without the tools those tests are skipped. Requires a Debian-like system and Go
 # 1.24 or newer.
 set -eu
 
@@ -33,4 +33,13 @@ fi
 if ! command -v systemd-analyze >/dev/null; then
     echo "test tools: systemd-analyze"
     refresh && DEBIAN_FRONTEND=noninteractive retry apt-get install -y -qq --no-install-recommends systemd >/dev/null
+fi
+if ! command -v krb5-config >/dev/null || ! command -v kinit >/dev/null || ! command -v faketime >/dev/null ||
+    ! [ -x /usr/sbin/krb5kdc ] || ! [ -x /usr/sbin/kadmin.local ]; then
+    echo "test tools: MIT Kerberos with a KDC, the headers that gssapi is built with, faketime"
+    # The tests start a KDC of their own; this one must not start (policy-rc.d of Debian).
+    policy=/usr/sbin/policy-rc.d
+    [ -e $policy ] || { printf '#!/bin/sh\nexit 101\n' >$policy && chmod +x $policy && trap 'rm -rf "$here" $policy' EXIT; }
+    refresh && DEBIAN_FRONTEND=noninteractive retry apt-get install -y -qq --no-install-recommends \
+        faketime gcc libkrb5-dev krb5-user krb5-kdc krb5-admin-server >/dev/null
 fi

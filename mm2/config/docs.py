@@ -20,6 +20,7 @@ from mm2.config.keys.node_keys import FileSettings, OwnFlowSettings, OwnSettings
 from mm2.config.keys.sql_keys import SqlKeys
 from mm2.config.keys.worker_keys import WorkerSettings
 from mm2.config.load import load
+from mm2.config.security.kerberos_keys import KerberosKeys
 from mm2.config.security.oauth_keys import OAuthKeys
 from mm2.config.security.security_keys import OTHER_MECHANISMS, REFUSED_ALWAYS, REFUSED_SASL, REFUSED_TLS, SecurityKeys
 from mm2.core.access.required_acls import RequiredAcl, required_acls
@@ -66,6 +67,7 @@ def _configuration() -> Iterator[str]:
     yield from _keys(
         "Connections and security", "Set as `A.key` for one cluster, as `key` for all, or for one client.", SecurityKeys
     )
+    yield from _keys("GSSAPI", "Used with `sasl.mechanism = GSSAPI` (Kerberos); set like the keys above.", KerberosKeys)
     yield from _keys("OAUTHBEARER", "Used with `sasl.mechanism = OAUTHBEARER`; set like the keys above.", OAuthKeys)
     yield (
         "A security setting that is not supported is rejected with an error, so that no connection is less secure\n"
@@ -84,13 +86,13 @@ def _ignored() -> Iterator[str]:
     yield from _reasons("Worker", ignored_java_keys.WORKER)
     for kind, reasons in POINTLESS.items():
         yield from _reasons(f"Java {kind}", reasons)
-    yield f"Keys of GSSAPI, which is not supported, and of brokers: {_names(OTHER_MECHANISMS)}.\n"
+    yield f"Keys of brokers: {_names(OTHER_MECHANISMS)}.\n"
     yield "## Unsupported client keys\n"
     yield "`mm2 check` warns about them, unless the value matches the actual behavior.\n"
     for kind, missed in MISSED.items():
         yield from _reasons(f"Java {kind}", {name: miss.why for name, miss in missed.items()})
     yield "## Rejected security keys\n"
-    yield "They are errors, as is the SASL mechanism GSSAPI.\n"
+    yield "They are errors.\n"
     yield from (f"- `{name}`" for name in sorted((*REFUSED_TLS, *REFUSED_SASL, *REFUSED_ALWAYS)))
     yield "\n## Old names\n\nKafka 2.4 to 3.9 accepted these names; they still work here.\n"
     yield "| old name | new name |\n|---|---|"

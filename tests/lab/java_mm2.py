@@ -20,7 +20,7 @@ STOPS_WITHIN = 60.0  # seconds: it drains each task in turn
 
 
 class JavaMirrorMaker:
-    """``connect-mirror-maker FILE --clusters …`` of Kafka 4.3.1 with a file of ``properties``."""
+    """``connect-mirror-maker FILE --clusters …`` of Kafka 4.3.1 with a file of ``properties``, and JVM ``options``."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class JavaMirrorMaker:
         self.file.write_text(
             properties if isinstance(properties, str) else javaproperties.dumps(properties, timestamp=False)
         )
-        options = ("--clusters", *clusters) if clusters else ()
+        arguments = ("--clusters", *clusters) if clusters else ()
         self._command = (
             jvm.java(),
             f"-Xmx{heap}",
@@ -49,7 +49,7 @@ class JavaMirrorMaker:
             jars.class_path(version),
             MAIN,
             str(self.file),
-            *options,
+            *arguments,
         )
         self._process: LabProcess | None = None
 

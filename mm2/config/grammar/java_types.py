@@ -69,9 +69,6 @@ _read_long = _whole_number("long", 64)
 _DOUBLE = re.compile(r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:e[+-]?[0-9]{1,3})?[df]?", re.IGNORECASE)
 
 
-_DOUBLE = re.compile(r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:e[+-]?[0-9]{1,3})?[df]?", re.IGNORECASE)
-
-
 def _read_double(value: object) -> float:
     text = str(value).strip()
     if not _DOUBLE.fullmatch(text):

@@ -28,7 +28,9 @@ from mm2.config.settings import FlowSettings, NodeSettings
 from mm2.config.sql.topic_queries import TopicQueries
 from mm2.core.naming.names import Flow
 from mm2.core.settings.client import ClientSettings
+from mm2.core.settings.kerberos import KerberosLogin
 from mm2.core.settings.oauth import OAuthLogin
+from mm2.core.settings.sasl import SaslLogin
 from mm2.core.settings.tls import TlsSettings
 from mm2.core.settings.zookeeper import ZooKeeperSettings
 
@@ -94,7 +96,8 @@ class _Comparison:
             else:
                 found.append(change)
         contents = [*self._contents(before.clients, now.clients, *settings), *self._election(before, old, now, new)]
-        return _once([*found, *contents, *self._queries(before.queries, now.queries, *settings)])
+        logins = self._jaas_files(before.clients, now.clients, *settings)
+        return _once([*found, *contents, *logins, *self._queries(before.queries, now.queries, *settings)])
 
     def node(self, old: ParsedConfig, new: ParsedConfig) -> tuple[Change, ...]:
         settings = (effective.of_node(reading.file.properties) for reading in (old, new))
@@ -167,6 +170,21 @@ class _Comparison:
             if is_now is not None and _text(was) == _text(is_now) and old_contents[name] != new_contents[name]:
                 yield replace(self._change(was, is_now, _text(was), _text(is_now), update_mode), content=True)
 
+    def _jaas_files(self, before: FlowClients, now: FlowClients, old: Settings, new: Settings) -> Iterator[Change]:
+        """Return the clients without sasl.jaas.config whose login changed with the JAAS file, or a file it names."""
+        for client in CLIENTS:
+            place = client_place(client)
+            setting = new[place, "security.protocol"]
+            settings = [key for key in new if key[0] == place and key[1].startswith(("sasl.", "security."))]
+            if (
+                setting.entry is not None
+                and new[place, "sasl.jaas.config"].entry is None
+                and all(old[key].text == new[key].text for key in settings)
+                and getattr(before, client).sasl != getattr(now, client).sasl
+            ):
+                change = self._change(setting.entry, setting.entry, setting.shown, setting.shown, UpdateMode.FLOW)
+                yield replace(change, content=True)
+
     def _queries(self, before: TopicQueries, now: TopicQueries, old: Settings, new: Settings) -> Iterator[Change]:
         """Return the files of queries whose content changed."""
         actions = {query.name: query.action for query in before.in_order}
@@ -189,7 +207,7 @@ class _Comparison:
 
 def _file_contents(client: ClientSettings) -> dict[str, object]:
     """Return the settings that are read from files, by the property that names the file."""
-    return _tls_contents(client.tls) | (client.sasl.file_contents if isinstance(client.sasl, OAuthLogin) else {})
+    return _tls_contents(client.tls) | _login_contents(client.sasl)
 
 
 def _tls_contents(tls: TlsSettings) -> dict[str, object]:
@@ -197,6 +215,16 @@ def _tls_contents(tls: TlsSettings) -> dict[str, object]:
         "ssl.truststore.location": tls.ca_pem,
         "ssl.keystore.location": (tls.certificate_pem, tls.key_pem),
     }
+
+
+def _login_contents(login: SaslLogin | None) -> dict[str, object]:
+    match login:
+        case OAuthLogin():
+            return dict(login.file_contents)
+        case KerberosLogin():
+            return {"sasl.jaas.config": (login.keytab, login.ticket_cache, login.krb5_conf)}
+        case _:
+            return {}
 
 
 def _entries(file: File) -> dict[str, Entry]:

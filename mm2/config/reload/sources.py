@@ -1,10 +1,11 @@
 """The files that a configuration is read from, and detection of changes in them.
 
 Besides the properties file these are the files that config providers read, the certificates and keys that
-``ssl.….location`` names, the tokens, assertions and keys of OAuth, and the queries that ``mm2.sql.….file`` names. They
-are compared by content. That detects every kind of change (written in place, replaced by rename as editors do, a
-symbolic link swapped as Kubernetes does with ConfigMaps and Secrets) on every file system, including those with
-timestamps of whole seconds, and ignores ``touch``. They are a few kilobytes.
+``ssl.….location`` names, the tokens, assertions and keys of OAuth, the keytabs, ticket caches and other files of
+logins, and the queries that ``mm2.sql.….file`` names. They are compared by content. That detects every kind of change
+(written in place, replaced by rename as editors do, a symbolic link swapped as Kubernetes does with ConfigMaps and
+Secrets) on every file system, including those with timestamps of whole seconds, and ignores ``touch``. They are a few
+kilobytes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from mm2.config.grammar.problems import Problem
 from mm2.config.keys import sql_keys
 from mm2.config.load import File, load_file
 from mm2.config.reload.comparison import ParsedConfig
+from mm2.config.security.kerberos_files import login_files
 from mm2.config.security.oauth_files import oauth_files
 from mm2.config.sql.query_source import query_path
 
@@ -83,7 +85,8 @@ def named_files(file: File, directory: Path) -> tuple[Path, ...]:
         if sql_keys.is_sql_file(name) and value.text.strip()
     }
     tokens = {path for name, entry in entries.items() if not entry.broken for path in oauth_files(name, entry.value)}
-    return tuple(sorted(stores | queries | tokens | providers.files(entries)))
+    logins = login_files(file.properties)
+    return tuple(sorted(stores | queries | tokens | logins | providers.files(entries)))
 
 
 def sign(paths: Iterable[Path]) -> Signature:

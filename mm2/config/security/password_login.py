@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mm2.config.security.sasl_properties import JAAS, SaslProperties
+from mm2.config.security.sasl_properties import SaslProperties
 from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -18,10 +18,10 @@ def read_password_login(sasl: SaslProperties) -> PasswordLogin | None:
         return None
     missing = [option for option in ("username", "password") if option not in module.options]
     if missing:
-        sasl.properties[JAAS].refuse(
-            sasl.problems,
+        sasl.refuse_login(
             f"must have the option{'s' if missing[1:] else ''} {' and '.join(missing)}",
             sasl.fix(example, placeholders),
+            line=module.line,
         )
         return None
     return PasswordLogin(

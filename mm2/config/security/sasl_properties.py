@@ -1,13 +1,14 @@
-"""The properties of one client that logs in with SASL, and its login module in sasl.jaas.config."""
+"""The properties of one client that logs in with SASL, and its login module in sasl.jaas.config or in a JAAS file."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from mm2.config.grammar.problems import ProblemLog, to_copy
+from mm2.config.grammar.problems import Place, ProblemLog, to_copy
 from mm2.config.grammar.values import Properties
 from mm2.config.security import jaas
+from mm2.config.security.jaas_file import SECTION, jaas_file, read_jaas_file
 from mm2.config.security.property_names import sibling
 from mm2.config.security.security_keys import SecurityKeys
 from mm2.core.settings.sasl import SaslMechanism
@@ -30,30 +31,46 @@ class SaslProperties:
         ``example``: a login module for the fix. ``placeholders``: what the user has to replace in it ("USER and
         PASSWORD"), or nothing.
         """
-        if self.settings.sasl_jaas_config is None:
+        own, file = self.settings.sasl_jaas_config, jaas_file()
+        if own is None and file is None:
             protocol = self.properties["security.protocol"]
             key = sibling(protocol, "security.protocol", JAAS)
-            protocol.refuse(self.problems, f"requires {key}, which is not set", _fix("add", key, example, placeholders))
+            rule = f"requires {key}, which is not set{self._by_default('; sasl.mechanism is GSSAPI by default')}"
+            protocol.refuse(self.problems, rule, _fix("add", key, example, placeholders))
             return None
-        line = self.properties[JAAS]
         fix = self.fix(example, placeholders)
         try:
-            module = jaas.parse(self.settings.sasl_jaas_config)
+            module = read_jaas_file(file) if own is None and file is not None else jaas.parse(own or "")
         except jaas.JaasError as error:
-            line.refuse(self.problems, str(error), fix)
+            self.refuse_login(str(error), fix, line=error.line)
             return None
         if module.name not in names:
-            line.refuse(
-                self.problems,
-                f"must have the login module of sasl.mechanism = {self.mechanism}",
-                f"correct the mechanism, or {fix}",
+            self.refuse_login(
+                f"must have the login module of sasl.mechanism = {self.mechanism}{self._by_default(' (the default)')}",
+                f"{self._by_default('add sasl.mechanism', 'correct the mechanism')}, or {fix}",
+                line=module.line,
             )
             return None
         return module
 
+    def _by_default(self, words: str, otherwise: str = "") -> str:
+        return otherwise if "sasl.mechanism" in self.properties else words
+
+    def refuse_login(self, rule: str, fix: str, *, line: int = 1) -> None:
+        """Add an error about the login module. ``line``: its place, if it is in the JAAS file."""
+        if JAAS in self.properties:
+            self.properties[JAAS].refuse(self.problems, rule, fix)
+            return
+        entry, file = self.properties["security.protocol"].entry, jaas_file()
+        assert entry is not None, "without this line there is no SASL"
+        self.problems.within(entry, Place(file=str(file), line=line), rule, fix, is_warning=False)
+
     def fix(self, example: str, placeholders: str) -> str:
-        """Return the fix that writes ``example`` as sasl.jaas.config, which is set."""
-        return _fix("write", sibling(self.properties[JAAS], JAAS, JAAS), example, placeholders)
+        """Return the fix that writes ``example`` as the login module, which exists."""
+        if JAAS in self.properties:
+            return _fix("write", sibling(self.properties[JAAS], JAAS, JAAS), example, placeholders)
+        replace = f"replace {placeholders}, and " if placeholders else ""
+        return f"{replace}write:{to_copy(f'{SECTION} {{', f'  {example}', '};')}"
 
 
 def _fix(verb: str, key: str, example: str, placeholders: str) -> str:

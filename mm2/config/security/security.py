@@ -11,6 +11,7 @@ from mm2.config.grammar.problems import ProblemLog, to_copy
 from mm2.config.grammar.values import Properties
 from mm2.config.keys import declaration
 from mm2.config.keys.class_keys import LOGIN_HANDLER
+from mm2.config.security.kerberos_login import read_kerberos_login
 from mm2.config.security.oauth_login import LOGIN_MODULE, read_oauth_login
 from mm2.config.security.password_login import read_password_login
 from mm2.config.security.property_names import sibling
@@ -22,6 +23,7 @@ from mm2.core.settings.sasl import SaslLogin, SaslMechanism
 from mm2.core.settings.tls import TlsSettings
 
 _READERS: Mapping[SaslMechanism, Callable[[SaslProperties], SaslLogin | None]] = {
+    SaslMechanism.GSSAPI: read_kerberos_login,
     SaslMechanism.PLAIN: read_password_login,
     SaslMechanism.SCRAM_SHA_256: read_password_login,
     SaslMechanism.SCRAM_SHA_512: read_password_login,
@@ -32,7 +34,6 @@ _READERS: Mapping[SaslMechanism, Callable[[SaslProperties], SaslLogin | None]] =
 _SUPPORTED = one_of_words(tuple(_READERS))
 
 _UNSUPPORTED = {
-    "GSSAPI": f"use {_SUPPORTED}",
     "AWS_MSK_IAM": (
         "use OAUTHBEARER with the class of docs/how-to/extending.md that signs tokens for Amazon MSK:"
         + to_copy(
@@ -99,16 +100,8 @@ def _mechanism(properties: Properties, settings: SecurityKeys, problems: Problem
     name = settings.sasl_mechanism
     if name in _READERS:
         return SaslMechanism(name)
-    line = properties.get("sasl.mechanism")
-    if line is None:
-        protocol = properties["security.protocol"]
-        key = sibling(protocol, "security.protocol", "sasl.mechanism")
-        protocol.refuse(
-            problems,
-            f"requires {key}, which is not set: the default, {name}, is not supported",
-            f"add {key} = SCRAM-SHA-512, or the mechanism of your brokers: {_SUPPORTED}",
-        )
-    elif (instead := _UNSUPPORTED.get(name)) is not None:
+    line = properties["sasl.mechanism"]
+    if (instead := _UNSUPPORTED.get(name)) is not None:
         line.refuse(problems, f"{name} is not supported", instead.format(level=sibling(line, "sasl.mechanism", "")))
     else:
         meant = get_close_matches(name.upper(), (*_READERS, *_UNSUPPORTED), n=1, cutoff=_CLOSE)

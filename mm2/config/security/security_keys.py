@@ -8,6 +8,7 @@ from typing import Annotated
 
 from mm2.config.grammar.java_types import ListOf, OptionalString, String, one_of
 from mm2.config.keys.declaration import KeyModel, flow_key, idle_key, names
+from mm2.config.security.kerberos_keys import KerberosKeys
 from mm2.config.security.oauth_keys import BROKER_KEYS, OAuthKeys
 from mm2.core.settings.client import SecurityProtocol
 
@@ -27,13 +28,14 @@ class SecurityKeys(KeyModel):
     sasl_mechanism: String = _key(
         "sasl.mechanism",
         "GSSAPI",
-        "SASL mechanism: `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`. GSSAPI is not supported.",
+        "SASL mechanism: `GSSAPI` (Kerberos), `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`.",
     )
     sasl_jaas_config: OptionalString = _key(
         "sasl.jaas.config",
         None,
         "Login module of the mechanism with its options, such as `username` and `password`, followed by a semicolon "
-        "(secret).",
+        "(secret). Default: section `KafkaClient` of the JAAS file that `-Djava.security.auth.login.config` in the "
+        "environment variable `KAFKA_OPTS` names.",
     )
     truststore_type: String = _key("ssl.truststore.type", "JKS", _TYPE)
     truststore_location: OptionalString = _key(
@@ -92,17 +94,10 @@ REFUSED_SASL = ("sasl.client.callback.handler.class", "sasl.login.class")
 REFUSED_ALWAYS = ("security.providers",)
 """Java classes that provide cryptography. Not among the properties that clients inherit from their cluster."""
 
-OTHER_MECHANISMS = (
-    "sasl.kerberos.kinit.cmd",
-    "sasl.kerberos.min.time.before.relogin",
-    "sasl.kerberos.service.name",
-    "sasl.kerberos.ticket.renew.jitter",
-    "sasl.kerberos.ticket.renew.window.factor",
-    *BROKER_KEYS,
-)
-"""Used by GSSAPI only, which is not supported, or by brokers; ignored with other mechanisms, as in Java."""
+OTHER_MECHANISMS = (*BROKER_KEYS,)
+"""Used by brokers; ignored, as in Java."""
 
-MODELS: tuple[type[KeyModel], ...] = (SecurityKeys, OAuthKeys)
+MODELS: tuple[type[KeyModel], ...] = (SecurityKeys, KerberosKeys, OAuthKeys)
 """The supported properties: those of all clients, and those of single SASL mechanisms."""
 
 NAMES = names(*MODELS) | set(REFUSED_TLS) | set(REFUSED_SASL) | set(OTHER_MECHANISMS)

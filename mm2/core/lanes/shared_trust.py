@@ -10,6 +10,8 @@ from dataclasses import replace
 
 from mm2.core.lanes.lease import LaneOrders, SourceTaskLease
 from mm2.core.settings.client import ClientSettings
+from mm2.core.settings.oauth import OAuthLogin, TokenEndpoint
+from mm2.core.settings.tls import TlsSettings
 
 _REFERENCE = "shared:"
 """Begins a ``ca_pem`` that is an index of `LaneOrders.trusted`. No PEM text without certificates is valid."""
@@ -37,9 +39,15 @@ def restore(orders: LaneOrders) -> LaneOrders:
 
 
 def _changed(lease: SourceTaskLease, change: Callable[[str], str]) -> SourceTaskLease:
+    def tls(settings: TlsSettings) -> TlsSettings:
+        return settings if settings.ca_pem is None else replace(settings, ca_pem=change(settings.ca_pem))
+
     def client(settings: ClientSettings) -> ClientSettings:
-        pem = settings.tls.ca_pem
-        return settings if pem is None else replace(settings, tls=replace(settings.tls, ca_pem=change(pem)))
+        settings = replace(settings, tls=tls(settings.tls))
+        if isinstance(login := settings.sasl, OAuthLogin) and isinstance(endpoint := login.source, TokenEndpoint):
+            trusting = replace(endpoint, tls=tls(endpoint.tls)) if endpoint.tls is not None else endpoint
+            settings = replace(settings, sasl=replace(login, source=trusting))
+        return settings
 
     syncs, exact, losses = lease.offset_syncs, lease.exact_offsets, lease.losses
     return replace(

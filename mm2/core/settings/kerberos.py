@@ -7,23 +7,40 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KerberosLogin:
-    """The principal of a client, with its key or its tickets. ``service_name`` is the primary of the brokers'
-    principals.
+class TicketRenewal:
+    """When tickets are renewed, with Java's defaults (KerberosLogin).
 
-    ``keytab`` and ``ticket_cache`` are the contents of files, in base64; ``krb5_conf`` is the text of krb5.conf.
+    A ticket is renewed after ``window_factor`` of its lifetime, plus a random share of up to ``jitter``, but
+    ``min_seconds`` after the last time at the earliest. ``kinit``: the program that renews ticket caches.
+    """
+
+    window_factor: float = 0.8
+    jitter: float = 0.05
+    min_seconds: float = 60.0
+    kinit: str = "/usr/bin/kinit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KerberosLogin:
+    """The principal of a client, with its keys, its tickets, or both: then the keys are used without a valid ticket.
+
+    ``service_name`` is the primary of the brokers' principals. ``principal`` includes the realm. ``keytab`` and
+    ``ticket_cache`` are the contents of files, in base64; ``ticket_cache_file`` is where the node, or another process
+    on its machine, finds newer tickets. ``krb5_conf`` is the text of krb5.conf, without includes; None: there is none.
     """
 
     mechanism: Literal["GSSAPI"] = "GSSAPI"
     service_name: str
-    principal: str | None = None
+    principal: str
     keytab: str | None = field(default=None, repr=False)
     ticket_cache: str | None = field(default=None, repr=False)
+    ticket_cache_file: str | None = None
     krb5_conf: str | None = field(default=None, repr=False)
+    renewal: TicketRenewal = field(default_factory=TicketRenewal)
 
     @property
     def user(self) -> str:
-        return self.principal or ""
+        return self.principal
 
     @property
     def secrets(self) -> tuple[str, ...]:

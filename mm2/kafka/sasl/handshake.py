@@ -9,7 +9,7 @@ from typing import Any
 import aiokafka.errors as aiokafka_errors
 from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeRequest
 
-from mm2.kafka.sasl.login import Exchange, Login
+from mm2.kafka.sasl.login import Exchange, Login, LoginFailed
 
 Send = Callable[[Any], Awaitable[Any]]
 """Sends a request of aiokafka's kind, and returns the response."""
@@ -20,13 +20,13 @@ async def authenticate(send: Send, mechanism: str, login: Login, host: str) -> f
 
     Returns the seconds until the broker ends the session unless the client authenticates again (its
     connections.max.reauth.ms, or the lifetime of the credentials); None: it does not end. Raises aiokafka's errors for
-    what the broker rejects, and LoginFailed.
+    what the broker rejects, and LoginFailed before anything is sent.
     """
+    exchange = login.exchange(host)
+    message = await asyncio.to_thread(_next, exchange, None)  # if it fails, the connection remains usable
     handshake = await send(SaslHandShakeRequest(mechanism))
     _check(handshake.error_code, f"{mechanism}; enabled are {', '.join(handshake.enabled_mechanisms)}")
-    exchange = login.exchange(host)
     lifetime_ms = 0
-    message = await asyncio.to_thread(_next, exchange, None)
     while message is not None:
         answer = await send(SaslAuthenticateRequest(message))
         _check(answer.error_code, answer.error_message)
@@ -41,6 +41,10 @@ def _next(exchange: Exchange, answer: bytes | None) -> bytes | None:
         return next(exchange) if answer is None else exchange.send(answer)
     except StopIteration:
         return None
+    except LoginFailed as error:
+        if answer is None:
+            raise
+        raise aiokafka_errors.AuthenticationFailedError(str(error)) from error
     except (ValueError, KeyError) as error:  # aiokafka's parser raises both for an invalid message
         raise aiokafka_errors.AuthenticationFailedError(f"invalid answer of the broker: {error}") from error
 

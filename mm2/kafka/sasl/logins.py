@@ -9,7 +9,8 @@ from weakref import WeakKeyDictionary
 from mm2.core.settings.kerberos import KerberosLogin
 from mm2.core.settings.oauth import OAuthLogin
 from mm2.core.settings.sasl import PasswordLogin, SaslLogin
-from mm2.kafka.sasl.login import Login, LoginFailed
+from mm2.kafka.sasl.kerberos.kerberos_tickets import kerberos_login
+from mm2.kafka.sasl.login import Login
 from mm2.kafka.sasl.oauthbearer import OAuthBearerLogin
 from mm2.kafka.sasl.passwords import PasswordExchanges
 
@@ -26,7 +27,7 @@ def login_of(settings: SaslLogin) -> Login:
         case OAuthLogin():
             return OAuthBearerLogin(settings)
         case KerberosLogin():
-            raise LoginFailed(f"{settings.mechanism} is not supported", "sasl.mechanism")
+            return kerberos_login(settings)
 
 
 _renewals: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, asyncio.Task[None]]] = WeakKeyDictionary()

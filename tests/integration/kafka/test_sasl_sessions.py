@@ -105,27 +105,35 @@ async def ask_for_ever(cluster: Cluster) -> None:
 
 
 class FailingRenewals:
-    """A login whose credentials cannot be renewed for a while."""
+    """A login whose credentials cannot be renewed for a while, or not be used, as without a ticket for the broker."""
 
-    def __init__(self, login: PasswordLogin) -> None:
+    def __init__(self, login: PasswordLogin, *, at_exchange: bool) -> None:
         self._login = PasswordExchanges(login)
+        self._at_exchange = at_exchange
         self.is_due = False
         self.failures = 0
 
     def renew(self) -> None:
+        if not self._at_exchange:
+            self._fail()
+
+    def exchange(self, host: str) -> Exchange:
+        if self.is_due:
+            self._fail()
+        yield from self._login.exchange(host)
+
+    def _fail(self) -> None:
         self.failures += 1
         raise LoginFailed("the token endpoint does not answer", "sasl.oauthbearer.token.endpoint.url")
 
-    def exchange(self, host: str) -> Exchange:
-        return self._login.exchange(host)
 
-
+@pytest.mark.parametrize("at_exchange", [False, True])
 async def test_a_session_is_used_to_its_end_if_credentials_cannot_be_renewed(
-    kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+    kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, at_exchange: bool
 ) -> None:
     client = replace(client_of(kafka, PLAIN), reconnect_backoff_ms=10)
     assert isinstance(client.sasl, PasswordLogin)
-    login = FailingRenewals(client.sasl)
+    login = FailingRenewals(client.sasl, at_exchange=at_exchange)
     monkeypatch.setattr(dialling, "login_of", lambda _: login)
     async with Cluster(client) as cluster:
         await cluster.any_node()
@@ -136,6 +144,7 @@ async def test_a_session_is_used_to_its_end_if_credentials_cannot_be_renewed(
         with pytest.raises(ClusterError, match=r"does not answer: check A\.sasl\.oauthbearer\.token\.endpoint\.url"):
             await ask_for_ever(cluster)
         assert time.monotonic() - began > 0.8 * SESSION_MS / 1000, "it was given up before the session ended"
+        assert "connection lost" not in caplog.text, "the broker has closed the connection"
         login.is_due = False
         await cluster.send(1, MetadataRequest([]))
         assert local_port(cluster) != first

@@ -1,8 +1,9 @@
-"""Lanes in executors behind the machine's own address: leases over mutual TLS, a SASL target, encrypted Spark."""
+"""Lanes in executors behind the machine's own address: leases over mutual TLS, SASL and Kerberos, encrypted Spark."""
 
 from __future__ import annotations
 
 import contextlib
+from base64 import b64encode
 from collections.abc import Iterator
 
 import psutil
@@ -10,10 +11,12 @@ import pytest
 
 from mm2.core.settings.client import SecurityProtocol
 from mm2.core.settings.sasl import SaslMechanism
+from tests.integration.kerberos.clients import LISTENER, keytab_options, lines
 from tests.integration.security import address_only, sasl_tls, two_clusters
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
-from tests.lab.fixtures import unique_name
+from tests.lab.fixtures import StartCluster, unique_name
+from tests.lab.kdc import Kdc
 from tests.lab.listeners import INTERNAL, Authority, Listener
 from tests.lab.node import Node
 from tests.lab.ports import release_port, reserve_port
@@ -97,6 +100,33 @@ def test_only_lanes_receive_secrets(
         logged = [log.read_text(errors="replace") for log in cluster.logs()]
         assert not [line for line in (*visible, *logged, node.process.output()) if PASSWORD in line]
         assert node.stop() == 0
+
+
+@pytest.mark.needs("gssapi")
+@pytest.mark.needs("krb5kdc")
+def test_lanes_log_in_with_the_keytab_of_the_node(cluster_a: KafkaCluster, start_cluster: StartCluster) -> None:
+    """Executors have neither the file nor krb5.conf: both come with the lease, and are not written to a disk."""
+    topic = cluster_a.create_topic(unique_name("orders"), 2)
+    write(cluster_a.bootstrap, topic, plain(RECORDS, partitions=2), codec="lz4")
+    with Kdc() as kdc, SparkCluster(workers=1) as cluster:
+        kdc.add("mirror")
+        keytab = kdc.keytab("mirror")
+        target = start_cluster("kerberized-b", **kdc.broker(LISTENER))
+        properties = two_clusters(
+            address_only(cluster_a, INTERNAL),
+            lines(target, keytab_options("mirror", keytab)),
+            topics=topic,
+            **{"spark.master": cluster.url, "mm2.lanes": "1"},
+        )
+        with Node(properties, name="node-of-cluster", env={"KRB5_CONFIG": str(kdc.krb5_conf)}) as node:
+            node.wait_running(RUNS)
+            wait_until_copied((cluster_a.bootstrap, topic), (target.bootstrap, f"A.{topic}"), COPIED)
+            lanes = [process for one in cluster.executors() for process in (one, *one.children(recursive=True))]
+            assert not [line for one in lanes for line in _visible(one) if str(kdc.krb5_conf) in line]
+            assert node.stop() == 0
+        logged = [log.read_text(errors="replace") for log in cluster.logs()]
+        secret = b64encode(keytab.read_bytes()).decode()
+        assert not [text for text in (*logged, node.process.output()) if secret in text]
 
 
 def _visible(process: psutil.Process) -> list[str]:

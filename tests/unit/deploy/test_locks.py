@@ -1,4 +1,5 @@
-"""requirements-runtime.lock: the production dependencies, a subset of requirements.lock."""
+"""requirements-runtime.lock: the production dependencies, a subset of requirements.lock. requirements-kerberos.lock: an
+extra that is built from source."""
 
 from __future__ import annotations
 
@@ -30,10 +31,17 @@ def test_runtime_lock_has_the_dependencies_and_no_development_tools() -> None:
     assert {_name(line) for line in project["dependency-groups"]["dev"]} & shipped == set()
 
 
+def test_the_extra_that_needs_a_compiler_is_in_its_own_lock() -> None:
+    built = packages("requirements-kerberos.lock")
+    assert {"gssapi", "cython"} <= built.keys()
+    assert all(hashes for _, hashes in built.values())
+    assert "gssapi" not in packages("requirements.lock")
+
+
 def _name(requirement: str) -> str:
     return re.split(r"[^a-z0-9-]", requirement)[0]
 
 
 def test_no_lock_contains_a_host() -> None:
-    for name in ("requirements.lock", "requirements-runtime.lock"):
+    for name in ("requirements.lock", "requirements-runtime.lock", "requirements-kerberos.lock"):
         assert "://" not in (ROOT / name).read_text("utf-8")

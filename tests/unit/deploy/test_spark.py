@@ -28,6 +28,6 @@ def imported() -> set[str]:
 
 def test_packed_packages_equal_the_imports_of_lanes() -> None:
     script = (ROOT / "deploy" / "spark" / "pack.sh").read_text()
-    packages = re.search("^packages='(.*)'$", script, re.MULTILINE)
-    assert packages is not None
-    assert set(packages[1].split()) == imported()
+    packages = re.findall("^(?:packages|optional)='(.*)'$", script, re.MULTILINE)
+    assert len(packages) == 2
+    assert set(" ".join(packages).split()) == imported()

@@ -79,7 +79,7 @@ def test_suggested_keys_have_an_effect() -> None:
         "receive.buffer.bytes",
         "consumer.receive.buffer.bytes",
         "A->B.plugin.path",
-        "A->B.sasl.kerberos.service.name",
+        "A->B.sasl.oauthbearer.jwks.endpoint.url",
     ],
 )
 def test_keys_without_any_effect_are_to_be_removed(tmp_path: Path, key: str) -> None:

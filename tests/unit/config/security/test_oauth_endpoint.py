@@ -9,6 +9,7 @@ import pytest
 import trustme
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from mm2.config.security.default_trust import default_trust
 from mm2.config.security.oauth_files import oauth_files
 from mm2.core.settings.oauth import (
     AssertionFile,
@@ -52,7 +53,7 @@ def test_properties_take_precedence_over_options(tmp_path: Path) -> None:
         url=URL,
         grant=SecretGrant(client_id="mm2", client_secret="sesame", urlencode=True),
         scope="new",
-        tls=TlsSettings(),
+        tls=TlsSettings(ca_pem=default_trust()),
     )
     old = endpoint(read(tmp_path, options, token_endpoint_url=URL))
     assert old.grant == SecretGrant(client_id="old", client_secret="old")

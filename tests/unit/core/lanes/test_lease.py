@@ -20,6 +20,7 @@ from mm2.core.lanes.lease import (
 from mm2.core.naming.names import Flow
 from mm2.core.offsets.exact_offset_records import TopicIds
 from mm2.core.settings.client import ClientSettings, FetchSettings, ProduceSettings
+from mm2.core.settings.kerberos import KerberosLogin, TicketRenewal
 from mm2.core.settings.oauth import (
     AssertionFile,
     ClientAssertionGrant,
@@ -117,6 +118,25 @@ OAUTH_LOGINS = [
 def test_logins_of_oauth_arrive_in_lanes(login: OAuthLogin) -> None:
     client = replace(CLIENT, sasl=login)
     adapter = TypeAdapter(ClientSettings)
+    assert adapter.validate_json(adapter.dump_json(client)) == client
+    assert "s3cret" not in repr(login)
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        KerberosLogin(service_name="kafka", principal="mm2@A", keytab="s3cret", krb5_conf="[libdefaults]"),
+        KerberosLogin(
+            service_name="kafka",
+            principal="mm2@A",
+            ticket_cache="s3cret",
+            ticket_cache_file="/tmp/krb5cc_0",
+            renewal=TicketRenewal(window_factor=0.5, jitter=0.0, min_seconds=1.0, kinit="kinit"),
+        ),
+    ],
+)
+def test_kerberos_logins_travel_with_leases(login: KerberosLogin) -> None:
+    adapter, client = TypeAdapter(ClientSettings), replace(CLIENT, sasl=login)
     assert adapter.validate_json(adapter.dump_json(client)) == client
     assert "s3cret" not in repr(login)
 

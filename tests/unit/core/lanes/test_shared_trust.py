@@ -8,11 +8,18 @@ from pydantic import TypeAdapter
 
 from mm2.core.lanes.lease import LaneOrders, LossesLease, OffsetSyncsLease
 from mm2.core.lanes.shared_trust import restore, share
+from mm2.core.settings.oauth import OAuthLogin, SecretGrant, TokenEndpoint
 from mm2.core.settings.tls import TlsSettings
 from tests.unit.core.lanes.test_lease import CLIENT, ORDERS
 
 BUNDLE, OTHER = "-----BEGIN CERTIFICATE-----" + "A" * 200_000, "-----BEGIN CERTIFICATE-----B"
 TRUSTING = replace(CLIENT, tls=TlsSettings(ca_pem=BUNDLE, key_pem="KEY"))
+GRANT = SecretGrant(client_id="mm2", client_secret="secret")
+TOKENS = replace(
+    CLIENT,
+    tls=TlsSettings(ca_pem=OTHER),
+    sasl=OAuthLogin(source=TokenEndpoint(url="https://idp", grant=GRANT, tls=TlsSettings(ca_pem=BUNDLE))),
+)
 (LEASE,) = ORDERS.source_tasks
 LEASES = (
     LEASE,
@@ -21,7 +28,7 @@ LEASES = (
         source_task=1,
         exact_offsets=None,
         source=TRUSTING,
-        target=replace(CLIENT, tls=TlsSettings(ca_pem=OTHER)),
+        target=TOKENS,
         offsets=replace(LEASE.offsets, client=TRUSTING),
         offset_syncs=OffsetSyncsLease(client=TRUSTING, topic="mm2-offset-syncs.B.internal", lag_max=100),
         losses=LossesLease(client=TRUSTING, topic="mm2-losses.A.internal"),

@@ -1,0 +1,38 @@
+"""The JAAS file of the process, which clients without sasl.jaas.config use (Kafka's JaasContext)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from mm2.config.security import jaas
+from mm2.config.security.java_options import JAAS_FILE, file_of, system_properties
+
+SECTION = "KafkaClient"
+
+_PROPERTY = re.compile(r"\$\{([^}]*)\}")
+
+
+def jaas_file() -> Path | None:
+    """Return the file that -Djava.security.auth.login.config in KAFKA_OPTS names; None: there is none."""
+    return file_of(JAAS_FILE)
+
+
+def read_jaas_file(path: Path) -> jaas.LoginModule:
+    """Return the login module of section KafkaClient; ``${user.home}`` and other system properties in its options are
+    replaced (PropertyExpander). Raises JaasError."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise jaas.JaasError(f"cannot be read ({reason})") from error
+    module = jaas.parse_section(text, SECTION)
+    known = {**system_properties(), "/": "/"}
+
+    def value_of(match: re.Match[str]) -> str:
+        if match[1] not in known:
+            raise jaas.JaasError(f"uses the system property {match[1]}, which KAFKA_OPTS does not set", module.line)
+        return known[match[1]]
+
+    return replace(module, options={name: _PROPERTY.sub(value_of, text) for name, text in module.options.items()})

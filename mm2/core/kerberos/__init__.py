@@ -1,0 +1,1 @@
+"""File formats of Kerberos: keytabs, ticket caches and krb5.conf."""

@@ -1,0 +1,78 @@
+"""The JAAS file of KAFKA_OPTS, for clients without sasl.jaas.config."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mm2.config.security import jaas
+from mm2.core.settings.sasl import PasswordLogin
+from tests.unit.config import files
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+LINES = "A.security.protocol = SASL_SSL\nA.sasl.mechanism = PLAIN\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "jaas.conf"
+    monkeypatch.setenv("KAFKA_OPTS", f"-Xmx1g -Djava.security.auth.login.config={path} -Dwho=alice")
+    return path
+
+
+def test_section_kafka_client(tmp_path: Path, file: Path) -> None:
+    file.write_text(
+        f'// of the broker\nKafkaServer {{\n  {PLAIN} required\n  user_a="}}";\n}};\n'
+        f'KafkaClient {{\n  {PLAIN} required\n  username="${{who}}${{/}}x" password="p";\n}};\n'
+    )
+    found = files.flow(tmp_path, LINES).clients.source_consumer.sasl
+    assert isinstance(found, PasswordLogin)
+    assert (found.username, found.password) == ("alice/x", "p")
+
+
+def test_sasl_jaas_config_comes_first(tmp_path: Path, file: Path) -> None:
+    own = f'A.sasl.jaas.config = {PLAIN} required username="bob" password="p";\n'
+    found = files.flow(tmp_path, LINES + own).clients.source_consumer.sasl
+    assert found is not None
+    assert found.user == "bob"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "rule"),
+    [
+        ("Client { X required; };", 1, "must have a section KafkaClient"),
+        ("", 1, "must have a section KafkaClient"),
+        ("\nKafkaClient {\n X required", 2, "must have sections of the form NAME { LOGIN MODULE; };"),
+        ("\n{", 2, "must have sections of the form NAME { LOGIN MODULE; };"),
+        ("A {\n}\nKafkaClient {};", 2, "must have a semicolon after the } of a section"),
+        ("\nKafkaClient {\n};", 2, "must contain a login module"),
+        ("KafkaClient {\n X required\n a=b\n};", 3, "must end with a semicolon"),
+        ("KafkaClient {\n X required\n a=/b;\n};", 3, "must have matching quotes, and quotes around options with"),
+        ("KafkaClient {\n X required\n a b c;\n};", 3, "must have options of the form name=value"),
+        ("KafkaClient {\n X required;\n Y required;\n};", 2, "must contain only one login module"),
+        ("KafkaClient {\n X;\n};", 2, "must start with a login module followed by required"),
+        ('KafkaClient {\n X required\n a="${b}";\n};', 2, "uses the system property b, which KAFKA_OPTS does not set"),
+        (f"\nKafkaClient {{\n {PLAIN} required;\n}};", 3, "must have the options username and password"),
+        ("KafkaClient {\n X required;\n};", 2, "must have the login module of sasl.mechanism = PLAIN"),
+    ],
+)
+def test_errors_name_the_file_and_the_line(tmp_path: Path, file: Path, text: str, line: int, rule: str) -> None:
+    file.write_text(text)
+    (problem,) = files.loaded(tmp_path, LINES).problems
+    assert (problem.file, problem.line, problem.key) == (str(file), line, "A.security.protocol")
+    assert problem.rule.startswith(rule)
+    assert problem.fix.endswith(f'KafkaClient {{\n    {PLAIN} required username="USER" password="PASSWORD";\n  }};')
+
+
+@pytest.mark.parametrize(("content", "reason"), [(None, "No such file or directory"), (b"\xff", "it is not text")])
+def test_unreadable_file(tmp_path: Path, file: Path, content: bytes | None, reason: str) -> None:
+    if content is not None:
+        file.write_bytes(content)
+    (problem,) = files.loaded(tmp_path, LINES).problems
+    assert (problem.file, problem.rule) == (str(file), f"cannot be read ({reason})")
+
+
+def test_an_empty_section_name() -> None:
+    with pytest.raises(jaas.JaasError, match="must have sections"):
+        jaas.parse_section("KafkaClient", "KafkaClient")
