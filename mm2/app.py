@@ -18,3 +18,8 @@ def main() -> None:
 def connect_mirror_maker() -> None:
     """Run ``connect-mirror-maker``, with the command line of Kafka's script."""
     sys.exit(commands.execute(commands.java_app(), sys.argv[1:]))
+
+
+def consumer_offset_checker() -> None:
+    """Run ``kafka-consumer-offset-checker``, with the command line of Kafka's ConsumerOffsetChecker."""
+    sys.exit(commands.execute(commands.checker_app(), sys.argv[1:]))

@@ -9,10 +9,10 @@ from flows.partition.held_batches import HeldBatches
 from flows.partition.listener import PartitionListener
 from flows.partition.rejection import Rejection
 from flows.partition.timeouts import FAILED_RETRY_S
-from flows.source.offset_reset import NoStartOffset, choose_offset, first_start
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import LossPolicy
 from mm2.core.offsets.leader_epochs import EpochEnd
+from mm2.core.offsets.start_offset import NoStartOffset, choose_offset, first_start
 from mm2.core.settings.client import OffsetReset
 from mm2.kafka.backoff import Backoff
 

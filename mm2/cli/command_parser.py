@@ -12,6 +12,7 @@ from mm2.cli.errors import UsageError
 from mm2.cli.parameters import CliCommand, Parameter
 
 HELP = ("-h", "--help")
+WIDTH = 100
 
 
 class HelpRequested(Exception):
@@ -50,7 +51,7 @@ def help_text(program: str, command: CliCommand) -> str:
         if parameter.is_option
     ]
     parts = [
-        f"Usage: {usage(program, command)}",
+        _wrapped(f"Usage: {program}", [parameter.usage for parameter in command.parameters]),
         command.help.strip(),
         *([f"Arguments:\n{columns(arguments)}"] if arguments else []),
         f"Options:\n{columns([*options, (', '.join(HELP), 'Show this help.')])}",
@@ -62,6 +63,17 @@ def help_text(program: str, command: CliCommand) -> str:
 def usage(program: str, command: CliCommand) -> str:
     """Return the form of the command line; ``program`` is the program with the command's name."""
     return " ".join([program, *(parameter.usage for parameter in command.parameters)])
+
+
+def _wrapped(start: str, words: Iterable[str]) -> str:
+    """Return the words after ``start`` in lines of at most `WIDTH` columns."""
+    lines = [start]
+    for word in words:
+        if len(lines[-1]) + 1 + len(word) <= WIDTH:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(f"    {word}")
+    return "\n".join(lines)
 
 
 def columns(rows: Iterable[tuple[str, str]]) -> str:

@@ -103,12 +103,22 @@ COMMANDS = {
     ),
     "lag": CliCommand(
         function="mm2.cli.node.lag:lag",
-        parameters=(NODE, WATCH, JSON),
-        example="mm2 lag mm2.properties",
+        parameters=(
+            NODE,
+            FLOW,
+            TOPICS,
+            Parameter(names=("--sort",), value="ORDER", help="lag (default), seconds, topic or node."),
+            WATCH,
+            JSON,
+        ),
+        example="mm2 lag mm2.properties --flow 'A->B' --topic orders",
         help="Show the lag of flows and partitions, and when they will catch up.\n\n"
         "Partitions with the largest lag come first. If there is lag, the node is queried\n"
-        "twice within 3 s to compute rates.\n\n"
-        "FILE must have listeners: the node is queried over REST.\n"
+        "twice within 3 s to compute rates. With --topic, the sums of flows include only\n"
+        "these topics.\n\n"
+        "Queries the node over REST. With FILE, the clusters are read instead if no node\n"
+        "answers or FILE has no listeners, within 10 s each: the lag is then that from the\n"
+        "offsets stored on the target to the end offsets of the source.\n"
         "Exit codes: 0 answered; 1 no answer; 2 wrong FILE or command line.",
     ),
     "topics": CliCommand(
@@ -236,4 +246,40 @@ JAVA_COMMAND = CliCommand(
     "With -daemon it detaches from the terminal, prints its process ID, and appends\n"
     "its output to mirrorMaker.out in LOG_DIR, or in the current directory if LOG_DIR\n"
     "is not set.",
+)
+
+CHECKER_NAME = "kafka-consumer-offset-checker"
+CHECKER_COMMAND = CliCommand(
+    function="mm2.cli.offset_checker.checker:check_offsets",
+    parameters=(
+        Parameter(names=("--group",), value="G", help="The consumer group.", required=True),
+        Parameter(
+            names=("--bootstrap-server",), value="S", help="Brokers, host:port[,host:port]: offsets are in Kafka."
+        ),
+        Parameter(
+            names=("--zookeeper", "--zkconnect"),
+            value="Z",
+            keyword="zookeeper",
+            help="ZooKeeper of the old consumer; default: localhost:2181.",
+        ),
+        Parameter(names=("--topic",), value="T,...", help="Only these topics; default: all of the group."),
+        Parameter(names=("--broker-info",), help="Also print the brokers that lead the partitions."),
+        Parameter(names=("--command-config",), value="FILE", help="Client properties, such as security.protocol."),
+        Parameter(
+            names=("--socket.timeout.ms",),
+            value="MS",
+            keyword="socket_timeout_ms",
+            help="Request timeout; default: 6000.",
+        ),
+        Parameter(
+            names=("--retry.backoff.ms",), value="MS", keyword="retry_backoff_ms", help="Retry backoff; default: 3000."
+        ),
+    ),
+    example=f"{CHECKER_NAME} --group KafkaMirror --bootstrap-server b1:9092 --topic orders",
+    help="Show offset, log size, lag and owner of each partition of a consumer group.\n\n"
+    "It has the command line and the output of Kafka's ConsumerOffsetChecker, which\n"
+    "Kafka no longer includes. With --bootstrap-server it reads groups in Kafka, of both\n"
+    "protocols; with --zookeeper groups of the old consumer, and their offsets in Kafka\n"
+    "if they have some there.\n"
+    "Exit codes: 0 printed; 1 no such group, or no answer; 2 wrong command line.",
 )

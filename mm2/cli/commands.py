@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from mm2.cli.command_parser import HELP, HelpRequested, columns, help_text, parse, usage
-from mm2.cli.command_table import COMMANDS, JAVA_COMMAND, JAVA_NAME
+from mm2.cli.command_table import CHECKER_COMMAND, CHECKER_NAME, COMMANDS, JAVA_COMMAND, JAVA_NAME
 from mm2.cli.errors import DONE, FAILED, INTERRUPTED, USAGE, CommandError, UsageError
 from mm2.cli.parameters import CliCommand
 from mm2.core.plugins import PluginError
@@ -55,6 +55,11 @@ def mm2_app() -> Program:
 def java_app() -> Program:
     """``connect-mirror-maker``: one command, with the command line of Kafka's script."""
     return Program(name=JAVA_NAME, command=JAVA_COMMAND, commands={})
+
+
+def checker_app() -> Program:
+    """``kafka-consumer-offset-checker``: one command, with the command line of ConsumerOffsetChecker."""
+    return Program(name=CHECKER_NAME, command=CHECKER_COMMAND, commands={})
 
 
 def execute(program: Program, words: Sequence[str]) -> int:

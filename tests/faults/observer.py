@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic import TypeAdapter
 
 from mm2.cli.node.lag import lag_json
+from mm2.cli.node.lag_report import LagReport
 from mm2.cli.node.progress_rates import Pace
 from mm2.node.status.status_model import FlowStatus
 from tests.lab.arrivals import Arrivals
@@ -78,7 +79,7 @@ class Observer:
     def _check_lags(self, node: Node, flows: Sequence[FlowStatus], copied: Mapping[int, int]) -> None:
         pace = self._paces[node.name]
         pace.take(flows)
-        for flow in lag_json(flows, pace)["flows"]:  # type: ignore[attr-defined]
+        for flow in lag_json(LagReport(flows=flows), pace)["flows"]:  # type: ignore[attr-defined]
             if flow["flow"] != self._flow:
                 continue
             rows = [row for row in flow["partitions"] if row["topic"] == self._written.topic]

@@ -79,6 +79,11 @@ OURS = {
     ("worker", "offset.flush.interval.ms"): "5000",
     ("worker", "scheduled.rebalance.max.delay.ms"): "0",
     ("worker", "task.shutdown.graceful.timeout.ms"): "10000",
+    **{  # the operating system's, which adapts them
+        (client, f"{way}.buffer.bytes"): "-1"
+        for client in ("worker", "consumer", "producer", "admin")
+        for way in ("send", "receive")
+    },
     **{(connector, "enabled"): "false" for connector in ("source", "checkpoint", "heartbeat")},
 }
 

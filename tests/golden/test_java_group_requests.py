@@ -18,6 +18,7 @@ from mm2.kafka.protocol.group_requests import (
     DescribeGroupsRequest,
     FindCoordinatorsRequest,
     FoundCoordinator,
+    GroupMember,
     ListedGroup,
     ListGroupsRequest,
 )
@@ -78,8 +79,13 @@ async def test_list_groups(vector: Vector) -> None:
 
 @pytest.mark.parametrize("vector", vectors(DESCRIBE_GROUPS), ids=lambda vector: f"v{vector['version']}")
 def test_descriptions_of_classic_groups_with_members(vector: Vector) -> None:
-    assert exchanged(DescribeGroupsRequest(NAMES), vector) == [
-        DescribedGroup("a,b", 0, None, "Stable", "consumer"),
+    first, *others = exchanged(DescribeGroupsRequest(NAMES), vector)
+    assert first._replace(members=()) == DescribedGroup("a,b", 0, None, "Stable", "consumer")
+    assert [(one.member, one.client, one.host) for one in first.members] == [
+        ("m1", "c1", "/127.0.0.1"),
+        ("m2", "", ""),
+    ]
+    assert others == [
         DescribedGroup("", 30, None, "", ""),
         DescribedGroup("größe", 0, None, "Dead", ""),
     ]
@@ -87,8 +93,15 @@ def test_descriptions_of_classic_groups_with_members(vector: Vector) -> None:
 
 def test_descriptions_of_the_new_protocol_with_members() -> None:
     (vector,) = vectors(CONSUMER_GROUP_DESCRIBE)
-    assert exchanged(ConsumerGroupDescribeRequest(NAMES), vector) == [
-        DescribedGroup("a,b", 0, None, "Stable", "consumer"),
+    first, *others = exchanged(ConsumerGroupDescribeRequest(NAMES), vector)
+    assert first == DescribedGroup(
+        *("a,b", 0, None, "Stable", "consumer"),
+        (
+            GroupMember("m1", "c1", "/127.0.0.1", b"", {"t1": (0, 1, 2), "t2": ()}),
+            GroupMember("m2", "", "", b"", {}),
+        ),
+    )
+    assert others == [
         DescribedGroup("", 69, "Group  not found.", "", "consumer"),
         DescribedGroup("größe", 0, None, "Empty", "consumer"),
     ]

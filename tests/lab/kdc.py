@@ -22,6 +22,7 @@ from tests.lab.waiting import GaveUp, wait_until
 
 REALM = "MM2.TEST"
 SERVICE = f"kafka/{socket.gethostbyaddr(HOST)[0]}"  # the principal of every broker of the lab: HOST by its name
+FAKETIME = "/usr/$LIB/faketime/libfaketime.so.1"  # where Debian installs it; the dynamic linker replaces $LIB
 LOGIN_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 READY = 30.0  # seconds: a start takes a tenth of one
 COMMAND = 30.0  # seconds for a tool of Kerberos, which takes a tenth of one
@@ -82,19 +83,23 @@ class Kdc(Server):
 
     def resume(self, *, clock: str | None = None) -> None:
         """Start it with its existing database. ``clock``: the offset of its clock, as faketime takes it (``+600s``)."""
-        faked = () if clock is None else (tools.command("faketime"), "-f", clock)
-        command = (*faked, tools.command("krb5kdc"), "-n", "-r", REALM)
-        self._process = LabProcess(self.name, command, self.directory / "kdc.log", cwd=self.directory, env=self.env)
+        # Without the command faketime, which would be the parent of the KDC and end without it.
+        faked = {} if clock is None else {"LD_PRELOAD": FAKETIME, "FAKETIME": clock}
+        command = (tools.command("krb5kdc"), "-n", "-r", REALM)
+        log = self.directory / "kdc.log"
+        self._process = LabProcess(self.name, command, log, cwd=self.directory, env={**self.env, **faked})
         wait_until(self._serves, READY, f"{self.name} serves on port {self.port}")
 
     def stop(self) -> None:
         """Stop it: it is unreachable until `resume`."""
         self.process.stop()
+        self._remove_shared_memory()
 
     def close(self) -> None:
         """Stop it permanently and immediately, and release its port."""
         if self._process is not None:
             self._process.kill_group()
+            self._remove_shared_memory()
         release_port(self.port)
 
     def add(self, *principals: str, options: str = "") -> None:
@@ -163,6 +168,11 @@ class Kdc(Server):
         if done.returncode:
             raise RuntimeError(f"{program} {' '.join(arguments)}: {done.stdout}")
         return done.stdout
+
+    def _remove_shared_memory(self) -> None:
+        """Remove what faketime leaves behind when its process ends by a signal."""
+        for name in ("faketime_shm", "sem.faketime_sem"):
+            Path(f"/dev/shm/{name}_{self.process.pid}").unlink(missing_ok=True)
 
     def _serves(self) -> bool:
         if not self.process.running:

@@ -10,16 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from mm2.cli.command_table import COMMANDS, JAVA_NAME
-from mm2.cli.commands import execute, java_app, mm2_app
+from mm2.cli.command_table import CHECKER_NAME, COMMANDS, JAVA_NAME
+from mm2.cli.commands import checker_app, execute, java_app, mm2_app
 
 SNAPSHOTS = Path(__file__).parent / "help"
-CALLS = {"mm2": [], **{f"mm2-{name}": [name] for name in COMMANDS}, JAVA_NAME: []}
+CALLS = {"mm2": [], **{f"mm2-{name}": [name] for name in COMMANDS}, JAVA_NAME: [], CHECKER_NAME: []}
+PROGRAMS = {JAVA_NAME: java_app, CHECKER_NAME: checker_app}
 
 
 @pytest.mark.parametrize(("name", "args"), CALLS.items(), ids=CALLS)
 def test_help(name: str, args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert execute(java_app() if name == JAVA_NAME else mm2_app(), [*args, "--help"]) == 0
+    assert execute(PROGRAMS.get(name, mm2_app)(), [*args, "--help"]) == 0
     text = capsys.readouterr().out
     snapshot = SNAPSHOTS / f"{name}.txt"
     if os.environ.get("MM2_WRITE_SNAPSHOTS"):

@@ -11,12 +11,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from mm2.cli.errors import DONE, UsageError
-from mm2.cli.node.node_address import node_context, node_url
-from mm2.cli.node.node_client import fetch_flows, read_flows
+from mm2.cli.node.lag_report import LagOrder, LagReport, LagSource, PartitionRow, lag_order
 from mm2.cli.node.progress_rates import LOOK_AGAIN_S, FlowPace, Outlook, Pace
 from mm2.cli.terminal.screen import print_json, show_live, show_once
 from mm2.cli.terminal.tables import duration, lower_bound, number, rate_text, state_text, table
-from mm2.node.status.status_model import FlowStatus, PartitionStatus
+from mm2.core.lanes.task_states import TaskState
+from mm2.node.status.status_model import FlowStatus
 
 _BESIDES_ROWS = 6
 """Lines of a screen that do not show a partition: two headings, an empty line, what was left out, and the prompt."""
@@ -29,77 +29,99 @@ _STYLES = {
 }
 
 
-def lag(node: str, *, watch: bool = False, json: bool = False) -> int:
-    """Print the lag of every flow and partition. Raises CommandError if the node does not answer."""
+def lag(
+    node: str,
+    *,
+    flow: str | None = None,
+    topic: Sequence[str] = (),
+    sort: str = LagOrder.LAG,
+    watch: bool = False,
+    json: bool = False,
+) -> int:
+    """Print the lag of every flow and partition. Raises CommandError if neither the node nor the clusters answer."""
     if watch and json:
         raise UsageError("--watch and --json cannot be combined: use one of them")
-    url, context = node_url(node), node_context(node)
+    order = lag_order(sort)
+    source = LagSource(node, flow=flow, topics=topic)
     pace = Pace(time.monotonic)
 
-    def look() -> Sequence[FlowStatus]:
-        flows = read_flows(fetch_flows(url, context), url)
-        pace.take(flows)
-        return flows
+    def look() -> LagReport:
+        report = source.read()
+        if report.from_node:
+            pace.take(report.flows)
+        return report
 
     if watch:
-        show_live(lambda: lag_view(look(), pace, rows=_rows()))
+        show_live(lambda: _watched(look(), pace, order))
         return DONE
-    flows = look()
-    if any(one.lag_records for flow in flows for topic in flow.topics for one in topic.partitions):
+    report = look()
+    if report.from_node and any(
+        one.lag_records for flow in report.flows for topic in flow.topics for one in topic.partitions
+    ):
         time.sleep(LOOK_AGAIN_S)
-        flows = look()
+        report = look()
+    _print_notes(report)
     if json:
-        print_json(lag_json(flows, pace))
+        print_json(lag_json(report, pace, order=order))
     else:
-        show_once(lambda: lag_view(flows, pace))
+        show_once(lambda: lag_view(report, pace, order=order))
     return DONE
 
 
-def lag_view(flows: Sequence[FlowStatus], pace: Pace, *, rows: int | None = None) -> RenderableType:
-    """Return one row per flow, then one per partition: by lag in records, then in seconds, unknown lags last.
+def _print_notes(report: LagReport) -> None:
+    if report.notes:
+        from mm2.cli.clusters.cluster_access import note  # noqa: PLC0415 slow to import, and a node's report has none
 
-    ``rows``: how many fit on the screen.
-    """
-    replicating = [flow for flow in flows if flow.enabled]
+        for text in report.notes:
+            note(f"mm2 lag: {text}")
+
+
+def _watched(report: LagReport, pace: Pace, order: LagOrder) -> RenderableType:
+    notes = [Text(text, style="yellow") for text in report.notes]
+    rows = _rows()
+    view = lag_view(report, pace, order=order, rows=None if rows is None else rows - len(notes))
+    return Group(*notes, view)
+
+
+def lag_view(
+    report: LagReport, pace: Pace, *, order: LagOrder = LagOrder.LAG, rows: int | None = None
+) -> RenderableType:
+    """Return one row per flow, then one per partition in this order. ``rows``: how many fit on the screen."""
+    replicating = [flow for flow in report.flows if flow.enabled]
     if not replicating:
         return Text("no enabled flows")
-    partitions = _worst_first(replicating)
+    partitions = report.rows(order, replicating)
     shown = partitions if rows is None else partitions[: max(1, rows - len(replicating))]
-    parts: list[RenderableType] = [_flows(replicating, pace)]
+    parts: list[RenderableType] = [_flows(report, replicating, pace)]
     if shown:
-        parts += [Text(), _partitions(shown, pace)]
+        parts += [Text(), _partitions(report, shown, pace)]
     if left := len(partitions) - len(shown):
-        parts.append(Text(f"… and {left:,} more partitions with less or unknown lag", style="dim"))
+        less = " with less or unknown lag" if order is LagOrder.LAG else ""
+        parts.append(Text(f"… and {left:,} more partitions{less}", style="dim"))
     return Group(*parts)
 
 
-def lag_json(flows: Sequence[FlowStatus], pace: Pace) -> dict[str, object]:
+def lag_json(report: LagReport, pace: Pace, *, order: LagOrder = LagOrder.LAG) -> dict[str, object]:
     """Return the same for programs: unknown values are null."""
-    return {"flows": [_flow_json(flow, pace) for flow in flows if flow.enabled]}
+    return {
+        "read_from": "node" if report.from_node else "clusters",
+        "flows": [_flow_json(report, flow, pace, order) for flow in report.flows if flow.enabled],
+    }
 
 
-def _worst_first(flows: Sequence[FlowStatus]) -> list[tuple[str, str, PartitionStatus]]:
-    partitions = [(flow.flow, topic.topic, one) for flow in flows for topic in flow.topics for one in topic.partitions]
-
-    def order(row: tuple[str, str, PartitionStatus]) -> tuple[object, ...]:
-        flow, topic, one = row
-        unknown = one.lag_records is None
-        return unknown, -(one.lag_records or 0), -(one.lag_seconds or 0.0), flow, topic, one.partition
-
-    return sorted(partitions, key=order)
-
-
-def _flows(flows: Sequence[FlowStatus], pace: Pace) -> RenderableType:
+def _flows(report: LagReport, flows: Sequence[FlowStatus], pace: Pace) -> RenderableType:
     """Return the table of flows. The most important columns come first: a narrow screen cuts off the others."""
     shown = table("flow", "state", "outlook", "#lag records", "#lag seconds", "#records/s", "#partitions", "#caught up")
     for flow in flows:
         whole = pace.of(flow)
         shown.add_row(
             Text(flow.flow, style="bold"),
-            state_text(flow.state),
+            _state(report, flow.state),
             _outlook(whole),
             lower_bound(number(whole.lag_records_at_least), exact=not whole.unknown),
-            lower_bound(_seconds(whole.lag_seconds_at_least), exact=not whole.unknown),
+            lower_bound(
+                _seconds(whole.lag_seconds_at_least), exact=whole.lag_seconds is not None or not whole.partitions
+            ),
             lower_bound(rate_text(whole.records_per_second), exact=not whole.unknown),
             str(whole.partitions),
             str(whole.caught_up),
@@ -107,23 +129,33 @@ def _flows(flows: Sequence[FlowStatus], pace: Pace) -> RenderableType:
     return shown
 
 
-def _partitions(partitions: Sequence[tuple[str, str, PartitionStatus]], pace: Pace) -> RenderableType:
+def _partitions(report: LagReport, rows: Sequence[PartitionRow], pace: Pace) -> RenderableType:
+    remarks = not report.from_node and any(row.status.error is not None for row in rows)
     shown = table(
-        "flow", "topic", "#partition", "state", "#lag records", "#lag seconds", "#records/s", "#position", "#end offset"
+        *("flow", "topic", "#partition", "state", "#lag records", "#lag seconds", "#records/s"),
+        *("#position", "#end offset", "node", *([""] if remarks else [])),
     )
-    for flow, topic, partition in partitions:
+    for row in rows:
+        one = row.status
         shown.add_row(
-            flow,
-            topic,
-            str(partition.partition),
-            state_text(partition.state),
-            number(partition.lag_records),
-            _seconds(partition.lag_seconds),
-            rate_text(pace.rate((flow, topic, partition.partition))),
-            number(partition.position),
-            number(partition.end_offset),
+            row.flow,
+            row.topic,
+            str(one.partition),
+            _state(report, one.state),
+            number(one.lag_records),
+            _seconds(one.lag_seconds),
+            rate_text(pace.rate((row.flow, row.topic, one.partition))),
+            number(one.position),
+            number(one.end_offset),
+            one.node,
+            *([one.error or ""] if remarks else []),
         )
     return shown
+
+
+def _state(report: LagReport, state: TaskState) -> Text:
+    known = report.state(state)
+    return Text("unknown", style="dim") if known is None else state_text(known)
 
 
 def _seconds(seconds: float | None) -> str:
@@ -141,11 +173,12 @@ def _rows() -> int | None:
     return shutil.get_terminal_size().lines - _BESIDES_ROWS if sys.stdout.isatty() else None
 
 
-def _flow_json(flow: FlowStatus, pace: Pace) -> dict[str, object]:
+def _flow_json(report: LagReport, flow: FlowStatus, pace: Pace, order: LagOrder) -> dict[str, object]:
     whole = pace.of(flow)
+    state = report.state(flow.state)
     return {
         "flow": flow.flow,
-        "state": flow.state.value,
+        "state": None if state is None else state.value,
         "partition_count": whole.partitions,
         "unknown_partitions": whole.unknown,
         "caught_up": whole.caught_up,
@@ -156,20 +189,21 @@ def _flow_json(flow: FlowStatus, pace: Pace) -> dict[str, object]:
         "records_per_second": whole.records_per_second,
         "outlook": whole.outlook.value,
         "catch_up_seconds": whole.catch_up_seconds,
-        "partitions": [_partition_json(row, pace) for row in _worst_first([flow])],
+        "partitions": [_partition_json(report, row, pace) for row in report.rows(order, [flow])],
     }
 
 
-def _partition_json(row: tuple[str, str, PartitionStatus], pace: Pace) -> dict[str, object]:
-    flow, topic, partition = row
+def _partition_json(report: LagReport, row: PartitionRow, pace: Pace) -> dict[str, object]:
+    one, state = row.status, report.state(row.status.state)
     return {
-        "topic": topic,
-        "partition": partition.partition,
-        "state": partition.state.value,
-        "position": partition.position,
-        "end_offset": partition.end_offset,
-        "lag_records": partition.lag_records,
-        "lag_seconds": partition.lag_seconds,
-        "records_per_second": pace.rate((flow, topic, partition.partition)),
-        "error": partition.error,
+        "topic": row.topic,
+        "partition": one.partition,
+        "state": None if state is None else state.value,
+        "position": one.position,
+        "end_offset": one.end_offset,
+        "lag_records": one.lag_records,
+        "lag_seconds": one.lag_seconds,
+        "records_per_second": pace.rate((row.flow, row.topic, one.partition)),
+        "node": one.node or None,
+        "error": one.error,
     }

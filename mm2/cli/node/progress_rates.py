@@ -105,7 +105,8 @@ class Pace:
         keys = [(flow.flow, topic.topic, one.partition) for topic in flow.topics for one in topic.partitions]
         known = [one for topic in flow.topics for one in topic.partitions if one.lag_known]
         records = sum(one.lag_records or 0 for one in known) if known else None
-        age = max((one.lag_seconds or 0.0 for one in known), default=None)
+        ages = [one.lag_seconds for one in known]
+        age = max((one for one in ages if one is not None), default=None)
         complete = len(known) == len(keys)
         moved = self._moved(keys)
         rate, shrinks = (None, None) if moved is None else moved
@@ -115,7 +116,7 @@ class Pace:
             unknown=len(keys) - len(known),
             caught_up=sum(one.lag_records == 0 for one in known),
             lag_records=records if complete else None,
-            lag_seconds=age if complete else None,
+            lag_seconds=age if complete and None not in ages else None,
             lag_records_at_least=records,
             lag_seconds_at_least=age,
             records_per_second=rate,

@@ -9,12 +9,26 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from mm2.config.grammar.java_types import Boolean, Int, ListOf, Long, OptionalString, String, at_least, between, one_of
+from mm2.config.grammar.java_types import (
+    Boolean,
+    Int,
+    ListOf,
+    Long,
+    OptionalString,
+    String,
+    at_least,
+    between,
+    one_of,
+    require,
+)
 from mm2.config.keys.declaration import KeyModel, flow_key
+from mm2.core.settings.client import DEFAULT_BUFFER
 
 Size = Annotated[Int, at_least(0)]
 Duration = Annotated[Int, at_least(0)]
 LongDuration = Annotated[Long, at_least(0)]
+
+BufferSize = Annotated[Int, require(lambda size: size == DEFAULT_BUFFER or size > 0, "must be at least 1, or -1")]
 
 MERGED_BYTES = 128 * 1024
 """Small batches are merged up to this size, or batch.size if that is larger (flows/batch/choice.py)."""
@@ -45,6 +59,20 @@ class ClientKeys(KeyModel):
     )
     connections_max_idle_ms: Long = flow_key(
         "connections.max.idle.ms", 540_000, "Time after which idle connections are closed."
+    )
+    send_buffer_bytes: BufferSize = flow_key(
+        "send.buffer.bytes",
+        DEFAULT_BUFFER,
+        "Size of the TCP send buffer. -1: the operating system sizes it, and adapts it to the link. Default in Java: "
+        "131072.",
+        local=True,
+    )
+    receive_buffer_bytes: BufferSize = flow_key(
+        "receive.buffer.bytes",
+        DEFAULT_BUFFER,
+        "Size of the TCP receive buffer. -1: the operating system sizes it, and adapts it to the link. Default in "
+        "Java: 65536 for consumers and admin clients, 32768 for producers.",
+        local=True,
     )
 
 

@@ -53,6 +53,8 @@ class ClientReader:
             reconnect_backoff_max_ms=settings.reconnect_backoff_max_ms,
             metadata_max_age_ms=settings.metadata_max_age_ms,
             connections_max_idle_ms=settings.connections_max_idle_ms,
+            send_buffer_bytes=settings.send_buffer_bytes,
+            receive_buffer_bytes=settings.receive_buffer_bytes,
         )
 
     def fetch(self, properties: Properties) -> FetchSettings:

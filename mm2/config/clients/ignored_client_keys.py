@@ -27,14 +27,11 @@ class Missed:
     harmless: tuple[str, ...] = ()
 
 
-_SOCKETS = Missed("the operating system sets the size of socket buffers", ("-1",))
 _JAVA_CODE = Missed("Java classes cannot be loaded", ("",))
 _METRICS = "metrics are served in Prometheus format on GET /metrics"
 
 _MISSED_BY_ALL: Mapping[str, Missed] = {
     "client.dns.lookup": Missed("all addresses of a host name are tried", ("use_all_dns_ips",)),
-    "receive.buffer.bytes": _SOCKETS,
-    "send.buffer.bytes": _SOCKETS,
     "socket.connection.setup.timeout.ms": Missed("request.timeout.ms also limits connecting", ("10000",)),
     "socket.connection.setup.timeout.max.ms": Missed("request.timeout.ms also limits connecting", ("30000",)),
     "interceptor.classes": _JAVA_CODE,

@@ -12,6 +12,9 @@ from enum import StrEnum
 from mm2.core.settings.sasl import SaslLogin
 from mm2.core.settings.tls import TlsSettings
 
+DEFAULT_BUFFER = -1
+"""Size of a socket buffer that the operating system chooses."""
+
 
 class SecurityProtocol(StrEnum):
     """security.protocol."""
@@ -40,6 +43,7 @@ class OffsetReset(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
     """Connection and security of one client. Durations are milliseconds, as in Java's properties of the same name.
+    Sizes of socket buffers are bytes; unlike in Java, the operating system chooses the default.
 
     ``alias`` is the cluster's alias, used in messages ("check A.sasl.jaas.config")."""
 
@@ -56,6 +60,8 @@ class ClientSettings:
     reconnect_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
     connections_max_idle_ms: int = 540_000
+    send_buffer_bytes: int = DEFAULT_BUFFER
+    receive_buffer_bytes: int = DEFAULT_BUFFER
 
     @property
     def login(self) -> SaslLogin | None:

@@ -1,4 +1,4 @@
-"""One session with ZooKeeper, for asyncio. The only module that uses kazoo's client and its threads.
+"""One session with ZooKeeper, for asyncio. The only module of a node that uses kazoo's client and its threads.
 
 kazoo's client starts a new session after the old one expired, without its ephemeral znodes. Here an object represents
 one session; a new session requires a new object.

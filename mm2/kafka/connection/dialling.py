@@ -11,6 +11,7 @@ from aiokafka.conn import CloseReason
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.connection.diagnosis import BrokerEndpoint
 from mm2.kafka.connection.frames import FramedConnection
+from mm2.kafka.connection.sockets import SocketBuffers
 from mm2.kafka.sasl.handshake import authenticate
 from mm2.kafka.sasl.login import LoginFailed
 from mm2.kafka.sasl.logins import login_of, renewed
@@ -42,8 +43,8 @@ async def dial(
         endpoint.port,
         client_id=client_id,
         request_timeout_ms=_NEVER_MS,
-        ssl_context=context,
-        security_protocol="PLAINTEXT" if context is None else "SSL",  # aiokafka's SASL is not used
+        buffers=SocketBuffers.of(settings, client_id),
+        context=context,
         max_idle_ms=settings.connections_max_idle_ms if settings.connections_max_idle_ms > 0 else None,
     )
     try:

@@ -1,21 +1,24 @@
 """A connection that reads whole responses as they arrive, and writes a request in one piece.
 
 aiokafka reads through a stream and a task of its own, which wakes up twice for each response, and sets a timer for each
-request. For many small requests that is most of their cost. Opening, SASL and closing are left to aiokafka.
+request. For many small requests that is most of their cost. It also opens the socket without a choice of its buffers.
+Versions and closing are left to aiokafka.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import struct
 import time
 import weakref
 from typing import Any
 
 import aiokafka.errors as aiokafka_errors
-from aiokafka.conn import AIOKafkaConnection, CloseReason
+from aiokafka.conn import READER_LIMIT, AIOKafkaConnection, AIOKafkaProtocol, CloseReason
 
+from mm2.kafka.connection.sockets import SocketBuffers, open_transport
 from mm2.kafka.protocol.raw_request import RawRequest
 
 log = logging.getLogger("mm2.connection")
@@ -30,6 +33,34 @@ class FramedConnection(AIOKafkaConnection):  # type: ignore[misc]
     B. When the peer closes the connection, or a response cannot be decoded, every request in flight fails with
        KafkaConnectionError, with the reason as its cause.
     """
+
+    def __init__(
+        self, host: str, port: int, *, buffers: SocketBuffers, context: ssl.SSLContext | None, **options: Any
+    ) -> None:
+        """``context`` None: without TLS. ``options`` are aiokafka's."""
+        protocol = "PLAINTEXT" if context is None else "SSL"  # aiokafka's SASL is not used
+        super().__init__(host, port, ssl_context=context, security_protocol=protocol, **options)
+        self._buffers = buffers
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Open the connection and ask for the broker's versions, as aiokafka does, on a socket with our buffers."""
+        self._closed_fut = self._loop.create_future()
+        reader = asyncio.StreamReader(limit=READER_LIMIT, loop=self._loop)
+        protocol = AIOKafkaProtocol(self._closed_fut, reader, loop=self._loop)
+        transport = await open_transport(
+            protocol, self.host, self.port, context=self._ssl_context, buffers=self._buffers
+        )
+        self._reader, self._protocol = reader, protocol
+        self._writer: Any = asyncio.StreamWriter(transport, protocol, reader, self._loop)
+        self._read_task = self._create_reader_task()
+        if self._max_idle_ms is not None:
+            self._idle_handle = self._loop.call_soon(self._idle_check, weakref.ref(self))
+        try:
+            await self._do_version_lookup()
+        except BaseException:
+            self.close()
+            raise
+        return self._reader, self._writer
 
     def send(self, request: Any, expect_response: bool = True) -> Any:
         """Write the request and return an awaitable for the response; the caller limits the wait.

@@ -17,14 +17,11 @@ from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError
 from mm2.kafka.groups.group_coordinators import ask_coordinators
 from mm2.kafka.groups.group_errors import GroupActive, commit_error, describe_error
+from mm2.kafka.groups.group_members import described
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.group_offset_requests import CommittedOffsets, OffsetFetchRequest, fetches_many
 from mm2.kafka.protocol.group_requests import (
-    CONSUMER_GROUP_DESCRIBE,
     CONSUMER_PROTOCOL,
-    ConsumerGroupDescribeRequest,
-    DescribedGroup,
-    DescribeGroupsRequest,
     ListedGroup,
     ListGroupsRequest,
 )
@@ -50,11 +47,6 @@ _COORDINATOR_MOVES = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
-)
-_NOT_OF_THE_NEW_PROTOCOL = (
-    ErrorCode.GROUP_ID_NOT_FOUND,
-    ErrorCode.UNSUPPORTED_VERSION,  # not in the broker's group.coordinator.rebalance.protocols
-    ErrorCode.INVALID_GROUP_ID,  # the empty name, which only classic groups can have
 )
 
 
@@ -185,18 +177,11 @@ def _state(state: str, protocol_type: str) -> str | None:
 
 
 async def _describe(cluster: Cluster, node_id: int, groups: Sequence[str]) -> dict[str, str | ClusterError | None]:
-    """Describe with the request of the new protocol first, which only finds groups of that protocol."""
-    described: list[DescribedGroup] = []
-    if CONSUMER_GROUP_DESCRIBE in await cluster.versions(node_id):
-        answer = await cluster.send(node_id, ConsumerGroupDescribeRequest(groups))
-        described += [one for one in answer if one.error not in _NOT_OF_THE_NEW_PROTOCOL]
-    known = {one.group for one in described}
-    classic = [group for group in groups if group not in known]
-    if classic:
-        described += await cluster.send(node_id, DescribeGroupsRequest(classic))
     return {
-        group: describe_error(error, "describe group", group, words) if error else _state(state, protocol_type)
-        for group, error, words, state, protocol_type in described
+        one.group: describe_error(one.error, "describe group", one.group, one.message)
+        if one.error
+        else _state(one.state, one.protocol_type)
+        for one in await described(cluster, node_id, groups)
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -40,6 +40,20 @@ class FoundCoordinator(NamedTuple):
     message: str | None
 
 
+class GroupMember(NamedTuple):
+    """A member of a group. ``host`` as the broker reports it: ``/10.0.0.7``.
+
+    ``metadata`` is what a member of the classic protocol joined with, empty during a rebalance. ``assignment``: its
+    partitions by topic, or under the classic protocol the bytes that its leader sent.
+    """
+
+    member: str
+    client: str
+    host: str
+    metadata: bytes
+    assignment: bytes | Mapping[str, Sequence[int]]
+
+
 class DescribedGroup(NamedTuple):
     """A described group, or the ``error`` and the broker's ``message``."""
 
@@ -48,6 +62,7 @@ class DescribedGroup(NamedTuple):
     message: str | None
     state: str
     protocol_type: str
+    members: tuple[GroupMember, ...] = ()
 
 
 class FindCoordinatorsRequest(
@@ -118,7 +133,7 @@ class DescribeGroupsRequest(
                 "state": STRING,
                 "protocol_type": STRING,
                 "_protocol": STRING,
-                "_members": [
+                "members": [
                     {"member": STRING, "client": STRING, "host": STRING, "metadata": BYTES, "assignment": BYTES}
                 ],
             }
@@ -136,12 +151,12 @@ class DescribeGroupsRequest(
     def parse(self, *fields: Any) -> list[DescribedGroup]:
         (groups,) = fields
         return [
-            DescribedGroup(group or "", error, None, state or "", protocol_type or "")
-            for error, group, state, protocol_type in groups
+            DescribedGroup(group or "", error, None, state or "", protocol_type or "", _classic_members(members))
+            for error, group, state, protocol_type, members in groups
         ]
 
 
-_ASSIGNMENT: Table = {"topics": [{"topic_id": UUID, "name": STRING, "partitions": [INT32]}]}
+_ASSIGNMENT: Table = {"topics": [{"_topic_id": UUID, "name": STRING, "partitions": [INT32]}]}
 
 
 class ConsumerGroupDescribeRequest(
@@ -161,18 +176,18 @@ class ConsumerGroupDescribeRequest(
                 "_epoch": INT32,
                 "_assignment_epoch": INT32,
                 "_assignor": STRING,
-                "_members": [
+                "members": [
                     {
                         "member": STRING,
-                        "instance": STRING,
-                        "rack": STRING,
-                        "epoch": INT32,
+                        "_instance": STRING,
+                        "_rack": STRING,
+                        "_epoch": INT32,
                         "client": STRING,
                         "host": STRING,
-                        "topics": [STRING],
-                        "topic_regex": STRING,
+                        "_topics": [STRING],
+                        "_topic_regex": STRING,
                         "assignment": _ASSIGNMENT,
-                        "target_assignment": _ASSIGNMENT,
+                        "_target_assignment": _ASSIGNMENT,
                     }
                 ],
                 "_authorized_operations": INT32,
@@ -191,6 +206,20 @@ class ConsumerGroupDescribeRequest(
     def parse(self, *fields: Any) -> list[DescribedGroup]:
         (groups,) = fields
         return [
-            DescribedGroup(group or "", error, message, state or "", CONSUMER_PROTOCOL)
-            for error, message, group, state in groups
+            DescribedGroup(group or "", error, message, state or "", CONSUMER_PROTOCOL, _assigned_members(members))
+            for error, message, group, state, members in groups
         ]
+
+
+def _classic_members(rows: Iterable[Any] | None) -> tuple[GroupMember, ...]:
+    return tuple(
+        GroupMember(member or "", client or "", host or "", metadata or b"", assignment or b"")
+        for member, client, host, metadata, assignment in rows or ()
+    )
+
+
+def _assigned_members(rows: Iterable[Any] | None) -> tuple[GroupMember, ...]:
+    return tuple(
+        GroupMember(member or "", client or "", host or "", b"", {topic: tuple(numbers) for topic, numbers in topics})
+        for member, client, host, (topics,) in rows or ()
+    )

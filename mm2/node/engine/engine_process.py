@@ -35,6 +35,8 @@ END_WITHIN_S = 5.0
 """Time for Spark to close, which takes about a second; then the process group is killed. All offsets are stored before
 that."""
 
+_SOCKET_BUFFERS = "INFO mm2.sockets "  # from the lanes, whose connections carry the records
+
 KEPT_LINES = 40
 """Number of the engine's last output lines that are logged when it exits."""
 
@@ -131,7 +133,7 @@ class EngineProcess:
             while raw := await next_line(process.stdout):
                 line = raw.decode(errors="replace").rstrip()
                 last.append(line)
-                log.log(logging.WARNING if line.startswith("ERROR mm2") else logging.DEBUG, "%s", line)
+                log.log(level_of(line), "%s", line)
             code = await process.wait()
         except (BrokenPipeError, ConnectionResetError):
             code = await process.wait()
@@ -171,6 +173,13 @@ class EngineProcess:
             async with asyncio.timeout(END_WITHIN_S):
                 await process.wait()
         kill_group(process.pid)
+
+
+def level_of(line: str) -> int:
+    """Return the level at which the node logs a line of the engine, its JVM and its lanes."""
+    if line.startswith("ERROR mm2"):
+        return logging.WARNING
+    return logging.INFO if line.startswith(_SOCKET_BUFFERS) else logging.DEBUG
 
 
 async def next_line(stream: asyncio.StreamReader) -> bytes:

@@ -22,6 +22,7 @@ from mm2.core.wire.murmur2 import partition_of
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.compacted_log import CompactedLog
 from mm2.kafka.logs.control_producer import ControlProducer
+from mm2.kafka.retrying import API_TIMEOUT_MS
 from mm2.node.store.skipped_records import SkippedRecords
 
 log = logging.getLogger(__name__)
@@ -46,10 +47,10 @@ class StoredSourceOffsets:
         self._skipped = SkippedRecords(flow, topic)
         self._reading = asyncio.Lock()
 
-    async def refresh(self) -> None:
-        """Read the records written since the last call. Raises ClusterError."""
+    async def refresh(self, *, timeout_ms: int = API_TIMEOUT_MS) -> None:
+        """Read the records written since the last call. Raises ClusterError, also without progress for that long."""
         async with self._reading:
-            async for record in self._log.read_to_end():
+            async for record in self._log.read_to_end(timeout_ms=timeout_ms):
                 try:
                     key = decode_key(record.key)
                     if isinstance(key, SourceKey) and key.cluster == self._flow.source:

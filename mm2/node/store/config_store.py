@@ -79,9 +79,9 @@ class ConfigStore:
         self._last_command = -1
         self._log = CompactedLog(target, self.topic, isolation=IsolationLevel.READ_COMMITTED, purpose="configs")
 
-    async def read_to_end(self) -> None:
-        """Apply all records that the topic contains now. Raises ClusterError."""
-        await self.skipped.apply(self._log.read_to_end(), self._take, step=STEP_RECORDS)
+    async def read_to_end(self, *, timeout_ms: int = API_TIMEOUT_MS) -> None:
+        """Apply all records that the topic contains now. Raises ClusterError, also without progress for that long."""
+        await self.skipped.apply(self._log.read_to_end(timeout_ms=timeout_ms), self._take, step=STEP_RECORDS)
 
     async def follow(self) -> None:
         """Apply new records until cancelled.

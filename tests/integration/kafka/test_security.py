@@ -19,6 +19,10 @@ from tests.lab.listeners import Listener
 PLAINTEXT, SSL = SecurityProtocol.PLAINTEXT, SecurityProtocol.SSL
 SASL_PLAINTEXT, SASL_SSL = SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL
 PLAIN = SaslMechanism.PLAIN
+BUFFERS: tuple[dict[str, int], ...] = (
+    {},
+    {"send_buffer_bytes": 60_000, "receive_buffer_bytes": 60_000},
+)  # opened by asyncio, and on our sockets
 SCRAM_256, SCRAM_512 = SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512
 
 LISTENERS = (
@@ -48,6 +52,7 @@ def mutual(kafka: KafkaCluster) -> TlsSettings:
     return tls(kafka, certificate_pem=pems.certificate, key_pem=pems.key)
 
 
+@pytest.mark.parametrize("buffers", BUFFERS, ids=["default buffers", "buffers"])
 @pytest.mark.parametrize(
     ("listener", "protocol", "sasl"),
     [
@@ -60,9 +65,14 @@ def mutual(kafka: KafkaCluster) -> TlsSettings:
     ],
 )
 async def test_all_listeners_accept_matching_clients(
-    kafka: KafkaCluster, listener: str, protocol: SecurityProtocol, sasl: PasswordLogin | None
+    kafka: KafkaCluster,
+    listener: str,
+    protocol: SecurityProtocol,
+    sasl: PasswordLogin | None,
+    buffers: dict[str, int],
 ) -> None:
-    async with connected(kafka, listener, security_protocol=protocol, tls=mutual(kafka), sasl=sasl) as cluster:
+    options: dict[str, Any] = {"security_protocol": protocol, "tls": mutual(kafka), "sasl": sasl, **buffers}
+    async with connected(kafka, listener, **options) as cluster:
         metadata = await cluster.metadata([])
         assert f"{metadata.brokers[1].host}:{metadata.brokers[1].port}" == kafka.bootstrap_of(listener)
         await cluster.versions(1)  # over a connection to the advertised address
@@ -115,7 +125,8 @@ async def test_certificates_are_verified_on_both_sides(kafka: KafkaCluster) -> N
                 await cluster.metadata([])
 
 
-async def test_host_name_is_verified_unless_disabled(kafka: KafkaCluster) -> None:
+@pytest.mark.parametrize("buffers", BUFFERS, ids=["default buffers", "buffers"])
+async def test_host_name_is_verified_unless_disabled(kafka: KafkaCluster, buffers: dict[str, int]) -> None:
     """The certificates are for 127.0.0.1 and localhost; a forwarder gives the broker another address."""
     host, port = kafka.bootstrap_of("SSL").split(":")
 
@@ -125,7 +136,7 @@ async def test_host_name_is_verified_unless_disabled(kafka: KafkaCluster) -> Non
 
     async with await asyncio.start_server(forward, "127.0.0.2", 0) as forwarder:
         elsewhere = ("127.0.0.2:%d" % forwarder.sockets[0].getsockname()[1],)  # noqa: UP031
-        options: dict[str, Any] = {"security_protocol": SSL, "bootstrap_servers": elsewhere}
+        options: dict[str, Any] = {"security_protocol": SSL, "bootstrap_servers": elsewhere, **buffers}
         async with connected(kafka, tls=tls(kafka), **options) as cluster:
             with pytest.raises(TlsRefused, match=r"is for another host: .*127\.0\.0\.2"):
                 await cluster.metadata([])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mm2.cli.command_parser import parse
-from mm2.cli.command_table import COMMANDS, JAVA_COMMAND, JAVA_NAME
+from mm2.cli.command_table import CHECKER_COMMAND, CHECKER_NAME, COMMANDS, JAVA_COMMAND, JAVA_NAME
 from mm2.cli.commands import execute, java_app, mm2_app
 from mm2.cli.parameters import CliCommand, Parameter
 
@@ -177,7 +177,11 @@ def test_help_is_exit_0(args: list[str], capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out.startswith("Usage: mm2 ")
 
 
-EVERY_COMMAND = {**{f"mm2 {name}": command for name, command in COMMANDS.items()}, JAVA_NAME: JAVA_COMMAND}
+EVERY_COMMAND = {
+    **{f"mm2 {name}": command for name, command in COMMANDS.items()},
+    JAVA_NAME: JAVA_COMMAND,
+    CHECKER_NAME: CHECKER_COMMAND,
+}
 
 
 @pytest.mark.parametrize(("name", "command"), EVERY_COMMAND.items(), ids=EVERY_COMMAND)

@@ -42,7 +42,7 @@ CALLS: dict[str, tuple[int, tuple[str, ...]]] = {
     "run BAD": (2, NOT_FOR_FILES),
     "run no-such-file": (2, NOT_FOR_FILES),
     "status GOOD": (1, NOT_FOR_STATUS),
-    "lag GOOD": (1, NOT_FOR_STATUS),
+    "lag http://127.0.0.1:1": (1, NOT_FOR_STATUS),
 }
 
 PROGRAM = """\

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from mm2.cli.errors import UsageError
 from mm2.cli.node.lag import lag_json, lag_view
+from mm2.cli.node.lag_report import LagOrder, LagReport, lag_order
 from mm2.cli.node.progress_rates import Outlook, Pace
 from mm2.cli.terminal.tables import duration
 from mm2.core.lanes.task_states import TaskState
@@ -93,11 +95,11 @@ def test_view_sorts_partitions_by_lag_with_unknown_lag_last() -> None:
         ),
         heartbeat_flow(),
     )
-    assert lines(lag_view(shapes(status), Pace(Clock()))) == [
+    assert lines(lag_view(LagReport(flows=shapes(status)), Pace(Clock()))) == [
         "flow  state    outlook      lag records    lag seconds  records/s  partitions  caught up",
         "A->B  RUNNING  unknown  at least 12,355  at least 60.0    unknown           4          0",
         "",
-        "flow  topic   partition  state    lag records  lag seconds  records/s  position  end offset",
+        "flow  topic   partition  state    lag records  lag seconds  records/s  position  end offset  node",
         "A->B  users           0  RUNNING       12,345         60.0          -     5,000      17,345",
         "A->B  orders          2  FAILED             5          9.0          -        90         100",
         "A->B  orders          1  RUNNING            5          1.0          -        90         100",
@@ -108,21 +110,21 @@ def test_view_sorts_partitions_by_lag_with_unknown_lag_last() -> None:
 def test_remaining_time_of_a_flow_that_catches_up() -> None:
     seen = topic("orders", at(1_000, 10_000))
     pace = watched((0, topic("orders", at(0, 10_000))), (10, seen))
-    shown = lines(lag_view(shapes(node(flow(seen))), pace))
+    shown = lines(lag_view(LagReport(flows=shapes(node(flow(seen)))), pace))
     assert " ".join(shown[1].split()) == "A->B RUNNING caught up in about 90 s 9,000 1.5 100 1 0"
     assert " ".join(shown[4].split()) == "A->B orders 0 RUNNING 9,000 1.5 100 1,000 10,000"
 
 
 def test_view_is_limited_to_the_screen() -> None:
     flows = shapes(node(flow(topic("orders", *(at(0, number, number) for number in range(100))))))
-    shown = lines(lag_view(flows, Pace(Clock()), rows=10))
+    shown = lines(lag_view(LagReport(flows=flows), Pace(Clock()), rows=10))
     assert len(shown) == 10 + 4
     assert shown[4].split()[2] == "99"
     assert shown[-1] == "… and 91 more partitions with less or unknown lag"
 
 
 def test_node_without_enabled_flows() -> None:
-    assert lines(lag_view(shapes(node(heartbeat_flow())), Pace(Clock()))) == ["no enabled flows"]
+    assert lines(lag_view(LagReport(flows=shapes(node(heartbeat_flow()))), Pace(Clock()))) == ["no enabled flows"]
 
 
 def test_unassigned_partitions_make_the_lag_a_lower_bound_and_no_rate_negative() -> None:
@@ -134,7 +136,7 @@ def test_unassigned_partitions_make_the_lag_a_lower_bound_and_no_rate_negative()
         clock.now += 5
         flows = shapes(node(flow(topic("orders", at(100, 140), crashed))))
         pace.take(flows)
-        (answer,) = json.loads(json.dumps(lag_json(flows, pace)))["flows"]
+        (answer,) = json.loads(json.dumps(lag_json(LagReport(flows=flows), pace)))["flows"]
         shown.append([answer[key] for key in ("lag_records", "lag_records_at_least", "caught_up", "outlook")])
         assert pace.rate(("A->B", "orders", 1)) in (None, 0.0)
     assert shown == [[40, 40, 1, "unknown"], [None, 40, 0, "unknown"], [5_040, 5_040, 0, "standing still"]]
@@ -147,7 +149,7 @@ def test_recreated_topic_has_no_rate_from_its_predecessor() -> None:
 
 def test_json_has_null_for_unknown_values() -> None:
     flows = shapes(node(flow(topic("bücher", at(90, 100), replace_number(UNKNOWN, 1))), heartbeat_flow()))
-    (shown,) = json.loads(json.dumps(lag_json(flows, Pace(Clock()))))["flows"]
+    (shown,) = json.loads(json.dumps(lag_json(LagReport(flows=flows), Pace(Clock()))))["flows"]
     partitions = shown.pop("partitions")
     assert shown == {
         "flow": "A->B",
@@ -172,6 +174,7 @@ def test_json_has_null_for_unknown_values() -> None:
         "lag_records": 10,
         "lag_seconds": 1.5,
         "records_per_second": None,
+        "node": None,
         "error": None,
     }
     assert [partitions[1][key] for key in ("position", "end_offset", "lag_records", "lag_seconds")] == [None] * 4
@@ -195,3 +198,64 @@ def replace_number(status: PartitionStatus, number: int) -> PartitionStatus:
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def ordered(order: LagOrder, *, from_node: bool = True) -> list[tuple[str, int]]:
+    topics = (
+        topic("b", partition(0, lag_records=5, lag_seconds=9.0, node="n2"), partition(1, lag_records=7, lag_seconds=1)),
+        topic("a", partition(0, position=None, end_offset=None, node="n1"), partition(1, lag_records=6, lag_seconds=2)),
+    )
+    report = LagReport(flows=shapes(node(flow(*topics))), from_node=from_node)
+    return [(row.topic, row.status.partition) for row in report.rows(order)]
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        (LagOrder.LAG, [("b", 1), ("a", 1), ("b", 0), ("a", 0)]),
+        (LagOrder.SECONDS, [("b", 0), ("a", 1), ("b", 1), ("a", 0)]),
+        (LagOrder.TOPIC, [("a", 0), ("a", 1), ("b", 0), ("b", 1)]),
+        (LagOrder.NODE, [("a", 0), ("b", 0), ("b", 1), ("a", 1)]),
+    ],
+)
+def test_orders_of_partitions(order: LagOrder, expected: list[tuple[str, int]]) -> None:
+    assert ordered(order) == expected
+
+
+def test_an_order_that_does_not_exist() -> None:
+    assert lag_order("node") is LagOrder.NODE
+    with pytest.raises(UsageError, match="--sort size: must be one of lag, seconds, topic, node"):
+        lag_order("size")
+
+
+def test_lag_from_the_clusters_shows_what_it_cannot_know_as_unknown() -> None:
+    waiting = {"state": TaskState.WAITING, "lag_seconds": None}
+    seen = topic(
+        "orders",
+        partition(0, lag_records=10, **waiting),
+        partition(1, position=0, lag_records=100, node="n1", error="no offset is stored yet: starts at 0", **waiting),
+        partition(2, lag_records=0, lag_seconds=0.0, state=TaskState.PAUSED),
+        state=TaskState.WAITING,
+    )
+    report = LagReport(flows=shapes(node(flow(seen, state=TaskState.WAITING))), from_node=False, notes=("why",))
+    shown = lines(lag_view(report, Pace(Clock()), order=LagOrder.TOPIC))
+    assert shown == [
+        "flow  state    outlook  lag records  lag seconds  records/s  partitions  caught up",
+        "A->B  unknown  unknown          110  at least 0.0".replace("at least 0.0", "    unknown")
+        + "          -           3          1",
+        "",
+        "flow  topic   partition  state    lag records  lag seconds  records/s  position  end offset  node",
+        "A->B  orders          0  unknown           10            -          -        90         100",
+        "A->B  orders          1  unknown          100            -          -         0         100  n1"
+        "    no offset is stored yet: starts at 0",
+        "A->B  orders          2  PAUSED             0          0.0          -        90         100",
+    ]
+    answer = json.loads(json.dumps(lag_json(report, Pace(Clock()))))
+    assert answer["read_from"] == "clusters"
+    (whole,) = answer["flows"]
+    assert [whole[key] for key in ("state", "lag_records", "lag_seconds", "outlook")] == [None, 110, None, "unknown"]
+    assert [(one["partition"], one["state"], one["node"]) for one in whole["partitions"]] == [
+        (1, None, "n1"),
+        (0, None, None),
+        (2, "PAUSED", None),
+    ]

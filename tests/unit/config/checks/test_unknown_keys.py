@@ -76,8 +76,8 @@ def test_suggested_keys_have_an_effect() -> None:
     [
         "rest.extension.classes",
         "plugin.path",
-        "receive.buffer.bytes",
-        "consumer.receive.buffer.bytes",
+        "client.dns.lookup",
+        "consumer.client.dns.lookup",
         "A->B.plugin.path",
         "A->B.sasl.oauthbearer.jwks.endpoint.url",
     ],

@@ -27,6 +27,27 @@ def test_defaults(tmp_path: Path) -> None:
     assert clients.produce == ProduceSettings()
 
 
+def test_socket_buffers_of_each_client(tmp_path: Path) -> None:
+    clients = flow(
+        tmp_path,
+        "A.consumer.receive.buffer.bytes = 4194304\nA->B.producer.override.send.buffer.bytes = 65536\n"
+        "B.producer.send.buffer.bytes = 131072\nB.receive.buffer.bytes = 7\nA.admin.send.buffer.bytes = -1\n",
+    ).clients
+    assert (clients.source_consumer.receive_buffer_bytes, clients.source_consumer.send_buffer_bytes) == (4_194_304, -1)
+    assert clients.record_producer.send_buffer_bytes == 65_536
+    assert clients.target_producer.send_buffer_bytes == 131_072
+    assert clients.worker.receive_buffer_bytes == 7
+    assert clients.source_admin.send_buffer_bytes == -1
+
+
+@pytest.mark.parametrize("size", ["0", "-2", "many"])
+def test_size_that_no_socket_buffer_can_have(tmp_path: Path, size: str) -> None:
+    (problem,) = loaded(tmp_path, f"A.consumer.receive.buffer.bytes = {size}\n").problems
+    assert problem.key == "A.consumer.receive.buffer.bytes"
+    assert problem.rule.startswith("must be")
+    assert not problem.is_warning
+
+
 @pytest.mark.parametrize(
     ("role", "task", "client_id"),
     [

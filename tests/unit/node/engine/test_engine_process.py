@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from mm2.core.lanes.lease import LeasePlace
 from mm2.core.settings.spark_master import read_master
-from mm2.node.engine.engine_process import EngineProcess, failure_line, master_trouble, next_line
+from mm2.node.engine.engine_process import EngineProcess, failure_line, level_of, master_trouble, next_line
 from tests.lab.waiting import until
 
 
@@ -44,6 +45,19 @@ def test_the_line_that_explains_why_an_engine_exited() -> None:
     assert failure_line([own, *others]) == f": {own}"
     assert failure_line(others) == ": Caused by: java.net.ConnectException: Connection refused"
     assert failure_line(["nothing of use"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("ERROR mm2.engine the engine failed", logging.WARNING),
+        ("INFO mm2.sockets cluster A: client c: send.buffer.bytes: asked for 1, the kernel granted 2", logging.INFO),
+        ("INFO mm2.engine Spark started", logging.DEBUG),
+        ("26/11/23 WARN TaskSetManager: lost task", logging.DEBUG),
+    ],
+)
+def test_level_at_which_the_node_logs_a_line_of_the_engine(line: str, level: int) -> None:
+    assert level_of(line) == level
 
 
 async def test_a_line_that_is_too_long_does_not_end_the_engine() -> None:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from flows.source.offset_reset import NoStartOffset, StartOffset, choose_offset, first_start
 from mm2.core.lanes.losses import LossKind
+from mm2.core.offsets.start_offset import NoStartOffset, StartOffset, choose_offset, first_start
 from mm2.core.settings.client import OffsetReset
 
 

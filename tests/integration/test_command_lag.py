@@ -1,0 +1,269 @@
+"""``mm2 lag`` without a node: the offsets stored on the target, and the end offsets of the source."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as ClientPartition
+
+from mm2.cli.commands import execute, mm2_app
+from mm2.core.assignment.source_task_records import SourceTaskRecord, encode_source_task
+from mm2.core.coordination import pauses
+from mm2.core.coordination.pauses import Pauses, encode_pauses
+from mm2.core.lanes.losses import Loss
+from mm2.core.offsets.connect_offsets import SourceKey, encode_key, encode_offset
+from mm2.core.offsets.exact_offset_records import TopicIds
+from mm2.core.offsets.loss_records import encode_loss, encode_loss_key
+from tests.integration.failover_stage import Stage
+from tests.integration.shared_node import COPIED
+from tests.lab.cluster import KafkaCluster
+from tests.lab.fixtures import unique_name
+from tests.lab.history import read_topic
+from tests.lab.node import Node
+from tests.lab.ports import HOST, release_port, reserve_port
+from tests.lab.records import Outgoing, plain, write
+from tests.lab.settings import one_flow
+from tests.lab.waiting import wait_until
+
+WRITTEN = 100  # records of each partition
+
+
+@pytest.fixture(scope="module")
+def stage(cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    """``orders`` has partitions with the stored offsets 59, none, -1, 99, and 4 of which the source lacks the records
+    before 10; the topic ``paused`` is paused; ``stopped`` is stopped by a loss; the partitions of ``recreated`` were
+    assigned when the topic had another ID."""
+    aliases = unique_name("A"), unique_name("B")
+    made = Stage(tmp_path_factory.mktemp("lag"), source=cluster_a, target=cluster_b, aliases=aliases)
+    made.properties[f"{made.name}.heartbeats.replication.enabled"] = "false"  # other tests write some on these clusters
+    made.create("orders", partitions=5)
+    made.create("recreated")
+    made.create("paused")
+    made.create("stopped")
+    offsets, configs = f"mm2-offsets.{made.alias}.internal", f"mm2-configs.{made.alias}.internal"
+    losses = f"mm2-losses.{made.alias}.internal"
+    for topic in (offsets, configs, losses):
+        cluster_b.create_topic(topic, config={"cleanup.policy": "compact"})
+    orders = made.source_partition("orders").topic
+    write(cluster_a.bootstrap, orders, plain(5 * WRITTEN, partitions=5))
+    for future in cluster_a.admin.delete_records([ClientPartition(orders, 4, 10)]).values():
+        future.result(30)
+
+    def store(topic: str, partition: int, offset: int) -> None:
+        key = encode_key(SourceKey(cluster=made.alias, topic=topic, partition=partition))
+        write(cluster_b.bootstrap, offsets, [Outgoing(key=key, value=encode_offset(offset))])
+
+    for partition, offset in ((0, 10), (0, 59), (2, -1), (3, WRITTEN - 1), (4, 4)):
+        store(orders, partition, offset)
+    paused, stopped = made.source_partition("paused").topic, made.source_partition("stopped").topic
+    recreated = made.source_partition("recreated")
+    write(cluster_a.bootstrap, recreated.topic, plain(WRITTEN))
+    store(recreated.topic, 0, 49)
+    assigned = SourceTaskRecord(
+        source_task=0,
+        epoch=1,
+        version=1,
+        partitions=frozenset({recreated}),
+        topic_ids={recreated.topic: TopicIds(source=uuid4())},
+    )
+    for key, assignment in encode_source_task(assigned):
+        write(cluster_b.bootstrap, configs, [Outgoing(key=key, value=assignment)])
+    value = encode_pauses(Pauses(topics=frozenset({paused})))
+    write(cluster_b.bootstrap, configs, [Outgoing(key=pauses.KEY, value=value)])
+    loss = Loss(
+        topic=stopped, partition=0, first=0, until=5, reason="they were deleted", kind="retention", stops="partition"
+    )
+    write(cluster_b.bootstrap, losses, [Outgoing(key=encode_loss_key(loss), value=encode_loss(loss))])
+    return made
+
+
+@pytest.fixture
+def mm2(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run the command in this process."""
+
+    def call(*words: str) -> tuple[int, str, str]:
+        code = execute(mm2_app(), words)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def no_listener() -> Iterator[str]:
+    """A URL that refuses connections."""
+    port = reserve_port()
+    yield f"http://{HOST}:{port}"
+    release_port(port)
+
+
+def partitions(out: str) -> dict[str, dict[str, Any]]:
+    (flow,) = json.loads(out)["flows"]
+    return {f"{one['topic'].partition('-')[2].partition('-')[2]}-{one['partition']}": one for one in flow["partitions"]}
+
+
+def test_lag_of_every_kind_of_stored_offset(stage: Stage, no_listener: str, mm2: Any) -> None:
+    code, out, err = mm2("lag", stage.file(listeners=no_listener), "--json")
+    assert code == 0, err
+    assert err.startswith(f"mm2 lag: no node answers ({no_listener} is not reachable: connection refused.")
+    assert err.count("\n") == 1
+    assert json.loads(out)["read_from"] == "clusters"
+    found = partitions(out)
+    shown = {
+        name: (one["position"], one["end_offset"], one["lag_records"], one["state"]) for name, one in found.items()
+    }
+    assert shown == {
+        "orders-0": (60, 100, 40, None),
+        "orders-1": (0, 100, 100, None),
+        "orders-2": (0, 100, 100, None),
+        "orders-3": (100, 100, 0, None),
+        "orders-4": (10, 100, 90, None),
+        "recreated-0": (0, 100, 100, None),
+        "paused-0": (0, 0, 0, "PAUSED"),
+        "stopped-0": (0, 0, 0, None),
+    }
+    assert {name: one["error"] for name, one in found.items() if one["error"] is not None} == {
+        "orders-1": "no offset is stored yet: starts at 0",
+        "orders-4": "offset 5 was deleted on the source before it was copied: the partition now starts at 10",
+        "recreated-0": f"topic {stage.source_partition('recreated').topic} was deleted and recreated on {stage.alias};"
+        " replicating it from the beginning, the remote topic keeps the old records",
+        "paused-0": "no offset is stored yet: starts at 0",
+        "stopped-0": "no offset is stored yet: starts at 0",
+    }
+    (flow,) = json.loads(out)["flows"]
+    assert (flow["lag_records"], flow["caught_up"], flow["state"], flow["records_per_second"]) == (430, 3, None, None)
+
+
+def test_file_without_listeners_and_start_at_the_end(stage: Stage, mm2: Any) -> None:
+    changes = {
+        f"{stage.alias}.consumer.auto.offset.reset": "latest",
+        f"{stage.name}.mm2.on.data.loss": "stop-partition",
+    }
+    code, out, err = mm2("lag", stage.file("latest.properties", **changes), "--json", "--sort", "topic")
+    assert code == 0, err
+    assert "has no listeners" in err
+    found = partitions(out)
+    assert list(found) == sorted(found)
+    assert [found[f"orders-{number}"]["lag_records"] for number in range(5)] == [40, 0, 100, 0, 0]
+    assert (found["stopped-0"]["state"], found["stopped-0"]["error"]) == (
+        "FAILED",
+        "stopped by a loss: they were deleted",
+    )
+
+
+def test_filters(stage: Stage, mm2: Any) -> None:
+    orders, paused = stage.source_partition("orders").topic, stage.source_partition("paused").topic
+    code, out, _ = mm2("lag", stage.file(), "--flow", stage.name, "--topic", paused, "--json")
+    assert (code, list(partitions(out))) == (0, ["paused-0"])
+    code, out, err = mm2("lag", stage.file(), "--topic", f"{orders}x")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"mm2 lag: topic {orders}x is not replicated (use its name on the source). Did you mean")
+    assert orders in err
+    code, _, err = mm2("lag", stage.file(), "--flow", "A->Z")
+    assert (code, err) == (2, f"mm2 lag: no enabled flow 'A->Z'. Enabled flows: {stage.name}.\n")
+    code, _, err = mm2("lag", stage.file(), "--sort", "size")
+    assert (code, err) == (2, "mm2 lag: --sort size: must be one of lag, seconds, topic, node\n")
+
+
+def test_table(stage: Stage, mm2: Any) -> None:
+    code, out, _ = mm2("lag", stage.file())
+    assert code == 0
+    rows = [line.split() for line in out.splitlines()]
+    assert rows[1] == [stage.name, "unknown", "unknown", "430", "unknown", "-", "8", "3"]
+    orders = stage.source_partition("orders").topic
+    assert rows[4][:9] == [stage.name, orders, "1", "unknown", "100", "-", "-", "0", "100"]
+
+
+def test_unreachable_source(stage: Stage, no_listener: str, mm2: Any) -> None:
+    away = {f"{stage.alias}.bootstrap.servers": no_listener.removeprefix("http://")}
+    code, out, err = mm2("lag", stage.file("away.properties", **away))
+    assert (code, out) == (1, "")
+    assert err.startswith(f"mm2 lag: cluster {stage.alias} is unreachable: ")
+    assert err.count("\n") == 1
+
+
+def test_transaction_that_is_open_under_read_committed(stage: Stage, cluster_a: KafkaCluster, mm2: Any) -> None:
+    """The lag ends at the last stable offset, as that of a node."""
+    stage.create("open")
+    topic = stage.source_partition("open").topic
+    write(cluster_a.bootstrap, topic, plain(10))
+    producer = Producer(
+        {"bootstrap.servers": cluster_a.bootstrap, "transactional.id": unique_name("open"), "log_level": 0}
+    )
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"uncommitted")
+    assert producer.flush(30) == 0
+    try:
+        committed = {f"{stage.alias}.consumer.isolation.level": "read_committed"}
+        for changes, end in ((committed, 10), ({}, 11)):
+            _, out, _ = mm2("lag", stage.file("open.properties", **changes), "--topic", topic, "--json")
+            (one,) = partitions(out).values()
+            assert (one["end_offset"], one["lag_records"]) == (end, end)
+    finally:
+        producer.abort_transaction(30)
+
+
+def test_killed_node(cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path: Path, mm2: Any) -> None:
+    """The lag is what is missing on the target; the owner is shown while the node is a member."""
+    a, b = unique_name("A"), unique_name("B")
+    name = f"{a}->{b}"
+    topic = cluster_a.create_topic(f"{a}-orders", 2)
+    write(cluster_a.bootstrap, topic, plain(1_000, partitions=2))
+    properties = one_flow(cluster_a, cluster_b, aliases=(a, b), topics=f"{a}-.*")
+    properties |= {"mm2.lanes": "1", f"{b}.offset.flush.interval.ms": "500"}
+
+    def rows(*words: str) -> dict[int, dict[str, Any]]:
+        code, out, err = mm2("lag", str(node.file), "--json", "--topic", topic, *words)
+        assert code == 0, err
+        answer = json.loads(out)
+        reads.append(answer["read_from"])
+        (flow,) = answer["flows"]
+        return {one["partition"]: one for one in flow["partitions"]}
+
+    reads: list[str] = []
+    with Node(properties, name="killed") as node:
+        node.wait_running()
+        node_rows = wait_until(
+            lambda: shown if [(shown := rows())[one]["lag_records"] for one in (0, 1)] == [0, 0] else None,
+            COPIED,
+            "the running node has caught up",
+        )
+        assert set(reads) == {"node"}
+        assert node_rows is not None
+        owner = node_rows[0]["node"]
+        assert owner
+        without = tmp_path / "without.properties"
+        text = node.file.read_text()
+        without.write_text("\n".join(line for line in text.splitlines() if not line.startswith("listeners")))
+
+        def stored() -> list[tuple[Any, Any]]:
+            code, out, err = mm2("lag", str(without), "--json", "--topic", topic)
+            assert code == 0, err
+            (flow,) = json.loads(out)["flows"]
+            return [(one["lag_records"], one["node"]) for one in flow["partitions"]]
+
+        wait_until(lambda: stored() == [(0, owner)] * 2, COPIED, "all offsets are stored, and the owner is known")
+        node.kill()
+        write(cluster_a.bootstrap, topic, plain(300, first=1_000, partitions=2))
+        reads.clear()
+        killed = rows("--flow", name)
+        assert reads == ["clusters"]
+        copied = {number: len(records) for number, records in read_topic(cluster_b.bootstrap, f"{a}.{topic}").items()}
+        there = {number: len(records) for number, records in read_topic(cluster_a.bootstrap, topic).items()}
+        assert {number: one["lag_records"] for number, one in killed.items()} == {
+            number: there[number] - copied[number] for number in there
+        }
+        assert sum(one["lag_records"] for one in killed.values()) == 300
+        node_gone = wait_until(
+            lambda: shown if {(shown := rows())[one]["node"] for one in (0, 1)} == {None} else None,
+            COPIED,
+            "the killed node is no member any more",
+        )
+        assert node_gone is not None
