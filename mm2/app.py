@@ -23,3 +23,8 @@ def connect_mirror_maker() -> None:
 def consumer_offset_checker() -> None:
     """Run ``kafka-consumer-offset-checker``, with the command line of Kafka's ConsumerOffsetChecker."""
     sys.exit(commands.execute(commands.checker_app(), sys.argv[1:]))
+
+
+def kafka_mirror_maker() -> None:
+    """Run ``kafka-mirror-maker``, with the command line of MirrorMaker 1."""
+    sys.exit(commands.execute(commands.mirror1_app(), sys.argv[1:]))

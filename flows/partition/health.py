@@ -42,6 +42,11 @@ class PartitionMetrics:
             self.latency_sum += max(0.0, wall - batch.max_timestamp / 1000)
             self.latency_count += 1
 
+    def routed(self, batches: Iterable[SourceBatch], records: int) -> None:
+        """Count ``records`` of source batches that were written one by one."""
+        self.records += records
+        self.stored_bytes += sum(batch.header.size for batch in batches)
+
 
 class PartitionHealth:
     """Why a partition makes no progress, at the source or at the target.

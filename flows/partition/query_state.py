@@ -50,9 +50,14 @@ class QueryState(RejectionState):
         if result.unreadable is not None:
             self._undecodable(frame, result.unreadable, now)
             return
+        if result.routed:
+            self._metrics.routed(frame.batches, result.routed)
         if failed is None:
             self._add_written(frame, written, frame.next_offset)
-            self._count_rows(frame.records(), written)
+            self._count_rows(frame.records() - result.routed, written)
+            if result.again:
+                self._fetch_again_from(frame.next_offset)
+                self._listener.fetch_changed(self)
         else:
             self._add_written(frame, written, failed.first)
             self._count_rows(frame.records(failed.first), written)

@@ -15,6 +15,9 @@ class RowTransform(Protocol):
     def submit(self, partition: Any, frame: FrameInQuery) -> None:
         """Transform the records of the frame."""
 
+    def remove(self, partition: Any) -> None:
+        """The partition has left the source task; nothing of it is awaited."""
+
 
 class LaneTransforms(Protocol):
     """The query of a SQL lane, shared by its source tasks."""

@@ -9,6 +9,7 @@ from flows.commit.exact_offset_writer import ExactOffsetWriter
 from flows.commit.loss_writer import LossWriter
 from flows.commit.offset_committer import OffsetCommitter
 from flows.commit.offset_sync_writer import OffsetSyncWriter
+from flows.commit.reported_offsets import ReportedOffsets
 from flows.commit.transaction_committer import TransactionalJournals, TransactionCommitter
 from mm2.core.lanes.lease import SourceTaskLease
 from mm2.core.settings.client import ClientSettings
@@ -23,6 +24,8 @@ class NewProducer(Protocol):
 
 async def open_committer(lease: SourceTaskLease, producer: NewProducer) -> Committer:
     """Return the committer for the lease: with transactions, source offsets and exact offsets are written in them."""
+    if lease.offsets is None:
+        return ReportedOffsets()
     offsets, syncs, exact, losses = lease.offsets, lease.offset_syncs, lease.exact_offsets, lease.losses
     source = lease.flow.source
     loss_writer = LossWriter(await producer(losses.client, "losses") if losses is not None else None, losses)

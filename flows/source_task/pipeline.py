@@ -21,6 +21,7 @@ from flows.partition.row_transform import LaneTransforms, RowTransform
 from flows.source.end_offsets import EndOffsets
 from flows.source.fetcher import Fetcher
 from flows.source.topic_id_checker import TopicIdChecker
+from flows.source_task.spawn import Spawn
 from flows.target.dead_letter_writer import DeadLetterWriter
 from flows.target.lost_copies import LostCopies
 from flows.target.producer import Producer
@@ -55,6 +56,9 @@ DELETED_TIMEOUT_S = 2.0
 """How long a partition with records left to copy waits, when it leaves, for the answer whether its topic was deleted:
 one metadata request."""
 
+REPORT_INTERVAL_S = 0.5
+"""How often positions are reported as stored, if the node stores them."""
+
 CHECK_INTERVAL_S = 1.0
 """Interval of the check for starvation and old metadata."""
 
@@ -76,9 +80,11 @@ class Pipeline:
         committer: Committer,
         dead_letters: DeadLetterWriter | None,
         lane_query: LaneTransforms | None,
+        router: Callable[[Spawn], RowTransform] | None = None,
         on_source_recreated: Callable[[PartitionReplicator, UUID], None],
     ) -> None:
         """``dead_letters`` None: records that cannot be copied stop their partition. ``lane_query``: of a SQL lane.
+        ``router``: writes the records of a task with routing, given where to run its work.
         ``on_source_recreated`` is called when a partition's source topic was recreated, with the new id."""
         self._lease = lease
         self._budget = budget
@@ -93,6 +99,8 @@ class Pipeline:
         if lease.query is not None:
             assert lane_query is not None, "a source task with a query is in a SQL lane"
             self._transform = lane_query.of_source_task(lease.query.name, self._rules, self.spawn)
+        elif router is not None:
+            self._transform = router(self.spawn)
         self._counts: Counter[Reason] = Counter()
         self._partitions: set[PartitionReplicator] = set()
         self._idle = asyncio.Event()
@@ -210,6 +218,8 @@ class Pipeline:
             self._partitions.discard(partition)
             self._fetcher.remove(partition)
             self._producer.remove(partition)
+            if self._transform is not None:
+                self._transform.remove(partition)
 
     async def lose_deleted(self, partitions: Collection[PartitionReplicator]) -> set[PartitionReplicator]:
         """Report the records left to copy of drained partitions, if their source topic was deleted or recreated.
@@ -261,7 +271,7 @@ class Pipeline:
 
     @property
     def batch_counts(self) -> tuple[BatchCount, ...]:
-        path = "sql" if self._transform is not None else None
+        path = "sql" if self._lease.query is not None else "routed" if self._lease.routing is not None else None
         return tuple(
             BatchCount(path=path or ("rebatch" if reason else "pass-through"), reason=reason.value, batches=count)
             for reason, count in self._counts.items()
@@ -289,7 +299,8 @@ class Pipeline:
         partition.wake(time.monotonic())
 
     async def _flush_offsets(self) -> None:
-        interval = self._lease.offsets.flush_interval_ms / 1000
+        offsets = self._lease.offsets
+        interval = REPORT_INTERVAL_S if offsets is None else offsets.flush_interval_ms / 1000
         while True:
             await asyncio.sleep(interval)
             await self._flush()

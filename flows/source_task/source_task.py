@@ -16,6 +16,7 @@ from flows.partition.replicator import PartitionReplicator
 from flows.partition.row_transform import LaneTransforms
 from flows.source_task.committers import open_committer
 from flows.source_task.pipeline import Pipeline
+from flows.source_task.routers import open_router
 from flows.target.dead_letter_writer import DEAD_LETTER_BUFFER_BYTES, DeadLetterWriter
 from mm2.core.lanes.lease import PartitionLease, SourceTaskLease
 from mm2.core.lanes.losses import Loss
@@ -224,6 +225,9 @@ class SourceTask:
                 if dead_letters is not None
                 else None
             )
+            router = None
+            if lease.routing is not None:
+                router = await open_router(lease, lease.routing, target, stack)
             async with asyncio.TaskGroup() as group:
                 pipeline = Pipeline(
                     lease,
@@ -234,6 +238,7 @@ class SourceTask:
                     committer=committer,
                     dead_letters=letters,
                     lane_query=self._lane_query,
+                    router=router,
                     on_source_recreated=self._source_recreated,
                 )
                 self._pipeline = pipeline

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from aiokafka.record.default_records import DefaultRecord
 
 from flows.batch.choice import BatchRules, new_codec
+from flows.batch.decoded import MAX_UNCOMPRESSED, decoded, with_header
 from flows.batch.header import (
     HEADER_BYTES,
     LENGTH_END,
@@ -26,7 +27,6 @@ from flows.partition.replicator import PartitionReplicator
 from flows.source_task.spawn import Spawn
 from flows.sql.exchange import RowExchange, RowsOfFrame
 from flows.sql.record_builder import record_builder, records_of
-from flows.sql.rows import MAX_UNCOMPRESSED, decoded, with_header
 from flows.sql.written import FailedRow
 
 log = logging.getLogger("mm2.query")
@@ -70,6 +70,9 @@ class QueryStage:
             is_wanted=partial(partition.awaits, frame.number),
             done=partial(self._done, partition, frame),
         )
+
+    def remove(self, partition: PartitionReplicator) -> None:
+        """The partition has left the source task; the lane's query keeps nothing of it."""
 
     def _done(self, partition: PartitionReplicator, frame: FrameInQuery, rows: RowsOfFrame) -> None:
         if rows.failed is not None:  # later frames of the partition are ignored, and fetched again

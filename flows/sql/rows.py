@@ -14,7 +14,6 @@ wait for the next one; as many fillers push it through. The worker's output has 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,18 +22,8 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch
 
 from flows.batch.blob import batches
-from flows.batch.codecs import records_of
-from flows.batch.header import (
-    CODEC_MASK,
-    HEADER_BYTES,
-    LENGTH_END,
-    LOG_APPEND_TIME,
-    MAGIC,
-    BatchHeader,
-    BatchTooLargeError,
-    CorruptBatchError,
-)
-from flows.batch.old_formats import convert
+from flows.batch.decoded import MAX_UNCOMPRESSED, decoded
+from flows.batch.header import LOG_APPEND_TIME, BatchHeader, BatchTooLargeError, CorruptBatchError
 from flows.sql.frames import Frame
 from mm2.core.settings.row_query import COLUMNS
 
@@ -78,10 +67,6 @@ SPARK_SCHEMA = ", ".join(
 
 _TIMESTAMP_LIMIT_MS = 2**63 // 1_000
 """Spark's timestamps are microseconds in 64 bits."""
-
-MAX_UNCOMPRESSED = 256 * 1024 * 1024
-"""Bytes of the records of one batch after decompression. A larger batch is not transformed but reported as an error, so
-that a small batch that expands enormously does not use up the memory."""
 
 CREATE_TIME, APPEND_TIME = 0, 1
 """timestampType, as in org.apache.kafka.common.record.TimestampType."""
@@ -147,23 +132,6 @@ def _decoded(frame: Frame, limit: int, arrived_ms: int) -> Iterator[tuple[BatchH
         yield decoded(header, data, limit=limit, arrived_ms=arrived_ms)
 
 
-def decoded(
-    header: BatchHeader, data: memoryview, *, limit: int, arrived_ms: int
-) -> tuple[BatchHeader, DefaultRecordBatch]:
-    """Return the header of a batch in format v2, and its records.
-
-    ``limit``: bytes of the uncompressed records, or as many as are stored. ``arrived_ms`` is the timestamp of messages
-    that have none, epoch ms.
-    Raises CorruptBatchError and BatchTooLargeError.
-    """
-    limit = max(limit, header.size)
-    if header.magic != MAGIC:
-        header, records = convert(header, data, limit=limit, check_crcs=False, now_ms=arrived_ms)
-    else:
-        records = records_of(header.base_offset, header.codec, data[HEADER_BYTES:], limit)
-    return header, DefaultRecordBatch(_uncompressed(header, records))
-
-
 def _append(columns: list[list[Any]], frame: Frame, header: BatchHeader, records: DefaultRecordBatch) -> None:
     """Append the wanted records of a batch to the columns. Raises CorruptBatchError."""
     keys, values, topics, partitions, offsets, times, types, all_headers, errors, sources, frames = columns
@@ -194,17 +162,3 @@ def _append(columns: list[list[Any]], frame: Frame, header: BatchHeader, records
         frames += [frame.number] * added
         sources += offsets[complete - added : complete]
         errors += [None] * added
-
-
-_BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
-
-
-def _uncompressed(header: BatchHeader, records: bytes) -> bytes:
-    """Return the batch without compression; its CRC is not valid."""
-    length = HEADER_BYTES - LENGTH_END + len(records)
-    return with_header(header._replace(length=length, magic=MAGIC, attributes=header.attributes & ~CODEC_MASK), records)
-
-
-def with_header(header: BatchHeader, records: bytes) -> bytes:
-    """Return a batch with exactly this header."""
-    return _BATCH_HEADER.pack(*header) + records

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from itertools import takewhile
 from typing import NoReturn
 
+from mm2.cli import java_options
 from mm2.cli.errors import UsageError
 from mm2.cli.parameters import CliCommand, Parameter
 
@@ -32,6 +33,8 @@ def parse(command: CliCommand, words: Sequence[str]) -> tuple[list[object], dict
     """
     arguments = [parameter for parameter in command.parameters if not parameter.is_option]
     options = [parameter for parameter in command.parameters if parameter.is_option]
+    if command.java_options:
+        words = java_options.canonical(words, options)
     _check_options(words, options)
     found, surplus = _match(command, options, words)
     if found.pop("help", False):
@@ -62,6 +65,8 @@ def help_text(program: str, command: CliCommand) -> str:
 
 def usage(program: str, command: CliCommand) -> str:
     """Return the form of the command line; ``program`` is the program with the command's name."""
+    if command.java_options:  # too many, and none has a place
+        return f"{program} OPTIONS"
     return " ".join([program, *(parameter.usage for parameter in command.parameters)])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mm2.cli.mirror1_table import MIGRATE_COMMAND
 from mm2.cli.parameters import (
     CHOSEN_FLOW,
     CLUSTERS,
@@ -232,6 +233,7 @@ COMMANDS = {
         "Losses stop something if mm2.on.data.loss is stop-partition or stop-flow.\n"
         f"mm2 losses shows them.\n\n{COMMAND_HELP}",
     ),
+    "migrate-mm1": MIGRATE_COMMAND,
     "version": CliCommand(
         function="mm2.cli.version:version", example="mm2 version", help="Print the version, as mm2 --version does."
     ),

@@ -17,6 +17,7 @@ from difflib import get_close_matches
 from mm2.cli.command_parser import HELP, HelpRequested, columns, help_text, parse, usage
 from mm2.cli.command_table import CHECKER_COMMAND, CHECKER_NAME, COMMANDS, JAVA_COMMAND, JAVA_NAME
 from mm2.cli.errors import DONE, FAILED, INTERRUPTED, USAGE, CommandError, UsageError
+from mm2.cli.mirror1_table import MIRROR1_COMMAND, MIRROR1_NAME
 from mm2.cli.parameters import CliCommand
 from mm2.core.plugins import PluginError
 
@@ -60,6 +61,11 @@ def java_app() -> Program:
 def checker_app() -> Program:
     """``kafka-consumer-offset-checker``: one command, with the command line of ConsumerOffsetChecker."""
     return Program(name=CHECKER_NAME, command=CHECKER_COMMAND, commands={})
+
+
+def mirror1_app() -> Program:
+    """``kafka-mirror-maker``: one command, with the command line of MirrorMaker 1."""
+    return Program(name=MIRROR1_NAME, command=MIRROR1_COMMAND, commands={})
 
 
 def execute(program: Program, words: Sequence[str]) -> int:

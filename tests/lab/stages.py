@@ -31,6 +31,7 @@ STAGES: tuple[tuple[str, ...], ...] = (
         "tests/integration/test_node_commands.py",
         *(f"tests/integration/test_flow_{name}.py" for name in _ON_THE_SHARED_NODE),
     ),
+    ("tests/integration/consumer_group/test_*.py",),
     ("tests/integration/election/test_*.py",),
     (
         *(f"tests/parity/test_{name}.py" for name in ("checkpoints", "exact_offsets", "handover", "internal_records")),

@@ -32,10 +32,11 @@ class ZooKeeperModeBroker(Broker):
 
 
 class ZooKeeperModeCluster(KafkaCluster):
-    """One broker of Kafka 3.9 with the protocol of release ``protocol``; ``zookeeper`` must run."""
+    """One broker of Kafka 3.9 with the protocol of release ``protocol``; ``zookeeper`` must run. The broker creates the
+    path ``chroot`` there."""
 
     _broker_type = ZooKeeperModeBroker
 
-    def __init__(self, name: str, zookeeper: ZooKeeperServer, *, protocol: str) -> None:
-        properties = {"zookeeper.connect": zookeeper.address, "inter.broker.protocol.version": protocol}
+    def __init__(self, name: str, zookeeper: ZooKeeperServer, *, protocol: str, chroot: str = "") -> None:
+        properties = {"zookeeper.connect": zookeeper.address + chroot, "inter.broker.protocol.version": protocol}
         super().__init__(name, version=KAFKA_3, properties=properties)

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from mm2.cli.command_table import CHECKER_NAME, COMMANDS, JAVA_NAME
-from mm2.cli.commands import checker_app, execute, java_app, mm2_app
+from mm2.cli.commands import checker_app, execute, java_app, mirror1_app, mm2_app
+from mm2.cli.mirror1_table import MIRROR1_NAME
 
 SNAPSHOTS = Path(__file__).parent / "help"
-CALLS = {"mm2": [], **{f"mm2-{name}": [name] for name in COMMANDS}, JAVA_NAME: [], CHECKER_NAME: []}
-PROGRAMS = {JAVA_NAME: java_app, CHECKER_NAME: checker_app}
+PROGRAMS = {JAVA_NAME: java_app, CHECKER_NAME: checker_app, MIRROR1_NAME: mirror1_app}
+CALLS = {"mm2": [], **{f"mm2-{name}": [name] for name in COMMANDS}, **{name: [] for name in PROGRAMS}}
 
 
 @pytest.mark.parametrize(("name", "args"), CALLS.items(), ids=CALLS)

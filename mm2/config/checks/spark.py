@@ -33,6 +33,20 @@ def check_spark(
     problems: ProblemLog,
 ) -> None:
     """Add an error for settings with which lanes cannot run or would expose secrets."""
+    check_modes(properties, problems)
+    if MASTER not in properties:
+        return
+    try:
+        master = read_master(properties[MASTER].text)
+    except ValueError as rule:
+        properties[MASTER].refuse(problems, str(rule), "correct the line, or remove it to run lanes on this machine")
+        return
+    if master.elsewhere:
+        _check_lanes_elsewhere(properties, rest, listening, flows, problems)
+
+
+def check_modes(properties: Properties, problems: ProblemLog) -> None:
+    """Add an error for settings with which Spark would start in a way that cannot run lanes."""
     for name, refused in ((REMOTE, None), (API_MODE, "connect")):
         if (value := properties.get(name)) is not None and refused in (None, value.text.strip().lower()):
             value.refuse(
@@ -43,15 +57,6 @@ def check_spark(
             )
     if (mode := properties.get(DEPLOY_MODE)) is not None and mode.text.strip() != "client":
         mode.refuse(problems, "must be client: the driver is a process of this node", "remove the line")
-    if MASTER not in properties:
-        return
-    try:
-        master = read_master(properties[MASTER].text)
-    except ValueError as rule:
-        properties[MASTER].refuse(problems, str(rule), "correct the line, or remove it to run lanes on this machine")
-        return
-    if master.elsewhere:
-        _check_lanes_elsewhere(properties, rest, listening, flows, problems)
 
 
 def check_threads(

@@ -5,7 +5,7 @@ The file is valid in Java too, but connections are less secure than the user may
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mm2.config.flows import FlowProperties
@@ -48,7 +48,21 @@ def check_unused_security(properties: Properties, flows: Iterable[Flow], problem
     """
     if not any(map(_is_checked, properties)):
         return
-    uses = [use for flow in flows for use in _uses(properties, flow)]
+    uses = [
+        use
+        for flow in flows
+        for client in FlowProperties.of(properties, flow).clients.values()
+        for use in _uses(client)
+    ]
+    _check(uses, properties, problems, https=https)
+
+
+def check_unused_security_of_client(properties: Properties, problems: ProblemLog) -> None:
+    """Do the same for the properties of a single client, which have no prefix."""
+    _check(list(_uses(properties)), properties, problems, https=False)
+
+
+def _check(uses: Sequence[_Use], properties: Properties, problems: ProblemLog, *, https: bool) -> None:
     used = {use.level for use in uses if use.is_used}
     if https:
         used.add(("", False))
@@ -65,15 +79,14 @@ def _is_checked(key: str) -> bool:
     return key.endswith((*_STORES, *_LOGIN))
 
 
-def _uses(properties: Properties, flow: Flow) -> Iterator[_Use]:
-    for client in FlowProperties.of(properties, flow).clients.values():
-        by_default = _PROTOCOL not in client
-        protocol = "PLAINTEXT" if by_default else client[_PROTOCOL].text.strip().upper()
-        if protocol not in set(SecurityProtocol):
-            continue  # has an error already
-        for name, value in client.items():
-            if name in _STORES or name in _LOGIN:
-                yield _Use(value, name, SecurityProtocol(protocol), by_default)
+def _uses(client: Properties) -> Iterator[_Use]:
+    by_default = _PROTOCOL not in client
+    protocol = "PLAINTEXT" if by_default else client[_PROTOCOL].text.strip().upper()
+    if protocol not in set(SecurityProtocol):
+        return  # has an error already
+    for name, value in client.items():
+        if name in _STORES or name in _LOGIN:
+            yield _Use(value, name, SecurityProtocol(protocol), by_default)
 
 
 def _warn(use: _Use, properties: Properties, problems: ProblemLog, *, protocol: str) -> None:

@@ -14,7 +14,6 @@ from mm2.config.security.oauth_assertion import FILE as ASSERTION_FILE
 from mm2.config.security.oauth_assertion import ISS, read_assertion
 from mm2.config.security.oauth_keys import CLIENT_CREDENTIALS, DEFAULT_TIMEOUT_MS, FILE_RETRIEVER, JWT_BEARER
 from mm2.config.security.oauth_properties import OAuthProperties
-from mm2.config.security.sasl_properties import JAAS
 from mm2.config.security.security_keys import SecurityKeys
 from mm2.config.security.tls import read_tls
 from mm2.core.settings.oauth import (
@@ -140,7 +139,7 @@ def _is_loopback(host: str) -> bool:
 
 def _tls(oauth: OAuthProperties) -> TlsSettings:
     """Return the TLS of connections to the endpoint: options ssl.* of the login module (Java's JaasOptionsUtils)."""
-    line = oauth.sasl.properties[JAAS].entry
+    line = oauth.login_line.entry
     assert line is not None
     options = {
         name: Value(text, replace(line, key=f"{line.key}, option {name}", value=text))

@@ -106,9 +106,7 @@ def _extensions(oauth: OAuthProperties, prefix: str) -> NamedTexts | None:
     )
     for name, text in found:
         if (rule := extension_problem(name, text)) is not None:
-            oauth.sasl.properties[JAAS].refuse(
-                oauth.sasl.problems, f"option {prefix}{name}: {rule}", "correct or remove the option"
-            )
+            oauth.sasl.refuse_login(f"option {prefix}{name}: {rule}", "correct or remove the option")
             return None
     return found
 

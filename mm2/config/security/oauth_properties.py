@@ -52,7 +52,13 @@ class OAuthProperties:
 
     def warn_options(self, rule: str, fix: str) -> None:
         """Add a warning about the options of the login module."""
-        self.warn(JAAS, rule, fix)
+        self.login_line.warn(self.sasl.problems, rule, fix)
+
+    @property
+    def login_line(self) -> Value:
+        """The line with the login module, or that of the mechanism if the login module is in a JAAS file."""
+        properties = self.sasl.properties
+        return properties[JAAS] if JAAS in properties else properties["sasl.mechanism"]
 
     def read_file(self, name: str, path: Path, what: str) -> str | None:
         """Return the content of the file that property ``name`` names; None after an error."""

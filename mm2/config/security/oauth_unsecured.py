@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from mm2.config.security.oauth_properties import OAuthProperties
-from mm2.config.security.sasl_properties import JAAS
 from mm2.core.settings.oauth import UnsecuredToken
 
 UNSECURED = "unsecuredLogin"
@@ -27,7 +26,7 @@ def read_unsecured(oauth: OAuthProperties) -> UnsecuredToken | None:
     try:
         lifetime, claims = _lifetime(oauth), _claims(oauth)
     except _Rule as rule:
-        oauth.refuse(JAAS, str(rule), f'write options such as {_STRING}sub="USER"')
+        oauth.sasl.refuse_login(str(rule), f'write options such as {_STRING}sub="USER"')
         return None
     oauth.warn_options(
         "tokens without signature are for tests only: everyone can issue them",

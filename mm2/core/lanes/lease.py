@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mm2.core.lanes.losses import Loss, OnDataLoss
+from mm2.core.mirror1.user_class import UserClass
 from mm2.core.naming.names import Flow
 from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, TopicIds
 from mm2.core.offsets.leader_epochs import EpochStarts
@@ -139,6 +140,16 @@ class LaneQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordRouting:
+    """Records are written one by one, each to the partition of its key (Java's murmur2), instead of batch by batch.
+
+    ``handler``: a user's message handler, which makes a list of records of each; None: each is written as it is.
+    """
+
+    handler: UserClass | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTaskLease:
     """The right of one lane to run one source task, until revoked or expired.
 
@@ -146,7 +157,9 @@ class SourceTaskLease:
     after the source task failed. ``producer`` None: the target cannot fence source tasks, or idempotence is disabled.
     ``transactions`` None: at least once; otherwise ``producer`` is not None. ``dead_letters`` None: a record that
     cannot be copied stops its partition. ``query``: all of its records pass through this query, in a lane of the same
-    query; None: they are copied as they are.
+    query; None: they are copied as they are. ``offsets`` None: the node stores the positions that the lane reports.
+    ``routing``: records keep neither their batches nor their partitions; not together with ``query``, ``offset_syncs``,
+    ``exact_offsets`` or ``transactions``, which need the offsets of the copies.
     """
 
     flow: Flow
@@ -157,7 +170,7 @@ class SourceTaskLease:
     fetch: FetchSettings
     target: ClientSettings
     produce: ProduceSettings
-    offsets: OffsetsLease
+    offsets: OffsetsLease | None
     offset_syncs: OffsetSyncsLease | None
     exact_offsets: ExactOffsetsLease | None = None
     losses: LossesLease | None = None
@@ -167,6 +180,7 @@ class SourceTaskLease:
     drain: bool = False
     dead_letters: DeadLettersLease | None = None
     query: LaneQuery | None = None
+    routing: RecordRouting | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

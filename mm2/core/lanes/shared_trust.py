@@ -54,7 +54,7 @@ def _changed(lease: SourceTaskLease, change: Callable[[str], str]) -> SourceTask
         lease,
         source=client(lease.source),
         target=client(lease.target),
-        offsets=replace(lease.offsets, client=client(lease.offsets.client)),
+        offsets=None if lease.offsets is None else replace(lease.offsets, client=client(lease.offsets.client)),
         offset_syncs=None if syncs is None else replace(syncs, client=client(syncs.client)),
         exact_offsets=None if exact is None else replace(exact, client=client(exact.client)),
         losses=None if losses is None else replace(losses, client=client(losses.client)),

@@ -170,6 +170,9 @@ class Fields:
         """The bytes that were not read yet."""
         return len(self._data) - self._at
 
+    def int16(self, field: str) -> int:
+        return self._number(field, ">h")
+
     def int32(self, field: str) -> int:
         return self._number(field, ">i")
 

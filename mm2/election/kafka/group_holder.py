@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from aiokafka.protocol.admin import DescribeGroupsRequest
-
 from mm2.core.settings.election import BACKENDS
 from mm2.election.kafka.group_messages import ELECTING, HOLDING, PROTOCOL_TYPE
-from mm2.kafka.client.cluster import Cluster, CoordinatorKind
-from mm2.kafka.errors import ClusterError
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.groups.group_protocol import group_protocol
 
 _CONNECT = "connect"  # protocol type of Kafka Connect, and so of Java's MirrorMaker
 
@@ -15,15 +13,15 @@ _CONNECT = "connect"  # protocol type of Kafka Connect, and so of Java's MirrorM
 async def describe_holder(cluster: Cluster, group_id: str) -> str:
     """Return a message naming the holder of the group, as far as the broker reports it."""
     where = f"group {group_id}" + (f" on cluster {cluster.settings.alias}" if cluster.settings.alias else "")
-    protocol_type, protocol, members = await _described(cluster, group_id)
-    from_hosts = f" ({', '.join(members)})" if members else ""
-    if protocol_type == _CONNECT:
+    found = await group_protocol(cluster, group_id)
+    from_hosts = f" ({', '.join(found.members)})" if found.members else ""
+    if found.protocol_type == _CONNECT:
         return f"a Java MirrorMaker holds {where}{from_hosts}; waiting until it stops"
-    if protocol_type == PROTOCOL_TYPE:
-        ours = _our_nodes(protocol)
+    if found.protocol_type == PROTOCOL_TYPE:
+        ours = _our_nodes(found.protocol)
         return f"{ours} hold {where}{from_hosts}, but this node is configured differently; waiting until they stop"
-    if protocol_type:
-        return f"another tool (group protocol {protocol_type}) holds {where}{from_hosts}; waiting until it stops"
+    if found.protocol_type:
+        return f"another tool (group protocol {found.protocol_type}) holds {where}{from_hosts}; waiting until it stops"
     return f"a Java MirrorMaker or another tool holds {where}; waiting until it stops"
 
 
@@ -36,16 +34,3 @@ def _our_nodes(protocol: str) -> str:
         backend = next((name for name in BACKENDS if place.startswith(f"{name} ")), "zookeeper")
         return f"nodes with mm2.election = {backend} ({place.removeprefix(f'{backend} ')})"
     return "nodes with another mm2.election or mm2.zookeeper.connect"
-
-
-async def _described(cluster: Cluster, group_id: str) -> tuple[str, str, list[str]]:
-    """Return protocol type, protocol, and members as "client ID at host"; empty if the broker does not report them."""
-    try:
-        coordinator = await cluster.coordinator(CoordinatorKind.GROUP, group_id)
-        answer = await cluster.send(coordinator, DescribeGroupsRequest([group_id]))
-    except ClusterError:
-        return "", "", []
-    for _, _, _, protocol_type, protocol, members, *_ in answer.groups:
-        hosts = sorted({f"{member[1]} at {member[2].lstrip('/')}" for member in members})
-        return protocol_type or "", protocol or "", hosts
-    return "", "", []

@@ -28,14 +28,23 @@ from mm2.kafka.protocol.group_requests import (
 from mm2.kafka.protocol.raw_request import by_topic
 from mm2.kafka.retrying import API_TIMEOUT_MS, retried
 
-__all__ = ["GroupActive", "ListedGroup", "commit_offsets", "committed_offsets", "group_states", "list_groups"]
+__all__ = [
+    "COMMIT_BYTES",
+    "GroupActive",
+    "ListedGroup",
+    "commit_offsets",
+    "commit_row_bytes",
+    "committed_offsets",
+    "group_states",
+    "list_groups",
+]
 
 _CONSUMER_PROTOCOLS = (CONSUMER_PROTOCOL, "")  # "": a group that has committed offsets but never had members
 _CONSUMER_KINDS = ("classic", "consumer", None)  # neither share nor streams; None: not reported by older brokers
 
 _DESCRIBED_A_REQUEST = 100  # the description of a group with hundreds of members has as many KB
 _FETCHED_A_REQUEST = 100  # a response of 300 KB at 100 partitions each
-_COMMIT_BYTES = 500_000  # a commit becomes one batch in __consumer_offsets, whose limit is 1 MB by default
+COMMIT_BYTES = 500_000  # a commit becomes one batch in __consumer_offsets, whose limit is 1 MB by default
 _COMMIT_ROW_BYTES = 100  # of a record there, without group, topic and metadata
 
 _CommitRow = tuple[TopicPartition, tuple[int, str]]
@@ -124,12 +133,12 @@ async def commit_offsets(
 
     def row_bytes(row: _CommitRow) -> int:
         one, (_, metadata) = row
-        return _COMMIT_ROW_BYTES + len(f"{group}{one.topic}{metadata}".encode())
+        return commit_row_bytes(group, one, metadata)
 
     async def ask(node_id: int, _: Sequence[str]) -> dict[str, dict[TopicPartition, ClusterError | None]]:
         outcome: dict[TopicPartition, ClusterError | None] = {}
         rows = ((one, (committed.offset, committed.metadata)) for one, committed in offsets.items())
-        for part in chunks(rows, _COMMIT_BYTES, row_bytes):
+        for part in chunks(rows, COMMIT_BYTES, row_bytes):
             outcome |= await _commit(cluster, node_id, group, part)
         return {group: outcome}
 
@@ -138,6 +147,11 @@ async def commit_offsets(
     outcome = await ask_coordinators(cluster, [group], ask, groups_a_request=1, timeout_ms=timeout_ms)
     found = outcome[group]
     return dict.fromkeys(offsets, found) if isinstance(found, ClusterError) else found
+
+
+def commit_row_bytes(group: str, partition: TopicPartition, metadata: str) -> int:
+    """Return the approximate size of a committed offset in __consumer_offsets."""
+    return _COMMIT_ROW_BYTES + len(f"{group}{partition.topic}{metadata}".encode())
 
 
 async def _all_groups(cluster: Cluster, timeout_ms: int) -> list[ListedGroup]:

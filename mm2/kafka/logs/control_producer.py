@@ -17,7 +17,7 @@ from mm2.core.naming.names import TopicPartition
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError, NotSupported
-from mm2.kafka.logs.producer_queue import Headers, PendingRecord, ProducerQueue
+from mm2.kafka.logs.producer_queue import Finish, Headers, PendingRecord, ProducerQueue
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.produce_request import ProducedPartition, ProduceRequest, init_producer_id
 from mm2.kafka.protocol.transaction_requests import NO_PRODUCER, ProducerIdAndEpoch
@@ -61,11 +61,19 @@ class ControlProducer:
     """
 
     def __init__(
-        self, cluster: Cluster, *, purpose: str = "control", idempotent: bool = True, buffer_bytes: int = BUFFER_BYTES
+        self,
+        cluster: Cluster,
+        *,
+        purpose: str = "control",
+        idempotent: bool = True,
+        buffer_bytes: int = BUFFER_BYTES,
+        finish: Finish | None = None,
     ) -> None:
+        """``finish``: makes the batch to write of an uncompressed one, such as a compressed one."""
         self._cluster = cluster
         self._purpose = purpose
         self._buffer_bytes = buffer_bytes
+        self._finish = finish
         self._queues: dict[TopicPartition, ProducerQueue] = {}
         self._producer: ProducerIdAndEpoch | None = None if idempotent else NO_PRODUCER  # for partitions without one
         self._requesting_id = asyncio.Lock()
@@ -141,7 +149,7 @@ class ControlProducer:
     def _queue(self, partition: TopicPartition) -> ProducerQueue:
         queue = self._queues.get(partition)
         if queue is None:
-            queue = self._queues[partition] = ProducerQueue(Backoff.for_retries(self._cluster.settings))
+            queue = self._queues[partition] = ProducerQueue(Backoff.for_retries(self._cluster.settings), self._finish)
         return queue
 
     def _kick_soon(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
@@ -19,6 +19,8 @@ _HIGHEST_SEQUENCE = 0x7FFFFFFF  # the next one is 0
 
 
 Headers = Sequence[tuple[str, bytes | None]]
+
+Finish = Callable[[bytes], bytes]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,8 +50,10 @@ class ProducerQueue:
     ``producer`` is the partition's producer ID; None: it needs another one; `NO_PRODUCER`: write without idempotence.
     """
 
-    def __init__(self, backoff: Backoff) -> None:
+    def __init__(self, backoff: Backoff, finish: Finish | None = None) -> None:
+        """``finish``: makes the batch to write of an uncompressed one."""
         self.backoff = backoff
+        self._finish = finish
         self.records: deque[PendingRecord] = deque()
         self.busy = False
         self.producer: ProducerIdAndEpoch | None = None
@@ -76,7 +80,8 @@ class ProducerQueue:
                 if builder.append(self._in_batch, one.timestamp_ms, one.key, one.value, list(one.headers)) is None:
                     break
                 self._in_batch += 1
-            self._batch = bytes(builder.build())
+            batch = bytes(builder.build())
+            self._batch = batch if self._finish is None else self._finish(batch)
         return self._batch
 
     def take_batch(self) -> list[PendingRecord]:

@@ -26,7 +26,7 @@ class ApiRequest:
     _bulk: ClassVar[bool]
     _request: ClassVar[Table]
     _response: ClassVar[Table]
-    KAFKA: ClassVar[str]
+    KAFKA: str
     _name: ClassVar[str]
     _codecs: ClassVar[dict[int, tuple[Encoder, Decoder]]]
 

@@ -33,6 +33,7 @@ class RawRequest:
     """One encoded request. ``flexible``: its version has a tag section in both headers (KIP-482).
 
     ``read`` turns (all bytes of the response, position of its body, version) into the result for the sender.
+    ``client_id`` replaces that of the connection if it is set.
     """
 
     def __init__(
@@ -49,9 +50,10 @@ class RawRequest:
         self._read = read
         self._body = body
         self._flexible = flexible
+        self.client_id: str | None = None
 
     def build_request_header(self, correlation_id: int, client_id: str) -> _Encoded:
-        client = client_id.encode()
+        client = (self.client_id or client_id).encode()
         header = _HEADER.pack(self.API_KEY, self.API_VERSION, correlation_id, len(client)) + client
         return _Encoded(header + bytes([NO_TAGS]) if self._flexible else header)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Mapping
 
@@ -24,8 +23,6 @@ from mm2.kafka.logs.compacted_log import CompactedLog
 from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.kafka.retrying import API_TIMEOUT_MS
 from mm2.node.store.skipped_records import SkippedRecords
-
-log = logging.getLogger(__name__)
 
 
 class StoredSourceOffsets:
@@ -72,15 +69,19 @@ class StoredSourceOffsets:
         """
         return self._positions.get(partition)
 
+    @property
+    def stored(self) -> frozenset[TopicPartition]:
+        """The source partitions with a stored offset."""
+        return frozenset(one for one, position in self._positions.items() if position is not None)
+
     def beginnings(self, partition: TopicPartition) -> int:
         """Return how many times a lane has stored that it starts a recreated topic from the beginning."""
         return self._beginnings[partition]
 
     async def store(self, producer: ControlProducer, positions: Mapping[TopicPartition, int]) -> None:
-        """Store these next source offsets, to which a lost owner has copied. Raises ClusterError."""
+        """Store these next source offsets. Raises ClusterError."""
         writes = []
         for one, position in positions.items():
-            log.info("%s: %s was copied up to offset %d before its owner was lost", self._flow, one, position - 1)
             key = encode_key(SourceKey(cluster=self._flow.source, topic=one.topic, partition=one.partition))
             value = encode_offset(position - 1)
             writes.append(producer.send(self._topic, partition_of(key, self.partitions), key, value))

@@ -284,6 +284,8 @@ class SourceTaskLeases:
         try:
             await self.refresh()
             found = await self._tails.find(self._builder.stored_ends(record.partitions))
+            for one, position in found.items():
+                log.info("%s: %s was copied up to offset %d before its owner was lost", self._flow, one, position - 1)
             await self._context.topics.source_offsets.store(self._context.producer, found)
         except ClusterError as error:  # records are copied again instead
             log.info("%s: cannot look for what source task %d has copied: %s", self._flow, source_task, error)

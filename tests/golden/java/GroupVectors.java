@@ -50,7 +50,7 @@ public final class GroupVectors {
         GoldenVectors.write(args, Map.of("group-requests", all));
     }
 
-    private static void add(List<Object> all, ApiKeys key, int[] versions, IntFunction<ApiMessage> request,
+    static void add(List<Object> all, ApiKeys key, int[] versions, IntFunction<ApiMessage> request,
                             IntFunction<ApiMessage> answer) {
         for (int version : versions) {
             short exact = (short) version;

@@ -79,6 +79,11 @@ class RunningSourceTask:
     remote: dict[str, str] = field(default_factory=dict)
     accumulated: AccumulatedProgress | None = None
 
+    @property
+    def offsets_topic(self) -> str:
+        assert self.lease.offsets is not None
+        return self.lease.offsets.topic
+
     def reported(self) -> SourceTaskProgress:
         """Return the progress of the source task, merged from all reports so far."""
         news = self.runner.news()
@@ -227,6 +232,7 @@ async def copying(
     elif create:
         compacted = {"cleanup.policy": "compact"}
         assert lease.offset_syncs is not None
+        assert lease.offsets is not None
         await asyncio.to_thread(
             target.create_topic, lease.offsets.topic, partitions=OFFSETS_PARTITIONS, config=compacted
         )

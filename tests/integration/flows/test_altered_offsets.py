@@ -30,7 +30,7 @@ def alter(source_task: RunningSourceTask, topic: str, partition: int, value: byt
     producer = Producer(
         {"bootstrap.servers": source_task.target.bootstrap, "partitioner": "murmur2_random", "log_level": 0}
     )
-    producer.produce(source_task.lease.offsets.topic, key=key.encode(), value=value)
+    producer.produce(source_task.offsets_topic, key=key.encode(), value=value)
     assert producer.flush(30) == 0
 
 
@@ -38,7 +38,7 @@ async def starts_of(source_task: RunningSourceTask, topic: str, partitions: int)
     """Return the offsets at which a node would start now."""
     async with connected(source_task.target) as cluster:
         offsets = StoredSourceOffsets(
-            cluster, source_task.lease.offsets.topic, source_task.lease.flow, partitions=OFFSETS_PARTITIONS
+            cluster, source_task.offsets_topic, source_task.lease.flow, partitions=OFFSETS_PARTITIONS
         )
         await offsets.refresh()
         every = [TopicPartition(topic, number) for number in range(partitions)]

@@ -33,7 +33,7 @@ FIRST_MS = int(time.time() * 1000) - 3_600_000
 def stored_offsets(source_task: RunningSourceTask) -> dict[TopicPartition, int | None]:
     """Return the stored offset of each source partition in the offsets topic."""
     stored: dict[TopicPartition, int | None] = {}
-    for partition, records in read_topic(source_task.target.bootstrap, source_task.lease.offsets.topic).items():
+    for partition, records in read_topic(source_task.target.bootstrap, source_task.offsets_topic).items():
         for record in records:
             key, value, _, _ = record.content
             assert key is not None

@@ -42,7 +42,7 @@ def uncommitted(cluster: KafkaCluster, topic: str) -> list[Record]:
 def stored(source_task: RunningSourceTask) -> dict[TopicPartition, int]:
     """Return the source offsets that a read_committed reader of the offsets topic finds."""
     found: dict[TopicPartition, int] = {}
-    topic = read_topic(source_task.target.bootstrap, source_task.lease.offsets.topic, isolation="read_committed")
+    topic = read_topic(source_task.target.bootstrap, source_task.offsets_topic, isolation="read_committed")
     for record in itertools.chain.from_iterable(topic.values()):
         assert record.key is not None
         key, offset = decode_key(record.key), decode_offset(record.value)

@@ -63,6 +63,9 @@ class ModelQuery:
 
     # -- RowTransform
 
+    def remove(self, partition: Any) -> None:
+        """Nothing is kept of it."""
+
     def submit(self, partition: Any, frame: FrameInQuery) -> None:
         self.frames.append((partition, frame))
 

@@ -10,6 +10,7 @@ import pytest
 from mm2.cli.command_parser import parse
 from mm2.cli.command_table import CHECKER_COMMAND, CHECKER_NAME, COMMANDS, JAVA_COMMAND, JAVA_NAME
 from mm2.cli.commands import execute, java_app, mm2_app
+from mm2.cli.mirror1_table import MIRROR1_COMMAND, MIRROR1_NAME
 from mm2.cli.parameters import CliCommand, Parameter
 
 
@@ -181,6 +182,7 @@ EVERY_COMMAND = {
     **{f"mm2 {name}": command for name, command in COMMANDS.items()},
     JAVA_NAME: JAVA_COMMAND,
     CHECKER_NAME: CHECKER_COMMAND,
+    MIRROR1_NAME: MIRROR1_COMMAND,
 }
 
 

@@ -45,6 +45,11 @@ CALLS: dict[str, tuple[int, tuple[str, ...]]] = {
     "lag http://127.0.0.1:1": (1, NOT_FOR_STATUS),
 }
 
+CALLS |= {
+    "migrate-mm1 --help": (0, NOT_FOR_HELP),
+    "migrate-mm1 --consumer.config CONSUMER --producer.config PRODUCER --include a": (0, NOT_FOR_FILES),
+}
+
 PROGRAM = """\
 import sys
 from mm2.app import main
@@ -60,6 +65,8 @@ def test_a_command_imports_only_what_it_needs(call: str, expected: tuple[int, tu
     exit_code, forbidden = expected
     (tmp_path / "BAD").write_text(BAD)
     (tmp_path / "GOOD").write_text(GOOD)
+    (tmp_path / "CONSUMER").write_text("bootstrap.servers=127.0.0.1:1\ngroup.id=g\n")
+    (tmp_path / "PRODUCER").write_text("bootstrap.servers=127.0.0.1:2\n")
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *call.split()],
         cwd=tmp_path,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mm2.config.checks.foreign.connect import SECURITY
-from mm2.config.checks.foreign.foreign_file import ADDRESS, IDENTITY_POLICY, INSTEAD, ForeignFile, Settings, line
+from mm2.config.checks.foreign.foreign_file import ADDRESS, INSTEAD, ForeignFile, Settings, line
+from mm2.config.grammar.problems import to_copy
 from mm2.config.grammar.secrets import shown
 
 CHOOSE_TOPICS = (
@@ -12,8 +13,17 @@ CHOOSE_TOPICS = (
 )
 
 _ZOOKEEPER = ("zookeeper.connect", "zk.connect")
-_OLD_PRODUCER = ("metadata.broker.list", "producer.type", "serializer.class")
-_CONSUMER = ("group.id", "groupid", "auto.commit.enable", "enable.auto.commit", "auto.commit.interval.ms", "whitelist")
+_OLD_PRODUCER = ("broker.list", "metadata.broker.list", "producer.type", "serializer.class")
+_CONSUMER = (
+    "group.id",
+    "groupid",
+    "auto.commit.enable",
+    "enable.auto.commit",
+    "auto.commit.interval.ms",
+    "mirror.topics.whitelist",
+    "mirror.topics.blacklist",
+    "whitelist",
+)
 _PRODUCER = (
     "acks",
     "request.required.acks",
@@ -22,6 +32,7 @@ _PRODUCER = (
     "buffer.memory",
     "max.in.flight.requests.per.connection",
 )
+_OPTIONS = "--consumer.config FILE --producer.config FILE --include REGEX"
 
 
 def mirror_maker_1(_text: str, properties: Settings) -> ForeignFile | None:
@@ -29,22 +40,19 @@ def mirror_maker_1(_text: str, properties: Settings) -> ForeignFile | None:
     if _has_aliases(properties):
         return None
     servers = properties.get("bootstrap.servers")
-    if any(key in properties for key in _ZOOKEEPER) or (servers and any(key in properties for key in _CONSUMER)):
-        kind, alias, other = "consumer", "A", "B"
-    elif any(key in properties for key in _OLD_PRODUCER) or (servers and any(key in properties for key in _PRODUCER)):
-        kind, alias, other = "producer", "B", "A"
+    if any(key in properties for key in _OLD_PRODUCER):
+        kind = "producer"
+    elif any(key in properties for key in _ZOOKEEPER) or (servers and any(key in properties for key in _CONSUMER)):
+        kind = "consumer"
+    elif servers and any(key in properties for key in _PRODUCER):
+        kind = "producer"
     else:
         return None
-    servers = servers or properties.get("metadata.broker.list") or ADDRESS
-    whitelist = properties.get("whitelist") or "(the value of --whitelist)"
     return ForeignFile(
         f"is a Kafka {kind} configuration, such as MirrorMaker 1's --{kind}.config{INSTEAD}",
-        (offsets_of_group(properties.get("group.id") or properties.get("groupid")), CHOOSE_TOPICS),
         (
-            *_clusters({alias: servers, other: ADDRESS}, alias, properties),
-            "A->B.enabled = true",
-            line("A->B.topics", whitelist),
-            IDENTITY_POLICY,
+            f"run it with the command line of MirrorMaker 1:{to_copy(f'kafka-mirror-maker {_OPTIONS}')}",
+            f"or convert the files of both clients:{to_copy(f'mm2 migrate-mm1 {_OPTIONS} > mm2.properties')}",
         ),
     )
 
@@ -62,11 +70,11 @@ def other_client(_text: str, properties: Settings) -> ForeignFile | None:
 
 
 def offsets_of_group(group: str | None) -> str:
-    """Return where copying starts instead of the committed offsets of MirrorMaker 1's consumer ``group``."""
+    """Return where copying starts, and how it continues at the committed offsets of MirrorMaker 1's ``group``."""
     offsets = f"group {shown('group.id', group)}" if group else "MirrorMaker 1's consumer group"
     return (
-        "note that copying starts at auto.offset.reset (default: earliest): "
-        f"mm2 does not continue from the offsets of {offsets}"
+        "note that copying starts at auto.offset.reset (default: earliest): to continue at the offsets of "
+        f"{offsets}, write the properties of its consumer and producer to files, and use mm2 migrate-mm1"
     )
 
 

@@ -39,7 +39,12 @@ class ForeignFile:
 
 def line(key: str, value: str) -> str:
     """Return a line of mm2.properties. Secrets are never printed: their keys are named without a value."""
-    return f"{key} = (copy the value)" if is_secret(key, value) else f"{key} = {_ESCAPED.sub(_escape, value)}"
+    return f"{key} = (copy the value)" if is_secret(key, value) else f"{key} = {escaped(value)}"
+
+
+def escaped(value: str) -> str:
+    """Return ``value`` as a properties file contains it."""
+    return _ESCAPED.sub(_escape, value)
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -135,13 +135,30 @@ def test_clusters_with_a_nul_byte_elsewhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "instead"),
     [
-        "connector.class = X password=sesame\n",
-        "bootstrap.servers = a:9092 password=sesame\ngroup.id = x password=sesame\n",
+        ("connector.class = X password=sesame\n", "[hidden]"),
+        ("bootstrap.servers = a:9092\nclient.rack = x\nssl.key.password=sesame\n", "(copy the value)"),
     ],
 )
-def test_secrets_in_other_values_are_not_printed(tmp_path: Path, text: str) -> None:
+def test_secrets_in_other_values_are_not_printed(tmp_path: Path, text: str, instead: str) -> None:
     (problem,) = answer(tmp_path, text).problems
     assert "sesame" not in str(problem)
-    assert "[hidden]" in str(problem)
+    assert instead in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("zk.connect=z\ngroupid=g\nmirror.topics.whitelist=a\n", "consumer"),
+        ("bootstrap.servers=a:1\ngroup.id=g\n", "consumer"),
+        ("zk.connect=z\nproducer.type=async\n", "producer"),
+        ("broker.list=0:a:9092\n", "producer"),
+        ("bootstrap.servers=a:1\nacks=all\n", "producer"),
+    ],
+)
+def test_files_of_mirror_maker_1(tmp_path: Path, text: str, kind: str) -> None:
+    (problem,) = answer(tmp_path, text).problems
+    assert f"MirrorMaker 1's --{kind}.config" in problem.rule
+    assert "kafka-mirror-maker --consumer.config FILE" in problem.fix
+    assert "mm2 migrate-mm1 --consumer.config FILE" in problem.fix

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mm2.config.security import jaas
+from mm2.core.settings.oauth import OAuthLogin
 from mm2.core.settings.sasl import PasswordLogin
 from tests.unit.config import files
 
@@ -76,3 +77,28 @@ def test_unreadable_file(tmp_path: Path, file: Path, content: bytes | None, reas
 def test_an_empty_section_name() -> None:
     with pytest.raises(jaas.JaasError, match="must have sections"):
         jaas.parse_section("KafkaClient", "KafkaClient")
+
+
+OAUTH = "org.apache.kafka.common.security.oauthbearer"
+TOKENS = (
+    "A.security.protocol = SASL_SSL\nA.sasl.mechanism = OAUTHBEARER\n"
+    f"A.sasl.login.callback.handler.class = {OAUTH}.OAuthBearerLoginCallbackHandler\n"
+    "A.sasl.oauthbearer.token.endpoint.url = https://id.example.com/token\n"
+)
+
+
+def test_a_login_module_of_oauth(tmp_path: Path, file: Path) -> None:
+    options = 'clientId="mm2" clientSecret="sesame" extension_logicalCluster="lkc"'
+    file.write_text(f"KafkaClient {{\n  {OAUTH}.OAuthBearerLoginModule required {options};\n}};\n")
+    found = files.flow(tmp_path, TOKENS).clients.source_consumer.sasl
+    assert isinstance(found, OAuthLogin)
+    assert found.user == "mm2"
+    assert found.extensions == (("logicalCluster", "lkc"),)
+
+
+def test_wrong_options_of_oauth(tmp_path: Path, file: Path) -> None:
+    options = 'clientId="mm2" clientSecret="sesame" extension_auth="x" ssl.truststore.location="/nowhere.jks"'
+    file.write_text(f"KafkaClient {{\n  {OAUTH}.OAuthBearerLoginModule required {options};\n}};\n")
+    rules = " ".join(problem.rule for problem in files.loaded(tmp_path, TOKENS).problems)
+    assert "option extension_auth: " in rules
+    assert "cannot be read" in rules

@@ -21,6 +21,7 @@ TOKENS = replace(
     sasl=OAuthLogin(source=TokenEndpoint(url="https://idp", grant=GRANT, tls=TlsSettings(ca_pem=BUNDLE))),
 )
 (LEASE,) = ORDERS.source_tasks
+assert LEASE.offsets is not None
 LEASES = (
     LEASE,
     replace(
@@ -48,3 +49,8 @@ def test_each_set_of_certificates_is_sent_once() -> None:
 
 def test_orders_without_trusted_certificates_are_unchanged() -> None:
     assert share(ORDERS) == restore(ORDERS) == ORDERS
+
+
+def test_a_lease_without_stored_offsets() -> None:
+    orders = LaneOrders(version=1, source_tasks=(replace(LEASE, offsets=None, source=TRUSTING),))
+    assert restore(share(orders)) == orders

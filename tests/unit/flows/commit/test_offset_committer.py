@@ -22,6 +22,8 @@ class Query:
 
     def submit(self, partition: PartitionReplicator, frame: FrameInQuery) -> None: ...
 
+    def remove(self, partition: PartitionReplicator) -> None: ...
+
 
 class Written:
     """Collects the offsets that are sent, which are written at once."""

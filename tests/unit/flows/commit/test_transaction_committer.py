@@ -186,6 +186,8 @@ class Nowhere:
 
     def submit(self, partition: PartitionReplicator, frame: FrameInQuery) -> None: ...
 
+    def remove(self, partition: PartitionReplicator) -> None: ...
+
 
 def added_with_query(to: TransactionCommitter) -> PartitionReplicator:
     lease = lease_from(40)

@@ -45,6 +45,9 @@ class Query:
     def __init__(self) -> None:
         self.frames: list[FrameInQuery] = []
 
+    def remove(self, partition: Any) -> None:
+        """Nothing is kept of it."""
+
     def submit(self, partition: Any, frame: FrameInQuery) -> None:
         self.frames.append(frame)
 

@@ -1,0 +1,5 @@
+"""Records that are written one by one: to the partition of their key, or as a user's message handler says.
+
+`router` is the transform of a partition (`flows.partition.row_transform`): it writes the records of fetched batches
+with a producer of its own, and the partition then moves over them. `handlers` loads and calls message handlers.
+"""

@@ -1,0 +1,87 @@
+"""Addresses of brokers from ZooKeeper, for files of Kafka 0.7 and 0.8 with zookeeper.connect."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from dataclasses import replace
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+
+from mm2.core.mirror1.broker_registration import broker_address
+from mm2.core.mirror1.settings import ConsumerSettings, MirrorSettings
+from mm2.core.settings.client import ClientSettings, SecurityProtocol
+from mm2.core.settings.zookeeper_connect import ZooKeeperConnect
+from mm2.core.wire.formats import FormatError
+
+BROKERS = "/brokers/ids"
+CONNECT_S = 10.0  # to the first server that answers
+RETRY_S = 5.0  # ZooKeeper or the brokers may be starting
+
+
+class NoBrokers(Exception):
+    """ZooKeeper has no broker to connect to now, or does not answer. The message is the reason."""
+
+
+def with_brokers(settings: MirrorSettings) -> MirrorSettings:
+    """Return ``settings`` with the bootstrap servers of all clients. Waits, with messages, until they are found."""
+    return replace(
+        settings,
+        consumers=tuple(map(_found, settings.consumers)),
+        target=_with_servers(settings.target, settings.target_zookeeper, "the file of --producer.config"),
+    )
+
+
+def registered_brokers(connect: ZooKeeperConnect, protocol: SecurityProtocol) -> tuple[str, ...]:
+    """Return ``host:port`` of the listener with ``protocol`` of each live broker. Raises NoBrokers."""
+    place = f"{','.join(connect.servers)}{connect.chroot}"
+    quiet = logging.Logger("kazoo", logging.CRITICAL)  # every failed attempt is reported here, once
+    client = KazooClient(hosts=",".join(connect.servers), read_only=True, logger=quiet)
+    path = connect.chroot + BROKERS  # kazoo's own chroot prints a warning if it does not exist
+    try:
+        client.start(timeout=CONNECT_S)
+        registrations = []
+        for broker in sorted(client.get_children(path)):
+            try:
+                registrations.append(client.get(f"{path}/{broker}")[0])
+            except NoNodeError:
+                continue  # it has just stopped
+    except NoNodeError as error:
+        raise NoBrokers(f"ZooKeeper {place} has no {BROKERS}; check the path in zookeeper.connect") from error
+    except (KazooException, KazooTimeoutError, OSError) as error:
+        reason = str(error) or type(error).__name__
+        raise NoBrokers(f"ZooKeeper {place} does not answer ({reason}); check zookeeper.connect") from error
+    finally:
+        client.stop()
+        client.close()
+    try:
+        addresses = [broker_address(raw, protocol) for raw in registrations]
+    except FormatError as error:
+        raise NoBrokers(f"ZooKeeper {place}: {error}") from error
+    servers = tuple(address for address in addresses if address is not None)
+    if not servers:
+        raise NoBrokers(
+            f"ZooKeeper {place}: no live broker has a {protocol} listener; check that brokers run and security.protocol"
+        )
+    return servers
+
+
+def _found(consumer: ConsumerSettings) -> ConsumerSettings:
+    return replace(consumer, client=_with_servers(consumer.client, consumer.zookeeper, consumer.file))
+
+
+def _with_servers(client: ClientSettings, zookeeper: ZooKeeperConnect | None, file: str) -> ClientSettings:
+    if zookeeper is None:
+        return client
+    while True:
+        try:
+            servers = registered_brokers(zookeeper, client.security_protocol)
+        except NoBrokers as error:
+            print(f"{file}: {error}; retrying in {RETRY_S:.0f} s", file=sys.stderr)  # noqa: T201 nothing logs yet
+            time.sleep(RETRY_S)
+        else:
+            print(f"{file}: brokers in ZooKeeper: {', '.join(servers)}", file=sys.stderr)  # noqa: T201 as above
+            return replace(client, bootstrap_servers=servers)

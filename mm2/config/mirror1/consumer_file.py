@@ -1,0 +1,82 @@
+"""The file of --consumer.config: a source cluster and the consumer group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mm2.config.clients.client_reader import ClientReader
+from mm2.config.clients.ignored_client_keys import ClientKind
+from mm2.config.grammar.properties import Entry
+from mm2.config.grammar.values import Value
+from mm2.config.keys import declaration
+from mm2.config.mirror1.client_file import ClientFile
+from mm2.config.mirror1.group_keys import GroupKeys
+from mm2.config.mirror1.old_keys import ZOOKEEPER
+from mm2.core.mirror1.settings import ConsumerSettings, GroupMembership
+
+_RESET = "auto.offset.reset"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerFile:
+    """The file and its settings, which are only valid if ``file.problems`` have no error."""
+
+    file: ClientFile
+    settings: ConsumerSettings
+
+
+def read_consumer(path: Path) -> ConsumerFile:
+    """Read the file at ``path``. The default of auto.offset.reset is Java's, latest."""
+    file = ClientFile.read(path, ClientKind.CONSUMER)
+    problems = file.problems
+    file.properties.setdefault(_RESET, Value("latest"))
+    keys = declaration.read(GroupKeys, file.properties, problems)
+    if not keys.group_id and not file.unreadable:
+        problems.error("missing", "add group.id, the name of the consumer group", key="group.id")
+    _check_session(file, keys)
+    zookeeper = file.zookeeper()
+    if zookeeper is not None:
+        _warn_of_offsets(file)
+    reader = ClientReader(
+        clusters=Entry(file=str(path), line=1, key="bootstrap.servers", raw="", value=""), problems=problems
+    )
+    group = GroupMembership(
+        group_id=keys.group_id or "",
+        session_timeout_ms=keys.session_timeout_ms,
+        heartbeat_interval_ms=keys.heartbeat_interval_ms,
+        max_poll_interval_ms=keys.max_poll_interval_ms,
+        instance_id=keys.group_instance_id or None,
+    )
+    settings = ConsumerSettings(
+        file=str(path),
+        client=file.client(group.group_id),
+        zookeeper=zookeeper,
+        fetch=reader.fetch(file.properties),
+        group=group,
+        exclude_internal_topics=keys.exclude_internal_topics,
+    )
+    return ConsumerFile(file=file, settings=settings)
+
+
+def _check_session(file: ClientFile, keys: GroupKeys) -> None:
+    if keys.heartbeat_interval_ms < keys.session_timeout_ms:
+        return
+    name = "heartbeat.interval.ms" if "heartbeat.interval.ms" in file.properties else "session.timeout.ms"
+    file.properties[name].refuse(
+        file.problems,
+        "heartbeat.interval.ms must be less than session.timeout.ms",
+        f"write heartbeat.interval.ms = {max(1, keys.session_timeout_ms // 3)}",
+    )
+
+
+def _warn_of_offsets(file: ClientFile) -> None:
+    """Warn that offsets in ZooKeeper are not used, unless the file says that they are in Kafka."""
+    if "offsets.storage" not in file.entries:
+        file.properties[ZOOKEEPER].warn(
+            file.problems,
+            "offsets that a consumer of Kafka 0.8 committed to ZooKeeper are not read: a group without offsets in Kafka"
+            f" starts at {_RESET}, {file.properties[_RESET].text.strip()}",
+            "commit the offsets to Kafka first (offsets.storage = kafka with dual.commit.enabled = true), then write"
+            " offsets.storage = kafka",
+        )

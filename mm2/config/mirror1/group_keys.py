@@ -1,0 +1,40 @@
+"""Properties of a Java consumer as a member of its group, with Java's types and defaults."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from mm2.config.grammar.java_types import Boolean, Int, ListOf, OptionalString, at_least, require
+from mm2.config.keys.declaration import KeyModel, node_key
+
+RANGE = "org.apache.kafka.clients.consumer.RangeAssignor"
+
+
+def _has_range(strategies: tuple[str, ...]) -> bool:
+    return not strategies or any(one in (RANGE, "range") for one in strategies)
+
+
+class GroupKeys(KeyModel):
+    """Durations are milliseconds."""
+
+    group_id: OptionalString = node_key(
+        "group.id", None, "Consumer group whose committed offsets say what was copied. Required."
+    )
+    group_instance_id: OptionalString = node_key(
+        "group.instance.id", None, "Makes members static (KIP-345); each stream appends its number."
+    )
+    session_timeout_ms: Annotated[Int, at_least(1)] = node_key(
+        "session.timeout.ms", 45_000, "Time without a heartbeat after which the broker removes a member."
+    )
+    heartbeat_interval_ms: Annotated[Int, at_least(1)] = node_key(
+        "heartbeat.interval.ms", 3_000, "Time between two heartbeats; less than the session timeout."
+    )
+    max_poll_interval_ms: Annotated[Int, at_least(1)] = node_key(
+        "max.poll.interval.ms", 300_000, "Time that members have to join a rebalance."
+    )
+    strategies: Annotated[
+        ListOf, require(_has_range, "must contain the range assignor, the only one supported", f"write {RANGE}")
+    ] = node_key("partition.assignment.strategy", (RANGE,), "Assignors of the group.")
+    exclude_internal_topics: Boolean = node_key(
+        "exclude.internal.topics", True, "Leave out Kafka's own topics, such as __consumer_offsets."
+    )

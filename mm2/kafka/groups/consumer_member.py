@@ -1,0 +1,300 @@
+"""A member of a consumer group: the classic protocol of Java's consumer, with the range assignor, in one task.
+
+Java's consumers with that assignor can be members of the same group, and each can lead it.
+docs/adr/0001-group-membership.md explains why aiokafka's GroupCoordinator is not used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from typing import Any, TypeVar
+
+from mm2.core.mirror1.settings import GroupMembership
+from mm2.core.naming.names import TopicPartition
+from mm2.core.wire.consumer_protocol import decode_assignment, encode_subscription
+from mm2.core.wire.formats import FormatError
+from mm2.kafka.backoff import Backoff
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.clock import session_clock
+from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, Unreachable
+from mm2.kafka.groups.assignment_handler import AssignmentHandler, MemberStatus
+from mm2.kafka.groups.group_leader import GroupLeader, PartitionsOf
+from mm2.kafka.groups.member_commits import Generation, Outcome, commit_as_member, generation_ended
+from mm2.kafka.groups.member_errors import MembershipRefused, refused
+from mm2.kafka.groups.member_requests import MemberRequests
+from mm2.kafka.groups.member_session import MemberSession
+from mm2.kafka.groups.task_waits import end, unless
+from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.kafka.retrying import API_TIMEOUT_MS
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+_JOIN_AGAIN = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED})
+_FIND_AGAIN = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+_NOT_A_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
+
+
+class ConsumerMember:
+    """One member. Run `run` in a task; all other methods are for the same event loop.
+
+    Recovers from restarts and moves of the coordinator and from suspension of the process.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: GroupMembership,
+        *,
+        client_id: str,
+        topics: Callable[[], Collection[str]],
+        partitions_of: PartitionsOf,
+        handler: AssignmentHandler,
+    ) -> None:
+        """``topics`` returns the current subscription. ``partitions_of`` is called while this member leads.
+
+        ``client_id`` is the start of the member ID; members of a group that share ``cluster`` need different ones.
+        """
+        self._cluster = cluster
+        self._group = group
+        self._topics = topics
+        self._handler = handler
+        self._where = f"group {group.group_id}: {client_id}"
+        self._session = MemberSession(group, self._lose)
+        self._requests = MemberRequests(cluster, group, client_id=client_id, session=self._session)
+        self._assigned: tuple[Generation, frozenset[TopicPartition]] | None = None
+        self._joined_with = b""  # the metadata of the last join
+        self._leader = GroupLeader(partitions_of, self._where)
+        self._started = True  # whether the handler was given the partitions of the last round
+        self._rejoin = True
+        self._compare = False
+        self._wake = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._working: asyncio.Task[Any] | None = None
+        self._trouble: str | None = None
+
+    @property
+    def status(self) -> MemberStatus:
+        """The current state."""
+        generation, partitions = self._assigned or (None, None)
+        return MemberStatus(
+            generation=None if generation is None else generation.generation,
+            partitions=partitions,
+            is_leader=generation is not None and self._leader.leads,
+            trouble=self._trouble,
+        )
+
+    def certain_for(self) -> float:
+        """Return for how many seconds the assigned partitions are certainly this member's; 0 without an assignment.
+
+        Is exact after a suspension of the process, too, when `lost` was not called yet.
+        """
+        return self._session.certain_for()
+
+    def resubscribe(self) -> None:
+        """Compare topics and, as leader, the partition counts of all members' topics; rejoin if they have changed.
+
+        Call it whenever metadata was refreshed, as Java's consumer does.
+        """
+        self._compare = True
+        self._wake.set()
+
+    async def commit(self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int = API_TIMEOUT_MS) -> Outcome:
+        """Commit the next offsets to consume. Return None or the error for each partition.
+
+        `CommitFailed`: the generation is over. Is retried for ``timeout_ms`` while the coordinator moves.
+        """
+        assigned = self._assigned
+        if assigned is None:
+            return generation_ended(self._group.group_id, offsets)
+        return await commit_as_member(
+            self._cluster,
+            assigned[0],
+            offsets,
+            is_current=lambda: self._assigned is assigned,
+            purpose=self._requests.purpose("commits"),
+            timeout_ms=timeout_ms,
+        )
+
+    def stop(self) -> None:
+        """Let `run` end: revoke the partitions and leave the group."""
+        self._stopping.set()
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Take part in the group until `stop`, or until cancelled, which ends the membership with `lost`.
+
+        Raises MembershipRefused if the coordinator rejects this member, and exceptions of the handler. It can be called
+        again after that.
+        """
+        self._rejoin = True
+        backoff = Backoff.for_retries(self._cluster.settings)
+        try:
+            while not self._stopping.is_set():
+                if self._rejoin:
+                    await self._revoke()
+                try:
+                    await unless(self._stopping, self._step(), name=self._where)
+                except ClusterError as error:
+                    await self._pause(await self._recover(error, backoff.next()))
+                    continue
+                self._trouble = None
+                backoff.reset()
+                await self._start_assigned()
+                if not self._rejoin:
+                    await self._pause(self._group.heartbeat_interval_ms / 1000)
+            await self._revoke()
+        finally:
+            self._lose("the member was stopped")
+            await self._requests.leave()
+
+    # -- steps
+
+    async def _step(self) -> None:
+        await self._requests.find()
+        if self._rejoin:
+            await self._round()
+            return
+        await self._requests.heartbeat()
+        if self._compare and await self._has_changed():
+            self._rejoin = True
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait until ``seconds`` are over, or there is something to do."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        self._wake.clear()
+
+    async def _round(self) -> None:
+        """Join and synchronize; as leader, with the assignments of all members."""
+        metadata = encode_subscription(self._topics())
+        joined = await self._requests.join(metadata)
+        self._leader.step_down()
+        assignments: dict[str, bytes] = {}
+        if joined.leader_id == joined.member_id:
+            assignments = await self._requests.wait_beside_heartbeats(self._leader.assign(joined))
+        raw = await self._requests.synchronize(assignments)
+        try:
+            partitions = frozenset(decode_assignment(raw))
+        except FormatError as error:
+            raise MembershipRefused(f"{self._where}: invalid assignment from the leader: {error}", None) from None
+        self._joined_with, self._rejoin, self._started = metadata, False, False
+        self._assigned = self._requests.generation, partitions
+        self._session.hold()
+        log.info("%s: assigned %d partitions in generation %d", self._where, len(partitions), joined.generation)
+
+    async def _has_changed(self) -> bool:
+        """Return whether another assignment is needed, by the rules of Java's ConsumerCoordinator."""
+        self._compare = False
+        if encode_subscription(self._topics()) != self._joined_with:
+            return True
+        try:
+            return bool(await self._beside_heartbeats(self._leader.is_outdated()))
+        except ClusterError:
+            self._compare = True
+            raise
+
+    # -- partitions
+
+    async def _start_assigned(self) -> None:
+        if self._assigned is None or self._started:
+            return
+        self._started = True
+        generation, partitions = self._assigned
+        await self._beside_heartbeats(self._handler.assigned(set(partitions), generation.generation))
+
+    async def _revoke(self) -> None:
+        if self._assigned is None:
+            return
+        limit_ms = self._group.max_poll_interval_ms
+        late = f"revoking partitions took longer than max.poll.interval.ms ({limit_ms} ms)"
+        limit = asyncio.get_running_loop().call_later(limit_ms / 1000, self._lose, late)
+        try:
+            await self._beside_heartbeats(self._handler.revoked())
+        finally:
+            limit.cancel()
+        if self._assigned is not None:
+            log.info("%s: revoked %d partitions", self._where, len(self._assigned[1]))
+        self._assigned = None
+        self._session.release()
+
+    def _lose(self, reason: str) -> None:
+        """End the membership at once."""
+        if self._assigned is None:
+            return
+        log.warning("%s: lost %d partitions: %s", self._where, len(self._assigned[1]), reason)
+        self._assigned = None
+        self._session.release()
+        self._rejoin = True
+        self._trouble = reason
+        if self._working is not None:
+            self._working.cancel()
+        self._wake.set()
+        self._handler.lost()
+
+    async def _beside_heartbeats(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Return the result of ``work``; None if the membership ended meanwhile, which cancels it."""
+        task = self._working = asyncio.create_task(work, name=self._where)
+        beating = asyncio.create_task(self._keep_alive(), name=f"{self._where}: heartbeats")
+        try:
+            await asyncio.wait((task, beating), return_when=asyncio.FIRST_COMPLETED)
+            if beating.done():
+                beating.result()
+        finally:
+            self._working = None
+            await end(task, beating)
+        if self._assigned is not None:
+            result: T = task.result()
+            return result
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, ClusterError):
+            raise error
+        return None
+
+    async def _keep_alive(self) -> None:
+        """Send heartbeats until the membership ends."""
+        interval = self._group.heartbeat_interval_ms / 1000
+        backoff = Backoff.for_retries(self._cluster.settings)
+        pause = max(0.0, self._session.contact + interval - session_clock())
+        while self._assigned is not None:
+            await asyncio.sleep(pause)
+            try:
+                await self._requests.heartbeat()
+            except ClusterError as error:
+                retry_after = await self._recover(error, backoff.next())
+                pause = interval if self._rejoin else retry_after
+            else:
+                pause = interval
+                backoff.reset()
+
+    async def _recover(self, error: ClusterError, pause: float) -> float:
+        """Update the state after an error; return the seconds to wait before the next attempt.
+
+        Raises MembershipRefused if there should be none.
+        """
+        code = error.code if isinstance(error, BrokerError) else None
+        if code in _JOIN_AGAIN:
+            self._rejoin = True
+            return 0.0
+        if str(error) != self._trouble:
+            log.info("%s: %s", self._where, error)
+        self._trouble = str(error)
+        if code in _FIND_AGAIN or isinstance(error, Unreachable | RequestTimedOut):
+            self._requests.find_again()
+            return pause
+        if code in _NOT_A_MEMBER:
+            if code == ErrorCode.UNKNOWN_MEMBER_ID:
+                self._requests.forget_member_id()
+            self._rejoin = True
+            self._lose(f"the broker removed this member from the group ({error})")
+            return pause
+        if error.retriable:
+            return pause
+        if isinstance(error, MembershipRefused):
+            raise error
+        raise await refused(self._cluster, self._group, error) from error

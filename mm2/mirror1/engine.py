@@ -1,0 +1,99 @@
+"""The Spark engine and the lanes of a mirror."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from fastapi import FastAPI
+
+from mm2.core.lanes.lease import LeasePlace
+from mm2.node.common.cancelling import cancel_and_wait
+from mm2.node.common.restarting import restart_on_error
+from mm2.node.engine.engine_process import EngineProcess
+from mm2.node.engine.lane_board import LaneBoard
+from mm2.node.engine.lease_service import LeaseService
+from mm2.node.engine.spark_settings import spark_settings
+from mm2.rest.internal.lease_api import engine_router, lane_router
+from mm2.rest.server.server import RestServer
+
+log = logging.getLogger("mm2.mirror1")
+
+WATCH_EVERY_S = 1.0
+"""How often leases are checked for expiry: a fifteenth of the lease time."""
+
+LEAVE_WITHIN_S = 1.0
+"""Time for the last requests of lanes when the mirror ends."""
+
+
+class MirrorEngine:
+    """An async context manager: inside, lanes run what is put into ``leases``. Lanes run on this machine."""
+
+    def __init__(self, *, lanes: int, buffer_bytes: int, spark: Mapping[str, str], name: str) -> None:
+        board = LaneBoard(lanes=lanes, buffer_bytes=buffer_bytes, new_secret=lambda: secrets.token_hex(16))
+        self.leases = LeaseService(board, capacity=lanes)
+        self._temp_dir = Path(tempfile.mkdtemp(prefix="mm2-mirror-"))
+        self._spark = spark_settings(spark, lanes=lanes, temp_dir=self._temp_dir, lane_buffer_bytes=buffer_bytes)
+        self._name = name
+        self._process: EngineProcess | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        app = FastAPI(openapi_url=None)
+        app.include_router(engine_router(self.leases))
+        app.include_router(lane_router(self.leases))
+        self._server = RestServer(app)
+
+    async def __aenter__(self) -> Self:
+        await self._server.start()
+        self.leases.url = self._server.url
+        self._process = EngineProcess(
+            node_url=self.leases.url,
+            token=self.leases.engine_token,
+            app_name=self._name,
+            leases=LeasePlace(url=self._server.url),
+            spark=self._spark,
+            temp_dir=self._temp_dir,
+            on_lost=self._lost,
+        )
+        self.leases.board.keep_warm(1)
+        for work, name in ((self._process.run, "engine"), (self._watch_leases, "watch leases")):
+            self._tasks.append(asyncio.create_task(restart_on_error(work, name), name=name))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._process is not None
+        self.leases.board.end()
+        self.leases.wake()
+        await self._process.close()
+        await cancel_and_wait(self._tasks)
+        await self._server.stop(within=LEAVE_WITHIN_S)
+        shutil.rmtree(self._temp_dir, ignore_errors=True)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the engine is not running."""
+        return self._process.trouble if self._process is not None else None
+
+    def kill(self) -> None:
+        """Kill the engine's processes, because this process is about to exit."""
+        if self._process is not None:
+            self._process.kill()
+        shutil.rmtree(self._temp_dir, ignore_errors=True)
+
+    def _lost(self) -> None:
+        self.leases.board.engine_lost(time.monotonic())
+        self.leases.wake()
+
+    async def _watch_leases(self) -> None:
+        while True:
+            self.leases.observe_lanes()
+            for message in self.leases.board.expire(time.monotonic()):
+                log.warning("%s", message)
+                self.leases.wake()
+            await asyncio.sleep(WATCH_EVERY_S)

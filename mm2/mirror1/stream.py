@@ -1,0 +1,287 @@
+"""One stream: a member of the consumer group, whose partitions a lane copies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from mm2.core.lanes.lease import DeadLettersLease, PartitionLease, RecordRouting, SourceTaskLease
+from mm2.core.lanes.progress_reports import PartitionProgress
+from mm2.core.lanes.task_states import TaskState
+from mm2.core.mirror1.settings import ConsumerSettings, MirrorSettings
+from mm2.core.naming.names import Flow, TopicPartition
+from mm2.kafka.backoff import Backoff
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.errors import ClusterError
+from mm2.kafka.groups.consumer_member import ConsumerMember
+from mm2.kafka.groups.groups import committed_offsets
+from mm2.kafka.groups.member_errors import MembershipRefused
+from mm2.mirror1.topics import SourceTopics, TargetTopics
+from mm2.node.common.cancelling import cancel_and_wait
+from mm2.node.engine.lease_service import LeaseService
+
+log = logging.getLogger("mm2.mirror1")
+
+COPIED, ROUTED = 0, 1
+"""Numbers of the stream's source tasks: one copies batches, the other writes record by record."""
+
+LOOK_EVERY_S = 1.0
+"""Lanes report once a second; their reports also wake the stream."""
+
+LAST_COMMIT_S = 5.0
+
+REFUSED_S = 3.0
+"""Pause after the coordinator has rejected the member: an administrator has to change something."""
+
+_NOT_IN_TOPICS = re.compile("[^a-zA-Z0-9._-]")
+
+
+class Stream:
+    """Copies what the group assigns to it, between `start` and `stop`.
+
+    (A) An offset is committed only when the target has everything before it.
+    (B) Before the group takes partitions away, their records in flight are completed and their offsets committed.
+    (C) Without a certain membership nothing is written: the leases of the lanes end before it (`certain_for`).
+    """
+
+    def __init__(
+        self,
+        settings: MirrorSettings,
+        consumer: ConsumerSettings,
+        *,
+        flow: Flow,
+        client_id: str,
+        leases: LeaseService,
+        topics: SourceTopics,
+        targets: TargetTopics,
+        listener: Any = None,
+    ) -> None:
+        """``flow`` names the stream for the lanes. ``listener``: the user's rebalance listener."""
+        self._settings = settings
+        self._consumer = consumer
+        self.flow = flow
+        self._leases = leases
+        self._topics = topics
+        self._targets = targets
+        self._listener = listener
+        self._cluster = Cluster(consumer.client, client_id=client_id)
+        self.member = ConsumerMember(
+            self._cluster,
+            consumer.group,
+            client_id=client_id,
+            topics=topics.names,
+            partitions_of=self._topics.counts,
+            handler=self,
+        )
+        self._assigned: frozenset[TopicPartition] = frozenset()
+        self._starts: dict[TopicPartition, int | None] = {}
+        self._kept: frozenset[str] = frozenset()
+        self._committed: dict[TopicPartition, int] = {}
+        self._epoch = 0
+        self._stopping = False
+        self._refused: str | None = None
+        self._starting: str | None = None  # why the assigned partitions are not started yet
+
+    async def run(self) -> None:
+        """Take part in the group until `stop`; then complete what is in flight, commit it, and leave the group."""
+        async with self._cluster:
+            self._leases.register(self.flow, self._prepare, self._lease, self.member.certain_for)
+            committing = asyncio.create_task(self._commit_regularly(), name=f"commits of {self.flow}")
+            try:
+                while not self._stopping:
+                    try:
+                        await self.member.run()
+                    except MembershipRefused as error:
+                        self._refused = str(error)
+                        await asyncio.sleep(REFUSED_S)
+                    else:
+                        self._refused = None
+            finally:
+                await cancel_and_wait([committing])
+
+    def stop(self) -> None:
+        """Have `run` end."""
+        self._stopping = True
+        self.member.stop()
+
+    # -- what the group says (`mm2.kafka.groups.consumer_member`)
+
+    async def assigned(self, partitions: set[TopicPartition], generation: int) -> None:
+        """Copy these partitions from now on."""
+        log.info("%s: %d partitions assigned (generation %d)", self.flow, len(partitions), generation)
+        backoff = Backoff.for_retries(self._consumer.client)
+        while True:
+            try:
+                counts = await self._topics.counts({one.topic for one in partitions})
+                self._kept = frozenset(await self._targets.prepare(counts))
+                self._starts = await self._stored(partitions)
+            except ClusterError as error:
+                self._report(f"cannot start the assigned partitions: {error}")
+                await asyncio.sleep(backoff.next())
+            else:
+                self._report(None)
+                break
+        self._committed = {}
+        self._assigned = frozenset(partitions)
+        self._epoch += 1
+        self._put()
+        if self._listener is not None and partitions:
+            self._listener.on_partitions_assigned(frozenset(partitions))
+
+    async def revoked(self) -> None:
+        """Complete what is in flight, and commit it. Partitions are copied again when they are assigned."""
+        before, self._assigned = self._assigned, frozenset()
+        if not before:
+            return
+        self._put()
+        while any(self._running(number) for number in (COPIED, ROUTED)):
+            await self._leases.changed(LOOK_EVERY_S)
+        await self._commit(before)
+        if self._listener is not None:
+            self._listener.on_partitions_revoked(before)
+
+    def lost(self) -> None:
+        """The membership has ended: write nothing more, and commit nothing."""
+        self._assigned = frozenset()
+        for number in (COPIED, ROUTED):
+            self._leases.remove((self.flow, number))
+
+    def _report(self, trouble: str | None) -> None:
+        if trouble is not None and trouble != self._starting:
+            log.warning("%s: %s", self.flow, trouble)
+        self._starting = trouble
+
+    # -- leases
+
+    def _put(self) -> None:
+        for number in (COPIED, ROUTED):
+            if self._of(number) or self._running(number):
+                self._leases.put(self._build(number))
+
+    def _of(self, number: int) -> list[TopicPartition]:
+        is_routed = self._settings.handler is not None
+        return sorted(one for one in self._assigned if (number == ROUTED) is (is_routed or one.topic not in self._kept))
+
+    async def _prepare(self, _: int) -> None:
+        """A lane starts, or starts again: after what the target has, as far as that is reported or committed."""
+        self._starts |= await self._stored([one for one in self._assigned if one not in self._positions()])
+
+    def _lease(self, number: int) -> SourceTaskLease | None:
+        return self._build(number) if self._of(number) else None
+
+    def _build(self, number: int) -> SourceTaskLease:
+        settings, positions = self._settings, self._positions()
+        dead_letters = None
+        if not settings.abort_on_send_failure:
+            dead_letters = DeadLettersLease(topic=dead_letter_topic(self._consumer.group.group_id))
+        return SourceTaskLease(
+            flow=self.flow,
+            source_task=number,
+            epoch=self._epoch,
+            source=self._consumer.client,
+            fetch=self._consumer.fetch,
+            target=settings.target,
+            produce=settings.produce,
+            offsets=None,
+            offset_syncs=None,
+            partitions=tuple(
+                PartitionLease(
+                    topic=one.topic,
+                    partition=one.partition,
+                    remote_topic=one.topic,
+                    start_offset=positions.get(one, self._starts.get(one)),
+                )
+                for one in self._of(number)
+            ),
+            dead_letters=dead_letters,
+            routing=RecordRouting(handler=settings.handler) if number == ROUTED else None,
+        )
+
+    # -- progress
+
+    def progress(self) -> dict[TopicPartition, PartitionProgress]:
+        """Return what the lanes have reported about the partitions of the current assignment."""
+        return dict(self._reported(self._epoch))
+
+    def _reported(self, epoch: int) -> Iterator[tuple[TopicPartition, PartitionProgress]]:
+        """Yield the reports of one assignment: between two of them, other members may have copied a partition."""
+        for number in (COPIED, ROUTED):
+            state = self._leases.board.progress((self.flow, number))
+            if state is not None and state.source_task.epoch == epoch:
+                for one in state.source_task.partitions:
+                    yield TopicPartition(one.topic, one.partition), one
+
+    def trouble(self) -> str | None:
+        """Return why the stream does not copy."""
+        for number in (COPIED, ROUTED):
+            state = self._leases.board.progress((self.flow, number))
+            if state is not None and state.source_task.state is TaskState.FAILED:
+                return state.source_task.error
+        return self._refused or self._starting or self.member.status.trouble
+
+    def stopped_by(self) -> str | None:
+        """Return why a partition has stopped at a record that cannot be written."""
+        stopped = (one.error for one in self.progress().values() if one.stopped_at is not None)
+        return next(stopped, None)
+
+    def _running(self, number: int) -> bool:
+        state = self._leases.board.progress((self.flow, number))
+        if state is None:
+            return self._leases.board.runs((self.flow, number))
+        return bool(state.running)
+
+    def _positions(self) -> dict[TopicPartition, int]:
+        """Return the next offset of each partition that a lane has reported, everything before which is copied."""
+        return {one: reported.position for one, reported in self._reported(self._epoch) if reported.position >= 0}
+
+    # -- offsets
+
+    async def _stored(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+        group = self._consumer.group.group_id
+        if not partitions:
+            return {}
+        found = (await committed_offsets(self._cluster, [group]))[group]
+        if isinstance(found, ClusterError):
+            raise found
+        stored: dict[TopicPartition, int | None] = {}
+        for one in partitions:
+            committed = found.get(one)
+            stored[one] = None if committed is None else committed.offset
+        return stored
+
+    async def _commit_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.commit_interval_ms / 1000)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.commit_interval_ms / 1000 + LAST_COMMIT_S):
+                    await self._commit(self._assigned)
+
+    async def _commit(self, partitions: Collection[TopicPartition]) -> None:
+        positions = self._positions()
+        new = {
+            one: positions[one]
+            for one in partitions
+            if one in positions and self._committed.get(one, self._starts.get(one)) != positions[one]
+        }
+        if not new:
+            return
+        try:
+            outcome: Mapping[TopicPartition, ClusterError | None] = await self.member.commit(new)
+        except ClusterError as error:
+            log.warning("%s: cannot commit offsets: %s", self.flow, error)
+            return
+        for one, failure in outcome.items():
+            if failure is None:
+                self._committed[one] = new[one]
+        failures = {str(failure) for failure in outcome.values() if failure is not None}
+        if failures:
+            log.warning("%s: cannot commit offsets: %s", self.flow, "; ".join(sorted(failures)))
+
+
+def dead_letter_topic(group_id: str) -> str:
+    """Return the topic on the target for records that cannot be written."""
+    return f"mm2-dead-letters.{_NOT_IN_TOPICS.sub('_', group_id)}.internal"
