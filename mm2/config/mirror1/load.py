@@ -9,13 +9,13 @@ from pathlib import Path
 from mm2.config.grammar.problems import Problem, ProblemLog
 from mm2.config.keys import declaration
 from mm2.config.keys.class_keys import ClassKey
+from mm2.config.keys.class_loading import ClassProblem, load_own
 from mm2.config.mirror1.consumer_file import ConsumerFile, read_consumer
 from mm2.config.mirror1.old_keys import BLACKLIST, STREAMS, WHITELIST
 from mm2.config.mirror1.options import PROGRAM, MirrorOptions
 from mm2.config.mirror1.producer_file import ProducerFile, read_producer
 from mm2.config.mirror1.stream_keys import StreamKeys
 from mm2.config.mirror1.topic_pattern import topic_pattern
-from mm2.config.plugins.class_loading import ClassProblem, load_own
 from mm2.config.regex.java_characters import JavaRegexError
 from mm2.core.mirror1.settings import MirrorSettings
 from mm2.core.mirror1.user_class import UserClass
@@ -35,12 +35,18 @@ WITHOUT_EFFECT: Mapping[str, tuple[str, str]] = {
 }
 """Options of Kafka 0.8 to 3.9 that are accepted, and what replaces them."""
 
-HANDLER = ClassKey(name="--message.handler", noun="a message handler", built_in={}, base="", methods=("handle",))
+HANDLER = ClassKey(
+    name="--message.handler",
+    noun="a message handler",
+    built_in={},
+    base="mm2.core.mirror1.user_class:MessageHandler",
+    methods=("handle",),
+)
 LISTENER = ClassKey(
     name="--consumer.rebalance.listener",
     noun="a rebalance listener",
     built_in={},
-    base="",
+    base="mm2.core.mirror1.user_class:RebalanceListener",
     methods=("on_partitions_assigned", "on_partitions_revoked"),
 )
 

@@ -98,7 +98,11 @@ def test_other_options(tmp_path: Path) -> None:
 
 
 def test_user_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "acme_mirror.py").write_text("class Handler: ...\nclass Listener: ...\n")
+    (tmp_path / "acme_mirror.py").write_text(
+        "class Handler:\n    def handle(self, record): ...\n"
+        "class Listener:\n    def on_partitions_assigned(self, partitions): ...\n"
+        "    def on_partitions_revoked(self, partitions): ...\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     found = settings(
         tmp_path,
@@ -109,6 +113,14 @@ def test_user_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert found.handler == UserClass(name="acme_mirror:Handler", arguments="x")
     assert found.listener == UserClass(name="acme_mirror:Listener", arguments=None)
+
+
+def test_user_classes_without_their_methods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "acme_empty.py").write_text("class Handler: ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    (problem,) = loaded(tmp_path, handler="acme_empty:Handler").problems
+    assert "it has no handle" in problem.rule
+    assert "mm2.core.mirror1.user_class" in problem.fix
 
 
 @pytest.mark.parametrize(
