@@ -11,7 +11,6 @@ import struct
 import time
 from collections.abc import Callable, Coroutine
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 import aiokafka.errors as aiokafka_errors
@@ -20,14 +19,10 @@ from aiokafka.conn import CloseReason
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.connection.diagnosis import BrokerEndpoint, explain, silent
-from mm2.kafka.connection.dialling import LOGIN_SECONDS, SETUP_ERRORS, authenticated, dial, log_in
-from mm2.kafka.connection.frames import FramedConnection
+from mm2.kafka.connection.dialling import LOGIN_SECONDS, SETUP_ERRORS, dial, log_in
+from mm2.kafka.connection.live import LiveConnection
 from mm2.kafka.errors import ClusterClosed, ClusterError, LeaseExpired, RequestTimedOut, Unreachable
 from mm2.kafka.protocol.raw_request import DeferredResponse
-from mm2.kafka.sasl.login import LoginFailed
-from mm2.kafka.sasl.session import Session
-
-log = logging.getLogger("mm2.connection")
 
 # It logs for each connection what our errors report once, and warns of SASL PLAIN without TLS at each reconnect.
 logging.getLogger("aiokafka.conn").setLevel(logging.ERROR)
@@ -40,22 +35,6 @@ _ABORT_SECONDS = 0.5  # for the loop to report an aborted socket as closed, with
 LEASE_EXPIRED = "the lease of this task was not renewed in time; nothing is sent until it is"
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER with a timeout of 0
-
-
-@dataclass(slots=True)
-class _Live:
-    """An open connection. ``greeted``: the broker has answered a request on it. ``session``: None without SASL, or if
-    the broker does not end sessions."""
-
-    connection: FramedConnection
-    peer: BrokerEndpoint
-    greeted: bool = False
-    session: Session | None = None
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether a request can be sent now, without authenticating again first."""
-        return self.connection.connected() and (self.session is None or not self.session.is_due)
 
 
 class Connection:
@@ -85,7 +64,7 @@ class Connection:
         self._settings = settings
         self._client_id = client_id
         self._ssl_context = ssl_context
-        self._live: _Live | None = None
+        self._live: LiveConnection | None = None
         self._opening = asyncio.Lock()
         self._queued = 0  # requests that wait for the connection to be opened and are not written yet
         self._backoff = Backoff(settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms)
@@ -93,13 +72,13 @@ class Connection:
         self._attempts = 0
         self._failure: ClusterError | None = None  # of the last attempt
         self._closed = False
-        self._closing: set[asyncio.Future[None]] = set()
+        self._closing: set[asyncio.Future[Any]] = set()
         self._setup: asyncio.Timeout | None = None  # of the current connection attempt
 
     @property
     def connected(self) -> bool:
-        """Whether a request could be sent without connecting first."""
-        return self._live is not None and self._live.is_usable
+        """Whether it is open: a request may have to wait, but not for a connection attempt."""
+        return self._live is not None and self._live.is_open
 
     @property
     def failing(self) -> bool:
@@ -125,7 +104,7 @@ class Connection:
                 self._queued -= 1
         return await self._answer(live, pending, request, timeout)
 
-    def _write(self, live: _Live, request: Any, expect_response: bool) -> Any:
+    def _write(self, live: LiveConnection, request: Any, expect_response: bool) -> Any:
         if not self._may_send():
             raise LeaseExpired(LEASE_EXPIRED)
         try:
@@ -157,6 +136,7 @@ class Connection:
             with contextlib.suppress(OSError):
                 writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
             writer.transport.abort()
+        live.give_up()
         live.connection.close(CloseReason.SHUTDOWN)
 
     def close(self) -> Coroutine[Any, Any, None]:
@@ -172,7 +152,7 @@ class Connection:
         if self._closing:
             await asyncio.wait(self._closing, timeout=_CLOSE_SECONDS + _ABORT_SECONDS)
 
-    async def _answer(self, live: _Live, pending: Any, request: Any, timeout: float) -> Any:
+    async def _answer(self, live: LiveConnection, pending: Any, request: Any, timeout: float) -> Any:
         try:
             answer = await _within(timeout, pending)
         except TimeoutError as error:
@@ -189,14 +169,16 @@ class Connection:
             self._backoff.reset()
         return await asyncio.to_thread(answer.decode) if isinstance(answer, DeferredResponse) else answer
 
-    async def _open(self, attempts: int) -> _Live:
+    async def _open(self, attempts: int) -> LiveConnection:
         """Return an open connection. ``attempts``: their number when the caller started to wait."""
+        while (live := self._live) is not None and live.is_open and not self._closed:
+            if live.is_usable:
+                return live
+            if not await live.renew():
+                break
         if self._closed:
             raise ClusterClosed("the client is closed")
-        if self._live is not None:
-            if self._live.is_usable or (self._live.connection.connected() and await self._stays(self._live)):
-                return self._live
-            self._drop(CloseReason.CONNECTION_BROKEN)
+        self._drop(CloseReason.CONNECTION_BROKEN)
         if not self._may_send():
             raise LeaseExpired(LEASE_EXPIRED)
         if self._failure is not None and self._attempts > attempts:
@@ -221,7 +203,7 @@ class Connection:
         self._live = live
         return live
 
-    async def _dial(self, endpoint: BrokerEndpoint) -> _Live:
+    async def _dial(self, endpoint: BrokerEndpoint) -> LiveConnection:
         settings = self._settings
         try:
             async with asyncio.timeout(LOGIN_SECONDS) as self._setup:
@@ -232,29 +214,7 @@ class Connection:
             raise explain(error, endpoint, settings, greeted=False) from error
         finally:
             self._setup = None
-        return _Live(connection, endpoint, session=session)
-
-    async def _stays(self, live: _Live) -> bool:
-        """Authenticate an open connection again. Returns False if it cannot be used any longer.
-
-        Without new credentials it keeps its session until that ends.
-        """
-        session = live.session
-        assert session is not None, "only sessions become due"
-        if not session.may_be_renewed:
-            return False  # the credentials were about to expire
-        try:
-            async with asyncio.timeout(LOGIN_SECONDS):
-                await log_in(self._settings)
-            async with asyncio.timeout(self._settings.request_timeout_ms / 1000):
-                live.session = await authenticated(live.connection, self._settings, live.peer.host)
-        except SETUP_ERRORS as error:
-            log.warning("%s", explain(error, live.peer, self._settings, greeted=True))
-            if not isinstance(error, LoginFailed):
-                return False  # the broker closes the connection when it has rejected the credentials
-            session.postpone()
-            return not session.is_over
-        return True
+        return LiveConnection(connection, endpoint, settings, session=session)
 
     def _failed(self) -> None:
         self._not_before = time.monotonic() + self._backoff.next()
@@ -263,19 +223,24 @@ class Connection:
         if self._live is not None:
             self._discard(self._live, reason)
 
-    def _discard(self, live: _Live, reason: CloseReason) -> None:
+    def _discard(self, live: LiveConnection, reason: CloseReason) -> None:
         """Close the connection, and abort the socket if the peer does not answer close_notify."""
         if live is self._live:
             self._live = None
         writer = live.connection._writer
+        if (renewal := live.give_up()) is not None:
+            self._wait_for(renewal)
         closed: asyncio.Future[None] | None = live.connection.close(reason)
         if closed is None or closed.done():
             return
-        self._closing.add(closed)
-        closed.add_done_callback(self._closing.discard)
+        self._wait_for(closed)
         if writer is not None:
             abort = asyncio.get_running_loop().call_later(_CLOSE_SECONDS, writer.transport.abort)
             closed.add_done_callback(lambda _: abort.cancel())
+
+    def _wait_for(self, closing: asyncio.Future[Any]) -> None:
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
 
 
 async def _within(timeout: float, pending: Any) -> Any:

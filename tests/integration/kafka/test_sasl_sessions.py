@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -15,7 +17,7 @@ from mm2.core.settings.client import ClientSettings, SecurityProtocol
 from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.connection import dialling
-from mm2.kafka.errors import ClusterError
+from mm2.kafka.errors import ClusterClosed, ClusterError
 from mm2.kafka.sasl.handshake import Send
 from mm2.kafka.sasl.login import Exchange, LoginFailed
 from mm2.kafka.sasl.passwords import PasswordExchanges
@@ -149,3 +151,103 @@ async def test_a_session_is_used_to_its_end_if_credentials_cannot_be_renewed(
         await cluster.send(1, MetadataRequest([]))
         assert local_port(cluster) != first
     assert login.failures > 1
+
+
+class PausedExchange:
+    """A login whose second exchange stops halfway, after an answer of the broker, until it is released."""
+
+    def __init__(self, login: PasswordLogin) -> None:
+        self._login = PasswordExchanges(login)
+        self._exchanges = 0
+        self.is_due = False
+        self.halfway = threading.Event()
+        self.released = threading.Event()
+
+    def renew(self) -> None:
+        pass
+
+    def exchange(self, host: str) -> Exchange:
+        self._exchanges += 1
+        pauses = self._exchanges == 2
+        exchange = self._login.exchange(host)
+        message = next(exchange)
+        while True:
+            answer = yield message
+            if pauses and not self.halfway.is_set():
+                self.halfway.set()
+                assert self.released.wait(20)
+            try:
+                message = exchange.send(answer)
+            except StopIteration:
+                return
+
+
+@asynccontextmanager
+async def authenticating_again(
+    kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[Cluster, PausedExchange, asyncio.Task[None]]]:
+    """A client halfway through its second authentication, and the request that waits for it."""
+    client = client_of(kafka, SCRAM)
+    assert isinstance(client.sasl, PasswordLogin)
+    login = PausedExchange(client.sasl)
+    async with Cluster(client) as cluster:
+        await cluster.any_node()
+        monkeypatch.setattr(dialling, "login_of", lambda _: login)
+        await cluster.versions(1)
+        await asyncio.sleep(SESSION_MS / 1000)
+        asking = asyncio.create_task(cluster.send(1, MetadataRequest([])))
+        try:
+            assert await asyncio.to_thread(login.halfway.wait, 10)
+            yield cluster, login, asking
+        finally:
+            login.released.set()
+
+
+async def test_a_cancelled_request_does_not_interrupt_an_authentication(
+    kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker expects the rest of the exchange on this connection, and nothing else."""
+    async with authenticating_again(kafka, monkeypatch) as (cluster, login, asking):
+        first = local_port(cluster)
+        asking.cancel()
+        await asyncio.wait([asking])
+        asyncio.get_running_loop().call_later(0.5, login.released.set)
+        await cluster.send(1, MetadataRequest([]))
+        assert local_port(cluster) == first
+
+
+async def test_a_connection_that_is_closed_while_it_authenticates_is_replaced(
+    kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with authenticating_again(kafka, monkeypatch) as (cluster, login, asking):
+        first = local_port(cluster)
+        cluster.hang_up(1, "default")
+        login.released.set()
+        await asking
+        assert local_port(cluster) != first
+
+
+async def test_a_client_is_closed_while_it_authenticates(kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with authenticating_again(kafka, monkeypatch) as (cluster, _, asking):
+        began = time.monotonic()
+        await cluster.close()
+        with pytest.raises(ClusterClosed):
+            await asking
+        assert time.monotonic() - began < 3
+
+
+async def test_requests_keep_their_order_across_an_authentication(
+    kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with authenticating_again(kafka, monkeypatch) as (cluster, login, asking):
+        answered: list[int] = []
+
+        async def ask(number: int) -> None:
+            await cluster.send(1, MetadataRequest([]))
+            answered.append(number)
+
+        later = [asyncio.create_task(ask(number)) for number in range(1, 6)]
+        await asyncio.sleep(0.1)
+        login.released.set()
+        await asyncio.gather(asking, *later)
+    assert answered == [1, 2, 3, 4, 5]
