@@ -29,6 +29,13 @@ class QueryState(RejectionState):
         self._transform = transform
         self._one_by_one_until = -1  # a frame with several batches up to this offset could not be decoded
 
+    def drain(self) -> None:
+        if self._transform is None or not self._transform.writes_itself:
+            super().drain()
+            return
+        self.is_draining = True  # what is in the transform is being written
+        self._listener.fetch_changed(self)
+
     def _take(self, batches: list[SourceBatch], start: int) -> None:
         """Take batches fetched from ``start``: they are ready, or pass through the query first."""
         if self._transform is None:
@@ -67,6 +74,8 @@ class QueryState(RejectionState):
         self._fetch_if_room()
         self._reach_unreadable(now)
         self._listener.send_changed(self)
+        if self.is_draining and self.is_idle:
+            self._listener.drained(self)
 
     def _add_written(self, frame: FrameInQuery, written: WrittenBatch | None, until: int) -> None:
         """Continue with what the query returned for the records of the frame before source offset ``until``."""

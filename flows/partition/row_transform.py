@@ -10,7 +10,12 @@ from flows.source_task.spawn import Spawn
 
 
 class RowTransform(Protocol):
-    """Passes batches through a query and calls ``partition.transformed`` with the results, in order."""
+    """Passes batches through a query and calls ``partition.transformed`` with the results, in order.
+
+    ``writes_itself``: it has sent the records by then, so a partition that drains must wait for the results.
+    """
+
+    writes_itself: bool
 
     def submit(self, partition: Any, frame: FrameInQuery) -> None:
         """Transform the records of the frame."""

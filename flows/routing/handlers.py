@@ -34,8 +34,22 @@ def load_handler(handler: UserClass | None) -> Handle:
             made = own.handle(record)
         except Exception as error:
             raise UserClassError(f"message handler {handler.name} raised {described(error)}") from error
-        if not isinstance(made, Sequence) or not all(isinstance(one, TargetRecord) for one in made):
-            raise UserClassError(f"message handler {handler.name} returned {made!r:.200}, not a list of TargetRecord")
+        if not isinstance(made, Sequence) or not all(map(_is_record, made)):
+            raise UserClassError(
+                f"message handler {handler.name} returned {made!r:.200}, not a list of TargetRecord with bytes"
+            )
         return made
 
     return handle
+
+
+def _is_record(made: object) -> bool:
+    """Return whether a record can be written; handlers are not type-checked."""
+    return (
+        isinstance(made, TargetRecord)
+        and isinstance(made.topic, str)
+        and all(part is None or isinstance(part, bytes) for part in (made.key, made.value))
+        and (made.partition is None or (isinstance(made.partition, int) and made.partition >= 0))
+        and (made.timestamp_ms is None or isinstance(made.timestamp_ms, int))
+        and all(isinstance(name, str) and isinstance(value, bytes | None) for name, value in made.headers)
+    )

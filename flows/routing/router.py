@@ -25,6 +25,9 @@ from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
 from mm2.kafka.logs.control_producer import BufferFull, ControlProducer
 from mm2.kafka.protocol.error_codes import ErrorCode
 
+UNKNOWN_S = 30.0
+"""How long a topic of the target may be unknown, since it was possibly created a moment ago."""
+
 ROOM_WAIT_S = 1.0
 """How long to wait for acknowledgements before the buffer is looked at again."""
 
@@ -41,13 +44,16 @@ class NotMade(Exception):
         self.error = error
 
 
+Problem = NotMade | CorruptBatchError | BatchTooLargeError
+
+
 @dataclass(slots=True)
 class _Sent:
     """A frame whose records were sent. ``records``: each with what was made of it. ``problem``: why not all were."""
 
     frame: FrameInQuery
     records: list[tuple[SourceRecord, list[TargetRecord], list[asyncio.Future[int]]]] = field(default_factory=list)
-    problem: NotMade | CorruptBatchError | BatchTooLargeError | None = None
+    problem: Problem | None = None
 
 
 class RecordRouter:
@@ -58,6 +64,8 @@ class RecordRouter:
     (C) After a batch that the target rejects, what follows is written again: consumers of the target can see records
         twice, but the last copies are in order.
     """
+
+    writes_itself = True
 
     def __init__(self, target: Cluster, producer: ControlProducer, handle: Handle, spawn: Spawn) -> None:
         self._target = target
@@ -103,6 +111,18 @@ class RecordRouter:
             except (aiokafka_errors.CorruptRecordException, ValueError) as error:
                 raise CorruptBatchError(f"batch at offset {header.base_offset}: {error}") from error
 
+    def make_all(
+        self, partition: PartitionReplicator, frame: FrameInQuery
+    ) -> tuple[list[tuple[SourceRecord, list[TargetRecord]]], Problem | None]:
+        """Return the wanted records of the frame with what is made of them, and why these are not all."""
+        made: list[tuple[SourceRecord, list[TargetRecord]]] = []
+        try:
+            for record in self.records(partition, frame):
+                made.append((record, self.make(record)))  # noqa: PERF401 those before a problem are sent
+        except (NotMade, CorruptBatchError, BatchTooLargeError) as problem:
+            return made, problem
+        return made, None
+
     def make(self, record: SourceRecord) -> list[TargetRecord]:
         """Return what is written for a record. Raises NotMade."""
         try:
@@ -138,7 +158,12 @@ class RecordRouter:
         return (source.partition + source.offset) % count
 
     async def _count(self, topic: str) -> int:
-        """Return the number of partitions of a topic of the target, after waiting for the target."""
+        """Return the number of partitions of a topic of the target, after waiting for the target.
+
+        Raises BrokerError if it rejects the topic, or does not have it for `UNKNOWN_S`: brokers learn of a new topic
+        one after the other.
+        """
+        deadline = time.monotonic() + UNKNOWN_S
         while True:
             info = self._target.cached_topic(topic)
             if info is not None and info.partitions:
@@ -150,18 +175,27 @@ class RecordRouter:
             except ClusterError:
                 continue  # refresh has its own backoff
             info = self._target.cached_topic(topic)
-            if info is not None and info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"find topic {topic} on the target")
+            if info is None or not info.error:
+                continue
+            error = BrokerError(info.error, f"find topic {topic} on the target")
+            is_unknown = info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if (is_unknown and time.monotonic() > deadline) or (not is_unknown and not error.retriable):
+                raise error
 
 
 class _PartitionRouter:
-    """The frames of one source partition, in order: the next ones are sent while acknowledgements are awaited."""
+    """The frames of one source partition, in order: the next ones are sent while acknowledgements are awaited.
+
+    After a frame with a record that cannot be made, nothing is sent until that is reported: what follows will be
+    fetched again.
+    """
 
     def __init__(self, partition: PartitionReplicator, router: RecordRouter) -> None:
         self._partition = partition
         self._router = router
         self._to_send: asyncio.Queue[FrameInQuery | None] = asyncio.Queue()
         self._sent: asyncio.Queue[_Sent | None] = asyncio.Queue()
+        self._reported = asyncio.Event()
 
     def add(self, frame: FrameInQuery) -> None:
         self._to_send.put_nowait(frame)
@@ -173,17 +207,23 @@ class _PartitionRouter:
     async def send(self) -> None:
         """Send frames until the end."""
         while (frame := await self._to_send.get()) is not None:
-            if self._partition.awaits(frame.number):
-                self._sent.put_nowait(await self._send(frame))
+            if not self._partition.awaits(frame.number):
+                continue
+            sent = await self._send(frame)
+            self._reported.clear()
+            self._sent.put_nowait(sent)
+            if sent.problem is not None:
+                await self._reported.wait()
         self._sent.put_nowait(None)
 
     async def _send(self, frame: FrameInQuery) -> _Sent:
         sent = _Sent(frame)
+        # In a thread: the handler is a user's, and the lane reports to its node from this event loop.
+        made, sent.problem = await asyncio.to_thread(self._router.make_all, self._partition, frame)
         try:
-            for record in self._router.records(self._partition, frame):
-                made = self._router.make(record)
-                sent.records.append((record, made, [await self._router.send(record, one) for one in made]))
-        except (NotMade, CorruptBatchError, BatchTooLargeError) as problem:
+            for record, targets in made:
+                sent.records.append((record, targets, [await self._router.send(record, one) for one in targets]))
+        except NotMade as problem:
             sent.problem = problem
         return sent
 
@@ -193,6 +233,7 @@ class _PartitionRouter:
             if self._partition.awaits(sent.frame.number):
                 result = await self._result(sent)
                 self._partition.transformed(sent.frame.number, result, time.monotonic())
+            self._reported.set()
 
     async def _result(self, sent: _Sent) -> FrameResult:
         """Wait until the target has the records of a frame, or has rejected one."""

@@ -52,6 +52,8 @@ class LaneQueryRun(NamedTuple):
 class QueryStage:
     """Implements `flows.partition.row_transform.RowTransform`."""
 
+    writes_itself = False
+
     def __init__(self, query: LaneQueryRun, name: str, rules: BatchRules, spawn: Spawn) -> None:
         self._query = query
         self._name = name

@@ -6,16 +6,18 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 from mm2.config.regex.java_regex import compile_java
 from mm2.core.mirror1.settings import ConsumerSettings, MirrorSettings
-from mm2.core.mirror1.user_class import new_instance
+from mm2.core.mirror1.user_class import UserClassError, new_instance
 from mm2.core.naming.names import Flow
 from mm2.kafka.admin.topics import NewTopic, create_topics
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
+from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.mirror1.engine import MirrorEngine
 from mm2.mirror1.stream import Stream, dead_letter_topic
 from mm2.mirror1.topics import SourceTopics, TargetTopics
@@ -25,8 +27,9 @@ from mm2.program.logs import set_up
 
 log = logging.getLogger("mm2.mirror1")
 
-ENDED, ABORTED, SECOND_SIGNAL = 0, 1, 130
-"""Exit codes: after a signal, after a record that could not be written, and after a second signal."""
+ENDED, ABORTED, MISTAKE, SECOND_SIGNAL = 0, 1, 2, 130
+"""Exit codes: after a signal, after a record that could not be written, for a user's class that cannot be created, and
+after a second signal."""
 
 LOOK_EVERY_S = 0.5
 LINE_EVERY_S = 60.0
@@ -64,60 +67,83 @@ class _Mirror:
         self._target = Cluster(settings.target, client_id=f"{settings.target.client_id}-admin")
         self._signalled = asyncio.Event()
         self._streams: list[Stream] = []
-        self._topics: list[SourceTopics] = []
         self._background: list[asyncio.Task[None]] = []
 
     async def run(self) -> int:
         self._take_signals()
+        settings = self._settings
+        try:
+            if settings.handler is not None:
+                new_instance(settings.handler)  # each lane creates its own: here only to find mistakes
+            listener = new_instance(settings.listener) if settings.listener is not None else None
+        except UserClassError as error:
+            log.error("%s", error)  # noqa: TRY400 - a mistake of the user, without a traceback
+            return MISTAKE
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._target)
             await stack.enter_async_context(self._engine)
-            listener = new_instance(self._settings.listener) if self._settings.listener is not None else None
-            for consumer in self._settings.consumers:
-                await self._add(consumer, stack, listener)
-            running = [asyncio.create_task(stream.run(), name=str(stream.flow)) for stream in self._streams]
+            running = [
+                asyncio.create_task(self._mirror(number, consumer, listener), name=consumer.group.group_id)
+                for number, consumer in enumerate(settings.consumers)
+            ]
             self._background.append(asyncio.create_task(self._speak(), name="log lines"))
             code = await self._watch(running)
             await cancel_and_wait(self._background)
             for stream in self._streams:
                 stream.stop()
-            await asyncio.gather(*running)
-            if code == ENDED:
+            for outcome in await asyncio.gather(*running, return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    log.error("unexpected error", exc_info=outcome)
+                    code = ABORTED
+            if all(stream.all_committed for stream in self._streams):
                 log.info("stopped: no records are in flight, and all offsets are committed")
+            else:
+                log.warning("stopped: some offsets could not be committed, so their records will be copied again")
         return code
 
-    async def _add(self, consumer: ConsumerSettings, stack: AsyncExitStack, listener: object) -> None:
-        source = await stack.enter_async_context(
-            Cluster(consumer.client, client_id=f"{consumer.group.group_id}-topics")
-        )
-        topics = SourceTopics(source, self._matches(), exclude_internal=consumer.exclude_internal_topics)
-        self._topics.append(topics)
-        if not self._settings.abort_on_send_failure:
-            name = dead_letter_topic(consumer.group.group_id)
-            await self._until_done(
-                lambda: create_topics(self._target, [NewTopic(name=name, partitions=1, replication_factor=-1)]),
-                f"create {name}",
-            )
-        await self._until_done(topics.refresh, "list the topics of the source")
-        members: list[Stream] = []
-        for number in range(self._settings.streams):
-            name = f"{consumer.group.group_id}-{number}"
-            members.append(
-                Stream(
-                    self._settings,
-                    consumer,
-                    flow=Flow(name, "target"),
-                    client_id=name,
-                    leases=self._engine.leases,
-                    topics=topics,
-                    targets=TargetTopics(self._target, self._settings.partitions),
-                    listener=listener,
+    async def _mirror(self, index: int, consumer: ConsumerSettings, listener: object) -> None:
+        """Run the streams of one source. Two sources can have groups of the same name."""
+        group = consumer.group
+        async with Cluster(consumer.client, client_id=f"{group.group_id}-topics") as source:
+            topics = SourceTopics(source, self._matches(), exclude_internal=consumer.exclude_internal_topics)
+            if not self._settings.abort_on_send_failure:
+                await self._until_done(lambda: self._dead_letters(group.group_id), "create the dead-letter topic")
+            await self._until_done(topics.refresh, "list the topics of the source")
+            if self._signalled.is_set():
+                return
+            several = len(self._settings.consumers) > 1
+            members: list[Stream] = []
+            for number in range(self._settings.streams):
+                name = f"{group.group_id}-{number}"
+                instance = f"{group.instance_id}-{number}" if group.instance_id is not None else None
+                members.append(
+                    Stream(
+                        self._settings,
+                        replace(consumer, group=replace(group, instance_id=instance)),
+                        flow=Flow(f"{index}-{name}" if several else name, "target"),
+                        client_id=name,
+                        leases=self._engine.leases,
+                        topics=topics,
+                        targets=TargetTopics(self._target, self._settings.partitions),
+                        listener=listener,
+                    )
                 )
-            )
-        self._streams += members
-        interval = consumer.client.metadata_max_age_ms / 1000
-        watch = restart_on_error(lambda: self._follow_topics(topics, members, interval), "topics")
-        self._background.append(asyncio.create_task(watch, name="topics"))
+            self._streams += members
+            interval = consumer.client.metadata_max_age_ms / 1000
+            watch = restart_on_error(lambda: self._follow_topics(topics, members, interval), "topics")
+            following = asyncio.create_task(watch, name="topics")
+            try:
+                await asyncio.gather(*(stream.run() for stream in members))
+            finally:
+                await cancel_and_wait([following])
+
+    async def _dead_letters(self, group_id: str) -> None:
+        """Create the dead-letter topic. Raises BrokerError."""
+        name = dead_letter_topic(group_id)
+        topic = NewTopic(name=name, partitions=1, replication_factor=-1)
+        error = (await create_topics(self._target, [topic]))[name]
+        if error is not None and error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise error
 
     def _matches(self) -> Callable[[str], bool]:
         include, exclude = self._settings.include, self._settings.exclude
@@ -153,13 +179,15 @@ class _Mirror:
                     stream.member.resubscribe()
 
     async def _watch(self, running: Sequence[asyncio.Task[None]]) -> int:
-        """Wait for a signal, or for a record that cannot be written."""
+        """Wait for a signal, for a record that cannot be written, or for a source task that has failed."""
         while not self._signalled.is_set():
-            for task in running:
-                if task.done():
-                    task.result()
+            if any(task.done() for task in running):
+                return ABORTED  # with an error, which the caller logs
+            if (failed := _first(stream.failure() for stream in self._streams)) is not None:
+                log.error("%s; stopping", failed)
+                return ABORTED
             if self._settings.abort_on_send_failure:
-                stopped = next(filter(None, (stream.stopped_by() for stream in self._streams)), None)
+                stopped = _first(stream.stopped_by() for stream in self._streams)
                 if stopped is not None:
                     log.error("%s; stopping, because --abort.on.send.failure is true", stopped)
                     return ABORTED
@@ -202,6 +230,10 @@ class _Mirror:
                 for stream in self._streams:
                     log.info("%s: %s", stream.flow, _line(stream))
             await asyncio.sleep(RETRY_S)
+
+
+def _first(found: Iterable[str | None]) -> str | None:
+    return next((one for one in found if one is not None), None)
 
 
 def _line(stream: Stream) -> str:

@@ -34,6 +34,9 @@ LOOK_EVERY_S = 1.0
 
 LAST_COMMIT_S = 5.0
 
+REFUSED_TOPIC_S = 10.0
+"""Pause before topics that the target has refused are tried again: an administrator has to permit them."""
+
 REFUSED_S = 3.0
 """Pause after the coordinator has rejected the member: an administrator has to change something."""
 
@@ -84,13 +87,20 @@ class Stream:
         self._epoch = 0
         self._stopping = False
         self._refused: str | None = None
-        self._starting: str | None = None  # why the assigned partitions are not started yet
+        self._starting: asyncio.Task[None] | None = None
+        self._not_started: str | None = None  # why assigned partitions are not started yet
+        self._known: dict[TopicPartition, int] = {}  # the newest reported positions of the assignment
+        self._losses: set[tuple[object, ...]] = set()  # those that are logged
+        self.all_committed = True
 
     async def run(self) -> None:
         """Take part in the group until `stop`; then complete what is in flight, commit it, and leave the group."""
         async with self._cluster:
             self._leases.register(self.flow, self._prepare, self._lease, self.member.certain_for)
-            committing = asyncio.create_task(self._commit_regularly(), name=f"commits of {self.flow}")
+            background = [
+                asyncio.create_task(work, name=f"{name} of {self.flow}")
+                for work, name in ((self._commit_regularly(), "commits"), (self._follow_reports(), "reports"))
+            ]
             try:
                 while not self._stopping:
                     try:
@@ -101,7 +111,8 @@ class Stream:
                     else:
                         self._refused = None
             finally:
-                await cancel_and_wait([committing])
+                await self._end_start()
+                await cancel_and_wait(background)
 
     def stop(self) -> None:
         """Have `run` end."""
@@ -113,53 +124,75 @@ class Stream:
     async def assigned(self, partitions: set[TopicPartition], generation: int) -> None:
         """Copy these partitions from now on."""
         log.info("%s: %d partitions assigned (generation %d)", self.flow, len(partitions), generation)
+        self._epoch += 1
+        self._starts, self._known, self._committed = {}, {}, {}
+        self._starting = asyncio.create_task(self._start(partitions), name=f"start of {self.flow}")
+        if self._listener is not None and partitions:
+            await asyncio.to_thread(self._listener.on_partitions_assigned, frozenset(partitions))
+
+    async def _start(self, partitions: Collection[TopicPartition]) -> None:
+        """Start partitions as soon as their topics are ready on the target; those of refused topics are tried again."""
         backoff = Backoff.for_retries(self._consumer.client)
-        while True:
+        waiting = set(partitions)
+        while waiting:
             try:
-                counts = await self._topics.counts({one.topic for one in partitions})
-                self._kept = frozenset(await self._targets.prepare(counts))
-                self._starts = await self._stored(partitions)
+                counts = await self._topics.counts({one.topic for one in waiting})
+                prepared = await self._targets.prepare(counts)
+                starts = await self._stored(waiting)
             except ClusterError as error:
                 self._report(f"cannot start the assigned partitions: {error}")
                 await asyncio.sleep(backoff.next())
-            else:
-                self._report(None)
-                break
-        self._committed = {}
-        self._assigned = frozenset(partitions)
-        self._epoch += 1
-        self._put()
-        if self._listener is not None and partitions:
-            self._listener.on_partitions_assigned(frozenset(partitions))
+                continue
+            ready = {one for one in waiting if one.topic in counts and one.topic not in prepared.refused}
+            self._starts |= {one: starts[one] for one in ready}
+            self._kept = (self._kept - counts.keys()) | prepared.kept
+            self._assigned |= ready
+            waiting -= ready
+            self._put()
+            self._report("; ".join(sorted(map(str, prepared.refused.values()))) or None)
+            if waiting:
+                await asyncio.sleep(REFUSED_TOPIC_S)
+
+    async def _end_start(self) -> None:
+        if self._starting is not None:
+            await cancel_and_wait([self._starting])
+            self._starting = None
 
     async def revoked(self) -> None:
         """Complete what is in flight, and commit it. Partitions are copied again when they are assigned."""
+        await self._end_start()
         before, self._assigned = self._assigned, frozenset()
         if not before:
             return
         self._put()
         while any(self._running(number) for number in (COPIED, ROUTED)):
             await self._leases.changed(LOOK_EVERY_S)
-        await self._commit(before)
+            self._take_reports()
+        self.all_committed = await self._commit(before)
         if self._listener is not None:
-            self._listener.on_partitions_revoked(before)
+            await asyncio.to_thread(self._listener.on_partitions_revoked, before)
 
     def lost(self) -> None:
         """The membership has ended: write nothing more, and commit nothing."""
+        if self._starting is not None:
+            self._starting.cancel()
+        self.all_committed = not self._assigned
         self._assigned = frozenset()
+        self._known = {}
         for number in (COPIED, ROUTED):
             self._leases.remove((self.flow, number))
 
     def _report(self, trouble: str | None) -> None:
-        if trouble is not None and trouble != self._starting:
+        if trouble is not None and trouble != self._not_started:
             log.warning("%s: %s", self.flow, trouble)
-        self._starting = trouble
+        self._not_started = trouble
 
     # -- leases
 
     def _put(self) -> None:
         for number in (COPIED, ROUTED):
-            if self._of(number) or self._running(number):
+            key = (self.flow, number)
+            if self._of(number) or self._running(number) or self._leases.board.lane_has(key):
                 self._leases.put(self._build(number))
 
     def _of(self, number: int) -> list[TopicPartition]:
@@ -168,7 +201,12 @@ class Stream:
 
     async def _prepare(self, _: int) -> None:
         """A lane starts, or starts again: after what the target has, as far as that is reported or committed."""
-        self._starts |= await self._stored([one for one in self._assigned if one not in self._positions()])
+        while True:
+            epoch, positions = self._epoch, self._positions()
+            starts = await self._stored([one for one in self._assigned if one not in positions])
+            if epoch == self._epoch:
+                self._starts.update(starts)
+                return
 
     def _lease(self, number: int) -> SourceTaskLease | None:
         return self._build(number) if self._of(number) else None
@@ -205,38 +243,75 @@ class Stream:
 
     def progress(self) -> dict[TopicPartition, PartitionProgress]:
         """Return what the lanes have reported about the partitions of the current assignment."""
-        return dict(self._reported(self._epoch))
+        return dict(self._reported())
 
-    def _reported(self, epoch: int) -> Iterator[tuple[TopicPartition, PartitionProgress]]:
-        """Yield the reports of one assignment: between two of them, other members may have copied a partition."""
+    def _reported(self) -> Iterator[tuple[TopicPartition, PartitionProgress]]:
+        """Yield the reports of this assignment: between two of them, other members may have copied a partition."""
         for number in (COPIED, ROUTED):
             state = self._leases.board.progress((self.flow, number))
-            if state is not None and state.source_task.epoch == epoch:
+            if state is not None and state.source_task.epoch == self._epoch:
                 for one in state.source_task.partitions:
                     yield TopicPartition(one.topic, one.partition), one
 
+    async def _follow_reports(self) -> None:
+        """Keep the newest positions: a lane that starts again does not report those of the one before it.
+
+        A start that was chosen because no offset is committed is committed at once: it would be chosen again.
+        """
+        while True:
+            news = self._leases.news
+            self._take_reports()
+            chosen = [one for one in self._known if self._starts.get(one, 0) is None and one not in self._committed]
+            if chosen:
+                await self._commit(chosen)
+            await self._leases.changed(LOOK_EVERY_S, news)
+
+    def _take_reports(self) -> None:
+        for one, reported in self._reported():
+            if reported.position >= 0:
+                self._known[one] = reported.position
+        for number in (COPIED, ROUTED):
+            state = self._leases.board.progress((self.flow, number))
+            for loss in state.source_task.losses if state is not None else ():
+                known = (loss.topic, loss.partition, loss.first, loss.until)
+                if known not in self._losses:
+                    self._losses.add(known)
+                    log.warning(
+                        "%s: offsets %d to %d of %s-%d are lost: %s",
+                        *(self.flow, loss.first, loss.until - 1, loss.topic, loss.partition, loss.reason),
+                    )
+
     def trouble(self) -> str | None:
-        """Return why the stream does not copy."""
+        """Return why the stream does not copy all of its partitions."""
+        failed = next((one.error for one in self.progress().values() if one.error is not None), None)
+        return self._refused or self._not_started or self.member.status.trouble or failed
+
+    def failure(self) -> str | None:
+        """Return why a source task has ended, with all of its partitions."""
         for number in (COPIED, ROUTED):
             state = self._leases.board.progress((self.flow, number))
             if state is not None and state.source_task.state is TaskState.FAILED:
-                return state.source_task.error
-        return self._refused or self._starting or self.member.status.trouble
+                return state.source_task.error or "a source task has failed"
+        return None
 
     def stopped_by(self) -> str | None:
-        """Return why a partition has stopped at a record that cannot be written."""
-        stopped = (one.error for one in self.progress().values() if one.stopped_at is not None)
-        return next(stopped, None)
+        """Return why a partition has stopped: a record that cannot be written, or an error that is not retried."""
+        failed = (one for one in self.progress().values() if one.state is TaskState.FAILED)
+        return next((one.error or f"{one.topic}-{one.partition} has failed" for one in failed), None)
 
     def _running(self, number: int) -> bool:
+        """Return whether a lane is possibly writing partitions of a source task."""
         state = self._leases.board.progress((self.flow, number))
         if state is None:
             return self._leases.board.runs((self.flow, number))
-        return bool(state.running)
+        if state.source_task.state is TaskState.FAILED:
+            return False  # its connections are closed
+        return bool(state.running) or not state.current
 
     def _positions(self) -> dict[TopicPartition, int]:
         """Return the next offset of each partition that a lane has reported, everything before which is copied."""
-        return {one: reported.position for one, reported in self._reported(self._epoch) if reported.position >= 0}
+        self._take_reports()
+        return dict(self._known)
 
     # -- offsets
 
@@ -260,7 +335,8 @@ class Stream:
                 async with asyncio.timeout(self._settings.commit_interval_ms / 1000 + LAST_COMMIT_S):
                     await self._commit(self._assigned)
 
-    async def _commit(self, partitions: Collection[TopicPartition]) -> None:
+    async def _commit(self, partitions: Collection[TopicPartition]) -> bool:
+        """Commit the positions of partitions; return whether all are committed."""
         positions = self._positions()
         new = {
             one: positions[one]
@@ -268,18 +344,19 @@ class Stream:
             if one in positions and self._committed.get(one, self._starts.get(one)) != positions[one]
         }
         if not new:
-            return
+            return True
+        epoch = self._epoch
         try:
             outcome: Mapping[TopicPartition, ClusterError | None] = await self.member.commit(new)
         except ClusterError as error:
             log.warning("%s: cannot commit offsets: %s", self.flow, error)
-            return
-        for one, failure in outcome.items():
-            if failure is None:
-                self._committed[one] = new[one]
+            return False
+        if epoch == self._epoch:
+            self._committed.update({one: new[one] for one, failure in outcome.items() if failure is None})
         failures = {str(failure) for failure in outcome.values() if failure is not None}
         if failures:
             log.warning("%s: cannot commit offsets: %s", self.flow, "; ".join(sorted(failures)))
+        return not failures
 
 
 def dead_letter_topic(group_id: str) -> str:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 from mm2.core.mirror1.settings import Partitioning
 from mm2.kafka.admin.topics import NewTopic, create_topics
 from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.errors import BrokerError, ClusterError
 from mm2.kafka.protocol.error_codes import ErrorCode
 
 log = logging.getLogger("mm2.mirror1")
 
 _BROKERS_DEFAULT = -1
+
+
+class NotKnownYet(ClusterError):
+    """A broker does not know a topic that exists."""
+
+    retriable = True
 
 
 class SourceTopics:
@@ -46,6 +54,14 @@ class SourceTopics:
         return {name: len(topic.partitions) for name, topic in found.items() if not topic.error}
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """``kept``: the topics whose records keep their partition. ``refused``: those that cannot be written, and why."""
+
+    kept: frozenset[str]
+    refused: Mapping[str, ClusterError]
+
+
 class TargetTopics:
     """The topics of the target."""
 
@@ -53,29 +69,54 @@ class TargetTopics:
         self._target = target
         self._partitioning = partitioning
 
-    async def prepare(self, sources: Mapping[str, int]) -> set[str]:
-        """Create the topics that are missing, with as many partitions as on the source, and return those whose records
-        keep their partition. Raises ClusterError."""
-        found = (await self._target.metadata(sources)).topics
-        missing = [name for name, topic in found.items() if topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    async def prepare(self, sources: Mapping[str, int]) -> Prepared:
+        """Create the topics that are missing, with as many partitions as on the source (``sources``).
+
+        Raises ClusterError if the target does not answer, or has no answer yet.
+        """
+        found = await self._counts(sources)
+        missing = [name for name, count in found.items() if count == 0]
+        refused: dict[str, ClusterError] = {
+            name: error for name, error in found.items() if isinstance(error, BrokerError)
+        }
         new = [NewTopic(name=name, partitions=sources[name], replication_factor=_BROKERS_DEFAULT) for name in missing]
+        exist: list[str] = []
         for name, error in (await create_topics(self._target, new) if new else {}).items():
             if error is None:
                 log.info("created topic %s on the target with %d partitions", name, sources[name])
-            elif error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                found[name] = sources[name]
+            elif error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                exist.append(name)  # created by someone else a moment ago
+            elif error.retriable:
                 raise error
+            else:
+                refused[name] = error
+        if exist:
+            found |= await self._counts(exist)
+            if any(found[name] == 0 for name in exist):
+                raise NotKnownYet(f"the target does not know its new topic {exist[0]} yet")
         if self._partitioning is Partitioning.KEY:
-            return set()
-        counts = {name: len(topic.partitions) for name, topic in found.items()} | {
-            name: sources[name] for name in missing
-        }
-        kept = {name for name, count in sources.items() if counts.get(name, 0) >= count}
-        for name in sources.keys() - kept:
+            return Prepared(frozenset(), refused)
+        kept = {name for name, count in found.items() if isinstance(count, int) and count >= sources[name]}
+        for name in sources.keys() - kept - refused.keys():
             log.info(
-                "topic %s has %d partitions on the target and %d on the source: its records go to the partitions of"
+                "topic %s has %s partitions on the target and %d on the source: its records go to the partitions of"
                 " their keys",
                 name,
-                counts.get(name, 0),
+                found[name],
                 sources[name],
             )
-        return kept
+        return Prepared(frozenset(kept), refused)
+
+    async def _counts(self, names: Collection[str]) -> dict[str, int | BrokerError]:
+        """Return the partitions of each topic, 0 if it does not exist, or why it cannot be used."""
+        counts: dict[str, int | BrokerError] = {}
+        for name, topic in (await self._target.metadata(names)).topics.items():
+            if topic.error in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                counts[name] = len(topic.partitions)
+                continue
+            error = BrokerError(topic.error, f"read the metadata of topic {name} on the target")
+            if error.retriable:
+                raise error
+            counts[name] = error
+        return counts

@@ -63,6 +63,8 @@ class ModelQuery:
 
     # -- RowTransform
 
+    writes_itself = False
+
     def remove(self, partition: Any) -> None:
         """Nothing is kept of it."""
 

@@ -20,6 +20,8 @@ CLIENT = ClientSettings(bootstrap_servers=("b:9092",))
 class Query:
     """A query whose results the test reports itself."""
 
+    writes_itself = False
+
     def submit(self, partition: PartitionReplicator, frame: FrameInQuery) -> None: ...
 
     def remove(self, partition: PartitionReplicator) -> None: ...

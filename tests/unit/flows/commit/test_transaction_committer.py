@@ -184,6 +184,8 @@ to_come: dict[PartitionReplicator, int] = {}
 class Nowhere:
     """A query whose results the test reports itself."""
 
+    writes_itself = False
+
     def submit(self, partition: PartitionReplicator, frame: FrameInQuery) -> None: ...
 
     def remove(self, partition: PartitionReplicator) -> None: ...

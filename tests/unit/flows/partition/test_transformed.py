@@ -45,6 +45,8 @@ class Query:
     def __init__(self) -> None:
         self.frames: list[FrameInQuery] = []
 
+    writes_itself = False
+
     def remove(self, partition: Any) -> None:
         """Nothing is kept of it."""
 
