@@ -104,6 +104,20 @@ async def test_a_ticket_cache_is_renewed(kdc: Kdc, kafka: KafkaCluster) -> None:
     await once(kafka, login)
 
 
+async def test_a_ticket_cache_is_renewed_long_before_it_expires(kdc: Kdc, kafka: KafkaCluster) -> None:
+    kdc.add("mary")
+    keytab = kdc.keytab("mary")
+    file = kdc.kinit(keytab, "mary", kdc.directory / "mary.cache", "-l", "60s", "-r", "1h")
+    first = read_ticket_cache(file.read_bytes()).ticket
+    login = cached(keys_of(kdc, "mary", keytab), file.read_bytes(), str(file))
+    login = replace(login, renewal=replace(login.renewal, window_factor=0.05, jitter=0.0))  # after 3 s
+    async with Cluster(client(kafka, login)) as cluster:
+        await cluster.any_node()
+        await until(
+            lambda: read_ticket_cache(file.read_bytes()).ticket.end > first.end, 15, "the ticket was renewed early"
+        )
+
+
 async def test_the_keytab_is_used_without_a_valid_ticket(kdc: Kdc, kafka: KafkaCluster) -> None:
     kdc.add("frank")
     keytab = kdc.keytab("frank")

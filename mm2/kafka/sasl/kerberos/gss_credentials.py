@@ -13,7 +13,7 @@ from typing import Any
 import gssapi
 
 from mm2.core.settings.kerberos import KerberosLogin
-from mm2.kafka.sasl.kerberos.gss_errors import KerberosError, of_ticket
+from mm2.kafka.sasl.kerberos.gss_errors import KerberosError, expired, of_ticket
 from mm2.kafka.sasl.kerberos.private_files import PrivateFile
 
 _NO_KEYS = "MEMORY:mm2-no-keys"
@@ -47,13 +47,16 @@ def from_keytab(login: KerberosLogin) -> Credentials:
 
 
 def from_ticket_cache(content: bytes, principal: str) -> Credentials:
-    """Return the ticket of a ticket cache. Raises KerberosError if it has expired."""
+    """Return the ticket of a ticket cache. Raises KerberosError if it has expired, or is about to."""
     cache = _new_cache()
     with _errors(principal), PrivateFile(content) as file:
         store = {"ccache": f"FILE:{file.path}", "client_keytab": _NO_KEYS}
         found = gssapi.Credentials(name=_name(principal), usage="initiate", store=store)
         found.store(store={"ccache": cache}, usage="initiate", overwrite=True)
-        return Credentials(cache, principal)
+        credentials = Credentials(cache, principal)
+    if credentials.lifetime < 1:
+        raise expired(principal)
+    return credentials
 
 
 def text_of(error: gssapi.exceptions.GSSError) -> str:

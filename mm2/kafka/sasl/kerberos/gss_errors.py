@@ -56,6 +56,11 @@ def of_ticket(major: int, minor: int, text: str, principal: str) -> KerberosErro
     return KerberosError(words.format(principal=principal), is_lasting=code in _LASTING)
 
 
+def expired(principal: str) -> KerberosError:
+    """Return the error for a ticket that has expired."""
+    return KerberosError(_OF_TICKET[_BASE + 32].format(principal=principal))
+
+
 def of_service(major: int, minor: int, text: str, principal: str, service: str) -> KerberosError:
     """Return the error for a ticket for ``service``, or an exchange with it. Other arguments: as for `of_ticket`."""
     code = _signed(minor)

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from mm2.core.settings.kerberos import KerberosLogin
-from mm2.kafka.sasl.kerberos import process_krb5_conf, ticket_cache_file
-from mm2.kafka.sasl.kerberos.gss_errors import KerberosError
+from mm2.kafka.sasl.kerberos import process_krb5_conf
+from mm2.kafka.sasl.kerberos.gss_errors import KerberosError, expired
 from mm2.kafka.sasl.kerberos.host_names import principal_host
 from mm2.kafka.sasl.kerberos.limited_calls import LimitedCalls
 from mm2.kafka.sasl.kerberos.renewal_times import renew_after, retry_after
+from mm2.kafka.sasl.kerberos.ticket_cache_file import TicketCacheFile
 from mm2.kafka.sasl.login import Exchange, Login, LoginFailed
 
 if TYPE_CHECKING:
@@ -26,8 +27,11 @@ log = logging.getLogger("mm2.kerberos")
 _TICKET_SECONDS = 10.0
 """Maximum time to obtain a ticket: several KDCs, which the library asks after each other, a second for each."""
 
+_WAIT_SECONDS = 2.0
+"""Time that a connection waits for a newer ticket while it has a valid one."""
+
 _EXCHANGE_SECONDS = 6.0
-"""Maximum time for the ticket of a broker, less than the setup of a connection may take."""
+"""Maximum time for the host name and the ticket of a broker together, less than the setup of a connection may take."""
 
 _MOST_SILENT = 4  # exchanges that wait for a KDC; others that need none must not wait behind them
 
@@ -35,9 +39,10 @@ _REJECTED_SECONDS = 10.0
 """Minimum age of a ticket that is replaced because a broker has rejected it."""
 
 TIMER = "kerberos-renewal"
+THREAD = "kerberos-ticket"
 
 _newest: WeakValueDictionary[tuple[str, str], KerberosTickets] = WeakValueDictionary()
-"""The login that was created last for each principal and service. Others are of earlier configurations."""
+"""The login that was used last for each principal and service. Others are of other configurations."""
 
 
 def kerberos_login(settings: KerberosLogin) -> Login:
@@ -55,8 +60,10 @@ class KerberosTickets:
     """The ticket of one principal, renewed ahead of its expiry in the background.
 
     A. Tickets are in a cache of their own: other principals, and the default cache of the user, are not affected.
-    B. Renewals in the background end when there is a newer login of the principal: this one has an earlier keytab.
-    C. A renewal that fails is repeated, with a growing pause; until the ticket expires, it stays in use.
+    B. Renewals in the background end when another login of the principal is used: this one has an earlier keytab. They
+       resume with the next connection that uses it.
+    C. A renewal that fails is repeated, with a growing pause; until the ticket expires, it stays in use, and a KDC that
+       does not answer delays connections by `_WAIT_SECONDS` at most.
     D. After a broker has rejected a ticket, another one is obtained: its key may have changed.
     """
 
@@ -68,6 +75,9 @@ class KerberosTickets:
         self._due = 0.0
         self._failures = 0
         self._failure: KerberosError | None = None  # of the last attempt
+        self._running: threading.Event | None = None  # set when the current renewal ends
+        self._began = 0.0
+        self._cache_file = TicketCacheFile(settings)
         self._ticket_calls = LimitedCalls(_TICKET_SECONDS, 1, settings.principal)
         self._exchange_calls = LimitedCalls(_EXCHANGE_SECONDS, _MOST_SILENT, settings.principal)
         self._timer: threading.Timer | None = None
@@ -75,70 +85,129 @@ class KerberosTickets:
 
     @property
     def is_due(self) -> bool:
-        return not self._is_valid or time.monotonic() >= self._due
+        if not self._is_valid:
+            return True
+        return time.monotonic() >= self._due and (self._running is None or self._patience > 0)
 
     @property
     def is_newest(self) -> bool:
-        """Whether no other login of this principal has been created since."""
+        """Whether no other login of this principal has been used since."""
         return _newest.get((self._settings.principal, self._settings.service_name)) is self
 
     @property
     def _is_valid(self) -> bool:
         return self._credentials is not None and time.monotonic() < self._credentials.end
 
+    @property
+    def _patience(self) -> float:
+        """How long a connection with a valid ticket waits for the current renewal, in seconds."""
+        return max(0.0, self._began + _WAIT_SECONDS - time.monotonic())
+
     def renew(self) -> None:
         """Obtain a ticket, or a newer one. See `Login.renew`."""
+        self._use()
+        running = self.begin_renewal()
+        if running is None:
+            return
+        running.wait(self._patience)
+        if not self._is_valid:
+            running.wait(_TICKET_SECONDS + _WAIT_SECONDS)  # it ends earlier
+        self._require_ticket()
+
+    def begin_renewal(self) -> threading.Event | None:
+        """Start a renewal in the background if it is due, and return what is set when it ends; None: it is not due.
+
+        Raises KerberosError without a valid ticket during the pause after a failure.
+        """
         with self._lock:
             if not self.is_due:
-                return
-            if time.monotonic() >= self._due:
-                self._renew()
+                return None
+            if self._running is None and (self._failure is None or time.monotonic() >= self._due):
+                done = threading.Event()
+                threading.Thread(target=self._renew, args=(done,), name=THREAD, daemon=True).start()
+                self._running, self._began = done, time.monotonic()  # the thread sets it back with the lock
+            running = self._running
+        if running is None:
+            self._require_ticket()
+        return running
+
+    def _require_ticket(self) -> None:
+        with self._lock:
             if not self._is_valid:
-                assert self._failure is not None, "without a failure there is a ticket"
-                raise KerberosError(str(self._failure), self._failure.key)
+                failure = self._failure or expired(self._settings.principal)
+                raise KerberosError(str(failure), failure.key)  # several threads raise it
 
     def exchange(self, host: str) -> Exchange:
         """Begin an authentication. See `Login.exchange`."""
         from mm2.kafka.sasl.kerberos.gss_exchange import exchange  # noqa: PLC0415 - imports gssapi, which is optional
 
+        self._use()
         settings, credentials = self._settings, self._credentials
         if credentials is None:
             raise KerberosError(f"there is no ticket of {settings.principal}")
         process_krb5_conf.use(settings.krb5_conf)
-        name = self._exchange_calls(lambda: principal_host(host, settings.krb5_conf))
+        limited = self._exchange_calls.together()
+        name = limited(lambda: principal_host(host, settings.krb5_conf))
         is_accepted = False
         try:
-            yield from exchange(credentials, settings.principal, settings.service_name, name, self._exchange_calls)
+            yield from exchange(credentials, settings.principal, settings.service_name, name, limited)
             is_accepted = True
         finally:
             if not is_accepted and time.monotonic() - self._obtained > _REJECTED_SECONDS:
                 self._due = 0.0
 
-    def _renew(self) -> None:
+    def _use(self) -> None:
+        """Resume renewals in the background if another login of the principal has been used since."""
+        with self._lock:
+            if self.is_newest:
+                return
+            _newest[self._settings.principal, self._settings.service_name] = self
+            if self._credentials is not None and self._running is None:
+                self._renew_later(max(0.0, self._due - time.monotonic()))
+
+    def _renew(self, done: threading.Event) -> None:
+        """Obtain a ticket, in a thread of its own."""
         settings = self._settings
-        process_krb5_conf.use(settings.krb5_conf)
         try:
+            process_krb5_conf.use(settings.krb5_conf)
             credentials, seconds = self._ticket_calls(self._obtain)
         except KerberosError as error:
+            self._failed(error)
+        except Exception as error:
+            log.exception("request for a ticket of %s failed", settings.principal)
+            self._failed(KerberosError(f"no ticket for {settings.principal}: {type(error).__name__}: {error}"))
+        else:
+            self._succeeded(credentials, seconds)
+        finally:
+            done.set()
+
+    def _failed(self, error: KerberosError) -> None:
+        settings = self._settings
+        with self._lock:
+            self._running = None
             self._failures += 1
             self._failure = error
             pause = retry_after(self._failures, settings.renewal)
             self._due = time.monotonic() + pause
-            if self._is_valid:
-                log.warning("cannot renew the ticket of %s: %s; retrying in %.0f s", settings.principal, error, pause)
-                if not error.is_lasting:
-                    self._renew_later(pause)
-            return
-        self._credentials, self._failures, self._failure = credentials, 0, None
-        self._obtained = time.monotonic()
-        self._due = self._obtained + seconds
+            if not self._is_valid:
+                return
+            if not error.is_lasting:
+                self._renew_later(pause)
+        log.warning("cannot renew the ticket of %s: %s; retrying in %.0f s", settings.principal, error, pause)
+
+    def _succeeded(self, credentials: Credentials, seconds: float) -> None:
+        with self._lock:
+            self._running = None
+            self._credentials, self._failures, self._failure = credentials, 0, None
+            self._obtained = time.monotonic()
+            self._due = self._obtained + seconds
+            self._renew_later(seconds)
         log.info(
             "obtained a ticket of %s for %.0f s; renewing it in %.0f s",
-            settings.principal,
+            self._settings.principal,
             credentials.lifetime,
             seconds,
         )
-        self._renew_later(seconds)
 
     def _obtain(self) -> tuple[Credentials, float]:
         """Return a ticket, and the seconds until it is renewed.
@@ -151,18 +220,18 @@ class KerberosTickets:
         share = random.random()  # noqa: S311 - spreads load, hides nothing
         if settings.ticket_cache is not None:
             try:
-                cache = ticket_cache_file.renewed(settings)
+                cache = self._cache_file.renewed()
                 found = gss_credentials.from_ticket_cache(cache.content, settings.principal)
             except KerberosError:
                 if settings.keytab is None:
                     raise
             else:
-                seconds = ticket_cache_file.seconds_until_renewal(cache, settings, share=share)
-                return found, max(seconds, retry_after(1, settings.renewal))
+                return found, self._cache_file.seconds_until_renewal(cache, share=share)
         credentials = gss_credentials.from_keytab(settings)
         return credentials, renew_after(credentials.lifetime, settings.renewal, share)
 
     def _renew_later(self, seconds: float) -> None:
+        """Restart the timer, unless another login of the principal is in use. The caller holds the lock."""
         if self._timer is not None:
             self._timer.cancel()
         if not self.is_newest:
@@ -178,6 +247,6 @@ def _renew_if_needed(reference: weakref.ref[KerberosTickets]) -> None:
     if login is None or not login.is_newest:
         return
     try:
-        login.renew()
+        login.begin_renewal()
     except LoginFailed as error:
         log.warning("%s", error)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mm2.kafka.sasl.kerberos.gss_errors import KerberosError
 
@@ -28,12 +29,29 @@ class LimitedCalls:
 
     def __call__(self, function: Callable[[], _Result]) -> _Result:
         """Return the result of ``function``, or raise its error. Raises KerberosError if it does not end in time."""
+        return self._call(function, self._seconds)
+
+    def together(self) -> Callable[[Callable[[], Any]], Any]:
+        """Return a function as `__call__` whose calls together have the time of one."""
+        left = self._seconds
+
+        def call(function: Callable[[], Any]) -> Any:
+            nonlocal left
+            began = time.monotonic()
+            try:
+                return self._call(function, left)
+            finally:
+                left = max(0.0, left - (time.monotonic() - began))
+
+        return call
+
+    def _call(self, function: Callable[[], _Result], seconds: float) -> _Result:
         if not self._free.acquire(blocking=False):
             raise self._silent()
         future: Future[_Result] = Future()
         threading.Thread(target=self._run, args=(function, future), name=THREAD, daemon=True).start()
         try:
-            return future.result(self._seconds)
+            return future.result(seconds)
         except TimeoutError:
             raise self._silent() from None
 

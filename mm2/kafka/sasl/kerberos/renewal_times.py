@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mm2.core.kerberos.ticket_cache import TicketGrantingTicket
 from mm2.core.settings.kerberos import TicketRenewal
 
 
@@ -16,6 +17,15 @@ def renew_after(lifetime: float, renewal: TicketRenewal, share: float, *, age: f
     if renewal.min_seconds < lifetime - age:
         return max(proposed, renewal.min_seconds)
     return max(proposed, 0.0)
+
+
+def is_window_reached(ticket: TicketGrantingTicket, renewal: TicketRenewal, now: float) -> bool:
+    """Return whether a ticket is to be renewed at ``now``: after ``window_factor`` of its lifetime, while it can be.
+
+    ``now``: in seconds since the epoch.
+    """
+    begin = ticket.start + (ticket.end - ticket.start) * min(1.0, renewal.window_factor)
+    return begin <= now < ticket.renew_till
 
 
 def retry_after(failures: int, renewal: TicketRenewal) -> float:

@@ -13,44 +13,69 @@ from pathlib import Path
 from mm2.core.kerberos.ticket_cache import TicketCache, read_ticket_cache
 from mm2.core.settings.kerberos import KerberosLogin
 from mm2.kafka.sasl.kerberos import process_krb5_conf
-from mm2.kafka.sasl.kerberos.renewal_times import renew_after
+from mm2.kafka.sasl.kerberos.renewal_times import is_window_reached, renew_after, retry_after
 
 log = logging.getLogger("mm2.kerberos")
 
-_KINIT_SECONDS = 10.0  # it asks the KDC once; without an answer it would wait for a minute
+_KINIT_SECONDS = 5.0
+"""Maximum time of kinit, which would wait for a silent KDC for a minute. The ticket at hand is used afterwards, so this
+is less than a login waits for a ticket."""
 
 
-def newest(login: KerberosLogin) -> TicketCache:
-    """Return the ticket that expires last: that of the settings, or of the file, if it is of the same principal."""
-    assert login.ticket_cache is not None, "the login has no ticket cache"
-    known = read_ticket_cache(b64decode(login.ticket_cache))
-    try:
-        found = read_ticket_cache(Path(login.ticket_cache_file or "").read_bytes())
-    except (OSError, ValueError):  # on another machine, or being written: the node reports it if it stays so
-        return known
-    is_newer = found.principal == known.principal and found.ticket.end > known.ticket.end
-    return found if is_newer else known
+class TicketCacheFile:
+    """The ticket cache of one login, and the pause after a renewal that has failed."""
 
+    def __init__(self, login: KerberosLogin) -> None:
+        self._login = login
+        self._failures = 0  # of kinit, in a row
+        self._not_before = 0.0  # of kinit, on the monotonic clock, in seconds
 
-def renewed(login: KerberosLogin) -> TicketCache:
-    """Renew the ticket in the file with ``kinit -R`` if it is time, as Java does, and return the newest ticket.
+    def renewed(self) -> TicketCache:
+        """Renew the ticket in the file with ``kinit -R`` if it is time, as Java does, and return the newest ticket.
 
-    Several processes with the same file renew it once. A failure is logged.
-    """
-    try:
-        with Path(login.ticket_cache_file or "").open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if seconds_until_renewal(newest(login), login, share=0.0) <= 0:
-                _kinit(login)
-    except OSError:
-        pass  # the file is on another machine: the node renews it
-    return newest(login)
+        Of several processes with the same file one renews it; the others use the ticket at hand meanwhile. A failure is
+        logged, and repeated after a growing pause.
+        """
+        login, found = self._login, self._newest()
+        if not is_window_reached(found.ticket, login.renewal, time.time()) or time.monotonic() < self._not_before:
+            return found
+        try:
+            with Path(login.ticket_cache_file or "").open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                found = self._newest()  # another process may have renewed it
+                if is_window_reached(found.ticket, login.renewal, time.time()):
+                    found = self._renewed(found)
+        except OSError:
+            pass  # another process renews it, or the file is on another machine: the node renews it
+        return found
 
+    def seconds_until_renewal(self, cache: TicketCache, *, share: float) -> float:
+        """Return the seconds until `renewed` is to be called again (`renew_after`), at least the pause."""
+        ticket, renewal = cache.ticket, self._login.renewal
+        seconds = renew_after(ticket.end - ticket.start, renewal, share, age=time.time() - ticket.start)
+        return max(seconds, retry_after(max(1, self._failures), renewal))
 
-def seconds_until_renewal(cache: TicketCache, login: KerberosLogin, *, share: float) -> float:
-    """Return the seconds until the ticket of ``cache`` is renewed (`renew_after`)."""
-    ticket = cache.ticket
-    return renew_after(ticket.end - ticket.start, login.renewal, share, age=time.time() - ticket.start)
+    def _newest(self) -> TicketCache:
+        """Return the ticket that expires last: that of the settings, or of the file, if it is of the same principal."""
+        login = self._login
+        assert login.ticket_cache is not None, "the login has no ticket cache"
+        known = read_ticket_cache(b64decode(login.ticket_cache))
+        try:
+            found = read_ticket_cache(Path(login.ticket_cache_file or "").read_bytes())
+        except (OSError, ValueError):  # on another machine, or being written: the node reports it if it stays so
+            return known
+        is_newer = found.principal == known.principal and found.ticket.end > known.ticket.end
+        return found if is_newer else known
+
+    def _renewed(self, earlier: TicketCache) -> TicketCache:
+        """Run kinit. It has failed if there is no later ticket, whatever it says."""
+        _kinit(self._login)
+        found = self._newest()
+        self._failures = 0 if found.ticket.end > earlier.ticket.end else self._failures + 1
+        self._not_before = time.monotonic() + (
+            retry_after(self._failures, self._login.renewal) if self._failures > 0 else 0.0
+        )
+        return found
 
 
 def _kinit(login: KerberosLogin) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -23,4 +24,15 @@ def test_a_silent_kdc() -> None:
             calls(answers.wait)
     with pytest.raises(KerberosError, match="no KDC answers"):
         calls(lambda: pytest.fail("a third call waits"))
+    answers.set()
+
+
+def test_calls_that_have_the_time_of_one() -> None:
+    calls, answers = LimitedCalls(1.0, 2, "alice@A"), threading.Event()
+    limited, began = calls.together(), time.monotonic()
+    limited(lambda: time.sleep(0.7))
+    with pytest.raises(KerberosError, match="no KDC answers for alice@A within 1 s"):
+        limited(answers.wait)
+    assert time.monotonic() - began < 1.5
+    assert calls.together()(lambda: 1) == 1
     answers.set()
