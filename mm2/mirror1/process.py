@@ -183,11 +183,11 @@ class _Mirror:
         while not self._signalled.is_set():
             if any(task.done() for task in running):
                 return ABORTED  # with an error, which the caller logs
-            if (failed := _first(stream.failure() for stream in self._streams)) is not None:
+            if (failed := _first(stream.reports.failure() for stream in self._streams)) is not None:
                 log.error("%s; stopping", failed)
                 return ABORTED
             if self._settings.abort_on_send_failure:
-                stopped = _first(stream.stopped_by() for stream in self._streams)
+                stopped = _first(stream.reports.stopped_by() for stream in self._streams)
                 if stopped is not None:
                     log.error("%s; stopping, because --abort.on.send.failure is true", stopped)
                     return ABORTED
@@ -237,7 +237,7 @@ def _first(found: Iterable[str | None]) -> str | None:
 
 
 def _line(stream: Stream) -> str:
-    progress = stream.progress()
+    progress = dict(stream.reports.partitions())
     records = sum(one.records_total for one in progress.values())
     lags = [one.end_offset - one.position for one in progress.values() if one.position >= 0 and one.end_offset >= 0]
     dropped = sum(one.dead_letters_total for one in progress.values())

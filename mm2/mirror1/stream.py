@@ -6,12 +6,10 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from mm2.core.lanes.lease import DeadLettersLease, PartitionLease, RecordRouting, SourceTaskLease
-from mm2.core.lanes.progress_reports import PartitionProgress
-from mm2.core.lanes.task_states import TaskState
 from mm2.core.mirror1.settings import ConsumerSettings, MirrorSettings
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.kafka.backoff import Backoff
@@ -20,14 +18,12 @@ from mm2.kafka.errors import ClusterError
 from mm2.kafka.groups.consumer_member import ConsumerMember
 from mm2.kafka.groups.groups import committed_offsets
 from mm2.kafka.groups.member_errors import MembershipRefused
+from mm2.mirror1.stream_reports import COPIED, ROUTED, StreamReports
 from mm2.mirror1.topics import SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.engine.lease_service import LeaseService
 
 log = logging.getLogger("mm2.mirror1")
-
-COPIED, ROUTED = 0, 1
-"""Numbers of the stream's source tasks: one copies batches, the other writes record by record."""
 
 LOOK_EVERY_S = 1.0
 """Lanes report once a second; their reports also wake the stream."""
@@ -89,8 +85,7 @@ class Stream:
         self._refused: str | None = None
         self._starting: asyncio.Task[None] | None = None
         self._not_started: str | None = None  # why assigned partitions are not started yet
-        self._known: dict[TopicPartition, int] = {}  # the newest reported positions of the assignment
-        self._losses: set[tuple[object, ...]] = set()  # those that are logged
+        self.reports = StreamReports(flow, leases.board)
         self.all_committed = True
 
     async def run(self) -> None:
@@ -125,7 +120,8 @@ class Stream:
         """Copy these partitions from now on."""
         log.info("%s: %d partitions assigned (generation %d)", self.flow, len(partitions), generation)
         self._epoch += 1
-        self._starts, self._known, self._committed = {}, {}, {}
+        self._starts, self._committed = {}, {}
+        self.reports.begin(self._epoch)
         self._starting = asyncio.create_task(self._start(partitions), name=f"start of {self.flow}")
         if self._listener is not None and partitions:
             await asyncio.to_thread(self._listener.on_partitions_assigned, frozenset(partitions))
@@ -165,9 +161,9 @@ class Stream:
         if not before:
             return
         self._put()
-        while any(self._running(number) for number in (COPIED, ROUTED)):
+        while any(self.reports.is_running(number) for number in (COPIED, ROUTED)):
             await self._leases.changed(LOOK_EVERY_S)
-            self._take_reports()
+            self.reports.positions()
         self.all_committed = await self._commit(before)
         if self._listener is not None:
             await asyncio.to_thread(self._listener.on_partitions_revoked, before)
@@ -178,7 +174,7 @@ class Stream:
             self._starting.cancel()
         self.all_committed = not self._assigned
         self._assigned = frozenset()
-        self._known = {}
+        self.reports.forget()
         for number in (COPIED, ROUTED):
             self._leases.remove((self.flow, number))
 
@@ -192,7 +188,7 @@ class Stream:
     def _put(self) -> None:
         for number in (COPIED, ROUTED):
             key = (self.flow, number)
-            if self._of(number) or self._running(number) or self._leases.board.lane_has(key):
+            if self._of(number) or self.reports.is_running(number) or self._leases.board.lane_has(key):
                 self._leases.put(self._build(number))
 
     def _of(self, number: int) -> list[TopicPartition]:
@@ -202,7 +198,7 @@ class Stream:
     async def _prepare(self, _: int) -> None:
         """A lane starts, or starts again: after what the target has, as far as that is reported or committed."""
         while True:
-            epoch, positions = self._epoch, self._positions()
+            epoch, positions = self._epoch, self.reports.positions()
             starts = await self._stored([one for one in self._assigned if one not in positions])
             if epoch == self._epoch:
                 self._starts.update(starts)
@@ -212,7 +208,7 @@ class Stream:
         return self._build(number) if self._of(number) else None
 
     def _build(self, number: int) -> SourceTaskLease:
-        settings, positions = self._settings, self._positions()
+        settings, positions = self._settings, self.reports.positions()
         dead_letters = None
         if not settings.abort_on_send_failure:
             dead_letters = DeadLettersLease(topic=dead_letter_topic(self._consumer.group.group_id))
@@ -241,77 +237,20 @@ class Stream:
 
     # -- progress
 
-    def progress(self) -> dict[TopicPartition, PartitionProgress]:
-        """Return what the lanes have reported about the partitions of the current assignment."""
-        return dict(self._reported())
-
-    def _reported(self) -> Iterator[tuple[TopicPartition, PartitionProgress]]:
-        """Yield the reports of this assignment: between two of them, other members may have copied a partition."""
-        for number in (COPIED, ROUTED):
-            state = self._leases.board.progress((self.flow, number))
-            if state is not None and state.source_task.epoch == self._epoch:
-                for one in state.source_task.partitions:
-                    yield TopicPartition(one.topic, one.partition), one
-
     async def _follow_reports(self) -> None:
-        """Keep the newest positions: a lane that starts again does not report those of the one before it.
-
-        A start that was chosen because no offset is committed is committed at once: it would be chosen again.
-        """
+        """A start that was chosen because no offset is committed is committed at once: it would be chosen again."""
         while True:
             news = self._leases.news
-            self._take_reports()
-            chosen = [one for one in self._known if self._starts.get(one, 0) is None and one not in self._committed]
+            known = self.reports.positions()
+            self.reports.log_losses()
+            chosen = [one for one in known if self._starts.get(one, 0) is None and one not in self._committed]
             if chosen:
                 await self._commit(chosen)
             await self._leases.changed(LOOK_EVERY_S, news)
 
-    def _take_reports(self) -> None:
-        for one, reported in self._reported():
-            if reported.position >= 0:
-                self._known[one] = reported.position
-        for number in (COPIED, ROUTED):
-            state = self._leases.board.progress((self.flow, number))
-            for loss in state.source_task.losses if state is not None else ():
-                known = (loss.topic, loss.partition, loss.first, loss.until)
-                if known not in self._losses:
-                    self._losses.add(known)
-                    log.warning(
-                        "%s: offsets %d to %d of %s-%d are lost: %s",
-                        *(self.flow, loss.first, loss.until - 1, loss.topic, loss.partition, loss.reason),
-                    )
-
     def trouble(self) -> str | None:
         """Return why the stream does not copy all of its partitions."""
-        failed = next((one.error for one in self.progress().values() if one.error is not None), None)
-        return self._refused or self._not_started or self.member.status.trouble or failed
-
-    def failure(self) -> str | None:
-        """Return why a source task has ended, with all of its partitions."""
-        for number in (COPIED, ROUTED):
-            state = self._leases.board.progress((self.flow, number))
-            if state is not None and state.source_task.state is TaskState.FAILED:
-                return state.source_task.error or "a source task has failed"
-        return None
-
-    def stopped_by(self) -> str | None:
-        """Return why a partition has stopped: a record that cannot be written, or an error that is not retried."""
-        failed = (one for one in self.progress().values() if one.state is TaskState.FAILED)
-        return next((one.error or f"{one.topic}-{one.partition} has failed" for one in failed), None)
-
-    def _running(self, number: int) -> bool:
-        """Return whether a lane is possibly writing partitions of a source task."""
-        state = self._leases.board.progress((self.flow, number))
-        if state is None:
-            return self._leases.board.runs((self.flow, number))
-        if state.source_task.state is TaskState.FAILED:
-            return False  # its connections are closed
-        return bool(state.running) or not state.current
-
-    def _positions(self) -> dict[TopicPartition, int]:
-        """Return the next offset of each partition that a lane has reported, everything before which is copied."""
-        self._take_reports()
-        return dict(self._known)
+        return self._refused or self._not_started or self.member.status.trouble or self.reports.error()
 
     # -- offsets
 
@@ -337,7 +276,7 @@ class Stream:
 
     async def _commit(self, partitions: Collection[TopicPartition]) -> bool:
         """Commit the positions of partitions; return whether all are committed."""
-        positions = self._positions()
+        positions = self.reports.positions()
         new = {
             one: positions[one]
             for one in partitions
