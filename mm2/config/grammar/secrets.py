@@ -14,8 +14,11 @@ _SENSITIVE = (
 access key in its own UI too."""
 
 _SECRET_NAME = re.compile(_SENSITIVE, re.IGNORECASE)
-_SECRET_VALUE = re.compile(rf"LoginModule|-----BEGIN|(?:{_SENSITIVE})[\w.]*\s*[=:]", re.IGNORECASE)
-"""Finds secrets under misspelt keys, and those that a stray backslash joined to the previous line."""
+_IN_URL = r"://(?:[^\s/@]*@|[^\s/]*:\S*@)"
+"""A user before the host of a URL, or a user and a password, which can contain any character."""
+
+_SECRET_VALUE = re.compile(rf"LoginModule|-----BEGIN|{_IN_URL}|(?:{_SENSITIVE})[\w.]*\s*[=:]", re.IGNORECASE)
+"""Finds secrets under misspelt keys, those that a stray backslash joined to the previous line, and those in URLs."""
 
 
 _NEVER_SECRET_NAME = re.compile(r"(?:^|\.)mm2\.sql\.[^.]*\.(?:topics|file|transform)$")

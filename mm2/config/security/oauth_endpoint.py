@@ -85,6 +85,13 @@ def _url(oauth: OAuthProperties) -> SplitResult | None:
             URL, "must be an https:, http: or file: URL", "write it as in https://login.example.com/oauth2/token"
         )
         return None
+    if parts.scheme != "file" and "@" in parts.netloc:  # they would replace the header with the client's credentials
+        oauth.refuse(
+            URL,
+            "must not contain a user or a password",
+            f"remove what is before the @, and set {oauth.key(_ID)} and {oauth.key(_SECRET)} instead",
+        )
+        return None
     return parts
 
 

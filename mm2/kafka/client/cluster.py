@@ -24,7 +24,7 @@ from mm2.kafka.chunks import chunks
 from mm2.kafka.client.metadata import Broker, Metadata, PartitionLeader, TopicInfo, leaders
 from mm2.kafka.connection.connection import Connection
 from mm2.kafka.connection.diagnosis import BrokerEndpoint
-from mm2.kafka.connection.security import ssl_context
+from mm2.kafka.connection.security import shared_context
 from mm2.kafka.errors import (
     ClusterClosed,
     ClusterError,
@@ -86,7 +86,7 @@ class Cluster:
         """Load certificates; connections are opened later. Raises SecuritySettingsInvalid."""
         if self.settings.security_protocol in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL):
             try:
-                self._ssl_context = ssl_context(self.settings.tls)
+                self._ssl_context = await asyncio.to_thread(shared_context, self.settings.tls)
             except SecuritySettingsInvalid as error:
                 raise SecuritySettingsInvalid(f"{self._name}: {error}") from error
         return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import ssl
 import tempfile
+from functools import lru_cache
 from pathlib import Path
 
 from mm2.core.settings.cipher_suites import choose
@@ -33,6 +34,15 @@ def ssl_context(tls: TlsSettings) -> ssl.SSLContext:
     _identity(context, tls)
     _ciphers(context, tls.ciphers)
     return context
+
+
+def shared_context(tls: TlsSettings) -> ssl.SSLContext:
+    """Return the context of `ssl_context`, the same for all clients with these settings; it must not be modified.
+
+    The certificates of a whole trust store take up to 100 ms. The system's own is read again for each client, because
+    it can change while the settings do not.
+    """
+    return ssl_context(tls) if tls.ca_pem is None else _remembered(tls)
 
 
 def _protocols(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
@@ -107,3 +117,6 @@ def _ciphers(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:
         raise SecuritySettingsInvalid(
             f"ssl.cipher.suites: none of {', '.join(suites)} is supported on this host"
         ) from error
+
+
+_remembered = lru_cache(maxsize=32)(ssl_context)

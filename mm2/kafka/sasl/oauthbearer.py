@@ -48,10 +48,11 @@ class OAuthBearerLogin:
         self._renew_at = 0.0  # on the system's clock, as the times of tokens
         self._running: threading.Event | None = None  # set when the current request ends
         self._began = 0.0  # when the current request began, on the monotonic clock
-        self._failure = LoginFailed(f"no answer within {_WAIT_WITHOUT_TOKEN_S:g} s", self._source.key)
+        self._failure: LoginFailed | None = None  # of the last request that ended
         self._failures = self._backoff()
         self._rejections = self._backoff()
-        self._not_before = 0.0  # on the monotonic clock
+        self._not_before = 0.0  # when a request may follow one that failed, on the monotonic clock
+        self._replace_not_before = 0.0  # the same for a token that was rejected, as long as it is valid
         self._logged = ("", 0.0)
 
     @property
@@ -69,7 +70,7 @@ class OAuthBearerLogin:
             running.wait(patience)
         with self._lock:
             if self._valid is None:
-                raise copy(self._failure)  # several threads raise it
+                raise self._reason(running)
 
     def exchange(self, host: str) -> Exchange:
         with self._lock:
@@ -104,7 +105,21 @@ class OAuthBearerLogin:
 
     @property
     def _may_begin(self) -> bool:
-        return self._running is None and time.monotonic() >= self._not_before
+        earliest = self._not_before if self._valid is None else max(self._not_before, self._replace_not_before)
+        return self._running is None and time.monotonic() >= earliest
+
+    def _reason(self, awaited: threading.Event | None) -> LoginFailed:
+        """Return why there is no valid token, after a wait for the request ``awaited`` if there was one."""
+        if awaited is not None and awaited is self._running:
+            return LoginFailed(f"no answer within {_WAIT_WITHOUT_TOKEN_S:g} s", self._source.key)
+        if self._token is None and self._failure is not None:
+            return copy(self._failure)  # several threads raise it
+        reason = "the token has expired"
+        if (remaining := self._not_before - time.monotonic()) > 0:
+            reason += f"; the next request in {remaining:.1f} s"
+        if self._failure is None:
+            return LoginFailed(reason, self._source.key)
+        return LoginFailed(f"{reason} (the last one failed: {self._failure})", self._failure.key)
 
     def _backoff(self) -> Backoff:
         return Backoff(self._settings.refresh.retry_backoff_ms, self._settings.refresh.retry_backoff_max_ms)
@@ -139,7 +154,7 @@ class OAuthBearerLogin:
             self._renew_at = refresh_time(
                 refresh, now=now, issued_at=token.issued_at, expires_at=token.expires_at, share=share
             )
-            self._token = token
+            self._token, self._failure = token, None
             self._failures.reset()
         log.debug(
             "obtained a token of %s, valid for %.0f s; renewal in %.0f s",
@@ -176,4 +191,5 @@ class OAuthBearerLogin:
         with self._lock:
             if token is self._token:
                 self._renew_at = 0.0
-                self._not_before = max(self._not_before, time.monotonic() + self._rejections.next())
+                earliest = time.monotonic() + self._rejections.next()
+                self._replace_not_before = max(self._replace_not_before, earliest)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-OCTETS, SEQUENCE, EXPLICIT = 0x04, 0x30, 0xA0
-"""Tags of OCTET STRING, SEQUENCE and [0] EXPLICIT."""
+INTEGER, OCTETS, SEQUENCE, EXPLICIT = 0x02, 0x04, 0x30, 0xA0
+"""Tags of INTEGER, OCTET STRING, SEQUENCE and [0] EXPLICIT."""
 
 _LONG = 0x80  # of a length: the number of bytes that contain it follows
 

@@ -1,8 +1,8 @@
 """Key stores of type PKCS12 (RFC 7292), as keytool and openssl write them.
 
 Certificates are decrypted by the library, which supports the algorithms of Java 8 (RC2 and 3DES), Java 17 (PBES2) and
-openssl, and verifies the MAC. It returns one private key without its alias, so the bags of private keys, which are not
-encrypted as a whole, are read here: a store can have several, with a password of their own.
+openssl. It returns one private key without its alias, so the bags of private keys, which are not encrypted as a whole,
+are read here: a store can have several, with a password of their own. The MAC is verified before anything is used.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from mm2.config.security.formats.key_store import (
     WrongStorePasswordError,
     once,
 )
+from mm2.config.security.formats.pkcs12_mac import verify_mac
 
 START = b"\x30"
 """First byte of a PKCS12 store, a DER sequence."""
@@ -60,11 +61,14 @@ class _Bag:
 @dataclass(frozen=True, slots=True)
 class _Structure:
     """``bags``: the private keys that are readable without the store's password. ``rest``: the store without them and
-    without its MAC. ``is_encrypted``: whether anything in ``rest`` is."""
+    without its MAC. ``is_encrypted``: whether anything in ``rest`` is. ``mac``: MacData over ``authenticated``; None:
+    the store has none."""
 
     bags: tuple[_Bag, ...]
     rest: bytes
     is_encrypted: bool
+    mac: Element | None = None
+    authenticated: bytes = b""
 
 
 def read_pkcs12(content: bytes, password: str | None) -> KeyStore:
@@ -102,6 +106,8 @@ def _load(content: bytes, structure: _Structure, password: str | None) -> PKCS12
         if structure.is_encrypted:
             raise PasswordRequiredError
         return _load_part(structure.rest, None)
+    if structure.mac is not None:
+        verify_mac(structure.mac, structure.authenticated, password)
     try:
         return _load_part(content, password)
     except StoreError:
@@ -122,29 +128,34 @@ def _load_part(content: bytes, password: str | None) -> PKCS12KeyAndCertificates
 
 
 def _structure(content: bytes) -> _Structure:
-    version, authenticated = parse(content).children[:2]
+    version, authenticated, *mac = parse(content).children
     bags: list[_Bag] = []
     rest: list[bytes] = []
     is_encrypted = False
-    for safe in _content(authenticated).children:
+    safes = _octets(authenticated)
+    for safe in parse(safes).children:
         if safe.children[0].content != _DATA:
             is_encrypted = True
             rest.append(safe.raw)
             continue
         others = b""
-        for bag in _content(safe).children:
+        for bag in parse(_octets(safe)).children:
             if bag.children[0].content in (_KEY_BAG, _SHROUDED_KEY_BAG):
                 bags.append(_bag(bag, len(bags)))
             else:
                 others += bag.raw
         rest.append(_safe(others))
-    return _Structure(tuple(bags), encode(SEQUENCE, version.raw + _safe(b"".join(rest))), is_encrypted)
+    without_keys = encode(SEQUENCE, version.raw + _safe(b"".join(rest)))
+    return _Structure(tuple(bags), without_keys, is_encrypted, mac[0] if mac else None, safes)
 
 
-def _content(safe: Element) -> Element:
-    """Return what a ContentInfo of type data contains."""
+def _octets(safe: Element) -> bytes:
+    """Return the content of a ContentInfo of type data. Raises DerError if it is in several parts, as in BER."""
     _, explicit = safe.children
-    return parse(parse(explicit.content).content)
+    octets = parse(explicit.content)
+    if octets.tag != OCTETS:
+        raise DerError
+    return octets.content
 
 
 def _safe(content: bytes) -> bytes:
@@ -191,7 +202,15 @@ def _only_entry(loaded: PKCS12KeyAndCertificates, certificates: list[PKCS12Certi
 
 def _identity(key: PrivateKeyTypes, certificates: list[PKCS12Certificate]) -> Identity:
     """Return the key with the chain that follows from the issuers, as Java builds it."""
-    public = _public(key)
+    try:
+        chain = _chain(_public(key), certificates)
+    except (ValueError, UnsupportedAlgorithm) as error:  # the library parses names and keys when they are asked for
+        raise StoreError(f"a certificate is damaged or not supported ({error})") from error
+    pkcs8 = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    return Identity(key=pkcs8, chain=tuple(map(_der, chain)))
+
+
+def _chain(public: bytes, certificates: list[PKCS12Certificate]) -> list[x509.Certificate]:
     chain: list[x509.Certificate] = []
     following = [one.certificate for one in certificates if _public(one.certificate) == public]
     while following:
@@ -202,8 +221,7 @@ def _identity(key: PrivateKeyTypes, certificates: list[PKCS12Certificate]) -> Id
             for one in certificates
             if one.certificate.subject == issuer and one.certificate not in chain
         ]
-    pkcs8 = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
-    return Identity(key=pkcs8, chain=tuple(map(_der, chain)))
+    return chain
 
 
 def _public(owner: PrivateKeyTypes | x509.Certificate) -> bytes:

@@ -9,6 +9,7 @@ import pytest
 
 from mm2.config.load import Loaded
 from mm2.config.security.certificates import WrongPasswordError, all_expired, key_mismatch, outside_validity
+from mm2.config.security.formats.der import SEQUENCE, encode, parse
 from tests.unit.config.files import loaded
 from tests.unit.config.security.formats.golden import STORES
 from tests.unit.config.security.issued import DAY, NOW, issue
@@ -120,7 +121,9 @@ def test_key_that_cannot_be_read_in_a_key_store(tmp_path: Path) -> None:
     raw = (STORES / "key-password.p12").read_bytes()
     at = raw.index(pbes2)  # of the private key, which is not encrypted together with the certificates
     assert raw.count(pbes2) == 2
-    (tmp_path / "key.p12").write_bytes(raw[:at] + unknown + raw[at + len(unknown) :])
+    version, authenticated, _ = parse(raw[:at] + unknown + raw[at + len(unknown) :]).children
+    without_mac = encode(SEQUENCE, version.raw + authenticated.raw)  # which would reveal the change
+    (tmp_path / "key.p12").write_bytes(without_mac)
     result = loaded(
         tmp_path,
         f"A.security.protocol = SSL\nA.ssl.keystore.location = {tmp_path}/key.p12\nA.ssl.keystore.password = sesame\n",

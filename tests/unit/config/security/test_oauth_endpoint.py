@@ -100,6 +100,18 @@ def test_invalid_urls(tmp_path: Path, url: str) -> None:
     assert rule == "must be an https:, http: or file: URL"
 
 
+@pytest.mark.parametrize(
+    "url", ["https://mm2:sesame@login.example.com/token", "http://mm2@localhost/", "https://:se/sa@me@x"]
+)
+def test_urls_with_a_password(tmp_path: Path, url: str) -> None:
+    result = read(tmp_path, **credentials(token_endpoint_url=url))
+    (found,) = result.problems
+    assert found.value == "[hidden]"
+    if "/sa" not in url:
+        assert found.rule == "must not contain a user or a password"
+        assert found.fix == f"remove what is before the @, and set {ID} and {SECRET} instead"
+
+
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
 def test_http_on_this_host(tmp_path: Path, host: str) -> None:
     result = read(tmp_path, **credentials(token_endpoint_url=f"http://{host}:8080/token"))

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from mm2.core.settings.cipher_suites import openssl_name
 from mm2.core.settings.tls import TlsSettings
-from mm2.kafka.connection.security import ssl_context
+from mm2.kafka.connection.security import shared_context, ssl_context
 from mm2.kafka.errors import SecuritySettingsInvalid
 
 AUTHORITY = trustme.CA()
@@ -48,6 +48,14 @@ def test_the_broker_is_always_verified_and_its_name_unless_disabled() -> None:
 def test_only_the_given_authorities_are_trusted() -> None:
     assert len(ssl_context(TLS).get_ca_certs()) == 1
     assert len(ssl_context(replace(TLS, ca_pem=f"# größe\n{CA}\n{KEY}")).get_ca_certs()) == 1
+
+
+def test_clients_with_the_same_settings_share_a_context() -> None:
+    shared = shared_context(TLS)
+    assert shared_context(replace(TLS)) is shared
+    assert shared_context(MUTUAL) is not shared
+    assert ssl_context(TLS) is not shared, "others may modify theirs"
+    assert shared_context(TlsSettings()) is not shared_context(TlsSettings()), "the system's store can change"
 
 
 def test_without_a_trust_store_the_systems_is_used() -> None:

@@ -213,3 +213,56 @@ def test_a_token_that_cannot_be_sent(login: OAuthBearerLogin, source: Source) ->
     login.renew()
     with pytest.raises(LoginFailed, match="extension"):
         sent(login)
+
+
+def test_a_token_that_expires_during_the_backoff_of_its_renewal(login: OAuthBearerLogin, source: Source) -> None:
+    source.lifetime = 0.3
+    login.renew()
+    expire(login)
+    source.failure = TokenRefused("invalid_client", "sasl.oauthbearer.client.credentials.*")
+    login.renew()
+    ends(login)
+    login._not_before = time.monotonic() + 60
+    wait_until(lambda: login._valid is None, 5, "the token has expired")
+    with pytest.raises(
+        LoginFailed,
+        match=r"^the token has expired; the next request in \d\d\.\d s \(the last one failed: invalid_client\)$",
+    ) as raised:
+        login.renew()
+    assert raised.value.key == "sasl.oauthbearer.client.credentials.*"
+    assert source.requests == 2
+
+
+def test_a_rejected_token_that_has_expired_is_replaced_at_once(login: OAuthBearerLogin, source: Source) -> None:
+    source.lifetime = 0.3
+    login.renew()
+    exchange = login.exchange("broker")
+    next(exchange)
+    exchange.send(b'{"status":"invalid_token"}')
+    login._replace_not_before = time.monotonic() + 60
+    assert not login.is_due
+    wait_until(lambda: login._valid is None, 5, "the token has expired")
+    login.renew()
+    assert "token-2" in sent(login)
+
+
+def test_a_token_that_expires_when_it_arrives(
+    login: OAuthBearerLogin, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(login, "_check_expiry", lambda _: None)
+    source.lifetime = 0.0
+    with pytest.raises(LoginFailed, match=r"^the token has expired$"):
+        login.renew()
+
+
+def test_an_old_failure_is_not_that_of_a_request_that_hangs(
+    login: OAuthBearerLogin, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oauthbearer, "_WAIT_WITHOUT_TOKEN_S", 0.1)
+    source.failure = LoginFailed("refused", KEY)
+    with pytest.raises(LoginFailed, match="refused"):
+        login.renew()
+    login._not_before = 0.0
+    source.may_answer.clear()
+    with pytest.raises(LoginFailed, match="no answer within"):
+        login.renew()

@@ -102,3 +102,13 @@ def test_damaged_files(raw: bytes) -> None:
         read_pkcs12(raw, STORE_PASSWORD)
     with pytest.raises(StoreError):
         read_pkcs12(raw, None)
+
+
+def test_damaged_certificate() -> None:
+    """The library finds that the key is on no known curve when it is asked for."""
+    curve = bytes.fromhex("06082a8648ce3d030107")
+    damaged = content("without-mac.p12")
+    assert curve in damaged
+    (entry,) = read_pkcs12(damaged.replace(curve, curve[:-1] + b"\x7f"), None).keys
+    with pytest.raises(StoreError, match="a certificate is damaged or not supported"):
+        entry.decrypt(STORE_PASSWORD)
