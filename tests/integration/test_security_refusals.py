@@ -22,20 +22,20 @@ SASL = {**NOWHERE, "security.protocol": "SASL_SSL"}
 TLS = {**NOWHERE, "security.protocol": "SSL"}
 
 REFUSED: dict[str, tuple[Lines, str, str]] = {
-    "GSSAPI": (
+    "Kerberos without credentials": (
         {
             **SASL,
             "sasl.mechanism": "GSSAPI",
             "sasl.jaas.config": f'com.sun.security.auth.module.Krb5LoginModule required x="{STORE_PASSWORD}";',
             "sasl.kerberos.service.name": "kafka",
         },
-        "A.sasl.mechanism = GSSAPI",
-        "GSSAPI is not supported",
+        "A.sasl.jaas.config = [hidden]",
+        "names neither a keytab nor a ticket cache",
     ),
-    "GSSAPI, because it is the default": (
+    "Kerberos, because it is the default": (
         SASL,
         "A.security.protocol = SASL_SSL",
-        "requires A.sasl.mechanism, which is not set",
+        "requires A.sasl.jaas.config, which is not set; sasl.mechanism is GSSAPI by default",
     ),
     "OAUTHBEARER without a client ID": (
         {

@@ -13,12 +13,13 @@ from mm2.client import (
     AuthenticationRefused,
     BrokerError,
     ClusterError,
+    ConfigInvalid,
     MirrorClient,
     TlsRefused,
     Unreachable,
     remote_cluster,
 )
-from mm2.kafka.errors import RequestTimedOut, SecuritySettingsInvalid
+from mm2.kafka.errors import RequestTimedOut
 from tests.lab.checkpoints import Checkpoint, write_checkpoints
 from tests.lab.cluster import ADMIN_TIMEOUT, KafkaCluster
 from tests.lab.freezing import freeze, thaw
@@ -106,7 +107,7 @@ def test_tls_failure_raises_immediately(kafka: KafkaCluster) -> None:
 
 def test_invalid_certificate(kafka: KafkaCluster) -> None:
     broken = "-----BEGIN CERTIFICATE-----\nbm90aGluZw==\n-----END CERTIFICATE-----"
-    with pytest.raises(SecuritySettingsInvalid):
+    with pytest.raises(ConfigInvalid, match=r"ssl\.truststore\.certificates = \[hidden\]"):
         MirrorClient(secured(kafka, "reader") | {"ssl.truststore.certificates": broken})
 
 
