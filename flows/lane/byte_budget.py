@@ -27,6 +27,7 @@ class ByteBudget:
             raise ValueError(f"a budget of {limit} bytes cannot be shared")
         self._limit = limit
         self._used = 0
+        self._promised = 0  # to fetch requests in flight; part of `_used`
         self._fetchers = 0
         self._waiting: deque[tuple[int, float, asyncio.Future[int]]] = deque()  # bytes wanted, since when, result
 
@@ -38,6 +39,11 @@ class ByteBudget:
     def used(self) -> int:
         """Bytes promised or held now."""
         return self._used
+
+    @property
+    def held(self) -> int:
+        """Bytes fetched and not yet acknowledged."""
+        return self._used - self._promised
 
     @property
     def share(self) -> int:
@@ -58,20 +64,28 @@ class ByteBudget:
         return now - self._waiting[0][1] if self._waiting else 0.0
 
     async def promise(self, wanted: int) -> int:
-        """Wait for room and reserve it. Returns how many bytes may be fetched; ``release`` the rest."""
+        """Wait for room and reserve it. Returns how many bytes may be fetched; `settle` it after the request."""
         promised = 0 if self._waiting else self._room_for(wanted)
         if promised:
             self._used += promised
+            self._promised += promised
             return promised
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[int] = loop.create_future()
         self._waiting.append((wanted, loop.time(), turn))
         try:
-            return await turn
+            promised = await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self.release(turn.result())
             raise
+        self._promised += promised
+        return promised
+
+    def settle(self, promised: int, *, kept: int) -> None:
+        """End a promise: its fetch request has ended, and ``kept`` bytes were fetched, to be released later."""
+        self._promised -= promised
+        self.release(promised - kept)
 
     def release(self, count: int) -> None:
         """Release ``count`` bytes; negative: more was fetched than promised."""

@@ -142,7 +142,7 @@ class LaneRunner:
             version=self._version,
             pid=os.getpid(),
             source_tasks=tuple(runner.news() for runner in self._source_tasks.values()),
-            buffered_bytes=self._budget.used,
+            buffered_bytes=self._budget.held,
         )
 
     async def close(self) -> None:

@@ -153,7 +153,7 @@ class BrokerFetcher:
             if isinstance(error, RequestTimedOut):
                 self._response_size.timed_out(promised)
         finally:
-            self._budget.release(promised - kept)
+            self._budget.settle(promised, kept=kept)
         if failure is not None:
             self._session.lost()
             await self._handle_failure(failure)

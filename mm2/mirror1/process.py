@@ -229,6 +229,8 @@ class _Mirror:
                 next_line = loop.time() + LINE_EVERY_S
                 for stream in self._streams:
                     log.info("%s: %s", stream.flow, _line(stream))
+                for one in self._engine.leases.board.buffers():
+                    log.info("lane %d: %d of %d bytes wait for the target", one.lane, one.used, one.limit)
             await asyncio.sleep(RETRY_S)
 
 

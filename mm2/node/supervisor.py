@@ -158,6 +158,7 @@ class Node:
             flows=tuple(self._with_shared_topics(flows)),
             file=self.file,
             spark_ui=engine.spark_ui if engine else None,
+            lane_buffers=self.lease_service.board.buffers(),
         )
 
     async def drain(self, within: float) -> bool:

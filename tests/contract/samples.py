@@ -17,6 +17,7 @@ from mm2.node.status.status_model import (
     GroupPartitionStatus,
     GroupState,
     GroupStatus,
+    LaneBuffer,
     MemberStatus,
     NodeStatus,
     PartitionStatus,
@@ -131,6 +132,7 @@ def node(*flows: FlowStatus, **changes: object) -> NodeStatus:
         flows=flows or (flow(), heartbeat_flow()),
         file=FileStatus(path="mm2.properties", digest="0123456789abcdef", loaded_at=1_700_000_000.0),
         spark_ui="http://127.0.0.1:4040",
+        lane_buffers=(LaneBuffer(lane=0, used=4096, limit=65536),),
     )
     return replace(status, **changes)  # type: ignore[arg-type]
 

@@ -72,6 +72,8 @@ async def test_names_labels_and_values(serve: Serve) -> None:
         labelled("mm2_node_start_time_seconds"): 1_700_000_000,
         labelled("mm2_config_last_reload_seconds"): 1_700_000_000,
         labelled("mm2_config_last_reload_successful"): 1,
+        labelled("mm2_lane_buffer_used_bytes", lane="0"): 4096,
+        labelled("mm2_lane_buffer_limit_bytes", lane="0"): 65536,
     }
     by_state = {key: value for key, value in found.items() if "state" in dict(key[1])}
     assert {key: value for key, value in found.items() if key not in by_state} == expected

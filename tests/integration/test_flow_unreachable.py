@@ -41,9 +41,12 @@ def test_node_waits_for_both_clusters(start_cluster: StartCluster) -> None:
         well = {"status": "UP", "reasons": []}
         wait_until(lambda: node.health() == well, SEEN, "the node reports no problem any more")
 
+        wait_until(lambda: node.metric("mm2_lane_buffer_used_bytes") == 0, SEEN, "nothing waits for the target")
+        assert node.metric("mm2_lane_buffer_limit_bytes") > 0
         with frozen(b.broker(1).process):  # unlike with a stopped broker, the batch is surely in flight
             write(a.bootstrap, "orders", plain(10, first=100))
             wait_until(lambda: lag_of(node) == 10, SEEN, "the node shows the records that are not acknowledged as lag")
+            wait_until(lambda: node.metric("mm2_lane_buffer_used_bytes") > 0, SEEN, "they wait in the lane's buffer")
             assert node.stop() == 1, "the node could not drain"
         assert "drain timed out after task.shutdown.graceful.timeout.ms" in node.process.output()
 

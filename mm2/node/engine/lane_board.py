@@ -25,6 +25,7 @@ from mm2.core.naming.names import Flow
 from mm2.node.engine.executors import LOST_AFTER_S, STARVED_FOR_S
 from mm2.node.engine.lane_placement import LanePlacement
 from mm2.node.engine.managed_lane import FlowQuery, LaneState, ManagedLane, SourceTaskKey
+from mm2.node.status.status_model import LaneBuffer
 
 LEASE_SECONDS = 15.0
 """Longer than a garbage collection pause or a busy node, and short enough to replace a dead lane soon."""
@@ -278,6 +279,14 @@ class LaneBoard:
         plain = self._lanes.alike(None)
         lanes = plain if any(lane.source_tasks for lane in plain) else self._lanes
         return any(lane.session is not None and lane.progress is not None for lane in lanes)
+
+    def buffers(self) -> tuple[LaneBuffer, ...]:
+        """Return the buffers of the lanes that have reported."""
+        return tuple(
+            LaneBuffer(lane=lane.number, used=lane.progress.buffered_bytes, limit=self._buffer_bytes)
+            for lane in self._lanes
+            if lane.session is not None and lane.progress is not None
+        )
 
     def lane_has(self, key: SourceTaskKey) -> bool:
         """Return whether the source task is in the orders of a lane."""

@@ -279,6 +279,16 @@ class FileStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LaneBuffer:
+    """Bytes that a lane has fetched and that the target has not acknowledged, and the limit, ``mm2.lane.buffer.bytes``:
+    a full buffer means that the target is slower than the source."""
+
+    lane: int
+    used: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
     """The status of a node and all its flows. ``started_at`` is in epoch seconds."""
 
@@ -288,3 +298,4 @@ class NodeStatus:
     flows: tuple[FlowStatus, ...]
     file: FileStatus
     spark_ui: str | None = None
+    lane_buffers: tuple[LaneBuffer, ...] = ()

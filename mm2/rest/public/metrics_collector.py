@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from mm2.core.lanes.task_states import TaskState
-from mm2.node.status.status_model import FileStatus, FlowStatus, NodeStatus
+from mm2.node.status.status_model import FileStatus, FlowStatus, LaneBuffer, NodeStatus
 from mm2.rest.public.own_share import own_share
 
 FLOW = ("source", "target")
@@ -45,6 +45,7 @@ class NodeCollector(Collector):
             "mm2_node_start_time_seconds", "When the node started, seconds since 1970.", value=status.started_at
         )
         yield from _file_families(status.file)
+        yield from _buffer_families(status.lane_buffers)
 
     def describe(self) -> Iterable[Metric]:
         """Return no metrics: registration must not read a state that does not exist yet."""
@@ -62,6 +63,21 @@ def _file_families(file: FileStatus) -> Iterator[Metric]:
         "When the configuration file was last loaded successfully, seconds since 1970.",
         value=file.loaded_at,
     )
+
+
+def _buffer_families(buffers: Iterable[LaneBuffer]) -> Iterator[Metric]:
+    used = GaugeMetricFamily(
+        "mm2_lane_buffer_used_bytes",
+        "Bytes that a lane has fetched and the target has not acknowledged yet.",
+        labels=("lane",),
+    )
+    limit = GaugeMetricFamily(
+        "mm2_lane_buffer_limit_bytes", "Maximum of mm2_lane_buffer_used_bytes: mm2.lane.buffer.bytes.", labels=("lane",)
+    )
+    for one in buffers:
+        used.add_metric((str(one.lane),), one.used)
+        limit.add_metric((str(one.lane),), one.limit)
+    yield from (used, limit)
 
 
 def _counter_families(flows: Iterable[FlowStatus], own: Iterable[FlowStatus]) -> Iterator[Metric]:

@@ -117,6 +117,19 @@ def test_the_default_of_exactly_once_is_accepted_at_every_level(tmp_path: Path, 
     assert loaded(tmp_path, f"{level}exactly.once.source.support = disabled\n").problems == ()
 
 
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("num.streams = 4", "tasks.max"),
+        ("mirror.topics.whitelist = a", "topics"),
+        ("A->B.mirror.topics.blacklist = a", "A->B.topics.exclude"),
+    ],
+)
+def test_keys_of_mirror_maker_1(tmp_path: Path, line: str, meant: str) -> None:
+    (problem,) = loaded(tmp_path, f"{line}\n").problems
+    assert problem.fix == f"did you mean {meant}?"
+
+
 @pytest.mark.parametrize("key", ["A-B", "A-->B", "A=>B", "A→B", "A ->B", "A -> B", "A\\u2192B", "A \u2013> B"])
 def test_other_arrows(tmp_path: Path, key: str) -> None:
     path = tmp_path / "mm2.properties"

@@ -102,3 +102,17 @@ async def test_the_wait_of_the_first_in_the_queue() -> None:
 def test_a_budget_must_be_worth_sharing() -> None:
     with pytest.raises(ValueError, match="budget of 1 bytes"):
         ByteBudget(1)
+
+
+async def test_bytes_are_held_from_the_end_of_the_request_to_their_release() -> None:
+    budget = ByteBudget(100)
+    first = await budget.promise(100)
+    waiting = asyncio.create_task(budget.promise(60))
+    await turn()
+    assert (budget.used, budget.held) == (100, 0), "a long poll holds nothing"
+    budget.settle(first, kept=30)
+    second = await waiting
+    assert (budget.used, budget.held) == (30 + second, 30)
+    budget.settle(second, kept=0)
+    budget.release(30)
+    assert (budget.used, budget.held) == (0, 0)

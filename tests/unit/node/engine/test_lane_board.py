@@ -53,6 +53,18 @@ def test_a_lane_is_described_by_what_is_fixed() -> None:
     assert described() == ["lane 0", "A->B lane 1"]
 
 
+def test_buffers_of_lanes_that_have_reported() -> None:
+    board = new_board()
+    for number in range(2):
+        board.put(source_task_lease(number))
+    assert board.buffers() == ()
+    session = grant(board, 1)
+    assert board.buffers() == ()
+    board.lane_report(1, session, LaneProgress(version=1, pid=1, buffered_bytes=70), 1.0)
+    (buffer,) = board.buffers()
+    assert (buffer.lane, buffer.used, buffer.limit) == (1, 70, board.lane_orders(1).buffer_bytes)
+
+
 def test_a_newer_attempt_invalidates_the_older_session() -> None:
     board = new_board()
     board.put(source_task_lease(0))
