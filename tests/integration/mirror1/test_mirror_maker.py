@@ -40,6 +40,10 @@ def wait_for(cluster: KafkaCluster, topic: str, records: int) -> None:
     )
 
 
+def in_partitions(value: bytes, partitions: int) -> list[Outgoing]:
+    return [Outgoing(key=b"%d" % n, value=value, partition=n % partitions) for n in range(RECORDS)]
+
+
 def contents(cluster: KafkaCluster, topic: str) -> Counter[tuple[bytes | None, bytes | None]]:
     rows = (record for rows in read_topic(cluster.bootstrap, topic).values() for record in rows)
     return Counter((record.key, record.value) for record in rows)
@@ -90,6 +94,25 @@ def test_a_failure_to_send_is_a_dead_letter(
     assert copied == [b"%d" % number for number in range(RECORDS) if number != RECORDS // 2]
     (letter,) = read_topic(cluster_b.bootstrap, f"mm2-dead-letters.{group}.internal")[0]
     assert (letter.key, len(letter.value or b"")) == (b"%d" % (RECORDS // 2), LARGE)
+
+
+def test_two_consumers_in_one_group(cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path: Path) -> None:
+    """Two files for one source are two members of the group, which share its partitions."""
+    topic, group = unique_name("orders"), unique_name("mirror")
+    cluster_a.create_topic(topic, 4)
+    second = tmp_path / "second.properties"
+    second.write_text(
+        f"bootstrap.servers={cluster_a.bootstrap}\ngroup.id={group}\nauto.offset.reset=earliest\n", "utf-8"
+    )
+    write(cluster_a.bootstrap, topic, in_partitions(b"first", 4))
+    options = ("--consumer.config", str(second), "--include", topic, *OFTEN)
+    with Mirror1(MM2, cluster_a, cluster_b, *options, group=group, consumer=EARLIEST) as mirror:
+        wait_for(cluster_b, topic, RECORDS)
+        write(cluster_a.bootstrap, topic, in_partitions(b"second", 4))
+        wait_for(cluster_b, topic, 2 * RECORDS)
+        assert mirror.stop() == 0
+    assert contents(cluster_b, topic) == contents(cluster_a, topic)
+    assert mirror.process.output().count("2 partitions assigned") == 2, "each has half of the partitions"
 
 
 def test_handler_and_listener(cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path: Path) -> None:
