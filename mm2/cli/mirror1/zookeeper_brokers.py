@@ -11,10 +11,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
-from mm2.core.mirror1.broker_registration import broker_address
 from mm2.core.mirror1.settings import ConsumerSettings, MirrorSettings
 from mm2.core.settings.client import ClientSettings, SecurityProtocol
 from mm2.core.settings.zookeeper_connect import ZooKeeperConnect
+from mm2.core.wire.broker_registrations import decode_broker_address
 from mm2.core.wire.formats import FormatError
 
 BROKERS = "/brokers/ids"
@@ -58,7 +58,7 @@ def registered_brokers(connect: ZooKeeperConnect, protocol: SecurityProtocol) ->
         client.stop()
         client.close()
     try:
-        addresses = [broker_address(raw, protocol) for raw in registrations]
+        addresses = [decode_broker_address(raw, protocol) for raw in registrations]
     except FormatError as error:
         raise NoBrokers(f"ZooKeeper {place}: {error}") from error
     servers = tuple(address for address in addresses if address is not None)

@@ -1,38 +1,52 @@
 """Registrations of brokers in ZooKeeper, ``/brokers/ids/<id>`` (Java: kafka.zk.BrokerIdZNode, 0.8 to 3.9).
 
-    {"version":1,"host":"b1","port":9092,"jmx_port":-1,"timestamp":"…"}
-    {"version":5,…,"endpoints":["INTERNAL://b1:9092"],"listener_security_protocol_map":{"INTERNAL":"PLAINTEXT"}}
+version 1        {"version":1,"host":"b1","port":9092,"jmx_port":-1,"timestamp":"1"}
+version 2, 3     the same, with "endpoints":["PLAINTEXT://b1:9092","SSL://b1:9093"]
+version 4, 5     the same, with "listener_security_protocol_map":{"INTERNAL":"SSL"}: listeners have names
 
-Endpoints exist from version 2 on, and carry the name of their listener; before version 4 that is the security protocol.
-``host`` and ``port`` are those of the PLAINTEXT endpoint; null and -1 without one.
+Next to endpoints, ``host`` and ``port`` are those of the PLAINTEXT endpoint, null and -1 without one; Kafka does not
+read them.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
 
 from mm2.core.settings.client import SecurityProtocol
 from mm2.core.wire.formats import FormatError
 from mm2.core.wire.json_bytes import decode_json
 
+_ENDPOINT = re.compile(r"(?P<listener>[^:]+)://(?P<host>\[?[\w.:%-]*\]?):(?P<port>-?[0-9]{1,5})", re.ASCII)
+
 
 def decode_broker_address(raw: bytes, protocol: SecurityProtocol) -> str | None:
-    """Return ``host:port`` of the broker's first listener with this security protocol; None if it has none.
+    """Return ``host:port`` of the broker's first listener with this security protocol.
 
-    Raises FormatError.
+    None if it has none, or only listeners without a host or a port (Java: EndPoint has a null host, or port -1).
+
+    Raises FormatError for what is no registration, such as one of Kafka 0.7, and for an endpoint that cannot be read.
     """
     match decode_json(raw, "broker registration"):
         case {"endpoints": list(endpoints), **rest}:
-            return _endpoint(endpoints, rest.get("listener_security_protocol_map"), protocol)
-        case {"host": str(host), "port": int(port)}:
-            return f"{host}:{port}" if protocol is SecurityProtocol.PLAINTEXT else None
+            protocols = rest.get("listener_security_protocol_map")
+            addresses = (_endpoint(one, protocols, protocol) for one in endpoints)
+            return next((address for address in addresses if address is not None), None)
+        case {"host": str(host), "port": int(port), **rest} if "endpoints" not in rest:
+            return _address(host, port) if protocol is SecurityProtocol.PLAINTEXT else None
     raise FormatError(f"cannot read broker registration: no host, port or endpoints in it: {raw!r:.200}")
 
 
-def _endpoint(endpoints: list[Any], protocols: object, protocol: SecurityProtocol) -> str | None:
-    for endpoint in endpoints:
-        listener, separator, address = str(endpoint).partition("://")
-        used = protocols.get(listener, listener) if isinstance(protocols, dict) else listener
-        if separator and used == protocol:
-            return address
-    return None
+def _endpoint(endpoint: object, protocols: object, protocol: SecurityProtocol) -> str | None:
+    found = _ENDPOINT.fullmatch(endpoint) if isinstance(endpoint, str) else None
+    if found is None:
+        raise FormatError(f"cannot read broker registration: {endpoint!r:.200} is not an endpoint")
+    used = listener = found["listener"]
+    if isinstance(protocols, dict):
+        if listener not in protocols:
+            raise FormatError(f"cannot read broker registration: listener {listener:.200} has no security protocol")
+        used = protocols[listener]
+    return _address(found["host"], int(found["port"])) if used == protocol else None
+
+
+def _address(host: str, port: int) -> str | None:
+    return f"{host}:{port}" if host and port > 0 else None
