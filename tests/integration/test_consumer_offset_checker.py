@@ -175,6 +175,10 @@ def test_errors_of_zookeeper(
     code, _, err = checker("--group", OLD, "--zookeeper", f"{zookeeper.address}/elsewhere")
     assert code == 1
     assert "has no brokers in /brokers/ids: check the path after the last server" in err
+    znodes.create("/old/brokers/ids/7", b"creator:b1:9092", makepath=True)  # as in Kafka 0.7
+    code, _, err = checker("--group", OLD, "--zookeeper", f"{zookeeper.address}/old")
+    assert code == 1
+    assert f"ZooKeeper {zookeeper.address}/old: broker 7: cannot read broker registration" in err
     file = tmp_path / "client.properties"
     file.write_text("security.protocol = SSL\n")
     code, _, err = checker("--group", OLD, "--zookeeper", zookeeper.address, "--command-config", str(file))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient
 
 from mm2.cli.mirror1 import zookeeper_brokers
 from mm2.cli.mirror1.zookeeper_brokers import NoBrokers, registered_brokers, with_brokers
@@ -92,6 +93,16 @@ def test_no_brokers(
     with pytest.raises(NoBrokers) as caught:
         registered_brokers(parse_connect(zookeeper.address + path), protocol)
     assert str(caught.value).endswith(reason)
+
+
+def test_registration_of_kafka_0_7(zookeeper: ZooKeeperServer) -> None:
+    client = KazooClient(hosts=zookeeper.address)
+    client.start()
+    client.create("/old/brokers/ids/7", b"creator:b1:9092", makepath=True)
+    client.stop()
+    client.close()
+    with pytest.raises(NoBrokers, match="/old: broker 7: cannot read broker registration"):
+        registered_brokers(parse_connect(f"{zookeeper.address}/old"), SecurityProtocol.PLAINTEXT)
 
 
 def test_unreachable_zookeeper(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 from dataclasses import replace
 
-from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
+from mm2.cli.clusters.znodes import BROKERS, connected
 from mm2.core.mirror1.settings import ConsumerSettings, MirrorSettings
 from mm2.core.settings.client import ClientSettings, SecurityProtocol
 from mm2.core.settings.zookeeper_connect import ZooKeeperConnect
-from mm2.core.wire.broker_registrations import decode_broker_address
 from mm2.core.wire.formats import FormatError
 
-BROKERS = "/brokers/ids"
 CONNECT_S = 10.0  # to the first server that answers
 RETRY_S = 5.0  # ZooKeeper or the brokers may be starting
 
@@ -38,29 +35,16 @@ def with_brokers(settings: MirrorSettings) -> MirrorSettings:
 def registered_brokers(connect: ZooKeeperConnect, protocol: SecurityProtocol) -> tuple[str, ...]:
     """Return ``host:port`` of the listener with ``protocol`` of each live broker. Raises NoBrokers."""
     place = f"{','.join(connect.servers)}{connect.chroot}"
-    quiet = logging.Logger("kazoo", logging.CRITICAL)  # every failed attempt is reported here, once
-    client = KazooClient(hosts=",".join(connect.servers), read_only=True, logger=quiet)
-    path = connect.chroot + BROKERS  # kazoo's own chroot prints a warning if it does not exist
     try:
-        client.start(timeout=CONNECT_S)
-        registrations = []
-        for broker in sorted(client.get_children(path)):
-            try:
-                registrations.append(client.get(f"{path}/{broker}")[0])
-            except NoNodeError:
-                continue  # it has just stopped
-    except NoNodeError as error:
-        raise NoBrokers(f"ZooKeeper {place} has no {BROKERS}; check the path in zookeeper.connect") from error
+        with connected(connect, CONNECT_S) as znodes:
+            if not znodes.exists(BROKERS):
+                raise NoBrokers(f"ZooKeeper {place} has no {BROKERS}; check the path in zookeeper.connect")
+            addresses = znodes.broker_addresses(protocol).values()
+    except FormatError as error:
+        raise NoBrokers(f"ZooKeeper {place}: {error}") from error
     except (KazooException, KazooTimeoutError, OSError) as error:
         reason = str(error) or type(error).__name__
         raise NoBrokers(f"ZooKeeper {place} does not answer ({reason}); check zookeeper.connect") from error
-    finally:
-        client.stop()
-        client.close()
-    try:
-        addresses = [decode_broker_address(raw, protocol) for raw in registrations]
-    except FormatError as error:
-        raise NoBrokers(f"ZooKeeper {place}: {error}") from error
     servers = tuple(address for address in addresses if address is not None)
     if not servers:
         raise NoBrokers(

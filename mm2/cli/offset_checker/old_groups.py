@@ -7,21 +7,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
+from mm2.cli.clusters.znodes import BROKERS, Znodes, connected
 from mm2.cli.errors import CommandError, UsageError
 from mm2.cli.offset_checker.group_offsets import OldGroup
 from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import SecurityProtocol
 from mm2.core.settings.zookeeper_connect import parse_connect
-from mm2.core.wire.broker_registrations import decode_broker_address
 from mm2.core.wire.formats import FormatError
 
 
@@ -41,70 +38,27 @@ def read_zookeeper(
     Raises UsageError for an invalid connect string, CommandError if the servers do not answer within ``timeout_s``, or
     no broker with a listener of this security protocol is registered.
     """
-    with _connected(connect, timeout_s) as znodes:
-        brokers = tuple(_brokers(znodes, connect, protocol))
-        return InZooKeeper(group=_group(znodes, group, topics), brokers=brokers)
-
-
-@dataclass(frozen=True, slots=True)
-class _Znodes:
-    """A connected client. ``chroot`` is before each path; kazoo's own warns on stderr if it does not exist."""
-
-    client: KazooClient
-    chroot: str
-
-    def exists(self, path: str) -> bool:
-        return self.client.exists(self.chroot + path) is not None
-
-    def children(self, path: str) -> list[str]:
-        """Return the names of the children, sorted; none if there is no such znode."""
-        try:
-            return sorted(self.client.get_children(self.chroot + path))
-        except NoNodeError:
-            return []
-
-    def data(self, path: str) -> bytes | None:
-        try:
-            data, _ = self.client.get(self.chroot + path)
-        except NoNodeError:
-            return None
-        return bytes(data)
-
-
-@contextlib.contextmanager
-def _connected(connect: str, timeout_s: float) -> Iterator[_Znodes]:
     try:
         place = parse_connect(connect)
     except ValueError as error:
         raise UsageError(f"--zookeeper {connect}: {error}") from error
-    quiet = logging.getLogger("mm2.zookeeper.checker")
-    quiet.setLevel(logging.CRITICAL)  # the error of the command says it once
-    client = KazooClient(hosts=",".join(place.servers), timeout=timeout_s, read_only=True, logger=quiet)
     try:
-        client.start(timeout=timeout_s)
-        yield _Znodes(client, place.chroot)
+        with connected(place, timeout_s) as znodes:
+            brokers = _brokers(znodes, connect, protocol)
+            return InZooKeeper(group=_group(znodes, group, topics), brokers=brokers)
+    except FormatError as error:
+        raise CommandError(f"ZooKeeper {connect}: {error}") from error
     except KazooTimeoutError as error:
         raise CommandError(f"ZooKeeper {connect} did not answer within {timeout_s:g} s: check --zookeeper") from error
-    except KazooException as error:
+    except (KazooException, OSError) as error:
         raise CommandError(f"ZooKeeper {connect}: {type(error).__name__} {error}".rstrip()) from error
-    finally:
-        client.stop()
-        client.close()
 
 
-def _brokers(znodes: _Znodes, connect: str, protocol: SecurityProtocol) -> list[str]:
-    found = znodes.children("/brokers/ids")
+def _brokers(znodes: Znodes, connect: str, protocol: SecurityProtocol) -> tuple[str, ...]:
+    found = znodes.broker_addresses(protocol)
     if not found:
-        raise CommandError(f"ZooKeeper {connect} has no brokers in /brokers/ids: check the path after the last server")
-    addresses = []
-    for broker in found:
-        raw = znodes.data(f"/brokers/ids/{broker}")
-        try:
-            address = None if raw is None else decode_broker_address(raw, protocol)
-        except FormatError as error:
-            raise CommandError(f"broker {broker} in ZooKeeper {connect}: {error}") from error
-        if address is not None:
-            addresses.append(address)
+        raise CommandError(f"ZooKeeper {connect} has no brokers in {BROKERS}: check the path after the last server")
+    addresses = tuple(address for address in found.values() if address is not None)
     if not addresses:
         raise CommandError(
             f"no broker in ZooKeeper {connect} has a listener with {protocol}: set security.protocol in"
@@ -113,7 +67,7 @@ def _brokers(znodes: _Znodes, connect: str, protocol: SecurityProtocol) -> list[
     return addresses
 
 
-def _group(znodes: _Znodes, group: str, topics: Sequence[str]) -> OldGroup:
+def _group(znodes: Znodes, group: str, topics: Sequence[str]) -> OldGroup:
     root = f"/consumers/{group}"
     if not znodes.exists(root):
         return OldGroup()
@@ -127,7 +81,7 @@ def _group(znodes: _Znodes, group: str, topics: Sequence[str]) -> OldGroup:
     )
 
 
-def _by_partition(znodes: _Znodes, root: str, topics: Sequence[str]) -> Iterator[tuple[TopicPartition, bytes]]:
+def _by_partition(znodes: Znodes, root: str, topics: Sequence[str]) -> Iterator[tuple[TopicPartition, bytes]]:
     for topic in topics:
         for number in znodes.children(f"{root}/{topic}"):
             raw = znodes.data(f"{root}/{topic}/{number}")

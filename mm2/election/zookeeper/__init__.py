@@ -1,1 +1,1 @@
-"""Election by ZooKeeper. The only package that uses kazoo."""
+"""Election by ZooKeeper."""
