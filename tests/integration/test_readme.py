@@ -8,14 +8,14 @@ import re
 import signal
 import subprocess
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.lab.cluster import KafkaCluster
 from tests.lab.commands import ROOT
-from tests.lab.docs import write_blocks
+from tests.lab.docs import next_with, run_block, shell_blocks, write_blocks
 from tests.lab.fixtures import StartCluster
 from tests.lab.processes import LabProcess
 from tests.lab.records import plain, write
@@ -24,7 +24,6 @@ from tests.lab.verify import wait_until_copied
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
-BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 STEP = 900.0  # seconds for one block: the first ones download several hundred megabytes
 RUNS = 120.0  # seconds until the node has copied the first records
 DRAINED = 60.0  # seconds until the node has drained and Spark is down
@@ -53,7 +52,7 @@ def clone(tmp_path: Path, clean: Mapping[str, str]) -> Path:
 
 
 def test_readme_literally(clone: Path, clean: Mapping[str, str], tmp_path: Path, start_cluster: StartCluster) -> None:
-    blocks = iter(BLOCK.findall((clone / "README.md").read_text("utf-8")))
+    blocks = iter(shell_blocks(clone / "README.md"))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
 
@@ -87,28 +86,9 @@ def test_readme_literally(clone: Path, clean: Mapping[str, str], tmp_path: Path,
     assert list(blocks) == []
 
 
-def next_with(blocks: Iterator[str], part: str) -> str:
-    """Return the next block, which must contain ``part``, so that the test runs the expected commands."""
-    block = next(blocks)
-    assert part in block
-    return block
-
-
 def output_of(commands: str, directory: Path, env: Mapping[str, str]) -> str:
     """Run the commands in a shell and return their output. All must succeed."""
-    ended = subprocess.run(
-        ["sh", "-e", "-c", commands],
-        cwd=directory,
-        env=dict(env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=STEP,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stdout
-    return ended.stdout
+    return run_block(f"exec 2>&1\n{commands}", directory, env, timeout=STEP)
 
 
 def development_tools(clone: Path) -> set[str]:

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,14 +16,13 @@ import pytest
 
 from tests.lab import jars, jvm
 from tests.lab.commands import ROOT
-from tests.lab.docs import write_blocks
+from tests.lab.docs import next_with, run_block, shell_blocks, write_blocks
 from tests.lab.ports import port_answers
 from tests.lab.waiting import wait_until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 FIRST, DRILL = (ROOT / "docs/tutorial" / name for name in ("first-flow.md", "failover-drill.md"))
-BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 STEP = 120.0  # seconds for one block: each of Kafka's tools is a JVM
 READY = 90.0  # seconds until brokers listen, and until a node runs
 
@@ -56,18 +54,7 @@ class Terminal:
 
     def run(self, commands: str) -> str:
         """Run the commands; all must succeed. Returns what they print to standard output."""
-        ended = subprocess.run(
-            ["sh", "-e", "-c", commands],
-            cwd=self.directory,
-            env=self._env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=STEP,
-            check=False,
-        )
-        assert ended.returncode == 0, f"{commands}\n{ended.stdout}{ended.stderr}"
-        return ended.stdout
+        return run_block(commands, self.directory, self._env, timeout=STEP)
 
     def end(self) -> None:
         """Kill processes that the pages left running."""
@@ -84,7 +71,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 
 def test_tutorial(terminal: Terminal) -> None:
-    first, drill = (iter(BLOCK.findall(page.read_text("utf-8"))) for page in (FIRST, DRILL))
+    first, drill = (iter(shell_blocks(page)) for page in (FIRST, DRILL))
     assert write_blocks(FIRST, terminal.directory) == ["a.properties", "b.properties", "mm2.properties"]
 
     terminal.run(next_with(first, "kafka-server-start.sh"))
@@ -111,13 +98,6 @@ def test_tutorial(terminal: Terminal) -> None:
     assert "RUNNING" in terminal.run(next_with(drill, "seq 1501 1600"))
     terminal.run(next_with(drill, "kill $(cat node.pid)"))
     assert list(drill) == []
-
-
-def next_with(blocks: Iterator[str], part: str) -> str:
-    """Return the next block, which must contain ``part``, so that the test runs the expected commands."""
-    block = next(blocks)
-    assert part in block
-    return block
 
 
 def healthy() -> bool:

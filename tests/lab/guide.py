@@ -6,16 +6,16 @@ import re
 from pathlib import Path
 
 from tests.lab.commands import ROOT
+from tests.lab.docs import shell_blocks
 
 MIGRATING = ROOT / "docs/how-to/migrating.md"
 
-_BLOCK = re.compile(r"^ *```sh\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _QUOTED = re.compile(r"^ {7}(\S->\S: .*)$", re.MULTILINE)
 
 
 def commands(page: Path) -> list[str]:
     """Every line of every ``sh`` block."""
-    return [line.strip() for block in _BLOCK.findall(page.read_text()) for line in block.splitlines() if line.strip()]
+    return [line.strip() for block in shell_blocks(page) for line in block.splitlines() if line.strip()]
 
 
 def promised_lines(page: Path) -> list[str]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.lab.cluster import KafkaCluster
 from tests.lab.commands import ROOT
-from tests.lab.docs import write_blocks
+from tests.lab.docs import next_with, run_block, shell_blocks, write_blocks
 from tests.lab.fixtures import StartCluster
 from tests.lab.history import count, read_topic
 from tests.lab.node import Node
@@ -23,7 +20,6 @@ from tests.lab.waiting import wait_until
 pytestmark = pytest.mark.timeout(300)
 
 PAGE = ROOT / "docs/how-to/mirror-maker-1.md"
-BLOCK = re.compile(r"^( *)```sh\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 RECORDS = 500
 COPIED = 90.0
 STEP = 60.0
@@ -45,18 +41,7 @@ class Shell:
 
     def run(self, commands: str) -> str:
         """Run the commands, which must succeed, and return their output."""
-        done = subprocess.run(
-            ["sh", "-e", "-c", self.replaced(commands)],
-            cwd=self.directory,
-            env=self._env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=STEP,
-            check=False,
-        )
-        assert done.returncode == 0, f"{commands}\n{done.stdout}{done.stderr}"
-        return done.stdout
+        return run_block(self.replaced(commands), self.directory, self._env, timeout=STEP)
 
 
 @pytest.fixture
@@ -74,7 +59,7 @@ def test_the_page(clusters: tuple[KafkaCluster, KafkaCluster], tmp_path: Path) -
     for name in ("consumer.properties", "producer.properties"):
         file = tmp_path / name
         file.write_text(shell.replaced(file.read_text()))
-    blocks = iter(match[2] for match in BLOCK.finditer(PAGE.read_text("utf-8")))
+    blocks = iter(shell_blocks(PAGE))
 
     assert shell.run(next_with(blocks, "--check")).startswith("ok: topics orders.*")
     shell.run(next_with(blocks, "mirror.pid"))
@@ -100,10 +85,3 @@ def test_the_page(clusters: tuple[KafkaCluster, KafkaCluster], tmp_path: Path) -
 def copied(target: KafkaCluster) -> int:
     topics = target.admin.list_topics(timeout=10).topics
     return count(read_topic(target.bootstrap, "orders")) if "orders" in topics else 0
-
-
-def next_with(blocks: Iterator[str], part: str) -> str:
-    """Return the next block, which must contain ``part``, so that the test runs the expected commands."""
-    block = next(blocks)
-    assert part in block
-    return block
