@@ -16,6 +16,7 @@ from mm2.kafka.sasl.login import LoginFailed
 from mm2.kafka.sasl.oauthbearer import OAuthBearerLogin
 from mm2.kafka.sasl.token_source import TokenRefused
 from tests.lab.waiting import wait_until
+from tests.unit.kafka.sasl.renewals import renew_in_threads
 
 SETTINGS = OAuthLogin(
     source=UnsecuredToken(claims="{}"),
@@ -90,14 +91,7 @@ def test_extensions_of_the_token(login: OAuthBearerLogin, source: Source) -> Non
 
 
 def test_many_connections_share_a_request(login: OAuthBearerLogin, source: Source) -> None:
-    source.may_answer.clear()
-    threads = [threading.Thread(target=login.renew) for _ in range(20)]
-    for thread in threads:
-        thread.start()
-    wait_until(lambda: source.requests == 1, 10, "one request arrives")
-    source.may_answer.set()
-    for thread in threads:
-        thread.join()
+    renew_in_threads(login.renew, source, threads=20)
     assert source.requests == 1
 
 

@@ -16,6 +16,7 @@ from mm2.kafka.sasl.kerberos.kerberos_tickets import KerberosTickets, kerberos_l
 from mm2.kafka.sasl.kerberos.limited_calls import LimitedCalls
 from mm2.kafka.sasl.login import LoginFailed
 from tests.lab.waiting import wait_until
+from tests.unit.kafka.sasl.renewals import renew_in_threads
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,14 +97,7 @@ def test_a_ticket_is_kept(tickets: Callable[..., Tickets]) -> None:
 
 def test_many_connections_share_a_request(tickets: Callable[..., Tickets]) -> None:
     login = tickets()
-    login.may_answer.clear()
-    threads = [threading.Thread(target=login.renew) for _ in range(10)]
-    for thread in threads:
-        thread.start()
-    wait_until(lambda: login.requests == 1, 10, "one request arrives")
-    login.may_answer.set()
-    for thread in threads:
-        thread.join()
+    renew_in_threads(login.renew, login, threads=10)
     assert login.requests == 1
 
 
