@@ -16,6 +16,7 @@ from mm2.core.wire.consumer_protocol import (
     encode_subscription,
 )
 from mm2.kafka.protocol.membership_requests import (
+    Generation,
     HeartbeatRequest,
     JoinedGroup,
     JoinGroupRequest,
@@ -90,6 +91,12 @@ def exchanged(request: Preparable, vector: Vector) -> Any:
     return prepared.decode(bytes.fromhex(vector["answer_header"] + vector["answer"]))
 
 
+def member_of(vector: Vector, *, first_static: int) -> Generation:
+    """Return the member that sends the request; it is static from version ``first_static`` on."""
+    instance_id = "i1" if vector["version"] >= first_static else None
+    return Generation(group_id="größe", generation=7, member_id="m1", instance_id=instance_id)
+
+
 @pytest.mark.parametrize("vector", requests(JOIN_GROUP), ids=lambda vector: f"v{vector['version']}")
 def test_join_group(vector: Vector) -> None:
     static = vector["version"] >= 5
@@ -116,31 +123,18 @@ def test_join_group(vector: Vector) -> None:
 
 @pytest.mark.parametrize("vector", requests(SYNC_GROUP), ids=lambda vector: f"v{vector['version']}")
 def test_sync_group(vector: Vector) -> None:
-    request = SyncGroupRequest(
-        "größe",
-        generation=7,
-        member_id="m1",
-        instance_id="i1" if vector["version"] >= 3 else None,
-        protocol="range",
-        assignments={"m1": METADATA},
-    )
+    member = member_of(vector, first_static=3)
+    request = SyncGroupRequest(member, protocol="range", assignments={"m1": METADATA})
     assert exchanged(request, vector) == SyncedGroup(error=27, assignment=METADATA)
 
 
 @pytest.mark.parametrize("vector", requests(HEARTBEAT), ids=lambda vector: f"v{vector['version']}")
 def test_heartbeat(vector: Vector) -> None:
-    instance_id = "i1" if vector["version"] >= 3 else None
-    request = HeartbeatRequest("größe", generation=7, member_id="m1", instance_id=instance_id)
-    assert exchanged(request, vector) == 27
+    assert exchanged(HeartbeatRequest(member_of(vector, first_static=3)), vector) == 27
 
 
 @pytest.mark.parametrize("vector", requests(OFFSET_COMMIT), ids=lambda vector: f"v{vector['version']}")
 def test_commits_of_members(vector: Vector) -> None:
-    request = MemberCommitRequest(
-        "größe",
-        generation=7,
-        member_id="m1",
-        instance_id="i1" if vector["version"] >= 7 else None,
-        offsets={TopicPartition("t1", 0): 5_000_000_000, TopicPartition("t1", 3): 1},
-    )
+    offsets = {TopicPartition("t1", 0): 5_000_000_000, TopicPartition("t1", 3): 1}
+    request = MemberCommitRequest(member_of(vector, first_static=7), offsets)
     assert exchanged(request, vector) == {TopicPartition("t1", 0): 0, TopicPartition("t1", 3): 22}

@@ -22,12 +22,13 @@ from mm2.kafka.clock import session_clock
 from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, Unreachable
 from mm2.kafka.groups.assignment_handler import AssignmentHandler, MemberStatus
 from mm2.kafka.groups.group_leader import GroupLeader, PartitionsOf
-from mm2.kafka.groups.member_commits import Generation, Outcome, commit_as_member, generation_ended
+from mm2.kafka.groups.member_commits import Outcome, commit_as_member, generation_ended
 from mm2.kafka.groups.member_errors import MembershipRefused, refused
 from mm2.kafka.groups.member_requests import MemberRequests
 from mm2.kafka.groups.member_session import MemberSession
 from mm2.kafka.groups.task_waits import end, unless
 from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.kafka.protocol.membership_requests import Generation
 from mm2.kafka.retrying import API_TIMEOUT_MS
 
 T = TypeVar("T")

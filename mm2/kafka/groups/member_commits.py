@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.chunks import chunks
@@ -13,7 +12,7 @@ from mm2.kafka.groups.group_coordinators import ask_coordinators
 from mm2.kafka.groups.groups import COMMIT_BYTES, commit_row_bytes
 from mm2.kafka.groups.member_errors import member_commit_error
 from mm2.kafka.protocol.error_codes import ErrorCode
-from mm2.kafka.protocol.membership_requests import MemberCommitRequest
+from mm2.kafka.protocol.membership_requests import Generation, MemberCommitRequest
 
 Outcome = dict[TopicPartition, ClusterError | None]
 
@@ -25,16 +24,6 @@ _RETRIED = frozenset(  # of the whole request: the coordinator has moved or coul
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
-    """A member in one generation of its group, as the broker knows it."""
-
-    group_id: str
-    generation: int
-    member_id: str
-    instance_id: str | None
 
 
 async def commit_as_member(
@@ -57,13 +46,7 @@ async def commit_as_member(
         for rows in chunks(offsets.items(), COMMIT_BYTES, lambda row: commit_row_bytes(group, row[0], "")):
             if not is_current():
                 return {group: outcome | generation_ended(group, offsets.keys() - outcome.keys())}
-            request = MemberCommitRequest(
-                group,
-                generation=member.generation,
-                member_id=member.member_id,
-                instance_id=member.instance_id,
-                offsets=dict(rows),
-            )
+            request = MemberCommitRequest(member, dict(rows))
             codes: dict[TopicPartition, int] = await cluster.send(node_id, request, purpose=purpose)
             for one, code in codes.items():
                 outcome[one] = member_commit_error(code, group, one) if code else None

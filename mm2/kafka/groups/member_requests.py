@@ -14,11 +14,16 @@ from mm2.core.mirror1.settings import GroupMembership
 from mm2.kafka.client.cluster import Cluster, CoordinatorKind
 from mm2.kafka.clock import session_clock
 from mm2.kafka.errors import BrokerError, ClusterError, check
-from mm2.kafka.groups.member_commits import Generation
 from mm2.kafka.groups.member_session import MemberSession
 from mm2.kafka.groups.task_waits import end
 from mm2.kafka.protocol.error_codes import ErrorCode
-from mm2.kafka.protocol.membership_requests import HeartbeatRequest, JoinedGroup, JoinGroupRequest, SyncGroupRequest
+from mm2.kafka.protocol.membership_requests import (
+    Generation,
+    HeartbeatRequest,
+    JoinedGroup,
+    JoinGroupRequest,
+    SyncGroupRequest,
+)
 
 T = TypeVar("T")
 
@@ -105,17 +110,9 @@ class MemberRequests:
 
     async def synchronize(self, assignments: Mapping[str, bytes]) -> bytes:
         """Send the leader's assignments, none from other members, and wait for this member's."""
-        member = self.generation
-        request = SyncGroupRequest(
-            member.group_id,
-            generation=member.generation,
-            member_id=member.member_id,
-            instance_id=member.instance_id,
-            protocol=RANGE,
-            assignments=assignments,
-        )
+        request = SyncGroupRequest(self.generation, protocol=RANGE, assignments=assignments)
         sent, synced = await self._send_and_wait(request)
-        check(synced.error, f"synchronize group {member.group_id}")
+        check(synced.error, f"synchronize group {self._group.group_id}")
         self._session.prove(sent)
         return bytes(synced.assignment)
 
@@ -175,14 +172,10 @@ class MemberRequests:
         """Send a heartbeat and return the error code; extend the session if the broker knows this member."""
         await self.find()
         assert self._coordinator is not None
-        member = self.generation
-        request = HeartbeatRequest(
-            member.group_id, generation=member.generation, member_id=member.member_id, instance_id=member.instance_id
-        )
         sent = session_clock()
         code: int = await self._cluster.send(
             self._coordinator,
-            request,
+            HeartbeatRequest(self.generation),
             purpose=self.purpose("heartbeats"),
             timeout_ms=self._group.session_timeout_ms // _ATTEMPTS,
         )

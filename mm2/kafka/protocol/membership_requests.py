@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from mm2.core.naming.names import TopicPartition
@@ -17,6 +18,16 @@ from mm2.kafka.protocol.schema import BOOL, BYTES, INT16, INT32, INT64, STRING, 
 _STATIC_MEMBERS = "2.3"  # the release that introduced group.instance.id
 _BROKER_RETENTION = -1
 _NO_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """A member in one generation of its group, as the broker knows it."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
 
 
 class JoiningMember(NamedTuple):
@@ -157,18 +168,9 @@ class SyncGroupRequest(
 
     _first_static = 3
 
-    def __init__(
-        self,
-        group: str,
-        *,
-        generation: int,
-        member_id: str,
-        instance_id: str | None,
-        protocol: str,
-        assignments: Mapping[str, bytes],
-    ) -> None:
-        member = generation, member_id, instance_id
-        super().__init__(instance_id, group, *member, CONSUMER_PROTOCOL, protocol, list(assignments.items()))
+    def __init__(self, member: Generation, *, protocol: str, assignments: Mapping[str, bytes]) -> None:
+        sent = list(assignments.items())
+        super().__init__(member.instance_id, *_identity(member), CONSUMER_PROTOCOL, protocol, sent)
 
     def parse(self, *fields: Any) -> SyncedGroup:
         error, assignment = fields
@@ -187,8 +189,8 @@ class HeartbeatRequest(
 
     _first_static = 3
 
-    def __init__(self, group: str, *, generation: int, member_id: str, instance_id: str | None) -> None:
-        super().__init__(instance_id, group, generation, member_id, instance_id)
+    def __init__(self, member: Generation) -> None:
+        super().__init__(member.instance_id, *_identity(member))
 
     def parse(self, *fields: Any) -> int:
         (error,) = fields
@@ -224,21 +226,18 @@ class MemberCommitRequest(
 
     _first_static = 7
 
-    def __init__(
-        self,
-        group: str,
-        *,
-        generation: int,
-        member_id: str,
-        instance_id: str | None,
-        offsets: Mapping[TopicPartition, int],
-    ) -> None:
+    def __init__(self, member: Generation, offsets: Mapping[TopicPartition, int]) -> None:
         topics = [
             (topic, [(partition, offset, _NO_EPOCH, "") for partition, offset in partitions])
             for topic, partitions in by_topic(offsets.items()).items()
         ]
-        super().__init__(instance_id, group, generation, member_id, instance_id, _BROKER_RETENTION, topics)
+        super().__init__(member.instance_id, *_identity(member), _BROKER_RETENTION, topics)
 
     def parse(self, *fields: Any) -> dict[TopicPartition, int]:
         (topics,) = fields
         return {TopicPartition(topic, number): error for topic, numbers in topics for number, error in numbers}
+
+
+def _identity(member: Generation) -> tuple[str, int, str, str | None]:
+    """Return the fields that name the member, in the order of all requests."""
+    return member.group_id, member.generation, member.member_id, member.instance_id
