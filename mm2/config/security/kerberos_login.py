@@ -16,7 +16,6 @@ from mm2.config.security.krb5_files import Krb5ConfError, read_krb5_conf
 from mm2.config.security.krb5_module import IBM, MODULES, SUN, Krb5Options, OptionsError, read_options
 from mm2.config.security.property_names import sibling
 from mm2.config.security.sasl_properties import JAAS, SaslProperties
-from mm2.core.kerberos.binary import FormatError
 from mm2.core.kerberos.keytab import principals
 from mm2.core.kerberos.krb5_conf import libdefault
 from mm2.core.kerberos.ticket_cache import TicketCache, read_ticket_cache
@@ -159,11 +158,7 @@ class _Reader:
             return None
         option = "useCcache" if self.module.name == IBM else "useTicketCache=true"
         try:
-            if path.upper().startswith(_FILE_TYPES):
-                raise FormatError("is not a file, which Java requires too")
-            cache = read_ticket_cache(Path(path).read_bytes())
-            if principal is not None and cache.principal != principal:
-                raise FormatError(f"contains the ticket of {cache.principal}, not of {principal}")
+            return _cache_of(path, principal)
         except (OSError, ValueError) as error:
             if options.keytab is not None:
                 return None
@@ -174,7 +169,6 @@ class _Reader:
                 f"run kinit as the user of this program:{to_copy(f'kinit -c {_file(path)} {who}')}"
                 + ("" if options.own_cache else f'\nand add ticketCache="{_file(path)}"'),
             ) from error
-        return cache
 
     def _require_gssapi(self) -> None:
         if find_spec("gssapi") is not None:
@@ -191,3 +185,13 @@ class _Reader:
 
 def _file(path: str) -> str:
     return "FILE" if path.upper().startswith(_FILE_TYPES) else path
+
+
+def _cache_of(path: str, principal: str | None) -> TicketCache:
+    """Return the cache with the ticket of ``principal``. Raises OSError and ValueError, which continues the path."""
+    if path.upper().startswith(_FILE_TYPES):
+        raise ValueError("is not a file, which Java requires too")
+    cache = read_ticket_cache(Path(path).read_bytes())
+    if principal is not None and cache.principal != principal:
+        raise ValueError(f"contains the ticket of {cache.principal}, not of {principal}")
+    return cache

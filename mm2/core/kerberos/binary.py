@@ -1,10 +1,11 @@
-"""Reading of big-endian numbers and counted data, of which keytabs and ticket caches consist."""
+"""Reading of big-endian numbers and counted data, of which keytabs and ticket caches consist.
+
+The messages of FormatError continue one that begins with the file, such as "is incomplete".
+"""
 
 from __future__ import annotations
 
-
-class FormatError(ValueError):
-    """The content is not in the expected format. The message continues one that begins with the file."""
+from mm2.core.wire.formats import FormatError
 
 
 class Reader:

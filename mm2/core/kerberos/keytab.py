@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mm2.core.kerberos.binary import FormatError, Reader
+from mm2.core.kerberos.binary import Reader
+from mm2.core.wire.formats import FormatError
 
 _MAGIC = b"\x05\x02"
 

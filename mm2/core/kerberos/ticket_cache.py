@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mm2.core.kerberos.binary import FormatError, Reader
+from mm2.core.kerberos.binary import Reader
+from mm2.core.wire.formats import FormatError
 
 _MAGIC = b"\x05\x04"
 

@@ -25,9 +25,9 @@ _STRING_MAX = 32_767  # bytes; the length is an INT16
 
 
 class FormatError(ValueError):
-    """A record of an internal topic does not match its grammar, or a value does not fit into it.
+    """A record, znode or file that others wrote does not match its grammar, or a value does not fit into it.
 
-    Not retriable, because the record does not change: skip and count it.
+    Not retriable, because a record does not change: skip and count it.
     """
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.kerberos.binary import FormatError
 from mm2.core.kerberos.ticket_cache import TicketGrantingTicket, read_ticket_cache
+from mm2.core.wire.formats import FormatError
 from tests.unit.core.kerberos.formats import cache_of, tgt_of
 
 ALICE = "alice/admin@MM2.TEST"
