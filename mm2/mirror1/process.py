@@ -19,7 +19,8 @@ from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.mirror1.engine import MirrorEngine
-from mm2.mirror1.stream import Stream, dead_letter_topic
+from mm2.mirror1.stream import Stream
+from mm2.mirror1.stream_leases import dead_letter_topic
 from mm2.mirror1.topics import SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.common.restarting import restart_on_error

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from mm2.core.lanes.lease import DeadLettersLease, PartitionLease, RecordRouting, SourceTaskLease
+from mm2.core.lanes.lease import SourceTaskLease
 from mm2.core.mirror1.settings import ConsumerSettings, MirrorSettings
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.kafka.backoff import Backoff
@@ -18,7 +17,8 @@ from mm2.kafka.errors import ClusterError
 from mm2.kafka.groups.consumer_member import ConsumerMember
 from mm2.kafka.groups.groups import committed_offsets
 from mm2.kafka.groups.member_errors import MembershipRefused
-from mm2.mirror1.stream_reports import COPIED, ROUTED, StreamReports
+from mm2.mirror1.stream_leases import COPIED, ROUTED, stream_lease
+from mm2.mirror1.stream_reports import StreamReports
 from mm2.mirror1.topics import SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.engine.lease_service import LeaseService
@@ -35,8 +35,6 @@ REFUSED_TOPIC_S = 10.0
 
 REFUSED_S = 3.0
 """Pause after the coordinator has rejected the member: an administrator has to change something."""
-
-_NOT_IN_TOPICS = re.compile("[^a-zA-Z0-9._-]")
 
 
 class Stream:
@@ -208,32 +206,9 @@ class Stream:
         return self._build(number) if self._of(number) else None
 
     def _build(self, number: int) -> SourceTaskLease:
-        settings, positions = self._settings, self.reports.positions()
-        dead_letters = None
-        if not settings.abort_on_send_failure:
-            dead_letters = DeadLettersLease(topic=dead_letter_topic(self._consumer.group.group_id))
-        return SourceTaskLease(
-            flow=self.flow,
-            source_task=number,
-            epoch=self._epoch,
-            source=self._consumer.client,
-            fetch=self._consumer.fetch,
-            target=settings.target,
-            produce=settings.produce,
-            offsets=None,
-            offset_syncs=None,
-            partitions=tuple(
-                PartitionLease(
-                    topic=one.topic,
-                    partition=one.partition,
-                    remote_topic=one.topic,
-                    start_offset=positions.get(one, self._starts.get(one)),
-                )
-                for one in self._of(number)
-            ),
-            dead_letters=dead_letters,
-            routing=RecordRouting(handler=settings.handler) if number == ROUTED else None,
-        )
+        positions = self.reports.positions()
+        starts = {one: positions.get(one, self._starts.get(one)) for one in self._of(number)}
+        return stream_lease(self._settings, self._consumer, self.flow, starts, source_task=number, epoch=self._epoch)
 
     # -- progress
 
@@ -296,8 +271,3 @@ class Stream:
         if failures:
             log.warning("%s: cannot commit offsets: %s", self.flow, "; ".join(sorted(failures)))
         return not failures
-
-
-def dead_letter_topic(group_id: str) -> str:
-    """Return the topic on the target for records that cannot be written."""
-    return f"mm2-dead-letters.{_NOT_IN_TOPICS.sub('_', group_id)}.internal"

@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from mm2.core.lanes.progress_reports import PartitionProgress
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow, TopicPartition
+from mm2.mirror1.stream_leases import COPIED, ROUTED
 from mm2.node.engine.lane_board import LaneBoard
 
 log = logging.getLogger("mm2.mirror1")
-
-COPIED, ROUTED = 0, 1
-"""Numbers of the stream's source tasks: one copies batches, the other writes record by record."""
 
 
 class StreamReports:
