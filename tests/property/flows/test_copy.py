@@ -13,7 +13,8 @@ from mm2.core.lanes.losses import LossKind
 from mm2.core.offsets.exact_offsets import PartitionOffsets
 from mm2.core.offsets.range_store import Found
 from tests.lab.batches import Batch, Record
-from tests.property.flows.model import Source, Target, World, contents
+from tests.property.flows.model import World, contents
+from tests.property.flows.model_partitions import Source, Target
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -14,7 +14,8 @@ from flows.batch.choice import BatchRules
 from flows.partition import query_state
 from mm2.core.lanes.losses import LossKind
 from tests.lab.batches import Batch, sealed
-from tests.property.flows.model import Source, Target, World, contents
+from tests.property.flows.model import World, contents
+from tests.property.flows.model_partitions import Source, Target
 from tests.property.flows.model_query import ModelQuery
 from tests.property.flows.test_copy import judge_map, random_log
 from tests.property.flows.test_truncation import Log, TruncatedWorld, last_copies

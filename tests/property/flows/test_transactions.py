@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.batch.choice import BatchRules
-from tests.property.flows.model import Source, contents
+from tests.property.flows.model import contents
+from tests.property.flows.model_partitions import Source
 from tests.property.flows.test_copy import random_log
 from tests.property.flows.transactional import TransactionalTarget, TransactionalWorld
 

@@ -17,7 +17,8 @@ from flows.batch.choice import BatchRules
 from mm2.core.lanes.losses import LossKind
 from mm2.core.offsets.leader_epochs import EpochEnd
 from tests.lab.batches import Batch, Record, sealed
-from tests.property.flows.model import Source, Target, World, contents
+from tests.property.flows.model import World, contents
+from tests.property.flows.model_partitions import Source, Target
 
 
 @dataclass

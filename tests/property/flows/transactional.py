@@ -12,7 +12,8 @@ from flows.transaction.transaction import Transaction
 from mm2.core.lanes.lease import TransactionsLease
 from mm2.kafka.protocol.error_codes import ErrorCode
 from tests.lab.batches import HEADER, Record
-from tests.property.flows.model import Source, Target, World, contents
+from tests.property.flows.model import World, contents
+from tests.property.flows.model_partitions import Source, Target
 
 TRANSACTIONAL = 0x10
 
