@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ class OffsetRange(NamedTuple):
     end: int
 
 
-class PartitionState:
+class PartitionState(ABC):
     """Position, losses, health and metrics of one partition.
 
     Offsets are the source's; ``now`` is monotonic seconds, ``wall`` epoch seconds.
@@ -173,9 +174,9 @@ class PartitionState:
         return self._rejection if self._health.is_stopped else None
 
     @property
+    @abstractmethod
     def oldest_pending(self) -> int:
         """Largest timestamp (epoch ms) of the first batch fetched and not copied; -1 if there is none."""
-        raise NotImplementedError
 
     @property
     def _is_halted(self) -> bool:
