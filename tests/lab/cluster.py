@@ -161,9 +161,12 @@ class KafkaCluster(Server):
         )
 
     def partition_count(self, topic: str) -> int:
-        """The number of partitions of an existing topic as a broker knows it now; 0 while it does not."""
-        known = self.admin.list_topics(topic, timeout=ADMIN_TIMEOUT).topics[topic]
-        return 0 if known.error is not None else len(known.partitions)
+        """The number of partitions of a topic as a broker knows it now; 0 while it does not.
+
+        All topics are listed: a broker creates a missing topic that a client asks for by name.
+        """
+        known = self.admin.list_topics(timeout=ADMIN_TIMEOUT).topics.get(topic)
+        return 0 if known is None or known.error is not None else len(known.partitions)
 
     def grow_topic(self, name: str, partitions: int) -> None:
         """Increase the partition count to ``partitions``, and wait until a broker lists them as in `create_topic`.

@@ -183,11 +183,15 @@ class GuardedFlow:
             raise
 
     def wait_nothing_missing(self) -> None:
-        """Wait until /health is UP and no message about a missing right is shown."""
+        """Wait until /health is UP, the flow is RUNNING and no message about a missing right is shown.
+
+        A node that may join its group again can wait for it as long as its former membership has a session.
+        """
 
         def over() -> bool:
             answer = self.node.get("/flows")
-            return self.node.healthy and answer is not None and not rights_in(answer.text)
+            runs = self.node.flow(FLOW).get("state") == "RUNNING"
+            return self.node.healthy and runs and answer is not None and not rights_in(answer.text)
 
         try:
             wait_until(over, NAMED, "the flow has recovered")

@@ -1,7 +1,7 @@
 """The list of ACLs is complete and minimal, and messages name what is missing.
 
-The tests of a mode share a node, in this order: it starts without any ACL and gets what messages ask for, then it
-loses ACLs while it runs.
+The tests of a mode share a node: in the first one it starts without any ACL and gets what messages ask for, in the
+others it loses ACLs while it runs. Each of the others also passes alone.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from mm2.client import MirrorClient
 from mm2.client.errors import NoCheckpoints
 from mm2.core.access.required_acls import AclRole, RequiredAcl
 from mm2.core.topics.acls import Operation
+from mm2.core.wire.formats import Heartbeat
 from mm2.kafka.errors import BrokerError
 from tests.faults.mode import OURS, SHORT_AND_LONG
 from tests.integration.access.guarded_flow import FLOW, NAMED, PROGRAM, GuardedFlow, rights_in, security
@@ -35,6 +36,7 @@ COPIED = 60.0
 ROUND = 3.0  # seconds between records: what was not permitted is used again with the next ones
 TOPIC = "orders-a"
 GROUP = "orders-group"
+GROWN = 3  # partitions of each topic, which are created with fewer
 TOPICS = 3  # orders-a, payments and heartbeats
 
 
@@ -48,10 +50,42 @@ def used_by_commands(flow: GuardedFlow) -> list[RequiredAcl]:
     return flow.named("READ on topic heartbeats of cluster B", "READ on topic A.heartbeats of cluster B")
 
 
+def create_topics(flow: GuardedFlow) -> None:
+    """Create the topics, with records, an ACL and a committed offset, unless an earlier test has."""
+    if flow.source.partition_count(TOPIC):
+        return
+    flow.source.create_topic("heartbeats", 1)
+    upstream = Heartbeat(source="X", target="A", timestamp_ms=0)
+    write(flow.source.bootstrap, "heartbeats", [Outgoing(key=upstream.key(), value=upstream.value(), partition=0)])
+    for topic in (TOPIC, "payments"):
+        flow.source.create_topic(topic, 2)
+        write(flow.source.bootstrap, topic, plain(100, partitions=2))
+        add(flow.source, binding(AclOperation.READ, topic, principal="alice"))
+        commit(flow.source, GROUP, {(topic, 0): 40})
+
+
+def run_with_all_acls(flow: GuardedFlow) -> None:
+    """Let the node do everything, and wait until it does."""
+    create_topics(flow)
+    never = used_by_commands(flow)
+    flow.allow([one for one in flow.required if one not in flow.allowed and one not in never])
+    if flow.source.partition_count(TOPIC) < GROWN:
+        use_every_feature(flow)
+    flow.wait_nothing_missing()
+    for topic in (TOPIC, "payments", "heartbeats"):
+        wait_until(partial(_has_grown, flow, f"A.{topic}"), NAMED, "remote topics have grown")
+    for topic in (TOPIC, "payments"):
+        wait_until(partial(offset_is_synced, flow, f"A.{topic}", 0), NAMED, "offsets are synced")
+
+
+def _has_grown(flow: GuardedFlow, remote: str) -> bool:
+    return flow.target.partition_count(remote) >= GROWN
+
+
 def use_every_feature(flow: GuardedFlow) -> None:
     """Change on the source what the flow syncs."""
     for topic in (TOPIC, "payments", "heartbeats"):
-        flow.source.grow_topic(topic, 3)
+        flow.source.grow_topic(topic, GROWN)
         alter(flow.source, topic, "retention.ms", "123456789")
 
 
@@ -72,12 +106,7 @@ def offset_is_synced(flow: GuardedFlow, remote: str, consumed: int) -> bool:
 @pytest.mark.parametrize("guarded", OURS, ids=str, indirect=True)
 def test_messages_lead_from_nothing_to_exactly_the_listed_acls(guarded: GuardedFlow) -> None:
     source, target, node = guarded.source, guarded.target, guarded.node
-    source.create_topic("heartbeats", 1)
-    for topic in (TOPIC, "payments"):
-        source.create_topic(topic, 2)
-        write(source.bootstrap, topic, plain(100, partitions=2))
-        add(source, binding(AclOperation.READ, topic, principal="alice"))
-        commit(source, GROUP, {(topic, 0): 40})
+    create_topics(guarded)
     node.wait_answering()
     guarded.allow(invisible(guarded))
     never = used_by_commands(guarded)
@@ -102,7 +131,7 @@ def test_messages_lead_from_nothing_to_exactly_the_listed_acls(guarded: GuardedF
     for topic in (TOPIC, "payments"):
         remote = f"A.{topic}"
         wait_until_copied((source.bootstrap, topic), (target.bootstrap, remote), COPIED)
-        assert target.partition_count(remote) == 3
+        assert target.partition_count(remote) == GROWN
         assert configs(target, remote)["retention.ms"] == ("123456789", True)
         assert ("User:alice", "*", "READ", "ALLOW") in acls_of(target, remote)
         wait_until(partial(offset_is_synced, guarded, remote, consumed), NAMED, "offsets are synced")
@@ -111,6 +140,7 @@ def test_messages_lead_from_nothing_to_exactly_the_listed_acls(guarded: GuardedF
 
 @pytest.mark.parametrize("guarded", SHORT_AND_LONG, ids=str, indirect=True)
 def test_a_running_flow_names_a_withdrawn_acl_and_recovers(guarded: GuardedFlow) -> None:
+    run_with_all_acls(guarded)
     for some, use in rounds(guarded):
         guarded.forget_messages()
         guarded.withdraw(some)
@@ -178,6 +208,7 @@ def rounds(flow: GuardedFlow) -> list[tuple[list[RequiredAcl], Callable[[], None
 
 @pytest.mark.parametrize("guarded", SHORT_AND_LONG, ids=str, indirect=True)
 def test_client_library_needs_exactly_its_acls(guarded: GuardedFlow) -> None:
+    run_with_all_acls(guarded)
     listed = [one for one in guarded.listed if one.role is AclRole.CLIENT]
     read = [one for one in listed if one.operation is Operation.READ]
     guarded.allow_program(listed)
@@ -198,6 +229,7 @@ def test_client_library_needs_exactly_its_acls(guarded: GuardedFlow) -> None:
 
 @pytest.mark.parametrize("guarded", SHORT_AND_LONG, ids=str, indirect=True)
 def test_a_command_names_the_missing_acl(guarded: GuardedFlow) -> None:
+    run_with_all_acls(guarded)
     command = ("mm2", "heartbeats", str(guarded.node.file))
     for one in used_by_commands(guarded):
         denied = run(*command)
@@ -214,6 +246,7 @@ def test_refresh_forgets_topics_that_are_not_visible(guarded: GuardedFlow) -> No
     def shown() -> set[str]:
         return {one["topic"] for one in guarded.node.flow(FLOW)["topics"]}
 
+    run_with_all_acls(guarded)
     some = guarded.named(
         "READ on topic with prefix orders- of cluster A",
         "READ on topic payments of cluster A",
