@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,12 @@ from mm2.core.offsets.loss_records import encode_loss, encode_loss_key
 from tests.integration.failover_stage import Stage
 from tests.integration.shared_node import COPIED
 from tests.lab.cluster import KafkaCluster
+from tests.lab.commands import ROOT, command_path
 from tests.lab.fixtures import unique_name
 from tests.lab.history import read_topic
 from tests.lab.node import Node
 from tests.lab.ports import HOST, release_port, reserve_port
+from tests.lab.processes import LabProcess
 from tests.lab.records import Outgoing, plain, write
 from tests.lab.settings import one_flow
 from tests.lab.waiting import wait_until
@@ -101,6 +104,22 @@ def no_listener() -> Iterator[str]:
     port = reserve_port()
     yield f"http://{HOST}:{port}"
     release_port(port)
+
+
+@pytest.fixture
+def watch_lag(tmp_path: Path) -> Iterator[Callable[[Path, str], LabProcess]]:
+    """Run ``mm2 lag FILE --topic TOPIC --watch`` until the test ends."""
+    running: list[LabProcess] = []
+
+    def start(file: Path, topic: str) -> LabProcess:
+        command = [command_path("mm2"), "lag", str(file), "--topic", topic, "--watch"]
+        env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        running.append(LabProcess("mm2 lag --watch", command, tmp_path / "watch.log", cwd=ROOT, env=env))
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.kill()
 
 
 def partitions(out: str) -> dict[str, dict[str, Any]]:
@@ -210,8 +229,17 @@ def test_transaction_that_is_open_under_read_committed(stage: Stage, cluster_a: 
         producer.abort_transaction(30)
 
 
-def test_killed_node(cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path: Path, mm2: Any) -> None:
-    """The lag is what is missing on the target; the owner is shown while the node is a member."""
+def newest_row(watch: LabProcess) -> list[str]:
+    """Return the words of the newest row of the table of flows."""
+    lines = watch.output().splitlines()
+    headings = [number for number, line in enumerate(lines[:-1]) if line.startswith("flow") and "outlook" in line]
+    return lines[headings[-1] + 1].split() if headings else []
+
+
+def test_killed_node(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path: Path, mm2: Any, watch_lag: Callable[..., LabProcess]
+) -> None:
+    """The lag is what is missing on the target; the owner is shown while the node is a member, rates while it runs."""
     a, b = unique_name("A"), unique_name("B")
     name = f"{a}->{b}"
     topic = cluster_a.create_topic(f"{a}-orders", 2)
@@ -250,6 +278,12 @@ def test_killed_node(cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path:
             return [(one["lag_records"], one["node"]) for one in flow["partitions"]]
 
         wait_until(lambda: stored() == [(0, owner)] * 2, COPIED, "all offsets are stored, and the owner is known")
+        watch = watch_lag(node.file, topic)
+        wait_until(
+            lambda: newest_row(watch) == [name, "RUNNING", "caught", "up", "0", "0.0", "0", "2", "2"],
+            COPIED,
+            "the watched flow has a rate",
+        )
         node.kill()
         write(cluster_a.bootstrap, topic, plain(300, first=1_000, partitions=2))
         reads.clear()
@@ -261,6 +295,11 @@ def test_killed_node(cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path:
             number: there[number] - copied[number] for number in there
         }
         assert sum(one["lag_records"] for one in killed.values()) == 300
+        wait_until(
+            lambda: newest_row(watch) == [name, "unknown", "unknown", "300", "unknown", "-", "2", "0"],
+            COPIED,
+            "the watched flow has the lag of the clusters, and no rate of the killed node",
+        )
         node_gone = wait_until(
             lambda: shown if {(shown := rows())[one]["node"] for one in (0, 1)} == {None} else None,
             COPIED,
