@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,13 +15,19 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from mm2.cli.commands import execute, mm2_app
+from mm2.cli.errors import CommandError
+from mm2.cli.node import stored_lags
+from mm2.cli.node.lag_report import LagOrder, LagSource
 from mm2.core.assignment.source_task_records import SourceTaskRecord, encode_source_task
 from mm2.core.coordination import pauses
 from mm2.core.coordination.pauses import Pauses, encode_pauses
 from mm2.core.lanes.losses import Loss
+from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.connect_offsets import SourceKey, encode_key, encode_offset
 from mm2.core.offsets.exact_offset_records import TopicIds
 from mm2.core.offsets.loss_records import encode_loss, encode_loss_key
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.client.offsets import list_offsets
 from tests.integration.failover_stage import Stage
 from tests.integration.shared_node import COPIED
 from tests.lab.cluster import KafkaCluster
@@ -31,6 +38,7 @@ from tests.lab.node import Node
 from tests.lab.ports import HOST, release_port, reserve_port
 from tests.lab.processes import LabProcess
 from tests.lab.records import Outgoing, plain, write
+from tests.lab.sent_requests import sent_requests
 from tests.lab.settings import one_flow
 from tests.lab.waiting import wait_until
 
@@ -190,6 +198,20 @@ def test_filters(stage: Stage, mm2: Any) -> None:
     assert (code, err) == (2, "mm2 lag: --sort size: must be one of lag, seconds, topic, node\n")
 
 
+def test_only_the_wanted_topics_are_read(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: set[TopicPartition] = set()
+
+    async def noting(cluster: Cluster, partitions: Collection[TopicPartition], *args: Any, **options: Any) -> Any:
+        asked.update(partitions)
+        return await list_offsets(cluster, partitions, *args, **options)
+
+    monkeypatch.setattr(stored_lags, "list_offsets", noting)
+    orders = stage.source_partition("orders").topic
+    (flow,) = LagSource(stage.file(), topics=[orders]).read().flows
+    assert [topic.topic for topic in flow.topics] == [orders]
+    assert asked == {TopicPartition(orders, number) for number in range(5)}
+
+
 def test_table(stage: Stage, mm2: Any) -> None:
     code, out, _ = mm2("lag", stage.file())
     assert code == 0
@@ -227,6 +249,54 @@ def test_transaction_that_is_open_under_read_committed(stage: Stage, cluster_a: 
             assert (one["end_offset"], one["lag_records"]) == (end, end)
     finally:
         producer.abort_transaction(30)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_watched_clusters_are_read_at_intervals(stage: Stage, cluster_a: KafkaCluster) -> None:
+    stage.create("watched")
+    topic = stage.source_partition("watched").topic
+    clock = Clock()
+    source = LagSource(stage.file(), topics=[topic], watching=True, clock=clock)
+
+    def look() -> tuple[int | None, str]:
+        report = source.read()
+        (row,) = report.rows(LagOrder.TOPIC)
+        return row.status.lag_records, report.notes[1]
+
+    assert look() == (0, "the clusters were read 0 s ago; next in 10 s")
+    write(cluster_a.bootstrap, topic, plain(7))
+    clock.now += 4
+    with sent_requests() as sent:
+        assert look() == (0, "the clusters were read 4 s ago; next in 6 s")
+    assert sent == []
+    clock.now += 6
+    assert look() == (7, "the clusters were read 0 s ago; next in 10 s")
+
+
+def test_slow_clusters_are_read_for_half_of_the_time(stage: Stage) -> None:
+    """The clock is read at the beginning, and after a reading of the clusters."""
+    times = iter((1_000.0, 1_020.0, 1_023.0))
+    source = LagSource(stage.file(), watching=True, clock=lambda: next(times))
+    assert [source.read().notes[1] for _ in range(2)] == [
+        "the clusters were read 0 s ago; next in 20 s",
+        "the clusters were read 3 s ago; next in 17 s",
+    ]
+
+
+def test_unreachable_clusters_are_read_again_at_once(stage: Stage, no_listener: str) -> None:
+    address = no_listener.removeprefix("http://")
+    source = LagSource(stage.file(**{f"{stage.alias}.bootstrap.servers": address}), watching=True)
+    with pytest.raises(CommandError, match=f"cluster {stage.alias} is unreachable"):
+        source.read()
+    stage.file()
+    assert source.read().notes[1] == "the clusters were read 0 s ago; next in 10 s"
 
 
 def newest_row(watch: LabProcess) -> list[str]:
@@ -299,6 +369,11 @@ def test_killed_node(
             lambda: newest_row(watch) == [name, "unknown", "unknown", "300", "unknown", "-", "2", "0"],
             COPIED,
             "the watched flow has the lag of the clusters, and no rate of the killed node",
+        )
+        wait_until(
+            lambda: re.search(r"^the clusters were read [2-9] s ago; next in \d s", watch.output(), re.MULTILINE),
+            COPIED,
+            "the watched clusters are not read at each refresh",
         )
         node_gone = wait_until(
             lambda: shown if {(shown := rows())[one]["node"] for one in (0, 1)} == {None} else None,

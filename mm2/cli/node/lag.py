@@ -42,7 +42,7 @@ def lag(
     if watch and json:
         raise UsageError("--watch and --json cannot be combined: use one of them")
     order = lag_order(sort)
-    source = LagSource(node, flow=flow, topics=topic)
+    source = LagSource(node, flow=flow, topics=topic, watching=watch)
     pace = Pace(time.monotonic)
 
     if watch:
