@@ -119,7 +119,8 @@ COMMANDS = {
         "these topics.\n\n"
         "Queries the node over REST. With FILE, the clusters are read instead if no node\n"
         "answers or FILE has no listeners, within 10 s each: the lag is then that from the\n"
-        "offsets stored on the target to the end offsets of the source.\n"
+        "offsets stored on the target to the end offsets of the source. With --watch they\n"
+        "are read every 10 s, or less often if that takes longer.\n"
         "Exit codes: 0 answered; 1 no answer; 2 wrong FILE or command line.",
     ),
     "topics": CliCommand(

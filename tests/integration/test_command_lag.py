@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import os
+import re
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,21 +15,30 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from mm2.cli.commands import execute, mm2_app
+from mm2.cli.errors import CommandError
+from mm2.cli.node import stored_lags
+from mm2.cli.node.lag_report import LagOrder, LagSource
 from mm2.core.assignment.source_task_records import SourceTaskRecord, encode_source_task
 from mm2.core.coordination import pauses
 from mm2.core.coordination.pauses import Pauses, encode_pauses
 from mm2.core.lanes.losses import Loss
+from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.connect_offsets import SourceKey, encode_key, encode_offset
 from mm2.core.offsets.exact_offset_records import TopicIds
 from mm2.core.offsets.loss_records import encode_loss, encode_loss_key
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.client.offsets import list_offsets
 from tests.integration.failover_stage import Stage
 from tests.integration.shared_node import COPIED
 from tests.lab.cluster import KafkaCluster
+from tests.lab.commands import ROOT, command_path
 from tests.lab.fixtures import unique_name
 from tests.lab.history import read_topic
 from tests.lab.node import Node
 from tests.lab.ports import HOST, release_port, reserve_port
+from tests.lab.processes import LabProcess
 from tests.lab.records import Outgoing, plain, write
+from tests.lab.sent_requests import sent_requests
 from tests.lab.settings import one_flow
 from tests.lab.waiting import wait_until
 
@@ -103,6 +114,22 @@ def no_listener() -> Iterator[str]:
     release_port(port)
 
 
+@pytest.fixture
+def watch_lag(tmp_path: Path) -> Iterator[Callable[[Path, str], LabProcess]]:
+    """Run ``mm2 lag FILE --topic TOPIC --watch`` until the test ends."""
+    running: list[LabProcess] = []
+
+    def start(file: Path, topic: str) -> LabProcess:
+        command = [command_path("mm2"), "lag", str(file), "--topic", topic, "--watch"]
+        env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        running.append(LabProcess("mm2 lag --watch", command, tmp_path / "watch.log", cwd=ROOT, env=env))
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.kill()
+
+
 def partitions(out: str) -> dict[str, dict[str, Any]]:
     (flow,) = json.loads(out)["flows"]
     return {f"{one['topic'].partition('-')[2].partition('-')[2]}-{one['partition']}": one for one in flow["partitions"]}
@@ -171,6 +198,20 @@ def test_filters(stage: Stage, mm2: Any) -> None:
     assert (code, err) == (2, "mm2 lag: --sort size: must be one of lag, seconds, topic, node\n")
 
 
+def test_only_the_wanted_topics_are_read(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: set[TopicPartition] = set()
+
+    async def noting(cluster: Cluster, partitions: Collection[TopicPartition], *args: Any, **options: Any) -> Any:
+        asked.update(partitions)
+        return await list_offsets(cluster, partitions, *args, **options)
+
+    monkeypatch.setattr(stored_lags, "list_offsets", noting)
+    orders = stage.source_partition("orders").topic
+    (flow,) = LagSource(stage.file(), topics=[orders]).read().flows
+    assert [topic.topic for topic in flow.topics] == [orders]
+    assert asked == {TopicPartition(orders, number) for number in range(5)}
+
+
 def test_table(stage: Stage, mm2: Any) -> None:
     code, out, _ = mm2("lag", stage.file())
     assert code == 0
@@ -210,8 +251,65 @@ def test_transaction_that_is_open_under_read_committed(stage: Stage, cluster_a: 
         producer.abort_transaction(30)
 
 
-def test_killed_node(cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path: Path, mm2: Any) -> None:
-    """The lag is what is missing on the target; the owner is shown while the node is a member."""
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_watched_clusters_are_read_at_intervals(stage: Stage, cluster_a: KafkaCluster) -> None:
+    stage.create("watched")
+    topic = stage.source_partition("watched").topic
+    clock = Clock()
+    source = LagSource(stage.file(), topics=[topic], watching=True, clock=clock)
+
+    def look() -> tuple[int | None, str]:
+        report = source.read()
+        (row,) = report.rows(LagOrder.TOPIC)
+        return row.status.lag_records, report.notes[1]
+
+    assert look() == (0, "the clusters were read 0 s ago; next in 10 s")
+    write(cluster_a.bootstrap, topic, plain(7))
+    clock.now += 4
+    with sent_requests() as sent:
+        assert look() == (0, "the clusters were read 4 s ago; next in 6 s")
+    assert sent == []
+    clock.now += 6
+    assert look() == (7, "the clusters were read 0 s ago; next in 10 s")
+
+
+def test_slow_clusters_are_read_for_half_of_the_time(stage: Stage) -> None:
+    """The clock is read at the beginning, and after a reading of the clusters."""
+    times = iter((1_000.0, 1_020.0, 1_023.0))
+    source = LagSource(stage.file(), watching=True, clock=lambda: next(times))
+    assert [source.read().notes[1] for _ in range(2)] == [
+        "the clusters were read 0 s ago; next in 20 s",
+        "the clusters were read 3 s ago; next in 17 s",
+    ]
+
+
+def test_unreachable_clusters_are_read_again_at_once(stage: Stage, no_listener: str) -> None:
+    address = no_listener.removeprefix("http://")
+    source = LagSource(stage.file(**{f"{stage.alias}.bootstrap.servers": address}), watching=True)
+    with pytest.raises(CommandError, match=f"cluster {stage.alias} is unreachable"):
+        source.read()
+    stage.file()
+    assert source.read().notes[1] == "the clusters were read 0 s ago; next in 10 s"
+
+
+def newest_row(watch: LabProcess) -> list[str]:
+    """Return the words of the newest row of the table of flows."""
+    lines = watch.output().splitlines()
+    headings = [number for number, line in enumerate(lines[:-1]) if line.startswith("flow") and "outlook" in line]
+    return lines[headings[-1] + 1].split() if headings else []
+
+
+def test_killed_node(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path: Path, mm2: Any, watch_lag: Callable[..., LabProcess]
+) -> None:
+    """The lag is what is missing on the target; the owner is shown while the node is a member, rates while it runs."""
     a, b = unique_name("A"), unique_name("B")
     name = f"{a}->{b}"
     topic = cluster_a.create_topic(f"{a}-orders", 2)
@@ -250,6 +348,12 @@ def test_killed_node(cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path:
             return [(one["lag_records"], one["node"]) for one in flow["partitions"]]
 
         wait_until(lambda: stored() == [(0, owner)] * 2, COPIED, "all offsets are stored, and the owner is known")
+        watch = watch_lag(node.file, topic)
+        wait_until(
+            lambda: newest_row(watch) == [name, "RUNNING", "caught", "up", "0", "0.0", "0", "2", "2"],
+            COPIED,
+            "the watched flow has a rate",
+        )
         node.kill()
         write(cluster_a.bootstrap, topic, plain(300, first=1_000, partitions=2))
         reads.clear()
@@ -261,6 +365,16 @@ def test_killed_node(cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path:
             number: there[number] - copied[number] for number in there
         }
         assert sum(one["lag_records"] for one in killed.values()) == 300
+        wait_until(
+            lambda: newest_row(watch) == [name, "unknown", "unknown", "300", "unknown", "-", "2", "0"],
+            COPIED,
+            "the watched flow has the lag of the clusters, and no rate of the killed node",
+        )
+        wait_until(
+            lambda: re.search(r"^the clusters were read [2-9] s ago; next in \d s", watch.output(), re.MULTILINE),
+            COPIED,
+            "the watched clusters are not read at each refresh",
+        )
         node_gone = wait_until(
             lambda: shown if {(shown := rows())[one]["node"] for one in (0, 1)} == {None} else None,
             COPIED,

@@ -42,30 +42,34 @@ def lag(
     if watch and json:
         raise UsageError("--watch and --json cannot be combined: use one of them")
     order = lag_order(sort)
-    source = LagSource(node, flow=flow, topics=topic)
+    source = LagSource(node, flow=flow, topics=topic, watching=watch)
     pace = Pace(time.monotonic)
 
-    def look() -> LagReport:
-        report = source.read()
-        if report.from_node:
-            pace.take(report.flows)
-        return report
-
     if watch:
-        show_live(lambda: _watched(look(), pace, order))
+        show_live(lambda: _watched(_look(source, pace), pace, order))
         return DONE
-    report = look()
+    report = _look(source, pace)
     if report.from_node and any(
         one.lag_records for flow in report.flows for topic in flow.topics for one in topic.partitions
     ):
         time.sleep(LOOK_AGAIN_S)
-        report = look()
+        report = _look(source, pace)
     _print_notes(report)
     if json:
         print_json(lag_json(report, pace, order=order))
     else:
         show_once(lambda: lag_view(report, pace, order=order))
     return DONE
+
+
+def _look(source: LagSource, pace: Pace) -> LagReport:
+    """Read the lags, and add those of a node to ``pace``. Without one, rates of earlier reports are void."""
+    report = source.read()
+    if report.from_node:
+        pace.take(report.flows)
+    else:
+        pace.forget()
+    return report
 
 
 def _print_notes(report: LagReport) -> None:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mm2.cli.errors import CommandError, UsageError
 from mm2.cli.node.node_address import node_context, node_url
 from mm2.cli.node.node_client import fetch_flows, read_flows
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import FlowStatus, PartitionStatus
+
+if TYPE_CHECKING:
+    from mm2.cli.node.stored_lags import StoredFlow
+
+CLUSTERS_EVERY_S = 10.0
+"""Between two readings of the clusters, each of which reads whole topics. Nodes store offsets every 5 s by default."""
 
 
 class LagOrder(StrEnum):
@@ -84,13 +92,37 @@ class LagReport:
         return sorted(rows, key=rank)
 
 
-class LagSource:
-    """Reads reports for ``node``, a URL or the path of an mm2.properties, about one flow and some topics if given."""
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What the clusters answered at ``at``, in monotonic seconds; they are not read again before ``next_at``."""
 
-    def __init__(self, node: str, *, flow: str | None = None, topics: Collection[str] = ()) -> None:
+    flows: Sequence[StoredFlow]
+    at: float
+    next_at: float
+
+
+class LagSource:
+    """Reads reports for ``node``, a URL or the path of an mm2.properties, about one flow and some topics if given.
+
+    ``watching``: `read` is called often. The clusters are then read every `CLUSTERS_EVERY_S`, less often if a reading
+    takes longer; the notes say when. ``clock`` returns monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        *,
+        flow: str | None = None,
+        topics: Collection[str] = (),
+        watching: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._node = node
         self._flow = None if flow is None else flow.replace(" ", "")
         self._topics = topics
+        self._watching = watching
+        self._clock = clock
+        self._reading: _Reading | None = None
 
     def read(self) -> LagReport:
         """Return the current lags. Raises CommandError if neither the node nor a flow's clusters answer, UsageError
@@ -108,45 +140,59 @@ class LagSource:
     def _from_node(self) -> LagReport:
         url, context = node_url(self._node), node_context(self._node)
         flows = [flow for flow in read_flows(fetch_flows(url, context), url) if flow.enabled]
-        return LagReport(flows=self._filtered(flows))
-
-    def _from_clusters(self, failure: CommandError) -> LagReport:
-        from mm2.cli.clusters.cluster_access import ask, read_settings  # noqa: PLC0415 slow to import, as the next
-        from mm2.cli.node.stored_lags import read_stored_lags  # noqa: PLC0415 not needed if a node answers
-
-        settings = [flow for flow in read_settings(Path(self._node)).flows if flow.enabled]  # an invalid file first
-        if self._flow is not None:
-            chosen = [flow for flow in settings if str(flow.flow) == self._flow]
-            if not chosen:
-                raise _no_such_flow(self._flow, [str(flow.flow) for flow in settings])
-            settings = chosen
-        found = ask(read_stored_lags(settings), "reading offsets of the clusters")
-        first = (
-            f"no node answers ({failure}), so lags are those of the clusters: from the offsets stored on the target to"
-            " the end offsets of the source"
-        )
-        notes = (first, *dict.fromkeys(text for one in found for text in one.notes))
-        if found and not any(one.answered for one in found):
-            raise CommandError("; ".join(notes[1:]) + f"; and no node answers ({failure})")
-        flows = self._filtered([one.status for one in found], complete=all(one.answered for one in found))
-        return LagReport(flows=flows, from_node=False, notes=notes)
-
-    def _filtered(self, flows: list[FlowStatus], *, complete: bool = True) -> list[FlowStatus]:
-        """Return the wanted flows with the wanted topics. ``complete``: an unknown topic is an error."""
         if self._flow is not None:
             chosen = [flow for flow in flows if flow.flow == self._flow]
             if not chosen:
                 raise _no_such_flow(self._flow, [flow.flow for flow in flows])
             flows = chosen
-        if not self._topics:
-            return flows
-        names = {topic.topic for flow in flows for topic in flow.topics}
-        for wanted in self._topics:
-            if wanted not in names and complete:
-                raise _no_such_topic(wanted, names)
-        return [
-            replace(flow, topics=tuple(topic for topic in flow.topics if topic.topic in self._topics)) for flow in flows
+        if self._topics:
+            self._require_topics({topic.topic for flow in flows for topic in flow.topics})
+            flows = [
+                replace(flow, topics=tuple(topic for topic in flow.topics if topic.topic in self._topics))
+                for flow in flows
+            ]
+        return LagReport(flows=flows)
+
+    def _from_clusters(self, failure: CommandError) -> LagReport:
+        reading, now = self._reading, self._clock()
+        if reading is None or now >= reading.next_at:
+            self._reading = None
+            found, began = self._read_clusters(), now
+            now = self._clock()
+            reading = _Reading(found, now, now + max(CLUSTERS_EVERY_S, now - began))
+        notes = [
+            f"no node answers ({failure}), so lags are those of the clusters: from the offsets stored on the target to"
+            " the end offsets of the source"
         ]
+        if self._watching:
+            ago, left = now - reading.at, reading.next_at - now
+            notes.append(f"the clusters were read {ago:.0f} s ago; next in {left:.0f} s")
+        reasons = list(dict.fromkeys(text for one in reading.flows for text in one.notes))
+        if reading.flows and not any(one.answered for one in reading.flows):
+            raise CommandError("; ".join(reasons) + f"; and no node answers ({failure})")
+        if self._watching:  # not before: without an answer, the next call tries again
+            self._reading = reading
+        if all(one.answered for one in reading.flows):
+            self._require_topics({topic for one in reading.flows for topic in one.replicated})
+        return LagReport(flows=[one.status for one in reading.flows], from_node=False, notes=(*notes, *reasons))
+
+    def _read_clusters(self) -> Sequence[StoredFlow]:
+        from mm2.cli.clusters.cluster_access import ask, read_settings  # noqa: PLC0415 slow to import, as the next
+        from mm2.cli.node.stored_lags import read_stored_lags  # noqa: PLC0415 not needed if a node answers
+
+        settings = [flow for flow in read_settings(Path(self._node)).flows if flow.enabled]
+        if self._flow is not None:
+            chosen = [flow for flow in settings if str(flow.flow) == self._flow]
+            if not chosen:
+                raise _no_such_flow(self._flow, [str(flow.flow) for flow in settings])
+            settings = chosen
+        return ask(read_stored_lags(settings, self._topics), "reading offsets of the clusters")
+
+    def _require_topics(self, replicated: Collection[str]) -> None:
+        """Raise UsageError about the first wanted topic that is not replicated."""
+        for wanted in self._topics:
+            if wanted not in replicated:
+                raise _no_such_topic(wanted, replicated)
 
 
 class _NoSuchName(UsageError):

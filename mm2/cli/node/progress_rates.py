@@ -91,6 +91,11 @@ class Pace:
         while len(self._looks) > 2 and self._looks[1].at <= now - WINDOW_S:
             self._looks.popleft()
 
+    def forget(self) -> None:
+        """Drop everything: the node does not answer any more, so that its rates and positions are out of date."""
+        self._looks.clear()
+        self._furthest.clear()
+
     def furthest(self, flow: str, topic: str, partition: PartitionStatus) -> tuple[int, int] | None:
         """Return the highest position and the last end offset seen of a partition, None if they were never known."""
         return self._furthest.get((flow, topic, partition.partition)) or _ends(partition)

@@ -31,10 +31,12 @@ class StoredFlow:
 
     States of partitions are PAUSED, FAILED (stopped by a loss), or WAITING, which here means unknown. ``answered``:
     whether both clusters answered; ``notes`` are the reasons why they did not, or why something is missing.
+    ``replicated``: all source topics of the flow, also those that were not asked for.
     """
 
     status: FlowStatus
     answered: bool
+    replicated: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
 
@@ -87,11 +89,10 @@ async def _put_together(
 ) -> StoredFlow:
     notes: list[str] = []
     there, stored = await asyncio.gather(_read_source(source), read_flow_on_target(settings, target, notes))
-    rows = [
-        row
-        for row in by_rules(settings, there.topics, there.internal, stored.topics)
-        if row.remote_topic is not None and (not wanted or row.topic in wanted)
+    replicated = [
+        row for row in by_rules(settings, there.topics, there.internal, stored.topics) if row.remote_topic is not None
     ]
+    rows = [row for row in replicated if not wanted or row.topic in wanted]
     partitions = [TopicPartition(row.topic, number) for row in rows for number in range(row.partitions)]
     ends = await _read_ends(settings, source, partitions)
     shown = []
@@ -109,7 +110,12 @@ async def _put_together(
                 query=row.query,
             )
         )
-    return StoredFlow(status=_flow_status(settings, shown, stored.pauses), answered=True, notes=tuple(notes))
+    return StoredFlow(
+        status=_flow_status(settings, shown, stored.pauses),
+        answered=True,
+        replicated=frozenset(row.topic for row in replicated),
+        notes=tuple(notes),
+    )
 
 
 def _flow_status(settings: FlowSettings, topics: Sequence[TopicStatus], pauses: Pauses) -> FlowStatus:

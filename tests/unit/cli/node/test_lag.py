@@ -82,6 +82,16 @@ def test_added_partitions_do_not_count_as_copied() -> None:
     assert pace.of(*shapes(node(flow(topic("orders", at(50, 100), at(900, 1_000, 1)))))).records_per_second == 5.0
 
 
+def test_a_node_that_does_not_answer_any_more_leaves_no_rate() -> None:
+    seen = topic("orders", at(1_000, 10_000))
+    pace = watched((0, topic("orders", at(0, 10_000))), (10, seen))
+    assert pace.rate(("A->B", "orders", 0)) == 100.0
+    pace.forget()
+    assert pace.rate(("A->B", "orders", 0)) is None
+    assert pace.of(*shapes(node(flow(seen)))).outlook is Outlook.UNKNOWN
+    assert pace.furthest("A->B", "orders", at(5, 10)) == (5, 10)
+
+
 def test_view_sorts_partitions_by_lag_with_unknown_lag_last() -> None:
     status = node(
         flow(
