@@ -66,6 +66,7 @@ class _Mirror:
         )
         self._target = Cluster(settings.target, client_id=f"{settings.target.client_id}-admin")
         self._signalled = asyncio.Event()
+        self._ending = asyncio.Event()  # after a signal or a failure: no stream is started any more
         self._streams: list[Stream] = []
         self._background: list[asyncio.Task[None]] = []
 
@@ -88,6 +89,7 @@ class _Mirror:
             ]
             self._background.append(asyncio.create_task(self._speak(), name="log lines"))
             code = await self._watch(running)
+            self._ending.set()
             await cancel_and_wait(self._background)
             for stream in self._streams:
                 stream.stop()
@@ -109,7 +111,7 @@ class _Mirror:
             if not self._settings.abort_on_send_failure:
                 await self._until_done(lambda: self._dead_letters(group.group_id), "create the dead-letter topic")
             await self._until_done(topics.refresh, "list the topics of the source")
-            if self._signalled.is_set():
+            if self._ending.is_set():
                 return
             several = len(self._settings.consumers) > 1
             members: list[Stream] = []
@@ -151,13 +153,13 @@ class _Mirror:
         return lambda topic: (pattern.fullmatch(topic) is not None) is (include is not None)
 
     async def _until_done(self, step: Callable[[], Awaitable[object]], what: str) -> None:
-        """Repeat a request until the cluster answers, or a signal."""
+        """Repeat a request until the cluster answers, or the process ends."""
         said = ""
         while True:
             try:
                 await step()
             except ClusterError as error:
-                if self._signalled.is_set():
+                if self._ending.is_set():
                     return
                 if str(error) != said:
                     log.warning("cannot %s yet: %s", what, error)
