@@ -80,6 +80,7 @@ class Stream:
         self._starts: dict[TopicPartition, int | None] = {}
         self._kept: frozenset[str] = frozenset()
         self._committed: dict[TopicPartition, int] = {}
+        self._committing = asyncio.Lock()
         self._epoch = 0
         self._stopping = False
         self._refused: str | None = None
@@ -275,7 +276,14 @@ class Stream:
                     await self._commit(self._assigned)
 
     async def _commit(self, partitions: Collection[TopicPartition]) -> bool:
-        """Commit the positions of partitions; return whether all are committed."""
+        """Commit the positions of partitions; return whether all are committed.
+
+        There is one commit at a time: a commit is retried, and would overwrite a later one.
+        """
+        async with self._committing:
+            return await self._commit_positions(partitions)
+
+    async def _commit_positions(self, partitions: Collection[TopicPartition]) -> bool:
         positions = self.reports.positions()
         new = {
             one: positions[one]

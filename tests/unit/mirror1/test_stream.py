@@ -1,0 +1,156 @@
+"""The order of a stream's commits, and of the calls of its rebalance listener."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm2.core.lanes.progress_reports import LaneProgress, PartitionProgress, SourceTaskProgress
+from mm2.core.lanes.task_states import TaskState
+from mm2.core.mirror1.settings import MirrorSettings, Partitioning
+from mm2.core.naming.names import Flow, TopicPartition
+from mm2.kafka.groups.member_commits import Outcome
+from mm2.mirror1.stream import Stream
+from mm2.mirror1.stream_reports import COPIED
+from mm2.mirror1.topics import Prepared, SourceTopics, TargetTopics
+from mm2.node.common.cancelling import cancel_and_wait
+from mm2.node.engine.lane_board import LaneBoard
+from mm2.node.engine.lease_service import LeaseService
+from tests.lab.tasks import unconnected_cluster
+from tests.unit.config.mirror1 import files
+from tests.unit.node.engine.lane_boards import grant, new_board
+
+FLOW = Flow("mirror-0", "target")
+ORDERS = TopicPartition("orders", 0)
+WITHIN_S = 5.0
+
+
+class Source(SourceTopics):
+    """Topics with one partition each."""
+
+    def __init__(self) -> None:
+        super().__init__(unconnected_cluster(), lambda _: True, exclude_internal=True)
+
+    async def counts(self, topics: Collection[str]) -> Mapping[str, int]:
+        return dict.fromkeys(topics, 1)
+
+
+class Target(TargetTopics):
+    """Has all topics of the source; the topics that it was asked for are in ``prepared``."""
+
+    def __init__(self) -> None:
+        super().__init__(unconnected_cluster(), Partitioning.SAME)
+        self.prepared: list[str] = []
+
+    async def prepare(self, sources: Mapping[str, int]) -> Prepared:
+        self.prepared += sources
+        return Prepared(frozenset(sources), {})
+
+
+class Commits:
+    """The commits of a member: each waits for ``answers``, as for a coordinator that is moving."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.accepted: list[int] = []
+        self.answers = asyncio.Event()
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> Outcome:
+        self.begun += offsets.values()
+        await self.answers.wait()
+        self.accepted += offsets.values()
+        return dict.fromkeys(offsets)
+
+
+class Lane:
+    """The lane of the stream's source task."""
+
+    def __init__(self, board: LaneBoard) -> None:
+        self._board = board
+        self._session = grant(board, 0)
+
+    def report(self, position: int, *, is_running: bool) -> None:
+        """Report that everything before ``position`` is acknowledged."""
+        partition = PartitionProgress(
+            topic="orders", partition=0, remote_topic="orders", state=TaskState.RUNNING, position=position
+        )
+        task = SourceTaskProgress(
+            flow=FLOW, source_task=COPIED, epoch=1, state=TaskState.RUNNING, partitions=(partition,), drained=True
+        )
+        orders = self._board.lane_orders(0).version
+        progress = LaneProgress(version=orders, pid=1, source_tasks=(task,) if is_running else ())
+        self._board.lane_report(0, self._session, progress, 1.0)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> MirrorSettings:
+    return replace(files.settings(tmp_path), commit_interval_ms=10)
+
+
+@pytest.fixture(autouse=True)
+def no_committed_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def committed(_: object, groups: Collection[str]) -> dict[str, dict[TopicPartition, Any]]:
+        return {group: {} for group in groups}
+
+    monkeypatch.setattr("mm2.mirror1.stream.committed_offsets", committed)
+
+
+def new_stream(settings: MirrorSettings, target: TargetTopics | None = None, listener: object = None) -> Stream:
+    return Stream(
+        settings,
+        settings.consumers[0],
+        flow=FLOW,
+        client_id="mirror-0",
+        leases=LeaseService(new_board(1), capacity=1),
+        topics=Source(),
+        targets=target or Target(),
+        listener=listener,
+    )
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WITHIN_S):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def background(*work: Any) -> AsyncIterator[list[asyncio.Task[None]]]:
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        yield tasks
+    finally:
+        await cancel_and_wait(tasks)
+
+
+async def test_a_commit_never_overwrites_a_later_one(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A regular commit is still being retried when the partitions are revoked."""
+    stream, commits = new_stream(settings), Commits()
+    monkeypatch.setattr(stream.member, "commit", commits.commit)
+    board = stream._leases.board
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: board.lane_has((FLOW, COPIED)))
+    lane = Lane(board)
+    lane.report(10, is_running=True)
+    async with background(stream._commit_regularly()):
+        await until(lambda: commits.begun == [10])
+        lane.report(20, is_running=True)
+        async with background(stream.revoked()) as (revoking,):
+            await until(lambda: not board.lane_orders(0).source_tasks[0].partitions)
+            lane.report(20, is_running=False)
+            stream._leases.wake()
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert commits.begun == [10], "the second commit waits for the first"
+            commits.answers.set()
+            await asyncio.wait_for(revoking, WITHIN_S)
+    assert commits.accepted == [10, 20]
+    assert stream.all_committed
