@@ -135,7 +135,7 @@ class _Mirror:
             watch = restart_on_error(lambda: self._follow_topics(topics, members, interval), "topics")
             following = asyncio.create_task(watch, name="topics")
             try:
-                await asyncio.gather(*(stream.run() for stream in members))
+                await _run_together(members)
             finally:
                 await cancel_and_wait([following])
 
@@ -234,6 +234,23 @@ class _Mirror:
                 for one in self._engine.leases.board.buffers():
                     log.info("lane %d: %d of %d bytes wait for the target", one.lane, one.used, one.limit)
             await asyncio.sleep(RETRY_S)
+
+
+async def _run_together(streams: Sequence[Stream]) -> None:
+    """Run streams until they end. If one fails, the others complete what is in flight; then its error is raised."""
+    running = [asyncio.create_task(stream.run(), name=str(stream.flow)) for stream in streams]
+    try:
+        await asyncio.wait(running, return_when=asyncio.FIRST_EXCEPTION)
+        for stream in streams:
+            stream.stop()
+        outcomes = await asyncio.gather(*running, return_exceptions=True)
+    finally:
+        await cancel_and_wait(running)
+    errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    for error in errors[1:]:
+        log.error("unexpected error", exc_info=error)
+    if errors:
+        raise errors[0]
 
 
 def _first(found: Iterable[str | None]) -> str | None:

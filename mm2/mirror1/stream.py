@@ -161,6 +161,7 @@ class Stream:
         before, self._assigned = self._assigned, frozenset()
         if not before:
             return
+        self.all_committed = False  # until then, also if the membership ends meanwhile
         self._put()
         while any(self.reports.is_running(number) for number in (COPIED, ROUTED)):
             await self._leases.changed(LOOK_EVERY_S)
@@ -173,7 +174,8 @@ class Stream:
         """The membership has ended: write nothing more, and commit nothing."""
         if self._starting is not None:
             self._starting.cancel()
-        self.all_committed = not self._assigned
+        if self._assigned:
+            self.all_committed = False
         self._assigned = frozenset()
         self.reports.forget()
         for number in (COPIED, ROUTED):

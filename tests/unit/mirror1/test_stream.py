@@ -154,3 +154,16 @@ async def test_a_commit_never_overwrites_a_later_one(
             await asyncio.wait_for(revoking, WITHIN_S)
     assert commits.accepted == [10, 20]
     assert stream.all_committed
+
+
+async def test_a_membership_that_ends_while_partitions_are_revoked(settings: MirrorSettings) -> None:
+    """What was in flight is not committed, and that is not forgotten."""
+    stream = new_stream(settings)
+    board = stream._leases.board
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: board.lane_has((FLOW, COPIED)))
+    Lane(board).report(10, is_running=True)
+    async with background(stream.revoked()):
+        await until(lambda: not board.lane_orders(0).source_tasks[0].partitions)
+    stream.lost()
+    assert not stream.all_committed
