@@ -120,6 +120,7 @@ class Stream:
     async def assigned(self, partitions: set[TopicPartition], generation: int) -> None:
         """Copy these partitions from now on."""
         log.info("%s: %d partitions assigned (generation %d)", self.flow, len(partitions), generation)
+        self._refused = None
         self._epoch += 1
         self._starts, self._committed = {}, {}
         self.reports.begin(self._epoch)

@@ -16,6 +16,7 @@ from mm2.core.lanes.task_states import TaskState
 from mm2.core.mirror1.settings import MirrorSettings, Partitioning
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.kafka.groups.member_commits import Outcome
+from mm2.kafka.groups.member_errors import MembershipRefused
 from mm2.mirror1.stream import Stream
 from mm2.mirror1.stream_reports import COPIED
 from mm2.mirror1.topics import Prepared, SourceTopics, TargetTopics
@@ -167,3 +168,26 @@ async def test_a_membership_that_ends_while_partitions_are_revoked(settings: Mir
         await until(lambda: not board.lane_orders(0).source_tasks[0].partitions)
     stream.lost()
     assert not stream.all_committed
+
+
+async def test_a_refusal_is_over_when_partitions_are_assigned(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, stopped = new_stream(settings), asyncio.Event()
+    refusals = [MembershipRefused("not authorized", None)]
+
+    async def run() -> None:
+        if refusals:
+            raise refusals.pop()
+        await stream.assigned({ORDERS}, 1)
+        await stopped.wait()
+
+    monkeypatch.setattr("mm2.mirror1.stream.REFUSED_S", 0.01)
+    monkeypatch.setattr(stream.member, "run", run)
+    async with background(stream.run()) as (running,):
+        await until(lambda: stream.trouble() == "not authorized")
+        await until(lambda: stream._leases.board.lane_has((FLOW, COPIED)))
+        assert stream.trouble() is None
+        stream.stop()
+        stopped.set()
+        await asyncio.wait_for(running, WITHIN_S)
