@@ -76,6 +76,7 @@ class Stream:
             partitions_of=self._topics.counts,
             handler=self,
         )
+        self._announced: frozenset[TopicPartition] = frozenset()  # to the listener
         self._assigned: frozenset[TopicPartition] = frozenset()
         self._starts: dict[TopicPartition, int | None] = {}
         self._kept: frozenset[str] = frozenset()
@@ -124,9 +125,10 @@ class Stream:
         self._epoch += 1
         self._starts, self._committed = {}, {}
         self.reports.begin(self._epoch)
-        self._starting = asyncio.create_task(self._start(partitions), name=f"start of {self.flow}")
         if self._listener is not None and partitions:
-            await asyncio.to_thread(self._listener.on_partitions_assigned, frozenset(partitions))
+            self._announced = frozenset(partitions)
+            await asyncio.to_thread(self._listener.on_partitions_assigned, self._announced)
+        self._starting = asyncio.create_task(self._start(partitions), name=f"start of {self.flow}")
 
     async def _start(self, partitions: Collection[TopicPartition]) -> None:
         """Start partitions as soon as their topics are ready on the target; those of refused topics are tried again."""
@@ -160,16 +162,16 @@ class Stream:
         """Complete what is in flight, and commit it. Partitions are copied again when they are assigned."""
         await self._end_start()
         before, self._assigned = self._assigned, frozenset()
-        if not before:
-            return
-        self.all_committed = False  # until then, also if the membership ends meanwhile
-        self._put()
-        while any(self.reports.is_running(number) for number in (COPIED, ROUTED)):
-            await self._leases.changed(LOOK_EVERY_S)
-            self.reports.positions()
-        self.all_committed = await self._commit(before)
-        if self._listener is not None:
-            await asyncio.to_thread(self._listener.on_partitions_revoked, before)
+        if before:
+            self.all_committed = False  # until then, also if the membership ends meanwhile
+            self._put()
+            while any(self.reports.is_running(number) for number in (COPIED, ROUTED)):
+                await self._leases.changed(LOOK_EVERY_S)
+                self.reports.positions()
+            self.all_committed = await self._commit(before)
+        announced, self._announced = self._announced, frozenset()
+        if self._listener is not None and announced:
+            await asyncio.to_thread(self._listener.on_partitions_revoked, announced)
 
     def lost(self) -> None:
         """The membership has ended: write nothing more, and commit nothing."""
@@ -177,7 +179,7 @@ class Stream:
             self._starting.cancel()
         if self._assigned:
             self.all_committed = False
-        self._assigned = frozenset()
+        self._announced = self._assigned = frozenset()
         self.reports.forget()
         for number in (COPIED, ROUTED):
             self._leases.remove((self.flow, number))

@@ -52,7 +52,12 @@ def test_the_failure_of_one_stream(cluster_a: KafkaCluster, cluster_b: KafkaClus
         cluster.create_topic(topic, 2)
     options = (
         *("--include", f"{topic}.*", "--num.streams", "2"),
-        *("--consumer.rebalance.listener", f"{user_classes.__name__}:FailsOnce", "--rebalance.listener.args", str(fail)),
+        *(
+            "--consumer.rebalance.listener",
+            f"{user_classes.__name__}:FailsOnce",
+            "--rebalance.listener.args",
+            str(fail),
+        ),
     )
     consumer = {**EARLIEST, "metadata.max.age.ms": "1000"}
     env = {"PYTHONPATH": str(ROOT)}
