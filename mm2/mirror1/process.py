@@ -41,17 +41,9 @@ def run(settings: MirrorSettings) -> int:
 
     Returns the exit code.
     """
-    set_up(secrets=_secrets(settings))
+    clients = (settings.target, *(consumer.client for consumer in settings.consumers))
+    set_up(secrets={secret for client in clients for secret in client.secrets})
     return asyncio.run(_Mirror(settings).run())
-
-
-def _secrets(settings: MirrorSettings) -> set[str]:
-    """Return all passwords and private keys of the files, which no log line may contain."""
-    found: set[str | None] = set()
-    for client in (settings.target, *(consumer.client for consumer in settings.consumers)):
-        found |= {client.tls.key_password, client.tls.key_pem}
-        found.update(client.sasl.secrets if client.sasl is not None else ())
-    return {secret for secret in found if secret}
 
 
 class _Mirror:

@@ -69,6 +69,11 @@ class ClientSettings:
         with_sasl = self.security_protocol in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
         return self.sasl if with_sasl else None
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """All passwords, keys and tokens, which no message or log line may contain; also those that are not used."""
+        return (*self.tls.secrets, *(self.sasl.secrets if self.sasl is not None else ()))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchSettings:

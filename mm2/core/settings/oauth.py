@@ -180,7 +180,7 @@ def _secrets(source: TokenSource) -> tuple[str | None, ...]:
         return source.secrets
     if isinstance(source, UnsecuredToken):
         return ()
-    tls = () if source.tls is None else (source.tls.key_pem, source.tls.key_password)
+    tls = () if source.tls is None else source.tls.secrets
     if isinstance(source.grant, SecretGrant):
         return (source.grant.client_secret, *tls)
     assertion = source.grant.assertion
