@@ -1,7 +1,8 @@
 """Settings of a Kafka client: Java's client properties, typed, with Java's defaults.
 
 `mm2/config` creates these from mm2.properties, `mm2/kafka` opens connections with them, and lanes receive them in their
-leases. Secrets are stored as contents, never as file names, because a lane can run on another machine.
+leases. Secrets are stored as contents, because a lane can run on another machine; where none does, logins also have the
+names of files that change while they are used.
 """
 
 from __future__ import annotations
