@@ -42,17 +42,9 @@ def run(settings: MirrorSettings) -> int:
 
     Returns the exit code.
     """
-    set_up(secrets=_secrets(settings))
+    clients = (settings.target, *(consumer.client for consumer in settings.consumers))
+    set_up(secrets={secret for client in clients for secret in client.secrets})
     return asyncio.run(_Mirror(settings).run())
-
-
-def _secrets(settings: MirrorSettings) -> set[str]:
-    """Return all passwords and private keys of the files, which no log line may contain."""
-    found: set[str | None] = set()
-    for client in (settings.target, *(consumer.client for consumer in settings.consumers)):
-        found |= {client.tls.key_password, client.tls.key_pem}
-        found.update(client.sasl.secrets if client.sasl is not None else ())
-    return {secret for secret in found if secret}
 
 
 class _Mirror:
@@ -67,6 +59,7 @@ class _Mirror:
         )
         self._target = Cluster(settings.target, client_id=f"{settings.target.client_id}-admin")
         self._signalled = asyncio.Event()
+        self._ending = asyncio.Event()  # after a signal or a failure: no stream is started any more
         self._streams: list[Stream] = []
         self._background: list[asyncio.Task[None]] = []
 
@@ -89,6 +82,7 @@ class _Mirror:
             ]
             self._background.append(asyncio.create_task(self._speak(), name="log lines"))
             code = await self._watch(running)
+            self._ending.set()
             await cancel_and_wait(self._background)
             for stream in self._streams:
                 stream.stop()
@@ -110,7 +104,7 @@ class _Mirror:
             if not self._settings.abort_on_send_failure:
                 await self._until_done(lambda: self._dead_letters(group.group_id), "create the dead-letter topic")
             await self._until_done(topics.refresh, "list the topics of the source")
-            if self._signalled.is_set():
+            if self._ending.is_set():
                 return
             several = len(self._settings.consumers) > 1
             members: list[Stream] = []
@@ -134,7 +128,7 @@ class _Mirror:
             watch = restart_on_error(lambda: self._follow_topics(topics, members, interval), "topics")
             following = asyncio.create_task(watch, name="topics")
             try:
-                await asyncio.gather(*(stream.run() for stream in members))
+                await _run_together(members)
             finally:
                 await cancel_and_wait([following])
 
@@ -152,13 +146,13 @@ class _Mirror:
         return lambda topic: (pattern.fullmatch(topic) is not None) is (include is not None)
 
     async def _until_done(self, step: Callable[[], Awaitable[object]], what: str) -> None:
-        """Repeat a request until the cluster answers, or a signal."""
+        """Repeat a request until the cluster answers, or the process ends."""
         said = ""
         while True:
             try:
                 await step()
             except ClusterError as error:
-                if self._signalled.is_set():
+                if self._ending.is_set():
                     return
                 if str(error) != said:
                     log.warning("cannot %s yet: %s", what, error)
@@ -233,6 +227,23 @@ class _Mirror:
                 for one in self._engine.leases.board.buffers():
                     log.info("lane %d: %d of %d bytes wait for the target", one.lane, one.used, one.limit)
             await asyncio.sleep(RETRY_S)
+
+
+async def _run_together(streams: Sequence[Stream]) -> None:
+    """Run streams until they end. If one fails, the others complete what is in flight; then its error is raised."""
+    running = [asyncio.create_task(stream.run(), name=str(stream.flow)) for stream in streams]
+    try:
+        await asyncio.wait(running, return_when=asyncio.FIRST_EXCEPTION)
+        for stream in streams:
+            stream.stop()
+        outcomes = await asyncio.gather(*running, return_exceptions=True)
+    finally:
+        await cancel_and_wait(running)
+    errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    for error in errors[1:]:
+        log.error("unexpected error", exc_info=error)
+    if errors:
+        raise errors[0]
 
 
 def _first(found: Iterable[str | None]) -> str | None:

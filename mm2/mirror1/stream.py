@@ -74,10 +74,12 @@ class Stream:
             partitions_of=self._topics.counts,
             handler=self,
         )
+        self._announced: frozenset[TopicPartition] = frozenset()  # to the listener
         self._assigned: frozenset[TopicPartition] = frozenset()
         self._starts: dict[TopicPartition, int | None] = {}
         self._kept: frozenset[str] = frozenset()
         self._committed: dict[TopicPartition, int] = {}
+        self._committing = asyncio.Lock()
         self._epoch = 0
         self._stopping = False
         self._refused: str | None = None
@@ -117,12 +119,14 @@ class Stream:
     async def assigned(self, partitions: set[TopicPartition], generation: int) -> None:
         """Copy these partitions from now on."""
         log.info("%s: %d partitions assigned (generation %d)", self.flow, len(partitions), generation)
+        self._refused = None
         self._epoch += 1
         self._starts, self._committed = {}, {}
         self.reports.begin(self._epoch)
-        self._starting = asyncio.create_task(self._start(partitions), name=f"start of {self.flow}")
         if self._listener is not None and partitions:
-            await asyncio.to_thread(self._listener.on_partitions_assigned, frozenset(partitions))
+            self._announced = frozenset(partitions)
+            await asyncio.to_thread(self._listener.on_partitions_assigned, self._announced)
+        self._starting = asyncio.create_task(self._start(partitions), name=f"start of {self.flow}")
 
     async def _start(self, partitions: Collection[TopicPartition]) -> None:
         """Start partitions as soon as their topics are ready on the target; those of refused topics are tried again."""
@@ -156,22 +160,24 @@ class Stream:
         """Complete what is in flight, and commit it. Partitions are copied again when they are assigned."""
         await self._end_start()
         before, self._assigned = self._assigned, frozenset()
-        if not before:
-            return
-        self._put()
-        while any(self.reports.is_running(number) for number in (COPIED, ROUTED)):
-            await self._leases.changed(LOOK_EVERY_S)
-            self.reports.positions()
-        self.all_committed = await self._commit(before)
-        if self._listener is not None:
-            await asyncio.to_thread(self._listener.on_partitions_revoked, before)
+        if before:
+            self.all_committed = False  # until then, also if the membership ends meanwhile
+            self._put()
+            while any(self.reports.is_running(number) for number in (COPIED, ROUTED)):
+                await self._leases.changed(LOOK_EVERY_S)
+                self.reports.positions()
+            self.all_committed = await self._commit(before)
+        announced, self._announced = self._announced, frozenset()
+        if self._listener is not None and announced:
+            await asyncio.to_thread(self._listener.on_partitions_revoked, announced)
 
     def lost(self) -> None:
         """The membership has ended: write nothing more, and commit nothing."""
         if self._starting is not None:
             self._starting.cancel()
-        self.all_committed = not self._assigned
-        self._assigned = frozenset()
+        if self._assigned:
+            self.all_committed = False
+        self._announced = self._assigned = frozenset()
         self.reports.forget()
         for number in (COPIED, ROUTED):
             self._leases.remove((self.flow, number))
@@ -250,7 +256,14 @@ class Stream:
                     await self._commit(self._assigned)
 
     async def _commit(self, partitions: Collection[TopicPartition]) -> bool:
-        """Commit the positions of partitions; return whether all are committed."""
+        """Commit the positions of partitions; return whether all are committed.
+
+        There is one commit at a time: a commit is retried, and would overwrite a later one.
+        """
+        async with self._committing:
+            return await self._commit_positions(partitions)
+
+    async def _commit_positions(self, partitions: Collection[TopicPartition]) -> bool:
         positions = self.reports.positions()
         new = {
             one: positions[one]

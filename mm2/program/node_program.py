@@ -52,16 +52,14 @@ def run(taken: Taken, settings: NodeSettings) -> int:
 
 def _secrets(settings: NodeSettings) -> set[str]:
     """Return all passwords and private keys of the file, which no log line may contain."""
-    found: set[str | None] = {settings.own.rest_admin_token}
+    found = {settings.own.rest_admin_token}
     if (peers := settings.listening.peers) is not None:  # the same as those of https listeners
-        found |= {peers.key_password, peers.key_pem}
+        found.update(peers.secrets)
     for flow in settings.flows:
         if flow.election is not None:
             found.update(flow.election.secrets)
         for role in ClientRole:
-            client = flow.clients.of(role)
-            found |= {client.tls.key_password, client.tls.key_pem}
-            found.update(client.sasl.secrets if client.sasl is not None else ())
+            found.update(flow.clients.of(role).secrets)
     return {secret for secret in found if secret}
 
 

@@ -29,16 +29,20 @@ MOST_IDEMPOTENT_IN_FLIGHT = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientReader:
-    """Reads the clients of one file; ``clusters`` is the line that errors about a cluster without keys refer to."""
+    """Reads the clients of one file; ``clusters`` is the line that errors about a cluster without keys refer to.
+
+    ``rereads_files``: the clients are on this machine, and read keytabs, tokens and assertions again when they change.
+    """
 
     clusters: Entry
     problems: ProblemLog
+    rereads_files: bool = False
 
     def read(self, properties: Properties, model: type[ClientKeys], alias: str, client_id: str) -> ClientSettings:
         """Return connection and security settings of one client of cluster ``alias``. The user's client.id is added to
         ``client_id`` as a prefix, separated by ``|``, as in Java."""
         settings = declaration.read(model, properties, self.problems)
-        security = read_security(properties, self.problems)
+        security = read_security(properties, self.problems, rereads_files=self.rereads_files)
         return ClientSettings(
             alias=alias,
             bootstrap_servers=self._servers(properties, settings, alias),

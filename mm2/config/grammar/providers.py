@@ -147,6 +147,11 @@ def resolve(entries: Mapping[str, Entry], problems: ProblemLog) -> dict[str, Ent
     }
 
 
+def without_references(text: str, by: str = "") -> str:
+    """Return ``text`` with each reference replaced ``by`` the same word."""
+    return _REFERENCE.sub(by, text)
+
+
 def files(entries: Mapping[str, Entry]) -> frozenset[Path]:
     """Return the files that references of ``entries`` read, including missing ones."""
     found = _declared(entries, ProblemLog(""))

@@ -16,6 +16,7 @@ from mm2.config.grammar.secrets import is_secret
 from mm2.config.grammar.values import Value
 from mm2.config.keys import declaration
 from mm2.config.mirror1.client_file import ClientFile
+from mm2.config.mirror1.mixed_secrets import has_mixed_secret
 from mm2.config.security import security_keys
 from mm2.core.mirror1.settings import MirrorSettings
 
@@ -178,12 +179,20 @@ class Migration:
 
 
 def _line(key: str, value: Value, file: ClientFile) -> str:
-    """Return the line of ``key``. References of the file are kept, and secrets become references to the file."""
+    """Return the line of ``key``. References of the file are kept, and secrets become references to the file.
+
+    Raises MigrationError for a value with both, as a value that is referred to is not searched for references.
+    """
     entry = value.entry
     assert entry is not None, f"{key} has no line"
     if value.text != entry.value:  # under another name, or in another form
         return f"{key} = {escaped(value.text)}"
     path = os.path.abspath(file.path)
+    if entry.raw != entry.value and has_mixed_secret(entry):
+        raise MigrationError(
+            f"{path}:{entry.line}: {entry.key} contains references and other text, which can be a secret: move the"
+            " whole value to where the config provider reads it, and write one reference"
+        )
     if entry.raw != entry.value or not is_secret(entry.key, entry.raw):
         return f"{key} = {escaped(entry.raw)}"
     if _SEPARATOR.search(path + entry.key):

@@ -67,6 +67,7 @@ class _Reader:
             service_name=service,
             principal=principal,
             keytab=None if keytab is None else b64encode(keytab).decode(),
+            keytab_file=self.sasl.reread_file(options.keytab or ""),
             ticket_cache=None if cache is None else b64encode(cache.content).decode(),
             ticket_cache_file=None if cache is None or options.ticket_cache is None else options.ticket_cache,
             krb5_conf=krb5_conf,

@@ -25,7 +25,7 @@ def read_assertion(oauth: OAuthProperties) -> Assertion | None:
     keys = oauth.keys
     if keys.assertion_file:
         jwt = _assertion_file(oauth, keys.assertion_file)
-        return None if jwt is None else AssertionFile(jwt=jwt)
+        return None if jwt is None else AssertionFile(jwt=jwt, file=oauth.sasl.reread_file(keys.assertion_file))
     private_key, template = _private_key(oauth), _template(oauth)
     if private_key is None or (template is None and keys.assertion_template_file):
         return None

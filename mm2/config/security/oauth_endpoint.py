@@ -97,7 +97,7 @@ def _url(oauth: OAuthProperties) -> SplitResult | None:
 
 def _file(oauth: OAuthProperties, path: Path) -> TokenFile | None:
     jwt = oauth.read_jwt_file(URL, path, "a file with a token", sub_claim=oauth.keys.sub_claim_name or "sub")
-    return None if jwt is None else TokenFile(jwt=jwt)
+    return None if jwt is None else TokenFile(jwt=jwt, file=oauth.sasl.reread_file(path))
 
 
 def _grant(oauth: OAuthProperties) -> SecretGrant | ClientAssertionGrant | JwtBearerGrant | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 
 from mm2.config.grammar.problems import Place, ProblemLog, to_copy
 from mm2.config.grammar.values import Properties
@@ -18,12 +20,20 @@ JAAS = "sasl.jaas.config"
 
 @dataclass(frozen=True, slots=True)
 class SaslProperties:
-    """``properties`` of one client, of which ``settings`` were read; errors are added to ``problems``."""
+    """``properties`` of one client, of which ``settings`` were read; errors are added to ``problems``.
+
+    ``rereads_files``: all clients with these settings are on this machine, and read files of credentials again.
+    """
 
     properties: Properties
     settings: SecurityKeys
     mechanism: SaslMechanism
     problems: ProblemLog
+    rereads_files: bool = False
+
+    def reread_file(self, path: str | Path) -> str | None:
+        """Return the absolute path of a file that clients read again; None if they do not. A pipe is read once."""
+        return os.path.abspath(path) if self.rereads_files and os.path.isfile(path) else None
 
     def login_module(self, names: Collection[str], example: str, placeholders: str) -> jaas.LoginModule | None:
         """Return the login module, whose class must be one of ``names``; None after an error.

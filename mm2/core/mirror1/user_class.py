@@ -64,14 +64,19 @@ class MessageHandler(Protocol):
 class RebalanceListener(Protocol):
     """--consumer.rebalance.listener: is notified of the partitions that this process copies.
 
-    It is created with --rebalance.listener.args as its argument, or without one.
+    It is created with --rebalance.listener.args as its argument, or without one. Each stream calls it in a thread of
+    its own. An exception ends the process.
     """
 
     def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """These partitions have been copied so far, and their offsets are committed."""
+        """Copying of these partitions has ended, and what was copied is committed.
+
+        They are those of the last `on_partitions_assigned` of the stream, also if some could not be copied. As in
+        MirrorMaker 1, it is not called if the group has removed this process, or takes the partitions away from it.
+        """
 
     def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """These partitions are copied from now on."""
+        """Copying of these partitions begins when this returns."""
 
 
 class UserClassError(Exception):

@@ -1,7 +1,8 @@
 """Settings of a Kafka client: Java's client properties, typed, with Java's defaults.
 
 `mm2/config` creates these from mm2.properties, `mm2/kafka` opens connections with them, and lanes receive them in their
-leases. Secrets are stored as contents, never as file names, because a lane can run on another machine.
+leases. Secrets are stored as contents, because a lane can run on another machine; where none does, logins also have the
+names of files that change while they are used.
 """
 
 from __future__ import annotations
@@ -68,6 +69,11 @@ class ClientSettings:
         """How connections log in; None if ``security_protocol`` is without SASL."""
         with_sasl = self.security_protocol in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
         return self.sasl if with_sasl else None
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """All passwords, keys and tokens, which no message or log line may contain; also those that are not used."""
+        return (*self.tls.secrets, *(self.sasl.secrets if self.sasl is not None else ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ class TicketRenewal:
 class KerberosLogin:
     """The principal of a client, with its keys, its tickets, or both: then the keys are used without a valid ticket.
 
+    ``keytab_file``: the keytab is read again from this file for each ticket; None: new settings follow its change.
     ``service_name`` is the primary of the brokers' principals. ``principal`` includes the realm. ``keytab`` and
     ``ticket_cache`` are the contents of files, in base64; ``ticket_cache_file`` is where the node, or another process
     on its machine, finds newer tickets. ``krb5_conf`` is the text of krb5.conf, without includes; None: there is none.
@@ -33,6 +34,7 @@ class KerberosLogin:
     service_name: str
     principal: str
     keytab: str | None = field(default=None, repr=False)
+    keytab_file: str | None = None
     ticket_cache: str | None = field(default=None, repr=False)
     ticket_cache_file: str | None = None
     krb5_conf: str | None = field(default=None, repr=False)

@@ -1,6 +1,8 @@
 """OAuth settings of a client (sasl.mechanism = OAUTHBEARER): where tokens come from, and when they are renewed.
 
 Durations are in the unit of Java's property. Files are stored as contents, because a lane can run on another machine.
+``file`` is set if all clients are on the machine of the file: it is read again for each token. Otherwise new settings
+follow a change of the file.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ class AssertionFile:
 
     kind: Literal["file"] = "file"
     jwt: str = field(repr=False)
+    file: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +93,7 @@ class TokenFile:
 
     kind: Literal["file"] = "file"
     jwt: str = field(repr=False)
+    file: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +184,7 @@ def _secrets(source: TokenSource) -> tuple[str | None, ...]:
         return source.secrets
     if isinstance(source, UnsecuredToken):
         return ()
-    tls = () if source.tls is None else (source.tls.key_pem, source.tls.key_password)
+    tls = () if source.tls is None else source.tls.secrets
     if isinstance(source.grant, SecretGrant):
         return (source.grant.client_secret, *tls)
     assertion = source.grant.assertion

@@ -17,3 +17,8 @@ class TlsSettings:
     check_hostname: bool = True
     ciphers: tuple[str, ...] = ()
     protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The private key and its password."""
+        return tuple(secret for secret in (self.key_pem, self.key_password) if secret)

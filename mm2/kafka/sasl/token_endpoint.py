@@ -13,7 +13,7 @@ from uuid import uuid4
 import httpx
 
 from mm2.core.oauth.assertion import assertion_sections
-from mm2.core.oauth.tokens import BearerToken, TokenInvalid, read_jwt, token_of_response
+from mm2.core.oauth.tokens import BearerToken, TokenInvalid, jwt_value, read_jwt, token_of_response
 from mm2.core.settings.oauth import (
     Assertion,
     AssertionFile,
@@ -25,7 +25,7 @@ from mm2.core.settings.oauth import (
 from mm2.kafka.connection.security import ssl_context
 from mm2.kafka.errors import SecuritySettingsInvalid
 from mm2.kafka.sasl.login import LoginFailed
-from mm2.kafka.sasl.token_source import URL, TokenRefused
+from mm2.kafka.sasl.token_source import URL, TokenRefused, text_of
 
 _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -107,7 +107,7 @@ class EndpointTokens:
 
 def request_of(settings: TokenEndpoint, *, now: float) -> tuple[dict[str, str], dict[str, str]]:
     """Return the form and the headers of a request. ``now``: seconds since the epoch. Secrets are in the headers, or in
-    the form."""
+    the form. Raises LoginFailed if the file of an assertion cannot be read."""
     scope = {"scope": settings.scope} if settings.scope else {}
     match settings.grant:
         case SecretGrant() as grant:
@@ -131,7 +131,10 @@ def _basic(grant: SecretGrant) -> str:
 
 def _assertion(assertion: Assertion, now: float) -> str:
     if isinstance(assertion, AssertionFile):
-        return assertion.jwt
+        try:
+            return jwt_value(text_of(assertion.file, assertion.jwt, _ASSERTION))
+        except TokenInvalid as error:
+            raise LoginFailed(f"the file contains no assertion: {error}", _ASSERTION) from error
     from mm2.kafka.sasl.assertions import sign  # noqa: PLC0415 other lanes do without cryptography
 
     header, payload = assertion_sections(assertion, now=now, unique_id=str(uuid4()))

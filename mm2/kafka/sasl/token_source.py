@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Protocol
 
 from mm2.core.oauth.tokens import BearerToken, TokenInvalid, read_jwt, unsecured_token
-from mm2.core.settings.oauth import UnsecuredToken
+from mm2.core.settings.oauth import TokenFile, UnsecuredToken
 from mm2.kafka.sasl.login import LoginFailed
 
 URL = "sasl.oauthbearer.token.endpoint.url"
@@ -29,18 +30,31 @@ class TokenSource(Protocol):
         """Return a new token. Blocks; never called by two threads at once. Raises LoginFailed."""
 
 
+def text_of(file: str | None, content: str, key: str) -> str:
+    """Return the text of ``file`` as it is now, or its ``content`` if it is not read again. Raises LoginFailed."""
+    if file is None:
+        return content
+    try:
+        return Path(file).read_text("utf-8")
+    except OSError as error:
+        raise LoginFailed(f"{file} cannot be read ({error.strerror})", key) from error
+    except UnicodeDecodeError as error:
+        raise LoginFailed(f"{file} is not a text file", key) from error
+
+
 @dataclass(frozen=True, slots=True)
 class FileTokens:
-    """The token of a file. A change of the file comes with new settings, and so with a new source."""
+    """The token of a file."""
 
-    jwt: str
+    settings: TokenFile
     sub_claim: str
     key: ClassVar[str] = URL
     if_expired: ClassVar[str] = "write a new token to the file"
 
     def token(self) -> BearerToken:
+        text = text_of(self.settings.file, self.settings.jwt, self.key)
         try:
-            return read_jwt(self.jwt, sub_claim=self.sub_claim)
+            return read_jwt(text, sub_claim=self.sub_claim)
         except TokenInvalid as error:
             raise LoginFailed(f"the file contains no token: {error}", self.key) from error
 

@@ -13,8 +13,8 @@ def source_of(settings: OAuthLogin) -> TokenSource:
     match settings.source:
         case TokenEndpoint() as endpoint:
             return EndpointTokens(endpoint, settings.sub_claim)
-        case TokenFile(jwt=jwt):
-            return FileTokens(jwt, settings.sub_claim)
+        case TokenFile() as file:
+            return FileTokens(file, settings.sub_claim)
         case TokenPlugin() as plugin:
             return PluginTokens(plugin)
         case UnsecuredToken() as unsecured:

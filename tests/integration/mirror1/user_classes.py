@@ -36,3 +36,18 @@ class Journal(RebalanceListener):
     def _write(self, what: str, partitions: Collection[TopicPartition]) -> None:
         with self._file.open("a") as file:
             file.write(f"{what} {' '.join(map(str, sorted(partitions)))}\n")
+
+
+class FailsOnce(RebalanceListener):
+    """Raises an error for the next partitions after the file that is its argument was created, and deletes the file."""
+
+    def __init__(self, file: str) -> None:
+        self._file = Path(file)
+
+    def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        if self._file.exists():
+            self._file.unlink()
+            raise RuntimeError(f"cannot use {len(partitions)} partitions")
+
+    def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        """Do nothing."""

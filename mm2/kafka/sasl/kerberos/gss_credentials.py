@@ -8,6 +8,7 @@ import itertools
 import time
 import weakref
 from base64 import b64decode
+from pathlib import Path
 from typing import Any
 
 import gssapi
@@ -37,9 +38,8 @@ class Credentials:
 
 def from_keytab(login: KerberosLogin) -> Credentials:
     """Return a new ticket from the KDC. Blocks for as long as the library waits for it. Raises KerberosError."""
-    assert login.keytab is not None, "the login has no keytab"
     cache = _new_cache()
-    with _errors(login.principal), PrivateFile(b64decode(login.keytab)) as keytab:
+    with _errors(login.principal), PrivateFile(_keytab(login)) as keytab:
         store = {"ccache": cache, "client_keytab": f"FILE:{keytab.path}"}
         wanted = gssapi.Credentials(name=_name(login.principal), usage="initiate", store=store)
         wanted.inquire()  # obtains the ticket
@@ -63,6 +63,14 @@ def text_of(error: gssapi.exceptions.GSSError) -> str:
     """Return what the library says, in one line."""
     words = error.get_all_statuses(error.min_code, False) or error.get_all_statuses(error.maj_code, True)
     return "; ".join(str(word.decode() if isinstance(word, bytes) else word) for word in words)
+
+
+def _keytab(login: KerberosLogin) -> bytes:
+    """Return the content of the keytab. Raises OSError."""
+    if login.keytab_file is not None:
+        return Path(login.keytab_file).read_bytes()
+    assert login.keytab is not None, "the login has no keytab"
+    return b64decode(login.keytab)
 
 
 def _name(principal: str) -> Any:

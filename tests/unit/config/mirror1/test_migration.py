@@ -140,6 +140,53 @@ def test_references_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert next(flow for flow in result.settings.flows if flow.enabled).clients.fetch.client_rack == "r1"
 
 
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'sasl.jaas.config={PLAIN} username="${{env:MM1_USER}}" password="sesame";',
+        f"sasl.jaas.config={PLAIN} username=u password=sesame-${{env:MM1_USER}};",
+        f"sasl.jaas.config={PLAIN} username=${{env:MM1_USER}} /* sesame */ password=${{env:MM1_USER}};",
+        "ssl.key.password=sesame${env:MM1_USER}",
+    ],
+)
+def test_secrets_beside_references_are_not_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    monkeypatch.setenv("MM1_USER", "reader")
+    protocol = "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
+    if not line.startswith("sasl"):
+        protocol = "security.protocol=SSL\n"
+    with pytest.raises(MigrationError) as raised:
+        migrated(tmp_path, PROVIDER.format("env", "EnvVar") + protocol + line + "\n")
+    key = line.partition("=")[0]
+    number = len((tmp_path / "consumer.properties").read_text().splitlines())
+    assert str(raised.value) == (
+        f"{tmp_path}/consumer.properties:{number}: {key} contains references and other text, which can be a secret:"
+        " move the whole value to where the config provider reads it, and write one reference"
+    )
+
+
+def test_references_as_secrets_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MM1_USER", "reader")
+    login = (
+        "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.key.password=${env:MM1_USER}\n"
+        f'sasl.jaas.config={PLAIN} username="a-${{env:MM1_USER}}" password=${{env:MM1_USER}};\n'
+    )
+    text = migrated(tmp_path, PROVIDER.format("env", "EnvVar") + login)
+    assert "old.ssl.key.password = ${env:MM1_USER}\n" in text
+    assert f'old.sasl.jaas.config = {PLAIN} username="a-${{env:MM1_USER}}" password=${{env:MM1_USER}};\n' in text
+
+
+def test_a_login_that_consists_of_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not a login module before its references are replaced can contain a secret anywhere."""
+    monkeypatch.setenv("MM1_MODULE", f"{PLAIN} username=u")
+    line = "sasl.jaas.config=${env:MM1_MODULE} password=sesame;\n"
+    protocol = "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
+    with pytest.raises(MigrationError, match=r"sasl\.jaas\.config contains references and other text"):
+        migrated(tmp_path, PROVIDER.format("env", "EnvVar") + protocol + line)
+
+
 def test_config_providers_that_exclude_each_other(tmp_path: Path) -> None:
     with pytest.raises(MigrationError, match=r"config\.providers\.f\.class has different values in "):
         migrated(tmp_path, PROVIDER.format("f", "File"), PROVIDER.format("f", "Directory"))

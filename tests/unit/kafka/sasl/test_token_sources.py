@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -72,6 +73,22 @@ def test_a_file() -> None:
         source_of(OAuthLogin(source=TokenFile(jwt=JWT), sub_claim="client")).token()
 
 
+def test_a_file_that_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    source = source_of(OAuthLogin(source=TokenFile(jwt="of the start", file=str(path))))
+    with pytest.raises(LoginFailed, match=rf"^{path} cannot be read \(No such file or directory\)$") as raised:
+        source.token()
+    assert raised.value.key == "sasl.oauthbearer.token.endpoint.url"
+    path.write_bytes(b"\xff")
+    with pytest.raises(LoginFailed, match=rf"^{path} is not a text file$"):
+        source.token()
+    path.write_text(f"{JWT}\n")
+    assert source.token().value == JWT
+    path.write_text("x")
+    with pytest.raises(LoginFailed, match="the file contains no token: not a JWT"):
+        source.token()
+
+
 def test_the_client_itself() -> None:
     token = source_of(OAuthLogin(source=UnsecuredToken(claims='{"sub": "mm2"}', lifetime_seconds=60))).token()
     assert token.value.endswith(".")
@@ -125,6 +142,17 @@ def test_assertions_of_files() -> None:
     }
     anonymous = ClientAssertionGrant(client_id=None, assertion=AssertionFile(jwt="a.b.c"))
     assert "client_id" not in request_of(endpoint(anonymous), now=0)[0]
+
+
+def test_assertions_of_files_that_are_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "assertion"
+    settings = endpoint(JwtBearerGrant(assertion=AssertionFile(jwt="a.b.c", file=str(path))))
+    path.write_text("d.e.f\n")
+    assert request_of(settings, now=0)[0]["assertion"] == "d.e.f"
+    path.write_text("")
+    with pytest.raises(LoginFailed, match="the file contains no assertion: not a JWT") as raised:
+        request_of(settings, now=0)
+    assert raised.value.key == "sasl.oauthbearer.assertion.*"
 
 
 def test_signatures() -> None:

@@ -1,0 +1,251 @@
+"""The order of a stream's commits, and of the calls of its rebalance listener."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mm2.core.lanes.progress_reports import LaneProgress, PartitionProgress, SourceTaskProgress
+from mm2.core.lanes.task_states import TaskState
+from mm2.core.mirror1.settings import MirrorSettings, Partitioning
+from mm2.core.mirror1.user_class import RebalanceListener
+from mm2.core.naming.names import Flow, TopicPartition
+from mm2.kafka.errors import RequestTimedOut
+from mm2.kafka.groups.member_commits import Outcome
+from mm2.kafka.groups.member_errors import MembershipRefused
+from mm2.mirror1.stream import Stream
+from mm2.mirror1.stream_reports import COPIED
+from mm2.mirror1.topics import Prepared, SourceTopics, TargetTopics
+from mm2.node.common.cancelling import cancel_and_wait
+from mm2.node.engine.lane_board import LaneBoard
+from mm2.node.engine.lease_service import LeaseService
+from tests.lab.tasks import unconnected_cluster
+from tests.lab.waiting import until
+from tests.unit.config.mirror1 import files
+from tests.unit.node.engine.lane_boards import grant, new_board
+
+FLOW = Flow("mirror-0", "target")
+ORDERS = TopicPartition("orders", 0)
+WITHIN_S = 5.0
+
+
+class Source(SourceTopics):
+    """Topics with one partition each."""
+
+    def __init__(self) -> None:
+        super().__init__(unconnected_cluster(), lambda _: True, exclude_internal=True)
+
+    async def counts(self, topics: Collection[str]) -> Mapping[str, int]:
+        return dict.fromkeys(topics, 1)
+
+
+class Target(TargetTopics):
+    """Has all topics of the source; the topics that it was asked for are in ``prepared``."""
+
+    def __init__(self) -> None:
+        super().__init__(unconnected_cluster(), Partitioning.SAME)
+        self.prepared: list[str] = []
+
+    async def prepare(self, sources: Mapping[str, int]) -> Prepared:
+        self.prepared += sources
+        return Prepared(frozenset(sources), {})
+
+
+class Unreachable(Target):
+    """A target that does not answer."""
+
+    async def prepare(self, sources: Mapping[str, int]) -> Prepared:
+        self.prepared += sources
+        raise RequestTimedOut("no answer")
+
+
+class Journal(RebalanceListener):
+    """Keeps its calls in order. ``goes_on``: is waited for when partitions are assigned."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, frozenset[TopicPartition]]] = []
+        self.goes_on = threading.Event()
+
+    def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        self.calls.append(("assigned", frozenset(partitions)))
+        assert self.goes_on.wait(WITHIN_S)
+
+    def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self.calls.append(("revoked", frozenset(partitions)))
+
+
+class Commits:
+    """The commits of a member: each waits for ``answers``, as for a coordinator that is moving."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.accepted: list[int] = []
+        self.answers = asyncio.Event()
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> Outcome:
+        self.begun += offsets.values()
+        await self.answers.wait()
+        self.accepted += offsets.values()
+        return dict.fromkeys(offsets)
+
+
+class Lane:
+    """The lane of the stream's source task."""
+
+    def __init__(self, board: LaneBoard) -> None:
+        self._board = board
+        self._session = grant(board, 0)
+
+    def report(self, position: int, *, is_running: bool) -> None:
+        """Report that everything before ``position`` is acknowledged."""
+        partition = PartitionProgress(
+            topic="orders", partition=0, remote_topic="orders", state=TaskState.RUNNING, position=position
+        )
+        task = SourceTaskProgress(
+            flow=FLOW, source_task=COPIED, epoch=1, state=TaskState.RUNNING, partitions=(partition,), drained=True
+        )
+        orders = self._board.lane_orders(0).version
+        progress = LaneProgress(version=orders, pid=1, source_tasks=(task,) if is_running else ())
+        self._board.lane_report(0, self._session, progress, 1.0)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> MirrorSettings:
+    return replace(files.settings(tmp_path), commit_interval_ms=10)
+
+
+@pytest.fixture(autouse=True)
+def no_committed_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def committed(_: object, groups: Collection[str]) -> dict[str, dict[TopicPartition, Any]]:
+        return {group: {} for group in groups}
+
+    monkeypatch.setattr("mm2.mirror1.stream.committed_offsets", committed)
+
+
+def new_stream(settings: MirrorSettings, target: TargetTopics | None = None, listener: object = None) -> Stream:
+    return Stream(
+        settings,
+        settings.consumers[0],
+        flow=FLOW,
+        client_id="mirror-0",
+        leases=LeaseService(new_board(1), capacity=1),
+        topics=Source(),
+        targets=target or Target(),
+        listener=listener,
+    )
+
+
+@asynccontextmanager
+async def background(*work: Any) -> AsyncIterator[list[asyncio.Task[None]]]:
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        yield tasks
+    finally:
+        await cancel_and_wait(tasks)
+
+
+async def test_a_commit_never_overwrites_a_later_one(settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A regular commit is still being retried when the partitions are revoked."""
+    stream, commits = new_stream(settings), Commits()
+    monkeypatch.setattr(stream.member, "commit", commits.commit)
+    board = stream._leases.board
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: board.lane_has((FLOW, COPIED)), WITHIN_S, "the lane has its orders")
+    lane = Lane(board)
+    lane.report(10, is_running=True)
+    async with background(stream._commit_regularly()):
+        await until(lambda: commits.begun == [10], WITHIN_S, "the first commit has begun")
+        lane.report(20, is_running=True)
+        async with background(stream.revoked()) as (revoking,):
+            await until(
+                lambda: not board.lane_orders(0).source_tasks[0].partitions, WITHIN_S, "the partition is revoked"
+            )
+            lane.report(20, is_running=False)
+            stream._leases.wake()
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert commits.begun == [10], "the second commit waits for the first"
+            commits.answers.set()
+            await asyncio.wait_for(revoking, WITHIN_S)
+    assert commits.accepted == [10, 20]
+    assert stream.all_committed
+
+
+async def test_a_membership_that_ends_while_partitions_are_revoked(settings: MirrorSettings) -> None:
+    """What was in flight is not committed, and that is not forgotten."""
+    stream = new_stream(settings)
+    board = stream._leases.board
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: board.lane_has((FLOW, COPIED)), WITHIN_S, "the lane has its orders")
+    Lane(board).report(10, is_running=True)
+    async with background(stream.revoked()):
+        await until(lambda: not board.lane_orders(0).source_tasks[0].partitions, WITHIN_S, "the partition is revoked")
+    stream.lost()
+    assert not stream.all_committed
+
+
+async def test_a_refusal_is_over_when_partitions_are_assigned(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, stopped = new_stream(settings), asyncio.Event()
+    refusals = [MembershipRefused("not authorized", None)]
+
+    async def run() -> None:
+        if refusals:
+            raise refusals.pop()
+        await stream.assigned({ORDERS}, 1)
+        await stopped.wait()
+
+    monkeypatch.setattr("mm2.mirror1.stream.REFUSED_S", 0.5)
+    monkeypatch.setattr(stream.member, "run", run)
+    async with background(stream.run()) as (running,):
+        await until(lambda: stream.trouble() == "not authorized", WITHIN_S, "the member is rejected")
+        await until(lambda: stream._leases.board.lane_has((FLOW, COPIED)), WITHIN_S, "the lane has its orders")
+        assert stream.trouble() is None
+        stream.stop()
+        stopped.set()
+        await asyncio.wait_for(running, WITHIN_S)
+
+
+async def test_a_listener_is_called_before_partitions_are_started(settings: MirrorSettings) -> None:
+    journal, target = Journal(), Target()
+    stream = new_stream(settings, target, journal)
+    async with background(stream.assigned({ORDERS}, 1)) as (assigning,):
+        await until(lambda: journal.calls == [("assigned", frozenset({ORDERS}))], WITHIN_S, "the listener is called")
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert target.prepared == []
+        journal.goes_on.set()
+        await asyncio.wait_for(assigning, WITHIN_S)
+        await until(lambda: target.prepared == ["orders"], WITHIN_S, "the partitions are started")
+        await stream.revoked()
+
+
+async def test_a_listener_gets_the_partitions_back_that_were_never_started(settings: MirrorSettings) -> None:
+    """It may have opened something for each of them."""
+    journal, target = Journal(), Unreachable()
+    journal.goes_on.set()
+    stream = new_stream(settings, target, journal)
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: target.prepared == ["orders"], WITHIN_S, "the partitions are started")
+    await stream.revoked()
+    await stream.assigned(set(), 2)
+    await stream.revoked()
+    assert journal.calls == [("assigned", frozenset({ORDERS})), ("revoked", frozenset({ORDERS}))]
+
+
+async def test_a_listener_is_not_called_for_a_lost_membership(settings: MirrorSettings) -> None:
+    journal, target = Journal(), Unreachable()
+    journal.goes_on.set()
+    stream = new_stream(settings, target, journal)
+    await stream.assigned({ORDERS}, 1)
+    stream.lost()
+    await stream.revoked()
+    assert journal.calls == [("assigned", frozenset({ORDERS}))]
