@@ -21,6 +21,7 @@ from mm2.mirror1.stream_leases import COPIED, ROUTED, stream_lease
 from mm2.mirror1.stream_reports import StreamReports
 from mm2.mirror1.topics import SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
+from mm2.node.common.restarting import restart_on_error
 from mm2.node.engine.lease_service import LeaseService
 
 log = logging.getLogger("mm2.mirror1")
@@ -93,8 +94,8 @@ class Stream:
         async with self._cluster:
             self._leases.register(self.flow, self._prepare, self._lease, self.member.certain_for)
             background = [
-                asyncio.create_task(work, name=f"{name} of {self.flow}")
-                for work, name in ((self._commit_regularly(), "commits"), (self._follow_reports(), "reports"))
+                asyncio.create_task(restart_on_error(work, f"{self.flow}: {name}"), name=f"{name} of {self.flow}")
+                for work, name in ((self._commit_regularly, "commits"), (self._follow_reports, "reports"))
             ]
             try:
                 while not self._stopping:
