@@ -19,6 +19,16 @@ UNSIGNED = Listener(
     name="UNSIGNED",
     unsigned_tokens=True,
 )
+FAILING = Listener(
+    protocol=SecurityProtocol.SASL_PLAINTEXT,
+    mechanisms=(SaslMechanism.OAUTHBEARER,),
+    name="FAILING",
+    unsigned_tokens=True,
+)
+"""Its validator is one of passwords, which cannot validate a token: the broker rejects every token without a
+challenge."""
+
+_WRONG_VALIDATOR = "org.apache.kafka.common.security.plain.internals.PlainServerCallbackHandler"
 HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 MODULE = LOGIN_MODULES[SaslMechanism.OAUTHBEARER]
 
@@ -33,8 +43,9 @@ def oauth_cluster(name: str, provider: IdentityProvider, **properties: str) -> K
     keys = f"{provider.url}/jwks"
     return KafkaCluster(
         name,
-        listeners=(LISTENER, UNSIGNED),
+        listeners=(LISTENER, UNSIGNED, FAILING),
         properties={
+            "listener.name.failing.oauthbearer.sasl.server.callback.handler.class": _WRONG_VALIDATOR,
             "sasl.oauthbearer.jwks.endpoint.url": keys,
             "sasl.oauthbearer.expected.audience": AUDIENCE,
             "sasl.oauthbearer.clock.skew.seconds": "0",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import aiokafka.errors as aiokafka_errors
 from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeRequest
 
-from mm2.kafka.sasl.login import Exchange, Login, LoginFailed
+from mm2.kafka.sasl.login import CredentialsRejected, Exchange, Login, LoginFailed
 
 Send = Callable[[Any], Awaitable[Any]]
 """Sends a request of aiokafka's kind, and returns the response."""
@@ -29,6 +30,8 @@ async def authenticate(send: Send, mechanism: str, login: Login, host: str) -> f
     lifetime_ms = 0
     while message is not None:
         answer = await send(SaslAuthenticateRequest(message))
+        if answer.error_code == aiokafka_errors.SaslAuthenticationFailed.errno:
+            await asyncio.to_thread(_reject, exchange)
         _check(answer.error_code, answer.error_message)
         lifetime_ms = getattr(answer, "session_lifetime_ms", 0)  # from version 1 on (Kafka 2.2)
         message = await asyncio.to_thread(_next, exchange, answer.sasl_auth_bytes or b"")
@@ -47,6 +50,12 @@ def _next(exchange: Exchange, answer: bytes | None) -> bytes | None:
         raise aiokafka_errors.AuthenticationFailedError(str(error)) from error
     except (ValueError, KeyError) as error:  # aiokafka's parser raises both for an invalid message
         raise aiokafka_errors.AuthenticationFailedError(f"invalid answer of the broker: {error}") from error
+
+
+def _reject(exchange: Exchange) -> None:
+    """End an exchange whose message the broker has rejected, so that the login learns of it."""
+    with contextlib.suppress(CredentialsRejected):
+        exchange.throw(CredentialsRejected())
 
 
 def _check(code: int, message: str | None) -> None:

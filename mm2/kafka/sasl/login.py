@@ -7,7 +7,14 @@ from typing import Protocol
 
 Exchange = Generator[bytes, bytes, None]
 """The client's side of one authentication: yields messages, receives the broker's answer to each, and returns after the
-last one. It may block, so it runs in a worker thread. Raises LoginFailed, or ValueError for an invalid answer."""
+last one. It may block, so it runs in a worker thread. Raises LoginFailed, or ValueError for an invalid answer.
+
+If the broker rejects a message with an error, CredentialsRejected is raised at that yield, and the exchange does not
+catch it for good. An exchange that is closed instead was interrupted, which says nothing about the credentials."""
+
+
+class CredentialsRejected(Exception):
+    """The broker answered a message with SASL_AUTHENTICATION_FAILED."""
 
 
 class LoginFailed(Exception):

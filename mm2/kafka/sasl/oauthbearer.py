@@ -13,7 +13,7 @@ from mm2.core.oauth.refresh import refresh_time
 from mm2.core.oauth.tokens import BearerToken
 from mm2.core.settings.oauth import OAuthLogin
 from mm2.kafka.backoff import Backoff
-from mm2.kafka.sasl.login import Exchange, LoginFailed
+from mm2.kafka.sasl.login import CredentialsRejected, Exchange, LoginFailed
 from mm2.kafka.sasl.token_source import TokenRefused, TokenSource
 from mm2.kafka.sasl.token_sources import source_of
 
@@ -36,8 +36,8 @@ class OAuthBearerLogin:
     A. There is one request for a token at a time. After a failure there is none before the backoff is over, however
        many connections need a token; they share the failure.
     B. A token is used until it expires. A renewal that fails or hangs delays connections by `_WAIT_S` at most.
-    C. A token that a broker rejects is replaced before the next authentication, with backoff: the identity provider
-       may have changed its keys.
+    C. A token that a broker rejects, with a challenge or without one, is replaced before the next authentication, with
+       backoff: the identity provider may have changed its keys. A connection that ends instead rejects nothing.
     """
 
     def __init__(self, settings: OAuthLogin, source: TokenSource | None = None) -> None:
@@ -50,6 +50,7 @@ class OAuthBearerLogin:
         self._began = 0.0  # when the current request began, on the monotonic clock
         self._failure: LoginFailed | None = None  # of the last request that ended
         self._failures = self._backoff()
+        self._rejected: BearerToken | None = None  # the last token that a broker rejected
         self._rejections = self._backoff()
         self._not_before = 0.0  # when a request may follow one that failed, on the monotonic clock
         self._replace_not_before = 0.0  # the same for a token that was rejected, as long as it is valid
@@ -81,8 +82,13 @@ class OAuthBearerLogin:
             response = initial_response(token.value, (*self._settings.extensions, *token.extensions))
         except ValueError as error:
             raise LoginFailed(str(error), self._source.key) from error
-        if (yield response):
-            self._rejected(token)
+        try:
+            challenge = yield response
+        except CredentialsRejected:  # without a challenge, by a validator that fails itself
+            self._reject(token)
+            raise
+        if challenge:
+            self._reject(token)
             yield ERROR_RECEIVED
         else:
             self._rejections.reset()
@@ -187,9 +193,9 @@ class OAuthBearerLogin:
             failure.key,
         )
 
-    def _rejected(self, token: BearerToken) -> None:
+    def _reject(self, token: BearerToken) -> None:
+        """Replace a token that a broker has rejected. Further rejections of the same token do not postpone that."""
         with self._lock:
-            if token is self._token:
-                self._renew_at = 0.0
-                earliest = time.monotonic() + self._rejections.next()
-                self._replace_not_before = max(self._replace_not_before, earliest)
+            if token is self._token and token is not self._rejected:
+                self._rejected, self._renew_at = token, 0.0
+                self._replace_not_before = time.monotonic() + self._rejections.next()

@@ -22,7 +22,7 @@ from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
 from tests.lab.identity_provider import IdentityProvider, pem_of
 from tests.lab.listeners import Authority
-from tests.lab.oauth import UNSIGNED, oauth_client, oauth_cluster, oauth_login
+from tests.lab.oauth import FAILING, UNSIGNED, oauth_client, oauth_cluster, oauth_login
 
 SECRET = "sesame/for+oauth"
 RSA = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
@@ -189,6 +189,17 @@ async def test_rejected_token(provider: IdentityProvider, kafka: KafkaCluster) -
         await connect(client)
     provider.audience = "kafka"
     await recovers(client)
+
+
+async def test_token_that_is_rejected_without_a_challenge(provider: IdentityProvider, kafka: KafkaCluster) -> None:
+    """Invariant C: it is replaced, too, with backoff."""
+    lines = oauth_client(kafka, provider, "mm2", SECRET)
+    client = client_of({**lines, "bootstrap.servers": kafka.bootstrap_of(FAILING.label)})
+    ends = time.monotonic() + RECOVERS
+    while len(provider.requests) < 3:
+        assert time.monotonic() < ends, f"the token was not replaced ({len(provider.requests)} requests)"
+        with pytest.raises(AuthenticationRefused, match="invalid credentials with SASL mechanism"):
+            await connect(client)
 
 
 async def test_unreachable_endpoint(provider: IdentityProvider, kafka: KafkaCluster) -> None:

@@ -12,7 +12,7 @@ import pytest
 from mm2.core.oauth.tokens import BearerToken
 from mm2.core.settings.oauth import OAuthLogin, RefreshSettings, UnsecuredToken
 from mm2.kafka.sasl import oauthbearer
-from mm2.kafka.sasl.login import LoginFailed
+from mm2.kafka.sasl.login import CredentialsRejected, LoginFailed
 from mm2.kafka.sasl.oauthbearer import OAuthBearerLogin
 from mm2.kafka.sasl.token_source import TokenRefused
 from tests.lab.waiting import wait_until
@@ -200,6 +200,39 @@ def test_a_rejected_token_is_replaced(login: OAuthBearerLogin, source: Source) -
     assert b"token-2" in next(exchange)
     with pytest.raises(StopIteration):
         exchange.send(b"")
+
+
+def test_a_token_that_is_rejected_without_a_challenge_is_replaced(login: OAuthBearerLogin, source: Source) -> None:
+    login.renew()
+    exchange = login.exchange("broker")
+    next(exchange)
+    with pytest.raises(CredentialsRejected):
+        exchange.throw(CredentialsRejected())
+    wait_until(lambda: login.is_due, 5, "it is replaced")
+    login.renew()
+    assert "token-2" in sent(login)
+
+
+def test_rejections_of_the_same_token_count_once(login: OAuthBearerLogin, source: Source) -> None:
+    """Connections that keep trying do not postpone its replacement, and neither does the error after the challenge."""
+    login.renew()
+    rejected, another = login.exchange("broker"), login.exchange("broker")
+    next(rejected)
+    next(another)
+    rejected.send(b'{"status":"invalid_token"}')
+    earliest = login._replace_not_before
+    for exchange in (rejected, another):
+        with pytest.raises(CredentialsRejected):
+            exchange.throw(CredentialsRejected())
+    assert login._replace_not_before == earliest
+
+
+def test_a_connection_that_ends_during_an_authentication_rejects_no_token(login: OAuthBearerLogin) -> None:
+    login.renew()
+    exchange = login.exchange("broker")
+    next(exchange)
+    exchange.close()
+    assert not login._wants_renewal
 
 
 def test_a_token_that_cannot_be_sent(login: OAuthBearerLogin, source: Source) -> None:
