@@ -17,7 +17,7 @@ from mm2.kafka.sasl.kerberos.host_names import principal_host
 from mm2.kafka.sasl.kerberos.limited_calls import LimitedCalls
 from mm2.kafka.sasl.kerberos.renewal_times import renew_after, retry_after
 from mm2.kafka.sasl.kerberos.ticket_cache_file import TicketCacheFile
-from mm2.kafka.sasl.login import Exchange, Login, LoginFailed
+from mm2.kafka.sasl.login import CredentialsRejected, Exchange, Login, LoginFailed
 
 if TYPE_CHECKING:
     from mm2.kafka.sasl.kerberos.gss_credentials import Credentials
@@ -64,7 +64,9 @@ class KerberosTickets:
        resume with the next connection that uses it.
     C. A renewal that fails is repeated, with a growing pause; until the ticket expires, it stays in use, and a KDC that
        does not answer delays connections by `_WAIT_SECONDS` at most.
-    D. After a broker has rejected a ticket, another one is obtained: its key may have changed.
+    D. After a broker or the KDC has rejected a ticket, another one is obtained: its key may have changed. A connection
+       that ends during an authentication rejects nothing, and a rejection does not shorten the pause after a failure:
+       requests with a wrong key can lock the account.
     """
 
     def __init__(self, settings: KerberosLogin) -> None:
@@ -148,12 +150,16 @@ class KerberosTickets:
         process_krb5_conf.use(settings.krb5_conf)
         limited = self._exchange_calls.together()
         name = limited(lambda: principal_host(host, settings.krb5_conf))
-        is_accepted = False
         try:
             yield from exchange(credentials, settings.principal, settings.service_name, name, limited)
-            is_accepted = True
-        finally:
-            if not is_accepted and time.monotonic() - self._obtained > _REJECTED_SECONDS:
+        except (CredentialsRejected, LoginFailed, ValueError):
+            self._rejected()
+            raise
+
+    def _rejected(self) -> None:
+        """Let the next connection obtain another ticket, but not during the pause after a failure."""
+        with self._lock:
+            if self._failure is None and time.monotonic() - self._obtained > _REJECTED_SECONDS:
                 self._due = 0.0
 
     def _use(self) -> None:

@@ -14,7 +14,7 @@ from mm2.kafka.sasl.kerberos import kerberos_tickets
 from mm2.kafka.sasl.kerberos.gss_errors import KerberosError
 from mm2.kafka.sasl.kerberos.kerberos_tickets import KerberosTickets, kerberos_login
 from mm2.kafka.sasl.kerberos.limited_calls import LimitedCalls
-from mm2.kafka.sasl.login import LoginFailed
+from mm2.kafka.sasl.login import CredentialsRejected, LoginFailed
 from tests.lab.waiting import wait_until
 from tests.unit.kafka.sasl.renewals import renew_in_threads
 
@@ -152,6 +152,54 @@ def test_a_failed_renewal_is_repeated_in_the_background(tickets: Callable[..., T
     assert login.ticket == 1
     login.failure = None
     wait_until(lambda: login.ticket == 3, 10, "the ticket was renewed after a second")
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rejected ticket is replaced without a minimum age."""
+    monkeypatch.setattr(kerberos_tickets, "_REJECTED_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("error", [CredentialsRejected(), ValueError("invalid answer"), KerberosError("rejected")])
+def test_a_rejected_ticket_is_replaced(tickets: Callable[..., Tickets], error: Exception) -> None:
+    """Invariant D."""
+    login = tickets()
+    login.renew()
+    exchange = login.exchange("0")
+    next(exchange)
+    with pytest.raises(type(error)):
+        exchange.throw(error)
+    login.renew()
+    assert login.ticket == 2
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_connection_that_ends_during_an_authentication_rejects_no_ticket(tickets: Callable[..., Tickets]) -> None:
+    """Invariant D."""
+    login = tickets()
+    login.renew()
+    exchange = login.exchange("0")
+    next(exchange)
+    exchange.close()
+    assert not login.is_due
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_rejection_does_not_shorten_the_pause_after_a_failure(tickets: Callable[..., Tickets]) -> None:
+    """Invariant D: requests with a wrong key can lock the account."""
+    login = tickets()
+    login.renew()
+    login.failure = KerberosError("the KDC rejects the key", is_lasting=True)
+    login.expire_window()
+    login.renew()
+    for _ in range(5):
+        exchange = login.exchange("0")
+        next(exchange)
+        with pytest.raises(CredentialsRejected):
+            exchange.throw(CredentialsRejected())
+        login.renew()
+    assert login.requests == 2
 
 
 def test_a_ticket_that_expires_before_its_renewal_is_replaced(tickets: Callable[..., Tickets]) -> None:
