@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mm2.config.security import jaas
-from mm2.config.security.java_options import JAAS_FILE, file_of, system_properties
+from mm2.config.security.java_options import JAAS_FILE, USER_HOME, file_of, system_properties, user_home
 
 SECTION = "KafkaClient"
 
@@ -31,8 +31,9 @@ def read_jaas_file(path: Path) -> jaas.LoginModule:
     known = {**system_properties(), "/": "/"}
 
     def value_of(match: re.Match[str]) -> str:
-        if match[1] not in known:
+        value = user_home() if match[1] == USER_HOME else known.get(match[1])
+        if value is None:
             raise jaas.JaasError(f"uses the system property {match[1]}, which KAFKA_OPTS does not set", module.line)
-        return known[match[1]]
+        return value
 
     return replace(module, options={name: _PROPERTY.sub(value_of, text) for name, text in module.options.items()})

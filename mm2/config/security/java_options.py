@@ -8,13 +8,23 @@ from pathlib import Path
 
 JAAS_FILE = "java.security.auth.login.config"
 KRB5_CONF = "java.security.krb5.conf"
+USER_HOME = "user.home"
 
 
 def system_properties() -> dict[str, str]:
-    """Return the properties of KAFKA_OPTS, the last value of each, and user.home."""
+    """Return the properties of KAFKA_OPTS, the last value of each."""
     words = os.environ.get("KAFKA_OPTS", "").split()
     given = (word.removeprefix("-D").partition("=") for word in words if word.startswith("-D"))
-    return {"user.home": str(Path.home()), **{name: value for name, _, value in given}}
+    return {name: value for name, _, value in given}
+
+
+def user_home() -> str | None:
+    """Return the property user.home, by default the home directory of this user; None: there is none, for example
+    because a container runs with a user ID that has no entry in /etc/passwd, and without HOME."""
+    try:
+        return system_properties().get(USER_HOME) or str(Path.home())
+    except RuntimeError:
+        return None
 
 
 def file_of(name: str) -> Path | None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from mm2.config.security.java_options import KRB5_CONF, file_of
+from mm2.config.security.java_options import KRB5_CONF, file_of, user_home
 from mm2.core.kerberos.krb5_conf import libdefault
 
 SYSTEM_FILE = Path("/etc/krb5.conf")
@@ -80,10 +80,14 @@ def _included(kind: str, path: Path) -> list[Path]:
         raise Krb5ConfError(f"requires {path}, which cannot be read ({error.strerror})") from error
 
 
-def default_keytab(krb5_conf: str | None) -> str:
-    """Return the keytab of a login module without the option keyTab (sun.security.krb5.internal.ktab.KeyTab)."""
+def default_keytab(krb5_conf: str | None) -> str | None:
+    """Return the keytab of a login module without the option keyTab (sun.security.krb5.internal.ktab.KeyTab); None:
+    krb5.conf names none, and this user has no home directory."""
     named = libdefault(krb5_conf or "", "default_keytab_name")
-    return named.split()[0] if named else str(Path.home() / "krb5.keytab")
+    if named:
+        return named.split()[0]
+    home = user_home()
+    return None if home is None else str(Path(home, "krb5.keytab"))
 
 
 def default_ticket_cache() -> str:

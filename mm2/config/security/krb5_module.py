@@ -55,12 +55,12 @@ def _sun(options: dict[str, str], krb5_conf: str | None) -> Krb5Options:
     _require(keytab or cache)
     principal = options.get("principal")
     if keytab and not cache and not principal:
-        if enabled("doNotPrompt"):
-            raise OptionsError("must have the option principal", 'add principal="NAME@REALM"')
-        principal = getpass.getuser()  # the answer of Kafka's DefaultLoginCallbackHandler to the login module
+        principal = None if enabled("doNotPrompt") else _user()
+        if principal is None:
+            raise _without_principal()
     return Krb5Options(
         principal=principal or None,
-        keytab=_path(options.get("keyTab") or default_keytab(krb5_conf)) if keytab else None,
+        keytab=_path(options.get("keyTab") or _default_keytab("keyTab", krb5_conf)) if keytab else None,
         ticket_cache=_path(options.get("ticketCache") or default_ticket_cache()) if cache else None,
         own_cache="ticketCache" in options,
     )
@@ -69,14 +69,14 @@ def _sun(options: dict[str, str], krb5_conf: str | None) -> Krb5Options:
 def _ibm(options: dict[str, str], krb5_conf: str | None) -> Krb5Options:
     keytab, cache = options.get("useKeytab"), options.get("useCcache")
     if keytab is None and options.get("useDefaultKeytab", "").lower() == "true":
-        keytab = default_keytab(krb5_conf)
+        keytab = _default_keytab("useKeytab", krb5_conf)
     own_cache = cache is not None
     if cache is None and options.get("useDefaultCcache", "").lower() == "true":
         cache = default_ticket_cache()
     _require(bool(keytab or cache))
     principal = options.get("principal")
     if not cache and not principal:
-        raise OptionsError("must have the option principal", 'add principal="NAME@REALM"')
+        raise _without_principal()
     return Krb5Options(
         principal=principal or None,
         keytab=_path(keytab) if keytab else None,
@@ -91,6 +91,27 @@ def _require(has_source: bool) -> None:
             "names neither a keytab nor a ticket cache: Java would ask for a password",
             'add useKeyTab=true keyTab="FILE" principal="NAME@REALM"',
         )
+
+
+def _without_principal() -> OptionsError:
+    return OptionsError("must have the option principal", 'add principal="NAME@REALM"')
+
+
+def _user() -> str | None:
+    """Return the answer of Kafka's DefaultLoginCallbackHandler to a login module without principal: the user of this
+    process; None: its ID has no name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # before Python 3.13, and since
+        return None
+
+
+def _default_keytab(option: str, krb5_conf: str | None) -> str:
+    keytab = default_keytab(krb5_conf)
+    if keytab is None:
+        rule = f"must have the option {option}: krb5.conf has no default_keytab_name, and this user no home directory"
+        raise OptionsError(rule, f'add {option}="FILE"')
+    return keytab
 
 
 def _path(text: str) -> str:

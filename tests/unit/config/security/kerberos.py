@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,18 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(kerberos_login, "find_spec", lambda _: object())
     return tmp_path
+
+
+@pytest.fixture
+def nameless(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process has a user ID without an entry in /etc/passwd, as in OpenShift, and no HOME."""
+
+    def missing(uid: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    for name in ("HOME", "LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", missing)
 
 
 def lines(options: str, *more: str, module: str = MODULE) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pwd
 from pathlib import Path
 
 import pytest
 
 from mm2.config.security import jaas
+from mm2.config.security.jaas_file import read_jaas_file
 from mm2.core.settings.oauth import OAuthLogin
 from mm2.core.settings.sasl import PasswordLogin
 from tests.unit.config import files
@@ -30,6 +32,23 @@ def test_section_kafka_client(tmp_path: Path, file: Path) -> None:
     found = files.flow(tmp_path, LINES).clients.source_consumer.sasl
     assert isinstance(found, PasswordLogin)
     assert (found.username, found.password) == ("alice/x", "p")
+
+
+def test_home_directory(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is needed only where it is used: a user ID without a name and without HOME has none."""
+    written = f'KafkaClient {{\n  {PLAIN} required\n  username="${{user.home}}" password="p";\n}};\n'
+    file.write_text(written)
+    monkeypatch.setenv("HOME", "/home/alice")
+    assert read_jaas_file(file).options["username"] == "/home/alice"
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    with pytest.raises(jaas.JaasError, match=r"uses the system property user\.home, which KAFKA_OPTS does not set"):
+        read_jaas_file(file)
+    monkeypatch.setenv("KAFKA_OPTS", f"-Djava.security.auth.login.config={file} -Duser.home=/home/bob")
+    assert read_jaas_file(file).options["username"] == "/home/bob"
+    monkeypatch.delenv("KAFKA_OPTS")
+    own = f'A.sasl.jaas.config = {PLAIN} required username="bob" password="p";\n'
+    assert files.flow(tmp_path, LINES + own).clients.source_consumer.sasl is not None
 
 
 def test_sasl_jaas_config_comes_first(tmp_path: Path, file: Path) -> None:

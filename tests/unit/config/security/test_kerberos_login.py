@@ -11,10 +11,10 @@ from mm2.config.security import kerberos_login, krb5_files
 from mm2.core.kerberos.ticket_cache import read_ticket_cache
 from mm2.core.settings.kerberos import TicketRenewal
 from tests.unit.config import files
-from tests.unit.config.security.kerberos import MM2, lines, login, place, problem
+from tests.unit.config.security.kerberos import MM2, MODULE, lines, login, nameless, place, problem
 from tests.unit.core.kerberos.formats import cache_of, keytab_of, tgt_of
 
-__all__ = ["place"]
+__all__ = ["nameless", "place"]
 
 IBM = "com.ibm.security.auth.module.Krb5LoginModule"
 
@@ -92,6 +92,21 @@ def test_without_a_principal_java_takes_the_user(place: Path, monkeypatch: pytes
     monkeypatch.setattr(getpass, "getuser", lambda: "mm2")
     assert login(place, keytab(place, more="")).principal == MM2
     assert "must have the option principal" in problem(place, keytab(place, more="doNotPrompt=true")).rule
+
+
+@pytest.mark.usefixtures("nameless")
+def test_a_user_without_name_and_home(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert login(place, keytab(place)).principal == MM2
+    found = problem(place, keytab(place, more=""))
+    assert found.rule.endswith("must have the option principal")
+    assert 'principal="NAME@REALM"' in found.fix
+    for module, options, option in ((MODULE, "useKeyTab", "keyTab"), (IBM, "useDefaultKeytab", "useKeytab")):
+        found = problem(place, f'{options}=true principal="{MM2}"', module=module)
+        assert f"must have the option {option}: krb5.conf has no default_keytab_name, and this user no" in found.rule
+        assert f'{option}="FILE"' in found.fix
+    (place / "mm2.keytab").rename(place / "krb5.keytab")
+    monkeypatch.setenv("KAFKA_OPTS", f"-Duser.home={place}")
+    assert login(place, f'useKeyTab=true principal="{MM2}"').keytab is not None
 
 
 def test_the_login_module_of_ibm(place: Path) -> None:
