@@ -12,6 +12,7 @@ from mm2.config.grammar.problems import ProblemLog
 from mm2.config.grammar.values import Properties
 from mm2.config.security.certificates import all_expired, to_pem, untrustworthy
 from mm2.config.security.default_trust import default_trust
+from mm2.config.security.formats.key_store import KeyStore
 from mm2.config.security.identity import read_identity, refuse_both
 from mm2.config.security.security_keys import REFUSED_TLS, SecurityKeys
 from mm2.config.security.stores import Store, normalized
@@ -73,14 +74,27 @@ def _trusted(store: Store, keys: SecurityKeys) -> str | None:
         content = store.read()
         if isinstance(content, str):
             pem = store.expect("location", content, "CERTIFICATE")
-        elif content is not None and not (pem := to_pem(content.anchors)):
-            store.refuse(
-                "location", "contains no trusted certificate", "import the CA's certificate: keytool -importcert"
-            )
+        elif content is not None:
+            pem = _anchors(store, content)
     if pem:
         _check_trusted(store, name, pem)
         return pem
     return None if has_trust_store(store.properties) else default_trust()
+
+
+def _anchors(store: Store, content: KeyStore) -> str:
+    """Return the certificates that Java trusts in a key store; empty after an error, if there are none."""
+    if content.undecided:
+        store.warn(
+            "location",
+            f"its certificates {', '.join(content.undecided)} are not trusted: with the encryption or encoding of this "
+            "store it cannot be seen whether Java trusts them",
+            "import them into a new store: keytool -importcert -storetype PKCS12",
+        )
+    pem = to_pem(content.anchors)
+    if not pem:
+        store.refuse("location", "contains no trusted certificate", "import the CA's certificate: keytool -importcert")
+    return pem
 
 
 def _check_trusted(store: Store, name: str, pem: str) -> None:

@@ -1,14 +1,24 @@
+import java.io.File;
 import java.io.FileInputStream;
 import java.io.FileOutputStream;
+import java.io.IOException;
 import java.security.Key;
 import java.security.KeyStore;
 import java.security.cert.Certificate;
+import java.security.cert.X509Certificate;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import java.util.TreeSet;
 import javax.net.ssl.KeyManagerFactory;
+import javax.net.ssl.TrustManagerFactory;
 import javax.net.ssl.X509KeyManager;
+import javax.net.ssl.X509TrustManager;
 
-/** Run by make.sh after keytool: a PKCS12 store that keytool cannot write, and the choices of Java's key manager. */
+/**
+ * Run by make.sh after keytool: a PKCS12 store that keytool cannot write, the choices of Java's key manager, and the
+ * subjects of the certificates that Java's trust manager accepts with each PKCS12 store, null if it cannot read one.
+ */
 public final class KeyStores {
     private static final char[] STORE = "sesame".toCharArray();
     private static final char[] KEY = "open sesame".toCharArray();
@@ -39,6 +49,29 @@ public final class KeyStores {
         try (FileOutputStream out = new FileOutputStream("chosen-aliases.json")) {
             out.write(("{\n" + String.join(",\n", lines) + "\n}\n").getBytes("UTF-8"));
         }
+        lines.clear();
+        String[] files = new File(".").list((directory, name) -> name.endsWith(".p12"));
+        Arrays.sort(files);
+        for (String file : files) {
+            lines.add("  \"" + file + "\": " + acceptedIssuers(file));
+        }
+        try (FileOutputStream out = new FileOutputStream("accepted-issuers.json")) {
+            out.write(("{\n" + String.join(",\n", lines) + "\n}\n").getBytes("UTF-8"));
+        }
+    }
+
+    private static String acceptedIssuers(String file) throws Exception {
+        TrustManagerFactory factory = TrustManagerFactory.getInstance("PKIX");
+        try {
+            factory.init(load(file, "PKCS12"));
+        } catch (IOException error) {
+            return "null";
+        }
+        TreeSet<String> names = new TreeSet<>();
+        for (X509Certificate one : ((X509TrustManager) factory.getTrustManagers()[0]).getAcceptedIssuers()) {
+            names.add("\"" + one.getSubjectX500Principal() + "\"");
+        }
+        return "[" + String.join(", ", names) + "]";
     }
 
     private static KeyStore load(String file, String type) throws Exception {

@@ -3,7 +3,7 @@
 # stores is "sesame", that of the private keys in JKS and JCEKS "open sesame". Certificates are valid for 100 years.
 set -eu
 cd "$(dirname "$0")"
-rm -f ./*.jks ./*.jceks ./*.p12 ./*.pem chosen-aliases.json
+rm -f ./*.jks ./*.jceks ./*.p12 ./*.pem chosen-aliases.json accepted-issuers.json
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -19,6 +19,7 @@ from_openssl -out identity-openssl.p12
 from_openssl -out identity-openssl-legacy.p12 -legacy
 from_openssl -out without-mac.p12 -nomac
 openssl pkcs12 -export -nokeys -in ca.pem -passout pass:sesame -out trust-openssl.p12
+openssl pkcs12 -export -nokeys -in other.pem -caname "Corp CA" -certpbe NONE -nomac -passout pass:sesame -out trust-openssl-open.p12
 openssl pkcs12 -export -inkey "$work/other.key" -in other.pem -name Other -passout pass:sesame -out "$work/other.p12"
 
 import() { keytool "$@" -noprompt -storepass sesame -storetype "$type" -importcert -alias ca -file ca.pem; }
@@ -46,5 +47,24 @@ keytool -importcert -noprompt -alias trusted -file other.pem -keystore several.p
 # A trusted certificate beside a private key, and a secret key, which no TLS client needs.
 convert mixed.jks JKS; type=JKS import -keystore mixed.jks
 keytool -genseckey -alias secret -keyalg AES -keysize 128 -keystore secret.jceks -storetype JCEKS -storepass sesame -keypass sesame
+
+# Names of openssl make no certificate trusted, and neither does an encryption that Java does not know.
+from_openssl -out named-ca.p12 -caname "Corp CA"
+from_openssl -out named-ca-legacy.p12 -caname "Corp CA" -legacy
+from_openssl -out named-ca-camellia.p12 -caname "Corp CA" -certpbe CAMELLIA-128-CBC
+from_openssl -out named-like-the-key.p12 -caname Client
+from_openssl -out unencrypted.p12 -caname "Corp CA" -certpbe NONE -keypbe NONE -nomac
+openssl pkcs12 -export -inkey "$work/client.key" -in chain.pem -passout pass:sesame -out unnamed.p12
+# A trusted certificate of keytool beside a private key, with each encryption of Java.
+trusting() { # FILE [OPTION...]
+    file=$1; shift
+    convert "$file" PKCS12 "$@"
+    keytool "$@" -importcert -noprompt -alias trusted -file other.pem -keystore "$file" -storepass sesame
+}
+trusting trusting.p12
+trusting trusting-java8.p12 -J-Dkeystore.pkcs12.legacy
+for algorithm in PBEWithSHA1AndDESede PBEWithSHA1AndRC2_128 PBEWithHmacSHA1AndAES_128 PBEWithHmacSHA512AndAES_256 NONE; do
+    trusting "trusting-$algorithm.p12" "-J-Dkeystore.pkcs12.certProtectionAlgorithm=$algorithm"
+done
 
 java KeyStores.java

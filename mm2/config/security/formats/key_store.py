@@ -52,10 +52,12 @@ def once(decrypt: Callable[[str], Identity]) -> Callable[[str], Identity]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyStore:
     """``keys``: the private-key entries in the order of the file. ``trusted``: the certificates of the other entries,
-    in DER."""
+    in DER. ``undecided``: the aliases of certificates of which it cannot be seen whether they are trusted; they are
+    not."""
 
     keys: tuple[KeyEntry, ...] = ()
     trusted: tuple[bytes, ...] = ()
+    undecided: tuple[str, ...] = ()
 
     @property
     def anchors(self) -> tuple[bytes, ...]:

@@ -2,12 +2,14 @@
 
 Certificates are decrypted by the library, which supports the algorithms of Java 8 (RC2 and 3DES), Java 17 (PBES2) and
 openssl. It returns one private key without its alias, so the bags of private keys, which are not encrypted as a whole,
-are read here: a store can have several, with a password of their own. The MAC is verified before anything is used.
+are read here: a store can have several, with a password of their own. It does not return the attributes of certificates
+either, so these are read a second time. The MAC is verified before anything is used.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -38,35 +40,26 @@ from mm2.config.security.formats.key_store import (
     WrongStorePasswordError,
     once,
 )
+from mm2.config.security.formats.pkcs12_bags import CertificateBag, KeyBag, is_key, read_certificates, read_key
+from mm2.config.security.formats.pkcs12_encryption import decrypted
 from mm2.config.security.formats.pkcs12_mac import verify_mac
 
 START = b"\x30"
 """First byte of a PKCS12 store, a DER sequence."""
 
 _DATA = bytes.fromhex("2a864886f70d010701")  # 1.2.840.113549.1.7.1
-_KEY_BAG = bytes.fromhex("2a864886f70d010c0a0101")  # 1.2.840.113549.1.12.10.1.1
-_SHROUDED_KEY_BAG = bytes.fromhex("2a864886f70d010c0a0102")  # 1.2.840.113549.1.12.10.1.2
-_FRIENDLY_NAME = bytes.fromhex("2a864886f70d010914")  # 1.2.840.113549.1.9.20
-
-
-@dataclass(frozen=True, slots=True)
-class _Bag:
-    """A private key: its alias, and its PrivateKeyInfo or EncryptedPrivateKeyInfo (RFC 5208)."""
-
-    alias: str
-    key: bytes
-    is_encrypted: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Structure:
     """``bags``: the private keys that are readable without the store's password. ``rest``: the store without them and
-    without its MAC. ``is_encrypted``: whether anything in ``rest`` is. ``mac``: MacData over ``authenticated``; None:
-    the store has none."""
+    without its MAC. ``contents``: the parts that are not encrypted, SafeContents; ``encrypted``: the others,
+    EncryptedData. ``mac``: MacData over ``authenticated``; None: the store has none."""
 
-    bags: tuple[_Bag, ...]
+    bags: tuple[KeyBag, ...]
     rest: bytes
-    is_encrypted: bool
+    contents: tuple[Element, ...] = ()
+    encrypted: tuple[Element, ...] = ()
     mac: Element | None = None
     authenticated: bytes = b""
 
@@ -75,43 +68,62 @@ def read_pkcs12(content: bytes, password: str | None) -> KeyStore:
     """Read a PKCS12 store. Without a password its integrity is not verified, and its certificates must not be
     encrypted, as in Java. Raises StoreError.
 
-    In a store with private keys, a certificate is trusted if it has a name of its own: keytool names the certificates
-    of a chain after their subjects, openssl does not name them. In a store without private keys all are trusted; Java
-    ignores those that lack its own attribute for trusted certificates.
+    Certificates are trusted as in Java 8 and newer (checked with 17 and 25): those with Java's own attribute for
+    trusted certificates, which keytool writes and openssl does not, and that of each encrypted private key. In a store
+    without private keys and without the attribute all are trusted; Java trusts none of them.
     """
     try:
         structure = _structure(content)
     except (DerError, ValueError, IndexError):  # not DER: the library also reads BER
-        structure = _Structure((), content, is_encrypted=True)
+        structure = None
     loaded = _load(content, structure, password)
     certificates = [*([loaded.cert] if loaded.cert is not None else []), *loaded.additional_certs]
-    keys = tuple(_entry(bag, certificates) for bag in structure.bags)
+    bags = [] if structure is None else list(_certificate_bags(structure, password or ""))
+    seen = {bag.certificate for bag in bags}
+    unseen = [one for one in certificates if _der(one.certificate) not in seen]
+    keys = tuple(_entry(bag, certificates, bags, unseen) for bag in (structure.bags if structure else ()))
     if not keys and loaded.key is not None:
         keys = (_only_entry(loaded, certificates),)
-    if not keys:
+    aliases = {entry.alias for entry in keys}
+    trusted = {
+        number if bag.alias is None else bag.alias: bag.certificate  # an alias has one entry, the last one
+        for number, bag in enumerate(bags)
+        if bag.is_trusted and bag.alias not in aliases
+    }
+    if not keys and not trusted:
         return KeyStore(trusted=tuple(_der(one.certificate) for one in certificates))
-    names = {entry.alias for entry in keys}
     return KeyStore(
         keys=keys,
-        trusted=tuple(
-            _der(one.certificate)
-            for one in certificates
-            if (name := _name(one)) and "=" not in name and name not in names
-        ),
+        trusted=tuple(trusted.values()),
+        undecided=tuple(
+            name for one in unseen if (name := _name(one)) and "=" not in name and name not in aliases
+        ),  # keytool names the certificates of a chain after their subjects
     )
 
 
-def _load(content: bytes, structure: _Structure, password: str | None) -> PKCS12KeyAndCertificates:
+def _certificate_bags(structure: _Structure, password: str) -> Iterator[CertificateBag]:
+    """Yield the certificates whose attributes can be read."""
+    opened = (decrypted(part, password) for part in structure.encrypted)
+    for contents in (*structure.contents, *opened):
+        try:
+            yield from () if contents is None else read_certificates(contents)
+        except (DerError, ValueError, IndexError):
+            continue  # the library reads more
+
+
+def _load(content: bytes, structure: _Structure | None, password: str | None) -> PKCS12KeyAndCertificates:
     if password is None:
-        if structure.is_encrypted:
+        if structure is None or structure.encrypted:
             raise PasswordRequiredError
         return _load_part(structure.rest, None)
+    if structure is None:
+        return _load_part(content, password)
     if structure.mac is not None:
         verify_mac(structure.mac, structure.authenticated, password)
     try:
         return _load_part(content, password)
     except StoreError:
-        if not structure.bags or not structure.is_encrypted:
+        if not structure.bags or not structure.encrypted:
             raise
         return _load_part(structure.rest, password)  # the keys have another password
 
@@ -129,24 +141,33 @@ def _load_part(content: bytes, password: str | None) -> PKCS12KeyAndCertificates
 
 def _structure(content: bytes) -> _Structure:
     version, authenticated, *mac = parse(content).children
-    bags: list[_Bag] = []
+    bags: list[KeyBag] = []
     rest: list[bytes] = []
-    is_encrypted = False
+    contents: list[Element] = []
+    encrypted: list[Element] = []
     safes = _octets(authenticated)
     for safe in parse(safes).children:
-        if safe.children[0].content != _DATA:
-            is_encrypted = True
+        kind, explicit = safe.children
+        if kind.content != _DATA:
+            encrypted.extend(explicit.children)
             rest.append(safe.raw)
             continue
+        contents.append(parse(_octets(safe)))
         others = b""
-        for bag in parse(_octets(safe)).children:
-            if bag.children[0].content in (_KEY_BAG, _SHROUDED_KEY_BAG):
-                bags.append(_bag(bag, len(bags)))
+        for bag in contents[-1].children:
+            if is_key(bag):
+                bags.append(read_key(bag, len(bags) + 1))
             else:
                 others += bag.raw
         rest.append(_safe(others))
-    without_keys = encode(SEQUENCE, version.raw + _safe(b"".join(rest)))
-    return _Structure(tuple(bags), without_keys, is_encrypted, mac[0] if mac else None, safes)
+    return _Structure(
+        bags=tuple(bags),
+        rest=encode(SEQUENCE, version.raw + _safe(b"".join(rest))),
+        contents=tuple(contents),
+        encrypted=tuple(encrypted),
+        mac=mac[0] if mac else None,
+        authenticated=safes,
+    )
 
 
 def _octets(safe: Element) -> bytes:
@@ -164,22 +185,19 @@ def _safe(content: bytes) -> bytes:
     return encode(SEQUENCE, encode(6, _DATA) + encode(EXPLICIT, inner))
 
 
-def _bag(bag: Element, number: int) -> _Bag:
-    kind, value, *attributes = bag.children
-    alias = str(number + 1)
-    for attribute in attributes[0].children if attributes else ():
-        name, values = attribute.children
-        if name.content == _FRIENDLY_NAME:
-            alias = values.children[0].content.decode("utf-16-be")
-    return _Bag(alias.lower(), value.content, is_encrypted=kind.content == _SHROUDED_KEY_BAG)
-
-
-def _entry(bag: _Bag, certificates: list[PKCS12Certificate]) -> KeyEntry:
-    own = next((_der(one.certificate) for one in certificates if _name(one) == bag.alias), None)
+def _entry(
+    bag: KeyBag, certificates: list[PKCS12Certificate], bags: list[CertificateBag], unseen: list[PKCS12Certificate]
+) -> KeyEntry:
+    own = None
+    if bag.is_encrypted:  # Java ignores the others
+        best = max(bags, key=lambda one: one.fit(bag), default=None)
+        own = next((_der(one.certificate) for one in unseen if _name(one) == bag.alias), None)
+        if best is not None and best.fit(bag):
+            own = best.certificate
     return KeyEntry(alias=bag.alias, certificate=own, decrypt=once(partial(_decrypt, bag, certificates)))
 
 
-def _decrypt(bag: _Bag, certificates: list[PKCS12Certificate], password: str) -> Identity:
+def _decrypt(bag: KeyBag, certificates: list[PKCS12Certificate], password: str) -> Identity:
     try:
         key = load_der_private_key(bag.key, password.encode() if bag.is_encrypted else None)
     except (ValueError, UnsupportedAlgorithm) as error:

@@ -11,6 +11,7 @@ import hmac
 
 from mm2.config.security.formats.der import INTEGER, OCTETS, DerError, Element
 from mm2.config.security.formats.key_store import StoreError, WrongStorePasswordError
+from mm2.config.security.formats.pkcs12_kdf import FOR_MAC, HMACS, MOST_ITERATIONS, PBKDF2, derive, spellings
 
 _DIGESTS = {
     bytes.fromhex("2b0e03021a"): "sha1",  # 1.3.14.3.2.26
@@ -20,19 +21,7 @@ _DIGESTS = {
     },
 }
 
-_HMACS = {
-    bytes.fromhex("2a864886f70d02") + bytes((arc,)): name  # 1.2.840.113549.2.arc
-    for arc, name in enumerate(("sha1", "sha224", "sha256", "sha384", "sha512", "sha512_224", "sha512_256"), 7)
-}
-
 _PBMAC1 = bytes.fromhex("2a864886f70d01050e")  # 1.2.840.113549.1.5.14
-_PBKDF2 = bytes.fromhex("2a864886f70d01050c")  # 1.2.840.113549.1.5.12
-
-_FOR_MAC = 3
-"""What the key is for, an input of its derivation."""
-
-_MOST_ITERATIONS = 5_000_000
-"""Java reads no store with more. A damaged number must not occupy the process for hours."""
 
 _LONGEST_KEY = 1_024
 """Bytes of a key of PBMAC1, which is as long as a digest."""
@@ -53,10 +42,11 @@ def verify_mac(mac_data: Element, content: bytes, password: str) -> None:
             digest = _known(_DIGESTS, kind)
             salt = _octets(rest[0])
             iterations = _number(rest[1]) if rest[1:] else 1
-            # tools differ in whether an empty password has a terminator
             matches = any(
-                hmac.compare_digest(hmac.digest(_key(digest, one, salt, iterations), content, digest), expected.content)
-                for one in ((_terminated(password),) if password else (_terminated(""), b""))
+                hmac.compare_digest(
+                    hmac.digest(derive(digest, FOR_MAC, one, salt, iterations), content, digest), expected.content
+                )
+                for one in spellings(password)
             )
     except (DerError, ValueError, IndexError) as error:
         raise StoreError("its MAC is damaged") from error
@@ -64,39 +54,19 @@ def verify_mac(mac_data: Element, content: bytes, password: str) -> None:
         raise WrongStorePasswordError
 
 
-def _terminated(password: str) -> bytes:
-    """Return a password as a BMPString with a terminator."""
-    return password.encode("utf-16-be", "surrogatepass") + b"\0\0"
-
-
-def _key(digest: str, password: bytes, salt: bytes, iterations: int) -> bytes:
-    """Derive the key of an HMAC, which is as long as the digest, so one round suffices."""
-    size = hashlib.new(digest).block_size
-    key = bytes((_FOR_MAC,)) * size + _repeated(salt, size) + _repeated(password, size)
-    for _ in range(iterations):
-        key = hashlib.new(digest, key).digest()
-    return key
-
-
-def _repeated(text: bytes, size: int) -> bytes:
-    """Return as many copies of ``text`` as fill whole blocks of ``size`` bytes, the last copy shortened."""
-    blocks = -(-len(text) // size)
-    return (text * size)[: blocks * size]
-
-
 def _pbmac1(parameters: Element, content: bytes, password: str) -> bytes:
     derivation, scheme = parameters.children
     function, inputs = derivation.children
-    if function.content != _PBKDF2:
+    if function.content != PBKDF2:
         raise StoreError(f"the key derivation {_dotted(function.content)} of its MAC is not supported")
     salt, iterations, *rest = inputs.children
     if not rest or rest[0].tag != INTEGER:
         raise StoreError("its MAC has no key length, which RFC 9579 requires")
     length = _number(rest[0], _LONGEST_KEY)
-    pseudo_random = _known(_HMACS, rest[1].children[0]) if rest[1:] else "sha1"
+    pseudo_random = _known(HMACS, rest[1].children[0]) if rest[1:] else "sha1"
     secret = password.encode("utf-8", "surrogatepass")
     key = hashlib.pbkdf2_hmac(pseudo_random, secret, _octets(salt), _number(iterations), length)
-    return hmac.digest(key, content, _known(_HMACS, scheme.children[0]))
+    return hmac.digest(key, content, _known(HMACS, scheme.children[0]))
 
 
 def _known(names: dict[bytes, str], algorithm: Element) -> str:
@@ -123,7 +93,7 @@ def _octets(element: Element) -> bytes:
     return element.content
 
 
-def _number(element: Element, most: int = _MOST_ITERATIONS) -> int:
+def _number(element: Element, most: int = MOST_ITERATIONS) -> int:
     """Return a number from 1 to ``most``."""
     number = int.from_bytes(element.content, signed=True)
     if element.tag != INTEGER or number < 1:

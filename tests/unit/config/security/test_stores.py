@@ -3,6 +3,7 @@ tests/snapshots/config/bad/security-tls.txt."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from shutil import copy
 
@@ -82,6 +83,16 @@ def test_key_stores(tmp_path: Path, name: str, type_in_file: str, key_password: 
 def test_password_of_the_store_is_the_default_for_the_key(tmp_path: Path) -> None:
     lines = f"keystore.location = {STORES / 'identity.p12'}\nkeystore.password = sesame"
     assert tls(tmp_path, lines).certificate_pem == (STORES / "chain.pem").read_text()
+
+
+def test_certificates_beside_a_private_key(tmp_path: Path) -> None:
+    """Those of openssl are not trusted. If their attributes cannot be read, there is a warning."""
+    for name, warnings in (("named-ca.p12", []), ("named-ca-camellia.p12", ["corp ca"])):
+        found, problems = read(tmp_path, TRUST.format(STORES / name, "PKCS12"))
+        assert found is not None
+        assert (STORES / "chain.pem").read_text().startswith(found.ca_pem or "?")
+        assert [re.findall("^its certificates (.*) are not trusted: ", one.rule)[0] for one in problems] == warnings
+    assert problems[0].is_warning
 
 
 @pytest.mark.parametrize("name", ["trust.jks", "trust-open.p12", "trust-unencrypted.p12"])

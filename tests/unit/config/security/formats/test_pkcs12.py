@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
-from mm2.config.security.formats.der import SEQUENCE, encode, parse
+from mm2.config.security.formats.der import EXPLICIT, OCTETS, SEQUENCE, encode, parse
 from mm2.config.security.formats.key_store import (
     PasswordRequiredError,
     StoreError,
@@ -12,9 +14,15 @@ from mm2.config.security.formats.key_store import (
     WrongStorePasswordError,
 )
 from mm2.config.security.formats.pkcs12 import read_pkcs12
-from tests.unit.config.security.formats.golden import KEY_PASSWORD, STORE_PASSWORD, content, fits, names
+from tests.unit.config.security.formats.golden import KEY_PASSWORD, STORE_PASSWORD, STORES, content, fits, names
 
 PBES2, UNKNOWN = bytes.fromhex("06092a864886f70d01050d"), bytes.fromhex("06092a864886f70d01057f")
+
+ISSUERS = json.loads((STORES / "accepted-issuers.json").read_text())
+"""By file, the subjects that Java accepts; None: it cannot read the file."""
+
+OF_OPENSSL = ("trust-openssl.p12", "trust-openssl-open.p12")
+"""Certificates without private key and without Java's attribute."""
 
 
 @pytest.mark.parametrize(
@@ -56,6 +64,37 @@ def test_trusted_certificates(name: str) -> None:
     assert names(read_pkcs12(content(name), STORE_PASSWORD).anchors) == ["CN=Lab CA"]
     with pytest.raises(WrongStorePasswordError):
         read_pkcs12(content(name), "wrong")
+
+
+@pytest.mark.parametrize("name", ISSUERS)
+def test_certificates_that_java_trusts(name: str) -> None:
+    """What Java's trust manager accepts with the same store. Only stores without private keys and without Java's
+    attribute differ."""
+    found = names(read_pkcs12(content(name), STORE_PASSWORD).anchors)
+    if name in OF_OPENSSL:
+        assert (ISSUERS[name], len(found)) == ([], 1)
+    elif ISSUERS[name] is not None:
+        assert set(found) == set(ISSUERS[name])
+
+
+def test_certificates_whose_attributes_cannot_be_read() -> None:
+    store = read_pkcs12(content("named-ca-camellia.p12"), STORE_PASSWORD)
+    assert (names(store.anchors), store.undecided) == (["CN=client"], ("corp ca",))
+
+
+@pytest.mark.parametrize("name", sorted(ISSUERS.keys() - {"named-ca-camellia.p12"}))
+def test_other_certificates_are_decided(name: str) -> None:
+    assert read_pkcs12(content(name), STORE_PASSWORD).undecided == ()
+
+
+def test_one_certificate_with_the_attribute_of_java() -> None:
+    """Then the others of the store are not trusted, also without private keys."""
+    version, authenticated = parse(content("trust-open.p12")).children
+    both = (parse(content(name)).children[1] for name in ("trust-open.p12", "trust-openssl-open.p12"))
+    safes = b"".join(parse(parse(one.children[1].content).content).content for one in both)
+    explicit = encode(EXPLICIT, encode(OCTETS, encode(SEQUENCE, safes)))
+    together = encode(SEQUENCE, version.raw + encode(SEQUENCE, authenticated.children[0].raw + explicit))
+    assert names(read_pkcs12(together, None).anchors) == ["CN=Lab CA"]
 
 
 @pytest.mark.parametrize("name", ["trust-open.p12", "trust-unencrypted.p12"])
