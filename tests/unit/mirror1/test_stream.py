@@ -21,7 +21,7 @@ from mm2.kafka.errors import RequestTimedOut
 from mm2.kafka.groups.member_commits import Outcome
 from mm2.kafka.groups.member_errors import MembershipRefused
 from mm2.mirror1.stream import Stream
-from mm2.mirror1.stream_reports import COPIED
+from mm2.mirror1.stream_leases import COPIED
 from mm2.mirror1.topics import Prepared, SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.engine.lane_board import LaneBoard
