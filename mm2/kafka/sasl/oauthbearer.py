@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from copy import copy
+from datetime import UTC, datetime
 
 from mm2.core.oauth.messages import ERROR_RECEIVED, initial_response
 from mm2.core.oauth.refresh import refresh_time
@@ -121,8 +122,8 @@ class OAuthBearerLogin:
         if self._token is None and self._failure is not None:
             return copy(self._failure)  # several threads raise it
         reason = "the token has expired"
-        if (remaining := self._not_before - time.monotonic()) > 0:
-            reason += f"; the next request in {remaining:.1f} s"
+        if self._not_before > time.monotonic():  # no seconds: whoever logs changes would log each of them
+            reason += "; the next request follows after a pause"
         if self._failure is None:
             return LoginFailed(reason, self._source.key)
         return LoginFailed(f"{reason} (the last one failed: {self._failure})", self._failure.key)
@@ -148,9 +149,9 @@ class OAuthBearerLogin:
             done.set()
 
     def _check_expiry(self, token: BearerToken) -> None:
-        ago = time.time() - token.expires_at
-        if ago >= 0:
-            raise LoginFailed(f"the token expired {ago:.0f} s ago: {self._source.if_expired}", self._source.key)
+        if token.expires_at <= time.time():
+            end = datetime.fromtimestamp(token.expires_at, UTC).isoformat(sep=" ", timespec="seconds")
+            raise LoginFailed(f"the token expired at {end}: {self._source.if_expired}", self._source.key)
 
     def _succeeded(self, token: BearerToken) -> None:
         now = time.time()
