@@ -14,7 +14,7 @@ import pytest
 from flows.sql import feeder as module
 from flows.sql.feeder import Feeder
 from flows.sql.frames import lead
-from flows.sql.rows import OFFSET, ROWS_PER_BATCH
+from flows.sql.rows import OFFSET, PADDING_ROWS
 from tests.lab import old_formats
 
 
@@ -50,7 +50,7 @@ def test_frames_become_rows_until_the_connection_is_closed(tmp_path: Path) -> No
             ends[0].close()
             assert list(rows) == []
     assert next(given, None) is None
-    assert record.num_rows == 2 + 2 * ROWS_PER_BATCH, "nothing follows: padding pushes it through"
+    assert record.num_rows == 2 + PADDING_ROWS, "nothing follows: padding pushes it through"
     offset = record.column(OFFSET).to_pylist()[0]
     timestamp = record.column("timestamp").cast(pa.int64()).to_pylist()[0]
     assert offset == 7
