@@ -1,6 +1,7 @@
 """Rows of the table ``records``, which a query reads, and their hidden columns.
 
-The columns of the user are those of Spark's Kafka source. The hidden ones say where a row comes from:
+The columns of the user are those of Spark's Kafka source; the feeder fills only those that are used. The hidden ones
+say where a row comes from:
 
 * ``_mm2_frame``: the number of the `flows.sql.frames.Frame` whose records are transformed; -1 in a filler of no frame.
 * ``_mm2_offset``: the source offset of the record; NULL in a filler, a row without a record.
@@ -16,7 +17,7 @@ a batch, the values of the last column, must not fit into it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -76,17 +77,19 @@ _VALUE = SCHEMA.get_field_index("value")
 _PADDING = (" " * BYTES_PER_BATCH, " " * (2 * OUTPUT_BUFFER_BYTES))
 PADDING_ROWS = len(_PADDING)
 
-SPARK_SCHEMA = ", ".join(
-    f"{name} {spark_type}"
-    for name, spark_type in (*COLUMNS.items(), (OFFSET, "bigint"), (FRAME, "bigint"), (ERROR, "string"))
-)
-"""`SCHEMA` in Spark's words."""
+_HIDDEN = {OFFSET: "bigint", FRAME: "bigint", ERROR: "string"}
 
 _TIMESTAMP_LIMIT_MS = 2**63 // 1_000
 """Spark's timestamps are microseconds in 64 bits."""
 
 CREATE_TIME, APPEND_TIME = 0, 1
 """timestampType, as in org.apache.kafka.common.record.TimestampType."""
+
+
+def spark_schema(columns: Collection[str]) -> str:
+    """Return `SCHEMA` in Spark's words, without the columns of the user that are not among ``columns``."""
+    kept = {name: spark_type for name, spark_type in COLUMNS.items() if name in columns}
+    return ", ".join(f"{name} {spark_type}" for name, spark_type in (kept | _HIDDEN).items())
 
 
 def rows_of(frame: Frame, *, max_uncompressed: int = MAX_UNCOMPRESSED, arrived_ms: int = 0) -> Iterator[pa.RecordBatch]:
@@ -97,9 +100,13 @@ def rows_of(frame: Frame, *, max_uncompressed: int = MAX_UNCOMPRESSED, arrived_m
 
 
 class RowBuilder:
-    """Collects the rows of frames. Each Arrow batch costs as much as some hundred rows, so small frames share one."""
+    """Collects the rows of frames. Each Arrow batch costs as much as some hundred rows, so small frames share one.
 
-    def __init__(self) -> None:
+    The rows have the hidden columns and those of the user that are among ``columns``.
+    """
+
+    def __init__(self, columns: Collection[str] = COLUMNS) -> None:
+        self._schema = pa.schema([field for field in SCHEMA if field.name in columns or field.name in _HIDDEN])
         self._columns: list[list[Any]] = [[] for _ in SCHEMA]
         self._bytes = 0
 
@@ -135,11 +142,11 @@ class RowBuilder:
 
     def take(self) -> Iterator[pa.RecordBatch]:
         """Return all rows in Arrow batches of `ROWS_WRITTEN` or `BYTES_WRITTEN`, and begin again."""
-        columns, self._columns = self._columns, [[] for _ in SCHEMA]
+        columns = dict(zip(SCHEMA.names, self._columns, strict=True))
+        self._columns = [[] for _ in SCHEMA]
         self._bytes = 0
-        rows = pa.RecordBatch.from_arrays(
-            [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
-        )
+        arrays = [pa.array(columns[field.name], field.type) for field in self._schema]
+        rows = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         for start in range(0, rows.num_rows, ROWS_WRITTEN):
             yield from _parts(rows.slice(start, ROWS_WRITTEN))
 

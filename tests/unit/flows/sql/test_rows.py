@@ -21,6 +21,7 @@ from flows.sql.rows import (
     SCHEMA,
     RowBuilder,
     rows_of,
+    spark_schema,
 )
 from tests.lab import old_formats
 from tests.lab.batches import HEADER, LOG_APPEND_TIME, Batch, Record, sealed
@@ -184,3 +185,14 @@ def test_large_records_are_written_in_parts_of_fewer_rows() -> None:
     assert not rows.is_full
     rows.add(Frame(8, 0, "orders", 3, Batch(records=[Record(0, 5, b"k", bytes(2 * BYTES_WRITTEN))]).encode()))
     assert [batch.num_rows for batch in rows.take()] == [1, 1], "a record is never divided"
+
+
+def test_only_columns_that_are_used_are_written() -> None:
+    rows = RowBuilder({"value", "topic"})
+    rows.add(frame(7, 1))
+    (batch,) = rows.take()
+    assert batch.schema.names == ["value", "topic", OFFSET, FRAME, ERROR]
+    assert batch.to_pylist()[0] == {"value": b"v", "topic": "orders", OFFSET: 0, FRAME: 7, ERROR: None}
+    assert spark_schema({"value", "topic"}) == (
+        f"value binary, topic string, {OFFSET} bigint, {FRAME} bigint, {ERROR} string"
+    )
