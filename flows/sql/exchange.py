@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flows.batch.target_batch import WrittenBatch
 from flows.sql.feeder_link import FeederLink, QueuedFrame
 from flows.sql.frames import lead
-from flows.sql.rows import FRAME, NO_FRAME
+from flows.sql.rows import NO_FRAME
 from flows.sql.written import FailedRow, FrameRows, RowColumns
 
 FEEDER_WITHIN_S = 60.0
@@ -142,17 +141,13 @@ class RowExchange:
         try:
             for batch in self._query.rows:
                 self._rows_at = time.monotonic()
-                if pc.max(batch.column(FRAME)).as_py() == NO_FRAME:
-                    continue
                 columns = RowColumns(batch)
                 first = 0
-                for index, offset in enumerate(columns.offsets):
-                    if offset is not None:
-                        continue
-                    rows.add(columns, first, index)
-                    first = index + 1
-                    if (number := columns.frames[index]) != NO_FRAME:
-                        self._finish(number, rows, columns.errors[index])
+                for filler in columns.fillers:
+                    rows.add(columns, first, filler.at)
+                    first = filler.at + 1
+                    if filler.frame != NO_FRAME:
+                        self._finish(filler.frame, rows, filler.error)
                         rows = FrameRows()
                 rows.add(columns, first, len(columns.offsets))
         except Exception as error:  # noqa: BLE001 whatever it is, the query has ended

@@ -26,10 +26,11 @@ class Feeder:
     """The function of the first `mapInArrow`.
 
     It connects to the lane runner of the same Spark task (`flows.sql.lane_task.SqlLaneTask`) with the ``token`` of the
-    job.
+    job. Its rows have the ``columns`` of `flows.sql.rows.spark_schema`.
     """
 
     token: str = field(repr=False)
+    columns: frozenset[str]
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield rows until the lane runner closes the connection; consumes ``rows``."""
@@ -40,7 +41,7 @@ class Feeder:
         context = TaskContext.get()
         assert context is not None, "only Spark calls it"
         with self._connect(socket_path(self.token, context.taskAttemptId())) as connection:
-            collected = RowBuilder()
+            collected = RowBuilder(self.columns)
             while (frame := read_frame(connection)) is not None:
                 collected.add(frame, arrived_ms=int(time.time() * 1_000))
                 is_last = not select.select([connection], [], [], 0)[0]

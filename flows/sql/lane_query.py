@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Collection
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from flows.sql.feeder import Feeder
 from flows.sql.lane_task import NO_ROWS, SqlLaneTask
 from flows.sql.refusal import QueryRefusedError
 from flows.sql.rewriting import rewritten
-from flows.sql.row_select import select_of, visible
-from flows.sql.rows import SPARK_SCHEMA
+from flows.sql.row_select import RowSelect, select_of, visible
+from flows.sql.rows import ERROR, FRAME, OFFSET, spark_schema
 from flows.sql.select_checks import check_select
 from mm2.core.lanes.lease import LaneQuery, LeasePlace
+from mm2.core.settings.row_query import COLUMNS, ResultColumn
 
 
 def result_of(session: SparkSession, query: LaneQuery, *, lane: int, token: str, place: LeasePlace) -> DataFrame:
@@ -22,18 +25,39 @@ def result_of(session: SparkSession, query: LaneQuery, *, lane: int, token: str,
     Raises QueryRefusedError with Spark's message if Spark does not accept the query.
     """
     feeder_token = secrets.token_hex(16)
-    feeder = Feeder(token=feeder_token)
     task = SqlLaneTask(lane=lane, place=place, token=token, feeder_token=feeder_token)
-    rows = session.range(0, 1, 1, 1).mapInArrow(feeder, SPARK_SCHEMA)
-    return checked(rows, query).mapInArrow(task, NO_ROWS)
+    used = used_columns(fed_rows(session, feeder_token, COLUMNS), query)
+    return checked(fed_rows(session, feeder_token, used), query).mapInArrow(task, NO_ROWS)
+
+
+def fed_rows(session: SparkSession, feeder_token: str, used: Collection[str]) -> DataFrame:
+    """Return the rows of a feeder. Columns that are not ``used`` are NULL, and never leave the feeder."""
+    feeder = Feeder(token=feeder_token, columns=frozenset(used))
+    rows = session.range(0, 1, 1, 1).mapInArrow(feeder, spark_schema(used))
+    columns = (
+        F.col(name) if name in used else F.lit(None).cast(spark_type).alias(name)
+        for name, spark_type in COLUMNS.items()
+    )
+    return rows.select(*columns, OFFSET, FRAME, ERROR)
+
+
+def used_columns(rows: DataFrame, query: LaneQuery) -> frozenset[str]:
+    """Return the columns of the user that a query reads or does not set. Raises QueryRefusedError."""
+    select, columns_read = _selected(rows, query)
+    return columns_read | (set(ResultColumn) - select.columns.keys())
 
 
 def checked(rows: DataFrame, query: LaneQuery) -> DataFrame:
     """Return the result of a query over ``rows`` (`flows.sql.rewriting.rewritten`). Raises QueryRefusedError."""
+    select, _ = _selected(rows, query)
+    return rewritten(rows, select)
+
+
+def _selected(rows: DataFrame, query: LaneQuery) -> tuple[RowSelect, frozenset[str]]:
+    """Return the checked expressions of a query over ``rows``, and the columns that they read."""
     records = visible(rows)
     try:
         select = select_of(query.action, records)
-        check_select(select, records)
+        return select, check_select(select, records)
     except QueryRefusedError as error:
         raise QueryRefusedError(error.shown_for(query.action)) from None
-    return rewritten(rows, select)

@@ -1,20 +1,23 @@
 """Rows of the table ``records``, which a query reads, and their hidden columns.
 
-The columns of the user are those of Spark's Kafka source. The hidden ones say where a row comes from:
+The columns of the user are those of Spark's Kafka source; the feeder fills only those that are used. The hidden ones
+say where a row comes from:
 
 * ``_mm2_frame``: the number of the `flows.sql.frames.Frame` whose records are transformed; -1 in a filler of no frame.
 * ``_mm2_offset``: the source offset of the record; NULL in a filler, a row without a record.
-* ``_mm2_error``: in the filler after a frame, why its records could not be decoded; otherwise NULL.
+* ``_mm2_error``: in the filler after a frame, why its records could not be decoded; padding in a filler of no frame;
+  otherwise NULL.
 * ``_mm2_failed``, only in the result of a query: whether it failed for the record. What it sets is NULL then.
 
-A filler follows the rows of every frame. Spark passes rows on in batches of `ROWS_PER_BATCH`, so that a burst would
-wait for the next one; as many fillers push it through. The worker's output has a buffer, too, of 64 bytes
-(`flows.sql.session`): what is written last of a batch, the values of the last column, must not fit into it.
+A filler follows the rows of every frame. Spark passes rows on in batches of `BYTES_PER_BATCH`, so that a burst would
+wait for the next one; a filler of that size pushes it through. Spark looks one row ahead before it passes on a batch,
+so that another filler follows. The worker's output has a buffer, too, of `OUTPUT_BUFFER_BYTES`: what is written last of
+a batch, the values of the last column, must not fit into it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -27,18 +30,28 @@ from flows.batch.header import LOG_APPEND_TIME, BatchHeader, BatchTooLargeError,
 from flows.sql.frames import Frame
 from mm2.core.settings.row_query import COLUMNS
 
-ROWS_PER_BATCH = 64
+BYTES_PER_BATCH = 128 * 1024
+"""spark.sql.execution.arrow.maxBytesPerBatch of SQL lanes. An Arrow batch costs as much as some hundred rows, and
+padding costs as much as it is long."""
+
+ROWS_PER_BATCH = 4_096
 """spark.sql.execution.arrow.maxRecordsPerBatch of SQL lanes."""
+
+OUTPUT_BUFFER_BYTES = 64
+"""spark.sql.execution.pandas.udf.buffer.size of SQL lanes, which is also that of the Python workers' output."""
 
 ROWS_WRITTEN = 512
 """Rows that the feeder writes at once: Spark evaluates them while the next ones are decoded and written."""
+
+BYTES_WRITTEN = 1024 * 1024
+"""Bytes from which on fewer rows are written at once."""
 
 NO_FRAME = -1
 
 FRAME, OFFSET, ERROR, FAILED = "_mm2_frame", "_mm2_offset", "_mm2_error", "_mm2_failed"
 
-RESULT = ("key", "value", "timestamp", "headers", FAILED, ERROR, OFFSET, FRAME)
-"""The columns of the result of a query. `FRAME` is the last: see above."""
+RESULT = ("key", "value", "timestamp", "headers", FAILED, OFFSET, FRAME, ERROR)
+"""The columns of the result of a query."""
 
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -53,23 +66,30 @@ SCHEMA = pa.schema(
         ("timestamp", _TIMESTAMP),
         ("timestampType", pa.int32()),
         ("headers", pa.list_(_HEADER)),
-        (ERROR, pa.string()),
         (OFFSET, pa.int64()),
-        (FRAME, pa.int64()),  # last: see above
+        (FRAME, pa.int64()),
+        (ERROR, pa.string()),  # last: see above
     ]
 )
 
-SPARK_SCHEMA = ", ".join(
-    f"{name} {spark_type}"
-    for name, spark_type in (*COLUMNS.items(), (ERROR, "string"), (OFFSET, "bigint"), (FRAME, "bigint"))
-)
-"""`SCHEMA` in Spark's words."""
+_VALUE = SCHEMA.get_field_index("value")
+
+_PADDING = (" " * BYTES_PER_BATCH, " " * (2 * OUTPUT_BUFFER_BYTES))
+PADDING_ROWS = len(_PADDING)
+
+_HIDDEN = {OFFSET: "bigint", FRAME: "bigint", ERROR: "string"}
 
 _TIMESTAMP_LIMIT_MS = 2**63 // 1_000
 """Spark's timestamps are microseconds in 64 bits."""
 
 CREATE_TIME, APPEND_TIME = 0, 1
 """timestampType, as in org.apache.kafka.common.record.TimestampType."""
+
+
+def spark_schema(columns: Collection[str]) -> str:
+    """Return `SCHEMA` in Spark's words, without the columns of the user that are not among ``columns``."""
+    kept = {name: spark_type for name, spark_type in COLUMNS.items() if name in columns}
+    return ", ".join(f"{name} {spark_type}" for name, spark_type in (kept | _HIDDEN).items())
 
 
 def rows_of(frame: Frame, *, max_uncompressed: int = MAX_UNCOMPRESSED, arrived_ms: int = 0) -> Iterator[pa.RecordBatch]:
@@ -80,15 +100,20 @@ def rows_of(frame: Frame, *, max_uncompressed: int = MAX_UNCOMPRESSED, arrived_m
 
 
 class RowBuilder:
-    """Collects the rows of frames. Each Arrow batch costs as much as some hundred rows, so small frames share one."""
+    """Collects the rows of frames. Each Arrow batch costs as much as some hundred rows, so small frames share one.
 
-    def __init__(self) -> None:
+    The rows have the hidden columns and those of the user that are among ``columns``.
+    """
+
+    def __init__(self, columns: Collection[str] = COLUMNS) -> None:
+        self._schema = pa.schema([field for field in SCHEMA if field.name in columns or field.name in _HIDDEN])
         self._columns: list[list[Any]] = [[] for _ in SCHEMA]
+        self._bytes = 0
 
     @property
     def is_full(self) -> bool:
         """Whether the rows are worth an Arrow batch."""
-        return len(self._columns[0]) >= ROWS_WRITTEN
+        return len(self._columns[0]) >= ROWS_WRITTEN or self._bytes >= BYTES_WRITTEN
 
     def add(self, frame: Frame, *, max_uncompressed: int = MAX_UNCOMPRESSED, arrived_ms: int = 0) -> None:
         """Add the rows of a frame's records, and the filler after them.
@@ -97,33 +122,43 @@ class RowBuilder:
         followed by a filler with the error. ``arrived_ms`` is the timestamp of messages that have none, epoch ms.
         """
         error: str | None = None
+        before = len(self._columns[_VALUE])
         try:
             for header, records in _decoded(frame, max_uncompressed, arrived_ms):
                 _append(self._columns, frame, header, records)
         except (CorruptBatchError, BatchTooLargeError) as problem:
             error = str(problem)
-        self._add_fillers(1, frame.number, error)
+        self._bytes += sum(map(len, filter(None, self._columns[_VALUE][before:])))
+        self._add_filler(frame.number, error)
 
     def pad(self) -> None:
-        """Add as many fillers of no frame as push everything before them through Spark's batches.
+        """Add the fillers of no frame that push everything before them through Spark's batches."""
+        for padding in _PADDING:
+            self._add_filler(NO_FRAME, padding)
 
-        Two batches: one can be partly filled, and Spark looks ahead. With one batch and one more row, half of the
-        records waited for the next ones.
-        """
-        self._add_fillers(2 * ROWS_PER_BATCH, NO_FRAME, None)
-
-    def _add_fillers(self, count: int, number: int, error: str | None) -> None:
+    def _add_filler(self, number: int, error: str | None) -> None:
         for column, field in zip(self._columns, SCHEMA, strict=True):
-            column.extend([{FRAME: number, ERROR: error}.get(field.name)] * count)
+            column.append(number if field.name == FRAME else error if field.name == ERROR else None)
 
     def take(self) -> Iterator[pa.RecordBatch]:
-        """Return all rows in Arrow batches of `ROWS_WRITTEN`, and begin again."""
-        columns, self._columns = self._columns, [[] for _ in SCHEMA]
-        rows = pa.RecordBatch.from_arrays(
-            [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
-        )
+        """Return all rows in Arrow batches of `ROWS_WRITTEN` or `BYTES_WRITTEN`, and begin again."""
+        columns = dict(zip(SCHEMA.names, self._columns, strict=True))
+        self._columns = [[] for _ in SCHEMA]
+        self._bytes = 0
+        arrays = [pa.array(columns[field.name], field.type) for field in self._schema]
+        rows = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         for start in range(0, rows.num_rows, ROWS_WRITTEN):
-            yield rows.slice(start, ROWS_WRITTEN)
+            yield from _parts(rows.slice(start, ROWS_WRITTEN))
+
+
+def _parts(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Return the rows in parts of at most `BYTES_WRITTEN`, or of one row."""
+    half = rows.num_rows // 2
+    if not half or rows.nbytes <= BYTES_WRITTEN:
+        yield rows
+    else:
+        yield from _parts(rows.slice(0, half))
+        yield from _parts(rows.slice(half))
 
 
 def _decoded(frame: Frame, limit: int, arrived_ms: int) -> Iterator[tuple[BatchHeader, DefaultRecordBatch]]:
@@ -134,7 +169,7 @@ def _decoded(frame: Frame, limit: int, arrived_ms: int) -> Iterator[tuple[BatchH
 
 def _append(columns: list[list[Any]], frame: Frame, header: BatchHeader, records: DefaultRecordBatch) -> None:
     """Append the wanted records of a batch to the columns. Raises CorruptBatchError."""
-    keys, values, topics, partitions, offsets, times, types, all_headers, errors, sources, frames = columns
+    keys, values, topics, partitions, offsets, times, types, all_headers, sources, frames, errors = columns
     append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
     try:
         for record in records:

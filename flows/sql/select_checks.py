@@ -24,23 +24,28 @@ _FORBIDDEN = {
 """`org.apache.spark.sql.catalyst.trees.TreePattern` of expressions."""
 
 
-def check_select(select: RowSelect, records: DataFrame) -> None:
-    """Check a query over ``records``, the result of `visible`. Raises QueryRefusedError."""
+def check_select(select: RowSelect, records: DataFrame) -> frozenset[str]:
+    """Check a query over ``records``, the result of `visible`. Return the columns that it reads.
+
+    Raises QueryRefusedError.
+    """
     try:
         result = untouched(records, select)
         types = {ResultColumn(field.name): field.dataType for field in result.schema}
     except PySparkException as error:
         raise QueryRefusedError.of_spark(str(error)) from error
-    _check_plan(result, records)
+    columns_read = _check_plan(result, records)
     for column, found in types.items():
         rule, accepts = _TYPES[column]
         if not accepts(found):
             message = f"{column} has the type {found.simpleString()}; it must be {rule}"
             raise QueryRefusedError(message, f"{column} has the wrong type; it must be {rule}")
+    return columns_read
 
 
-def _check_plan(result: DataFrame, records: DataFrame) -> None:
-    """Check that the result is computed from each row by itself, and always the same."""
+def _check_plan(result: DataFrame, records: DataFrame) -> frozenset[str]:
+    """Check that the result is computed from each row by itself, and always the same. Return the columns it is of."""
+    columns_read: set[str] = set()
     node, relation = _analyzed(result), _analyzed(records)
     patterns = records.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern  # type: ignore[union-attr]
     while not node.equals(relation):
@@ -54,7 +59,9 @@ def _check_plan(result: DataFrame, records: DataFrame) -> None:
                     raise QueryRefusedError(f"{reason}: {expression.sql()}", reason)
             if not expression.deterministic():
                 raise QueryRefusedError(f"is not deterministic: {expression.sql()}", "is not deterministic")
+        columns_read |= {attribute.name() for attribute in _elements(node.references().toSeq())}
         node = node.children().apply(0)
+    return frozenset(columns_read)
 
 
 def _analyzed(frame: DataFrame) -> Any:

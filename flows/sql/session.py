@@ -44,7 +44,7 @@ class SqlSession:
     def _opened(self) -> SparkSession:
         from pyspark.sql import SparkSession  # noqa: PLC0415 see above
 
-        from flows.sql.rows import ROWS_PER_BATCH  # noqa: PLC0415
+        from flows.sql.rows import BYTES_PER_BATCH, OUTPUT_BUFFER_BYTES, ROWS_PER_BATCH  # noqa: PLC0415
 
         for name in _LOGGERS:
             PySparkLogger.getLogger(name).disabled = True
@@ -52,8 +52,8 @@ class SqlSession:
         defaults = {name: value for name, value in DEFAULTS.items() if not set_by_file.contains(name)}
         needed = {
             "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_PER_BATCH),
-            # Of the Python workers' output, too: see flows/sql/rows.py.
-            "spark.sql.execution.pandas.udf.buffer.size": "64",
+            "spark.sql.execution.arrow.maxBytesPerBatch": str(BYTES_PER_BATCH),
+            "spark.sql.execution.pandas.udf.buffer.size": str(OUTPUT_BUFFER_BYTES),
             "spark.sql.execution.arrow.useLargeVarTypes": "false",  # the feeder's schema has none
             "spark.sql.subexpressionElimination.enabled": "false",  # see flows/sql/rewriting.py
         }

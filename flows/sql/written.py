@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flows.batch.codecs import compress
 from flows.batch.header import HEADER_BYTES, LENGTH_END, MAGIC, NO_PRODUCER, BatchHeader
 from flows.batch.target_batch import Runs, WrittenBatch
 from flows.sql.record_builder import record_builder, records_of
-from flows.sql.rows import ERROR, FAILED, FRAME, OFFSET
+from flows.sql.rows import ERROR, FAILED, FRAME, NO_FRAME, OFFSET
 
 _INTEGER = pa.int64()
 _RAW_HEADERS = pa.list_(pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())]))
@@ -33,33 +34,52 @@ Headers = list[tuple[str, bytes | None]]
 _NO_HEADERS: Headers = []
 
 
+class Filler(NamedTuple):
+    """A row without a record (`flows.sql.rows`), by its index. ``error`` is that of the frame."""
+
+    at: int
+    frame: int
+    error: str | None
+
+
 class RowColumns:
     """The columns of an Arrow batch as lists. Timestamps are epoch milliseconds.
 
-    ``failures`` are the reasons of the rows that cannot be copied, by index; None: the query failed.
+    ``failures`` are the reasons of the rows that cannot be copied, by index; None: the query failed. ``fillers`` are in
+    the order of the rows.
     """
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        headers = columns["headers"].cast(_RAW_HEADERS)
-        timestamps = columns["timestamp"].cast(_INTEGER).to_pylist()
-        self.frames: list[int] = columns[FRAME].to_pylist()
-        self.errors: list[str | None] = columns[ERROR].to_pylist()
         self.offsets: list[Any] = columns[OFFSET].to_pylist()
         self.keys: list[bytes | None] = columns["key"].to_pylist()
         self.values: list[bytes | None] = columns["value"].to_pylist()
         self.failures: dict[int, str | None] = {}
-        self.timestamps = [-1 if one is None else one // 1_000 for one in timestamps]
-        if headers.null_count == len(headers):
-            self.headers = [_NO_HEADERS] * len(headers)
-        else:
-            found = headers.to_pylist()
-            self._add_failures(found, _header_failure)
-            self.headers = [_NO_HEADERS if at in self.failures else _headers(one) for at, one in enumerate(found)]
-        if columns["timestamp"].null_count or min(self.timestamps, default=0) < _NO_TIMESTAMP:
-            self._add_failures(timestamps, _timestamp_failure)
+        self.fillers = _fillers(columns[OFFSET], columns[FRAME], columns[ERROR])
+        self.timestamps = self._read_timestamps(columns["timestamp"].cast(_INTEGER))
+        self.headers = self._read_headers(columns["headers"])
         if columns[FAILED].true_count:
-            self.failures |= {index: None for index, one in enumerate(columns[FAILED].to_pylist()) if one}
+            self.failures |= dict.fromkeys(pc.indices_nonzero(columns[FAILED]).to_pylist())
+
+    def _read_timestamps(self, microseconds: pa.Array) -> list[int]:
+        milliseconds = microseconds.fill_null(-1_000).to_numpy() // 1_000
+        if microseconds.null_count or (milliseconds < _NO_TIMESTAMP).any():
+            self._add_failures(microseconds.to_pylist(), _timestamp_failure)
+        found: list[int] = milliseconds.tolist()
+        return found
+
+    def _read_headers(self, column: pa.Array) -> list[Headers]:
+        found = [_NO_HEADERS] * len(column)
+        with_headers = pc.indices_nonzero(pc.list_value_length(column).fill_null(0))
+        if not with_headers:
+            return found
+        given = column.take(with_headers).cast(_RAW_HEADERS).to_pylist()
+        for index, headers in zip(with_headers.to_pylist(), given, strict=True):
+            if (reason := _header_failure(headers)) is None:
+                found[index] = _headers(headers)
+            else:
+                self.failures[index] = reason
+        return found
 
     def _add_failures(self, column: list[Any], failure: Callable[[Any], str | None]) -> None:
         for index, one in enumerate(column):
@@ -101,11 +121,12 @@ class FrameRows:
             return None
         builder = record_builder()
         append = builder.append
+        first = self.timestamps[0]
         for index, (timestamp, key, value, headers) in enumerate(
             zip(self.timestamps, self.keys, self.values, self.headers, strict=True)
         ):
             # deltas are counted from the first timestamp, for which the builder does not take -1
-            append(index, timestamp - self.timestamps[0], key, value, headers)
+            append(index, timestamp - first, key, value, headers)
         records = compress(codec, level, records_of(builder))
         header = BatchHeader(
             base_offset=self.offsets[0],
@@ -138,15 +159,21 @@ def runs_of(offsets: Sequence[int]) -> Runs:
     return tuple(runs)
 
 
+def _fillers(offsets: pa.Array, frames: pa.Array, errors: pa.Array) -> list[Filler]:
+    found = []
+    for index in pc.indices_nonzero(offsets.is_null()).to_pylist():
+        frame = frames[index].as_py()
+        found.append(Filler(index, frame, None if frame == NO_FRAME else errors[index].as_py()))
+    return found
+
+
 def _timestamp_failure(microseconds: int | None) -> str | None:
     if microseconds is None:
         return "the query sets timestamp to NULL"
     return "the query sets timestamp to a time before 1970" if microseconds // 1_000 < _NO_TIMESTAMP else None
 
 
-def _header_failure(headers: Sequence[dict[str, Any]] | None) -> str | None:
-    if headers is None:
-        return None
+def _header_failure(headers: Sequence[dict[str, Any]]) -> str | None:
     if any(one is None or one["key"] is None for one in headers):
         return "the query sets a header that is NULL or has no name"
     if not all(_is_utf8(one["key"]) for one in headers):
@@ -154,9 +181,8 @@ def _header_failure(headers: Sequence[dict[str, Any]] | None) -> str | None:
     return None
 
 
-def _headers(headers: Sequence[dict[str, Any]] | None) -> Headers:
-    """Return the headers of a record; NULL is no headers."""
-    return [(one["key"].decode(), one["value"]) for one in headers] if headers else _NO_HEADERS
+def _headers(headers: Sequence[dict[str, Any]]) -> Headers:
+    return [(one["key"].decode(), one["value"]) for one in headers]
 
 
 def _is_utf8(name: bytes) -> bool:

@@ -35,8 +35,8 @@ P50_AIM_MS = 10
 P99_AIM = 0.5  # upper limit of mm2's p99 as a share of Java's
 
 QUERY = (
-    rf"SELECT regexp_replace(CAST(value AS STRING), r'{CARD.pattern.decode()}', '{MASK.decode()}') AS value"
-    r" FROM records WHERE get_json_object(CAST(value AS STRING), '$.test') <> 'true'"
+    f"""SELECT regexp_replace(CAST(value AS STRING), r'"card":"{CARD.pattern.decode()}', '"card":"{MASK.decode()}')"""
+    r" AS value FROM records WHERE get_json_object(CAST(value AS STRING), '$.test') <> 'true'"
 )
 
 NoteFailure = Callable[[str, Tool], AbstractContextManager[None]]

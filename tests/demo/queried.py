@@ -20,7 +20,7 @@ PROPERTIES = rf"""
 # In payments, card numbers are masked except for their last four digits, and payments of test orders are dropped.
 A->B.mm2.sql.{NAME}.topics = {TOPIC}
 A->B.mm2.sql.{NAME}.query = \
-    SELECT regexp_replace(CAST(value AS STRING), r'("card":")\\d{{12}}', '$1************') AS value \
+    SELECT regexp_replace(CAST(value AS STRING), r'"card":"\\d{{12}}', '"card":"************') AS value \
     FROM records \
     WHERE get_json_object(CAST(value AS STRING), '$.test') IS DISTINCT FROM 'true'
 """

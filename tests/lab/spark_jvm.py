@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mm2.core.lanes.lease import LaneQuery
-from mm2.core.settings.row_query import ResultColumn, RowQuery
+from mm2.core.settings.row_query import COLUMNS, ResultColumn, RowQuery
 from mm2.node.engine.spark_settings import engine_environment, spark_settings
 from tests.lab import class_data, jvm
 from tests.lab.commands import ROOT
@@ -72,7 +72,7 @@ def _live_once() -> None:
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
     from flows.sql.lane_query import checked  # noqa: PLC0415
-    from flows.sql.rows import SPARK_SCHEMA  # noqa: PLC0415
+    from flows.sql.rows import spark_schema  # noqa: PLC0415
     from flows.sql.session import SqlSession  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as directory:
@@ -82,7 +82,7 @@ def _live_once() -> None:
         gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]
         spark = SparkContext(conf=conf, gateway=gateway)
         spark.parallelize([None], numSlices=1).mapPartitions(list).collect()
-        rows = SqlSession(spark).open().range(0, 1, 1, 1).mapInArrow(_nothing, SPARK_SCHEMA)
+        rows = SqlSession(spark).open().range(0, 1, 1, 1).mapInArrow(_nothing, spark_schema(COLUMNS))
         columns = {ResultColumn.VALUE: "regexp_replace(CAST(value AS STRING), 'a', 'b')"}
         condition = "get_json_object(CAST(value AS STRING), '$.a') = 'b'"
         action = RowQuery(columns=columns, condition=condition, text="", sha256="")

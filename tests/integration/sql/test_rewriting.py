@@ -12,10 +12,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from flows.sql import rewriting
-from flows.sql.lane_query import checked
+from flows.sql.lane_query import checked, fed_rows, used_columns
 from flows.sql.rows import ERROR, FAILED, FRAME, OFFSET, RESULT
 from mm2.core.lanes.lease import LaneQuery
-from mm2.core.settings.row_query import RowQuery
+from mm2.core.settings.row_query import COLUMNS, RowQuery
 from tests.integration.sql.queries import FRAME_NUMBER, Row, lane_query, rows_with_fillers, visible_rows
 
 TEXT = "CAST(value AS STRING)"
@@ -167,3 +167,25 @@ def test_a_regular_expression_without_stack_does_not_end_spark(session: SparkSes
     with pytest.raises(Py4JJavaError, match="StackOverflowError"):
         checked(rows_with_fillers(session, [Row(1, value=b"ab" * 2_000_000)]), query).collect()
     assert not checked(rows_with_fillers(session, [Row(1, value=b"ab")]), query).collect()[0][FAILED]
+
+
+@pytest.mark.parametrize(
+    ("query", "used"),
+    [
+        (lane_query(value="upper(CAST(value AS STRING))"), "key value headers timestamp"),
+        (lane_query("records.partition = 0", value="topic"), "key topic partition headers timestamp"),
+        (
+            lane_query(key="CAST(offset AS STRING)", value="'x'", headers="array()", timestamp="timestamp"),
+            "offset timestamp",
+        ),
+        (lane_query(headers="transform(headers, h -> struct(h.key, key))"), "key value headers timestamp"),
+        (lane_query(), "key value headers timestamp"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else one.action.text,
+)
+def test_the_feeder_fills_the_columns_that_are_read_or_kept(session: SparkSession, query: LaneQuery, used: str) -> None:
+    found = used_columns(fed_rows(session, "token", COLUMNS), query)
+    assert found == set(used.split())
+    narrow = fed_rows(session, "token", found)
+    assert checked(narrow, query).columns == list(RESULT)
+    assert dict(narrow.dtypes) == dict(fed_rows(session, "token", COLUMNS).dtypes)

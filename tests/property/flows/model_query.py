@@ -116,7 +116,7 @@ class ModelQuery:
         out: list[tuple[object, ...]] = []
         for record in records:
             if self.fails(record.key):
-                out.append((None, None, None, None, True, None, record.offset, 0))
+                out.append((None, None, None, None, True, record.offset, 0, None))
             elif (changed := self._result(record)) is not None:
                 out.append(
                     (
@@ -125,9 +125,9 @@ class ModelQuery:
                         changed.timestamp * 1_000,
                         list(changed.headers) or None,
                         False,
-                        None,
                         record.offset,
                         0,
+                        None,
                     )
                 )
         columns = zip(*out, strict=True) if out else [()] * len(_RESULT)

@@ -13,7 +13,7 @@ from flows.sql.written import RowColumns
 RESULT = pa.schema([SCHEMA.field(name) for name in ("key", "value", "timestamp", "headers")]).append(
     pa.field(FAILED, pa.bool_())
 )
-for _name in (ERROR, OFFSET, FRAME):
+for _name in (OFFSET, FRAME, ERROR):
     RESULT = RESULT.append(SCHEMA.field(_name))
 
 

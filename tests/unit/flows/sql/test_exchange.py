@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from flows.sql import exchange as module
+from flows.sql import feeder_link
 from flows.sql.exchange import QueryFailed, QueryInput, RowExchange, RowsOfFrame
 from flows.sql.frames import lead
 from flows.sql.rows import ERROR, FAILED, NO_FRAME
@@ -107,6 +108,24 @@ def test_results_are_reported_in_order(tmp_path: Path) -> None:
         assert bad == RowsOfFrame(undecodable="bad bytes")
         assert failed.failed == FailedRow(31, None)
         assert failed.batch is not None
+        writer.close()
+
+    run(tmp_path, test)
+
+
+def test_frames_soon_after_others_are_written_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeder_link, "GATHERED_S", 0.2)
+
+    async def test(lane: Lane) -> None:
+        reader, writer = await lane.feeder()
+        lane.send(10)
+        first = lead(0, 5, "t", 1, 4) + b"data"
+        assert await reader.read(1_000) == first, "it does not wait for others"
+        lane.send(11)
+        await asyncio.sleep(0.02)
+        lane.send(12)
+        both = b"".join(lead(number, 5, "t", 1, 4) + b"data" for number in (1, 2))
+        assert await reader.read(1_000) == both
         writer.close()
 
     run(tmp_path, test)

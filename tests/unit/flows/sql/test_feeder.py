@@ -14,7 +14,8 @@ import pytest
 from flows.sql import feeder as module
 from flows.sql.feeder import Feeder
 from flows.sql.frames import lead
-from flows.sql.rows import OFFSET, ROWS_PER_BATCH
+from flows.sql.rows import OFFSET, PADDING_ROWS
+from mm2.core.settings.row_query import COLUMNS
 from tests.lab import old_formats
 
 
@@ -30,7 +31,7 @@ def test_frames_become_rows_until_the_connection_is_closed(tmp_path: Path) -> No
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "s"))
         server.listen()
-        feeder = Feeder(token="token")
+        feeder = Feeder(token="token", columns=frozenset(COLUMNS))
         given = iter([pa.RecordBatch.from_pylist([{"id": 0}])])
         message = old_formats.message(7, b"k", b"v", magic=0)
         rows = feeder(given)
@@ -50,7 +51,7 @@ def test_frames_become_rows_until_the_connection_is_closed(tmp_path: Path) -> No
             ends[0].close()
             assert list(rows) == []
     assert next(given, None) is None
-    assert record.num_rows == 2 + 2 * ROWS_PER_BATCH, "nothing follows: padding pushes it through"
+    assert record.num_rows == 2 + PADDING_ROWS, "nothing follows: padding pushes it through"
     offset = record.column(OFFSET).to_pylist()[0]
     timestamp = record.column("timestamp").cast(pa.int64()).to_pylist()[0]
     assert offset == 7
@@ -60,4 +61,4 @@ def test_frames_become_rows_until_the_connection_is_closed(tmp_path: Path) -> No
 def test_a_lane_runner_that_does_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CONNECT_WITHIN_S", 0.03)
     with pytest.raises(TimeoutError, match="does not listen"):
-        next(Feeder(token="token")([]))
+        next(Feeder(token="token", columns=frozenset(COLUMNS))([]))

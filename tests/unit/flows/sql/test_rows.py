@@ -8,7 +8,21 @@ import pyarrow as pa
 import pytest
 
 from flows.sql.frames import Frame
-from flows.sql.rows import ERROR, FRAME, NO_FRAME, OFFSET, ROWS_PER_BATCH, ROWS_WRITTEN, SCHEMA, RowBuilder, rows_of
+from flows.sql.rows import (
+    BYTES_PER_BATCH,
+    BYTES_WRITTEN,
+    ERROR,
+    FRAME,
+    NO_FRAME,
+    OFFSET,
+    OUTPUT_BUFFER_BYTES,
+    PADDING_ROWS,
+    ROWS_WRITTEN,
+    SCHEMA,
+    RowBuilder,
+    rows_of,
+    spark_schema,
+)
 from tests.lab import old_formats
 from tests.lab.batches import HEADER, LOG_APPEND_TIME, Batch, Record, sealed
 
@@ -95,7 +109,7 @@ def test_old_formats(magic: int) -> None:
 
 
 def test_many_records_are_several_batches() -> None:
-    count = 2 * ROWS_PER_BATCH + 1
+    count = 2 * ROWS_WRITTEN + 1
     assert offsets(Batch(records=[Record(at, 5, b"k", b"v") for at in range(count)]).encode()) == list(range(count))
 
 
@@ -141,10 +155,13 @@ def test_frames_share_a_batch_that_padding_pushes_through() -> None:
     rows.add(frame(8, 2))
     rows.pad()
     (batch,) = rows.take()
-    assert batch.column(FRAME).to_pylist() == [7, 7, 8, 8, 8] + [NO_FRAME] * 2 * ROWS_PER_BATCH
-    assert batch.column(OFFSET).to_pylist()[:5] == [0, None, 0, 1, None]
-    assert batch.column(OFFSET).null_count == 2 + 2 * ROWS_PER_BATCH
-    assert batch.column(ERROR).null_count == batch.num_rows
+    assert batch.column(FRAME).to_pylist() == [7, 7, 8, 8, 8] + [NO_FRAME] * PADDING_ROWS
+    assert batch.column(OFFSET).to_pylist() == [0, None, 0, 1, None] + [None] * PADDING_ROWS
+    padding = batch.column(ERROR).to_pylist()
+    assert padding[:5] == [None] * 5
+    assert len(padding[5]) >= BYTES_PER_BATCH, "Spark passes the batch on when it has read one more row"
+    assert len(padding[6]) > OUTPUT_BUFFER_BYTES, "nothing stays in the worker's output if this row is written alone"
+    assert batch.schema.names[-1] == ERROR, "the last column is written last"
     assert list(rows.take()) == []
 
 
@@ -156,3 +173,26 @@ def test_many_rows_are_written_in_parts() -> None:
     assert rows.is_full
     assert [batch.num_rows for batch in rows.take()] == [ROWS_WRITTEN, 1]
     assert not rows.is_full
+
+
+def test_large_records_are_written_in_parts_of_fewer_rows() -> None:
+    records = [Record(at, 5, b"k", bytes(BYTES_WRITTEN // 3)) for at in range(4)]
+    rows = RowBuilder()
+    rows.add(Frame(7, 0, "orders", 3, Batch(records=records, codec=1).encode()))
+    assert rows.is_full, "frames are not collected for ever if their records compress well"
+    parts = list(rows.take())
+    assert [batch.column(OFFSET).to_pylist() for batch in parts] == [[0, 1], [2, 3, None]]
+    assert not rows.is_full
+    rows.add(Frame(8, 0, "orders", 3, Batch(records=[Record(0, 5, b"k", bytes(2 * BYTES_WRITTEN))]).encode()))
+    assert [batch.num_rows for batch in rows.take()] == [1, 1], "a record is never divided"
+
+
+def test_only_columns_that_are_used_are_written() -> None:
+    rows = RowBuilder({"value", "topic"})
+    rows.add(frame(7, 1))
+    (batch,) = rows.take()
+    assert batch.schema.names == ["value", "topic", OFFSET, FRAME, ERROR]
+    assert batch.to_pylist()[0] == {"value": b"v", "topic": "orders", OFFSET: 0, FRAME: 7, ERROR: None}
+    assert spark_schema({"value", "topic"}) == (
+        f"value binary, topic string, {OFFSET} bigint, {FRAME} bigint, {ERROR} string"
+    )
