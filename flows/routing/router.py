@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import aiokafka.errors as aiokafka_errors
@@ -63,6 +63,8 @@ class RecordRouter:
     (B) A partition moves over a frame when the target has all that was made of its records, and of those before.
     (C) After a batch that the target rejects, what follows is written again: consumers of the target can see records
         twice, but the last copies are in order.
+    (D) A partition leaves when the target has all that was sent for it, or has rejected it, also of frames whose
+        results are no longer awaited: the next owner writes the same keys, and nothing older may follow.
     """
 
     writes_itself = True
@@ -83,11 +85,11 @@ class RecordRouter:
             self._spawn(router.complete())
         router.add(frame)
 
-    def remove(self, partition: PartitionReplicator) -> None:
-        """The partition has left the source task."""
+    async def remove(self, partition: PartitionReplicator) -> None:
+        """Write nothing more for the partition, and wait until nothing of it is queued: (D)."""
         router = self._partitions.pop(partition, None)
         if router is not None:
-            router.end()
+            await router.end()
 
     def records(self, partition: PartitionReplicator, frame: FrameInQuery) -> Iterator[SourceRecord]:
         """Yield the wanted records of the frame. Raises CorruptBatchError and BatchTooLargeError."""
@@ -196,13 +198,15 @@ class _PartitionRouter:
         self._to_send: asyncio.Queue[FrameInQuery | None] = asyncio.Queue()
         self._sent: asyncio.Queue[_Sent | None] = asyncio.Queue()
         self._reported = asyncio.Event()
+        self._ended = asyncio.Event()
 
     def add(self, frame: FrameInQuery) -> None:
         self._to_send.put_nowait(frame)
 
-    def end(self) -> None:
-        """Write nothing more."""
+    async def end(self) -> None:
+        """Write nothing more, and wait for what was sent."""
         self._to_send.put_nowait(None)
+        await self._ended.wait()
 
     async def send(self) -> None:
         """Send frames until the end."""
@@ -230,16 +234,17 @@ class _PartitionRouter:
     async def complete(self) -> None:
         """Report frames until the end."""
         while (sent := await self._sent.get()) is not None:
+            outcomes = await asyncio.gather(
+                *(future for _, _, futures in sent.records for future in futures), return_exceptions=True
+            )
             if self._partition.awaits(sent.frame.number):
-                result = await self._result(sent)
+                result = await self._result(sent, outcomes)
                 self._partition.transformed(sent.frame.number, result, time.monotonic())
             self._reported.set()
+        self._ended.set()
 
-    async def _result(self, sent: _Sent) -> FrameResult:
-        """Wait until the target has the records of a frame, or has rejected one."""
-        outcomes = await asyncio.gather(
-            *(future for _, _, futures in sent.records for future in futures), return_exceptions=True
-        )
+    async def _result(self, sent: _Sent, outcomes: Sequence[int | BaseException]) -> FrameResult:
+        """Return the result for a frame; what the target has rejected is written again, to find the record."""
         again = False
         if any(isinstance(outcome, ClusterError) for outcome in outcomes):
             if (rejected := await self._written_alone(sent)) is not None:

@@ -19,11 +19,14 @@ from mm2.core.wire.murmur2 import partition_of
 from tests.integration.flows.lane import BUFFER, COPIED, RunningSourceTask, lease_of, unlimited
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
-from tests.lab.history import Record, read_topic
+from tests.lab.history import Record, count, read_topic
 from tests.lab.records import Outgoing, plain, write
-from tests.lab.waiting import until
+from tests.lab.topic_configs import alter
+from tests.lab.waiting import GaveUp, until
 
 RECORDS = 5_000
+HALF = 600  # records of 500 bytes: more than a frame (`flows.partition.frames_in_query`)
+STAYS = 3.0  # seconds in which something that must wait would have happened
 
 
 class Handler(MessageHandler):
@@ -43,6 +46,18 @@ class Handler(MessageHandler):
         if number % 5 == 0:
             copies.append(TargetRecord(topic=self._other, key=record.key, value=value, partition=0))
         return copies
+
+
+class FirstHalf(MessageHandler):
+    """Copies records before the source offset in its arguments to partition 0, and others to partition 1 of a topic."""
+
+    def __init__(self, arguments: str) -> None:
+        first, self._other = arguments.split()
+        self._first = int(first)
+
+    def handle(self, record: SourceRecord) -> Sequence[TargetRecord]:
+        topic, number = (record.topic, 0) if record.offset < self._first else (self._other, 1)
+        return [TargetRecord(topic=topic, key=record.key, value=record.value, partition=number)]
 
 
 @asynccontextmanager
@@ -167,3 +182,28 @@ async def test_a_record_that_the_target_rejects(cluster_a: KafkaCluster, cluster
         assert 40 not in last_copies
     copied = {row.key for rows in read_topic(cluster_b.bootstrap, topic).values() for row in rows}
     assert copied == {b"%d" % number for number in range(100) if number != 40}
+
+
+async def test_a_partition_drains_until_nothing_is_queued(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
+    """After a dead letter, records that follow it are still being retried: the next owner would write before them."""
+    topic, other, letters = (unique_name(name) for name in ("orders", "other", "letters"))
+    cluster_a.create_topic(topic, 1)
+    for name in (topic, other, letters):
+        cluster_b.create_topic(name, 1)
+    alter(cluster_b, topic, "max.message.bytes", "2000")
+    values = [b"x" * (5_000 if number == 0 else 500) for number in range(2 * HALF)]
+    for part in (values[:HALF], values[HALF:]):  # two batches, which are two frames
+        write(cluster_a.bootstrap, topic, [Outgoing(key=b"k", value=value, partition=0) for value in part])
+    handler = UserClass(name=f"{__name__}:FirstHalf", arguments=f"{HALF} {other}")
+    async with routing(cluster_a, cluster_b, topic, 1, handler=handler, dead_letters=letters) as task:
+        await until(lambda: task.partition(topic).end_offset > HALF, COPIED, "fetching has begun")
+        task.runner.drain()
+        await until(lambda: task.partition(topic).dead_letters_total == 1, COPIED, "the first record is rejected")
+        with pytest.raises(GaveUp):
+            await until(lambda: task.reported().drained, STAYS, "the source task is drained")
+        cluster_b.grow_topic(other, 2)  # from now on the partition of the second half exists
+        stored = await task.drained()
+        written = {name: count(read_topic(cluster_b.bootstrap, name)) for name in (topic, other)}
+    assert written[other] > 0, "the second half was queued"
+    assert list(stored.values()) == [1]
+    assert {name: count(read_topic(cluster_b.bootstrap, name)) for name in (topic, other)} == written

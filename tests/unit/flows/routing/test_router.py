@@ -1,0 +1,86 @@
+"""Letters refer to the invariants of `RecordRouter`."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mm2.core.offsets.leader_epochs import EpochEnd
+from mm2.kafka.errors import BrokerError
+from mm2.kafka.protocol.error_codes import ErrorCode
+from tests.unit.flows.replicators import arrive, data
+from tests.unit.flows.routing.routed import Routed, routed
+
+TOO_LARGE = BrokerError(ErrorCode.MESSAGE_TOO_LARGE, "write to t-0")
+
+
+async def leaves(one: Routed) -> asyncio.Task[None]:
+    """Remove the partition, and let its router run."""
+    leaving = asyncio.create_task(one.router.remove(one.partition))
+    await asyncio.wait({leaving}, timeout=0.05)
+    return leaving
+
+
+async def test_a_partition_leaves_after_what_follows_a_dead_letter_is_written() -> None:
+    """(D)"""
+    async with routed() as one:
+        arrive(one.partition, data(0, 5))
+        arrive(one.partition, data(5, 5))
+        await one.outbox.sends(*range(10))
+        one.partition.drain()
+        one.outbox.store(0, 1)
+        one.outbox.reject(TOO_LARGE, 2, 3, 4)
+        await one.outbox.sends(*range(10), 2)
+        one.outbox.reject(TOO_LARGE, 2)
+        assert await one.letter() == 2
+        one.partition.dead_letter_written(one.listener.letters[0], 0.0)
+        assert (one.partition.is_idle, one.partition.position, one.outbox.pending) == (True, 3, [5, 6, 7, 8, 9])
+        leaving = await leaves(one)
+        assert not leaving.done()
+        one.outbox.store()
+        await leaving
+        assert (one.partition.position, one.outbox.offsets) == (3, [*range(10), 2])
+
+
+async def test_a_partition_leaves_after_truncated_records_are_written() -> None:
+    """(D)"""
+    async with routed() as one:
+        arrive(one.partition, data(0, 5, epoch=1), data(5, 5, epoch=2))
+        await one.outbox.sends(*range(10))
+        assert one.partition.diverged(10, EpochEnd(1, 3))
+        one.partition.drain()
+        leaving = await leaves(one)
+        assert (one.partition.is_idle, leaving.done()) == (True, False)
+        one.outbox.reject(TOO_LARGE, 9)
+        one.outbox.store()
+        await leaving
+        assert one.outbox.pending == []
+
+
+async def test_a_partition_that_was_never_routed_leaves_at_once() -> None:
+    async with routed() as one:
+        await one.router.remove(one.partition)
+
+
+@pytest.mark.parametrize("handled", [False, True])
+async def test_what_follows_a_rejected_record_is_written_again(*, handled: bool) -> None:
+    """(C)"""
+    async with routed() as one:
+        arrive(one.partition, data(0, 3))
+        arrive(one.partition, data(3, 2))
+        await one.outbox.sends(*range(5))
+        one.outbox.store(0)
+        one.outbox.reject(TOO_LARGE, 1, 2)
+        await one.outbox.sends(*range(5), 1)
+        if handled:
+            one.outbox.reject(TOO_LARGE, 1)
+            assert await one.letter() == 1
+            one.partition.dead_letter_written(one.listener.letters[0], 0.0)
+            assert (one.partition.position, one.partition.fetch_offset) == (2, 2)
+        else:
+            one.outbox.store(1)
+            await one.outbox.sends(*range(5), 1, 2)
+            one.outbox.store(2)
+            await one.reaches(3)
+            assert one.partition.fetch_offset == 3
