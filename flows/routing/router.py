@@ -28,9 +28,6 @@ from mm2.kafka.protocol.error_codes import ErrorCode
 UNKNOWN_S = 30.0
 """How long a topic of the target may be unknown, since it was possibly created a moment ago."""
 
-ROOM_WAIT_S = 1.0
-"""How long to wait for acknowledgements before the buffer is looked at again."""
-
 HANDLER_FAILED = "org.apache.kafka.connect.errors.ConnectException"
 REJECTED = "org.apache.kafka.common.KafkaException"
 
@@ -149,7 +146,7 @@ class RecordRouter:
                     timestamp_ms=record.timestamp_ms,
                 )
             except BufferFull:
-                await self._producer.flush(ROOM_WAIT_S)
+                await self._producer.room()
 
     async def _partition_for(self, source: SourceRecord, record: TargetRecord) -> int:
         """Return the partition of the record's key. Without a key, that of its partition and offset on the source: all

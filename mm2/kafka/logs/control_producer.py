@@ -78,6 +78,7 @@ class ControlProducer:
         self._producer: ProducerIdAndEpoch | None = None if idempotent else NO_PRODUCER  # for partitions without one
         self._requesting_id = asyncio.Lock()
         self._held = 0
+        self._released = asyncio.Event()  # some of it
         self._rounds: set[asyncio.Task[None]] = set()
         self._kicked = False
         self._closed = False
@@ -102,6 +103,7 @@ class ControlProducer:
                     )
                     one.stored.exception()  # mark as retrieved: callers need not await a closed producer
         self._queues.clear()
+        self._released.set()
 
     def send(
         self,
@@ -132,6 +134,14 @@ class ControlProducer:
         self._queue(TopicPartition(topic, partition)).records.append(record)
         self._kick_soon()  # after the caller has yielded, so that records sent together share a request
         return record.stored
+
+    async def room(self) -> None:
+        """Wait, after BufferFull, until records were stored or have failed, or the producer is closed.
+
+        Unlike `flush`, it costs the same however many records are queued.
+        """
+        self._released.clear()
+        await self._released.wait()
 
     @property
     def throttled(self) -> float:
@@ -242,12 +252,16 @@ class ControlProducer:
     def _stored(self, partition: TopicPartition, base_offset: int) -> None:
         queue = self._queues[partition]
         for index, record in enumerate(queue.take_batch()):
-            self._held -= record.size
+            self._release(record)
             if not record.stored.done():  # the caller may have given up waiting
                 record.stored.set_result(base_offset + index if base_offset >= 0 else -1)
         queue.backoff.reset()
         self.trouble = None
         self._free(partition)
+
+    def _release(self, record: PendingRecord) -> None:
+        self._held -= record.size
+        self._released.set()
 
     def _failed(self, partition: TopicPartition, error: ClusterError, *, everything: bool = False) -> None:
         """Retry after the backoff if the error is retriable; otherwise fail the records of the batch.
@@ -262,7 +276,7 @@ class ControlProducer:
         if self._producer == queue.producer != NO_PRODUCER:
             self._producer = None  # this partition must not use it again
         for record in queue.give_up(everything=everything):
-            self._held -= record.size
+            self._release(record)
             if not record.stored.done():
                 record.stored.set_exception(error)
         self._free(partition)

@@ -14,7 +14,7 @@ from mm2.core.lanes.lease import PartitionLease
 from mm2.core.mirror1.user_class import SourceRecord, TargetRecord
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
-from mm2.kafka.logs.control_producer import ControlProducer
+from mm2.kafka.logs.control_producer import BufferFull, ControlProducer
 from tests.lab.waiting import until
 from tests.unit.flows.replicators import RecordingListener, replicator_of
 
@@ -26,13 +26,23 @@ class Outbox:
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, asyncio.Future[int]]] = []
+        self.has_room = asyncio.Event()
+        self.has_room.set()
+        self.waiting = 0  # for room
 
     def send(
         self, topic: str, partition: int, key: bytes | None, value: bytes | None, **options: Any
     ) -> asyncio.Future[int]:
+        if not self.has_room.is_set():
+            raise BufferFull("buffer full")
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.sent.append((int(key or b""), future))
         return future
+
+    async def room(self) -> None:
+        self.waiting += 1
+        await self.has_room.wait()
+        self.waiting -= 1
 
     @property
     def offsets(self) -> list[int]:

@@ -9,8 +9,9 @@ import pytest
 from mm2.core.offsets.leader_epochs import EpochEnd
 from mm2.kafka.errors import BrokerError
 from mm2.kafka.protocol.error_codes import ErrorCode
+from tests.lab.waiting import until
 from tests.unit.flows.replicators import arrive, data
-from tests.unit.flows.routing.routed import Routed, routed
+from tests.unit.flows.routing.routed import SOON, Routed, routed
 
 TOO_LARGE = BrokerError(ErrorCode.MESSAGE_TOO_LARGE, "write to t-0")
 
@@ -84,3 +85,15 @@ async def test_what_follows_a_rejected_record_is_written_again(*, handled: bool)
             one.outbox.store(2)
             await one.reaches(3)
             assert one.partition.fetch_offset == 3
+
+
+async def test_records_wait_for_room() -> None:
+    async with routed() as one:
+        one.outbox.has_room.clear()
+        arrive(one.partition, data(0, 3))
+        await until(lambda: one.outbox.waiting == 1, SOON, "the router waits")
+        assert one.outbox.offsets == []
+        one.outbox.has_room.set()
+        await one.outbox.sends(0, 1, 2)
+        one.outbox.store()
+        await one.reaches(3)
