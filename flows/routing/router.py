@@ -33,7 +33,7 @@ REJECTED = "org.apache.kafka.common.KafkaException"
 
 
 class NotMade(Exception):
-    """A message handler has failed for a record, or has named a topic that does not exist."""
+    """A message handler has failed for a record, or what it made cannot be sent."""
 
     def __init__(self, record: SourceRecord, error: Exception) -> None:
         super().__init__(str(error))
@@ -130,11 +130,11 @@ class RecordRouter:
             raise NotMade(record, error) from error
 
     async def send(self, source: SourceRecord, record: TargetRecord) -> asyncio.Future[int]:
-        """Send a record, when there is room for it. Raises NotMade, and ClusterClosed."""
-        try:
-            number = record.partition if record.partition is not None else await self._partition_for(source, record)
-        except BrokerError as error:
-            raise NotMade(source, error) from error
+        """Send a record, when there is room for it.
+
+        Raises BrokerError for a topic that does not exist and a record that is too large, and ClusterClosed.
+        """
+        number = record.partition if record.partition is not None else await self._partition_for(source, record)
         while True:
             try:
                 return self._producer.send(
@@ -221,11 +221,15 @@ class _PartitionRouter:
         sent = _Sent(frame)
         # In a thread: the handler is a user's, and the lane reports to its node from this event loop.
         made, sent.problem = await asyncio.to_thread(self._router.make_all, self._partition, frame)
-        try:
-            for record, targets in made:
-                sent.records.append((record, targets, [await self._router.send(record, one) for one in targets]))
-        except NotMade as problem:
-            sent.problem = problem
+        for record, targets in made:
+            futures: list[asyncio.Future[int]] = []
+            sent.records.append((record, targets, futures))
+            try:
+                for one in targets:
+                    futures.append(await self._router.send(record, one))  # noqa: PERF401 each is awaited, if one fails
+            except BrokerError as error:
+                sent.problem = NotMade(record, error)
+                break
         return sent
 
     async def complete(self) -> None:
@@ -264,7 +268,7 @@ class _PartitionRouter:
                     await (await self._router.send(record, one))
             except ClusterClosed:
                 raise
-            except (NotMade, ClusterError) as error:
+            except ClusterError as error:
                 return self._rejection(record, error)
         return None
 

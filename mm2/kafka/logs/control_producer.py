@@ -117,7 +117,8 @@ class ControlProducer:
     ) -> asyncio.Future[int]:
         """Queue a record. The future returns its offset once all in-sync replicas have it, or raises ClusterError.
 
-        ``timestamp_ms`` is epoch ms; the default is now. Raises BufferFull, and ClusterClosed after the end.
+        ``timestamp_ms`` is epoch ms; the default is now. Raises BufferFull, ClusterClosed after the end, and, as
+        Java's KafkaProducer, MESSAGE_TOO_LARGE as BrokerError for a record that is larger than the buffer.
         """
         if self._closed:
             raise ClusterClosed("the producer is closed")
@@ -128,6 +129,12 @@ class ControlProducer:
             stored=asyncio.get_running_loop().create_future(),
             headers=headers,
         )
+        if record.size > self._buffer_bytes:
+            raise BrokerError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"write to {TopicPartition(topic, partition)}",
+                f"the record of {record.size} bytes is larger than the producer's buffer of {self._buffer_bytes} bytes",
+            )
         if self._held + record.size > self._buffer_bytes:
             raise BufferFull(f"buffer full ({self._held} bytes unsent): {self.trouble or 'the cluster is too slow'}")
         self._held += record.size

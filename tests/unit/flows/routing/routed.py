@@ -13,8 +13,9 @@ from flows.routing.router import RecordRouter
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.mirror1.user_class import SourceRecord, TargetRecord
 from mm2.kafka.client.cluster import Cluster
-from mm2.kafka.errors import ClusterError
+from mm2.kafka.errors import BrokerError, ClusterError
 from mm2.kafka.logs.control_producer import BufferFull, ControlProducer
+from mm2.kafka.protocol.error_codes import ErrorCode
 from tests.lab.waiting import until
 from tests.unit.flows.replicators import RecordingListener, replicator_of
 
@@ -29,10 +30,13 @@ class Outbox:
         self.has_room = asyncio.Event()
         self.has_room.set()
         self.waiting = 0  # for room
+        self.buffer_bytes = 1_000
 
     def send(
         self, topic: str, partition: int, key: bytes | None, value: bytes | None, **options: Any
     ) -> asyncio.Future[int]:
+        if value is not None and len(value) > self.buffer_bytes:
+            raise BrokerError(ErrorCode.MESSAGE_TOO_LARGE, f"write to {topic}-{partition}")
         if not self.has_room.is_set():
             raise BufferFull("buffer full")
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
+from flows.partition.rejection import Stage
+from mm2.core.mirror1.user_class import SourceRecord, TargetRecord
 from mm2.core.offsets.leader_epochs import EpochEnd
 from mm2.kafka.errors import BrokerError
 from mm2.kafka.protocol.error_codes import ErrorCode
 from tests.lab.waiting import until
 from tests.unit.flows.replicators import arrive, data
-from tests.unit.flows.routing.routed import SOON, Routed, routed
+from tests.unit.flows.routing.routed import SOON, Routed, by_offset, routed
 
 TOO_LARGE = BrokerError(ErrorCode.MESSAGE_TOO_LARGE, "write to t-0")
 
@@ -97,3 +100,31 @@ async def test_records_wait_for_room() -> None:
         await one.outbox.sends(0, 1, 2)
         one.outbox.store()
         await one.reaches(3)
+
+
+async def test_a_record_that_exceeds_the_buffer_is_rejected() -> None:
+    """What is before it is written; it would never find room."""
+    async with routed() as one:
+        arrive(one.partition, data(0, 2), data(2, 1, value_bytes=2_000))
+        await one.outbox.sends(0, 1)
+        one.outbox.store()
+        assert await one.letter() == 2
+        (letter,) = one.listener.letters
+        assert (one.partition.position, letter.stage) == (2, Stage.PRODUCE)
+        assert "cannot write to t-0: MESSAGE_TOO_LARGE" in letter.message
+
+
+async def test_what_was_sent_of_a_record_that_cannot_be_sent_is_awaited() -> None:
+    """(D)"""
+
+    def two(record: SourceRecord) -> Sequence[TargetRecord]:
+        return [*by_offset(record), TargetRecord(topic="t", key=b"9", value=bytes(2_000), partition=0)]
+
+    async with routed(two) as one:
+        arrive(one.partition, data(0, 1))
+        await one.outbox.sends(0)
+        leaving = await leaves(one)
+        assert (leaving.done(), one.listener.letters) == (False, [])
+        one.outbox.store()
+        await leaving
+        assert await one.letter() == 0
