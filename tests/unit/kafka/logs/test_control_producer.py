@@ -16,9 +16,7 @@ NOWHERE = ClientSettings(bootstrap_servers=("localhost:1",))
 async def test_a_record_larger_than_the_buffer() -> None:
     """It would never find room, not even in an empty buffer."""
     async with ControlProducer(Cluster(NOWHERE), buffer_bytes=1_000) as producer:
-        with pytest.raises(
-            BrokerError, match=r"cannot write to t-3: the record of 1201 bytes is larger"
-        ) as caught:
+        with pytest.raises(BrokerError, match=r"cannot write to t-3: the record of 1201 bytes is larger") as caught:
             producer.send("t", 3, b"k", bytes(1_000))
         assert (caught.value.code, caught.value.retriable) == (ErrorCode.MESSAGE_TOO_LARGE, False)
         producer.send("t", 3, None, bytes(800))

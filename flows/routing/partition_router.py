@@ -1,0 +1,143 @@
+"""Writes the records of one source partition."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from flows.batch.record_reader import DecodedRecord
+from flows.partition.frames_in_query import FrameInQuery, FrameResult
+from flows.partition.rejection import Rejection, Stage
+from flows.partition.replicator import PartitionReplicator
+from flows.routing.handlers import Handle
+from flows.routing.made_records import NotMade, Problem, make_all
+from flows.routing.record_sender import RecordSender
+from mm2.core.mirror1.user_class import SourceRecord, TargetRecord
+from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
+
+HANDLER_FAILED = "org.apache.kafka.connect.errors.ConnectException"
+REJECTED = "org.apache.kafka.common.KafkaException"
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A frame whose records were sent. ``records``: each with what was made of it. ``problem``: why not all were."""
+
+    frame: FrameInQuery
+    records: list[tuple[SourceRecord, list[TargetRecord], list[asyncio.Future[int]]]] = field(default_factory=list)
+    problem: Problem | None = None
+
+
+class PartitionRouter:
+    """The frames of one source partition, in order: the next ones are sent while acknowledgements are awaited.
+
+    After a frame with a record that cannot be made, nothing is sent until that is reported: what follows will be
+    fetched again.
+    """
+
+    def __init__(self, partition: PartitionReplicator, handle: Handle, sender: RecordSender) -> None:
+        self._partition = partition
+        self._handle = handle
+        self._sender = sender
+        self._to_send: asyncio.Queue[FrameInQuery | None] = asyncio.Queue()
+        self._sent: asyncio.Queue[_Sent | None] = asyncio.Queue()
+        self._reported = asyncio.Event()
+        self._ended = asyncio.Event()
+
+    def add(self, frame: FrameInQuery) -> None:
+        self._to_send.put_nowait(frame)
+
+    async def end(self) -> None:
+        """Write nothing more, and wait for what was sent."""
+        self._to_send.put_nowait(None)
+        await self._ended.wait()
+
+    async def send(self) -> None:
+        """Send frames until the end."""
+        while (frame := await self._to_send.get()) is not None:
+            if not self._partition.awaits(frame.number):
+                continue
+            sent = await self._send(frame)
+            self._reported.clear()
+            self._sent.put_nowait(sent)
+            if sent.problem is not None:
+                await self._reported.wait()
+        self._sent.put_nowait(None)
+
+    async def _send(self, frame: FrameInQuery) -> _Sent:
+        sent = _Sent(frame)
+        # In a thread: the handler is a user's, and the lane reports to its node from this event loop.
+        made, sent.problem = await asyncio.to_thread(make_all, self._handle, self._partition.source, frame)
+        for record, targets in made:
+            futures: list[asyncio.Future[int]] = []
+            sent.records.append((record, targets, futures))
+            try:
+                for one in targets:
+                    futures.append(await self._sender.send(record, one))  # noqa: PERF401 each is awaited, if one fails
+            except BrokerError as error:
+                sent.problem = NotMade(record, error)
+                break
+        return sent
+
+    async def complete(self) -> None:
+        """Report frames until the end."""
+        while (sent := await self._sent.get()) is not None:
+            outcomes = await asyncio.gather(
+                *(future for _, _, futures in sent.records for future in futures), return_exceptions=True
+            )
+            if self._partition.awaits(sent.frame.number):
+                result = await self._result(sent, outcomes)
+                self._partition.transformed(sent.frame.number, result, time.monotonic())
+            self._reported.set()
+        self._ended.set()
+
+    async def _result(self, sent: _Sent, outcomes: Sequence[int | BaseException]) -> FrameResult:
+        """Return the result for a frame; what the target has rejected is written again, to find the record."""
+        again = False
+        if any(isinstance(outcome, ClusterError) for outcome in outcomes):
+            if (rejected := await self._written_alone(sent)) is not None:
+                return FrameResult(failed=rejected)
+            again = True
+        if isinstance(sent.problem, NotMade):
+            return FrameResult(failed=self._rejection(sent.problem.record, sent.problem.error))
+        if sent.problem is not None:
+            return FrameResult(unreadable=str(sent.problem))
+        return FrameResult(routed=len(sent.records), again=again)
+
+    async def _written_alone(self, sent: _Sent) -> Rejection | None:
+        """Write the records from the first rejected one on again, one at a time, since the target rejects batches.
+
+        Return what it rejects alone; None: everything is written.
+        """
+        for record, made, _ in itertools.dropwhile(lambda one: not _rejected(one[2]), sent.records):
+            try:
+                for one in made:
+                    await (await self._sender.send(record, one))
+            except ClusterClosed:
+                raise
+            except ClusterError as error:
+                return self._rejection(record, error)
+        return None
+
+    def _rejection(self, record: SourceRecord, error: Exception) -> Rejection:
+        by_target = isinstance(error, ClusterError)
+        return Rejection(
+            first=record.offset,
+            until=record.offset + 1,
+            message=f"cannot copy {self._partition.source} offset {record.offset}: {error}",
+            exception=REJECTED if by_target else HANDLER_FAILED,
+            stage=Stage.PRODUCE if by_target else Stage.TRANSFORM,
+            record=DecodedRecord(
+                timestamp_ms=record.timestamp_ms,
+                key=record.key,
+                value=record.value,
+                headers=tuple((name.encode(), value) for name, value in record.headers),
+            ),
+        )
+
+
+def _rejected(futures: list[asyncio.Future[int]]) -> bool:
+    return any(isinstance(future.exception(), ClusterError) for future in futures)
