@@ -33,6 +33,13 @@ class FrameInQuery:
         """The source offset to continue from after the frame."""
         return self.batches[-1].next_offset
 
+    def drop_payload(self) -> int:
+        """Drop the batches' bytes, and return how many were held."""
+        held = self.held_bytes
+        for batch in self.batches:
+            batch.data, batch.held_bytes = memoryview(b""), 0
+        return held
+
     def records(self, until: int | None = None) -> int:
         """Return the number of wanted records before source offset ``until``, by default all.
 
@@ -63,11 +70,16 @@ class FrameResult(NamedTuple):
 
 
 class FramesInQuery:
-    """In the order of the source. What is cleared is still transformed, but its result is ignored."""
+    """In the order of the source. What is cleared is still transformed, but its result is ignored.
+
+    A transform that writes the records itself begins with one frame after the other: those before the last one that it
+    has begun are sent.
+    """
 
     def __init__(self) -> None:
         self._frames: deque[FrameInQuery] = deque()
         self._next = 0
+        self._begun = -1
 
     def __bool__(self) -> bool:
         return bool(self._frames)
@@ -100,7 +112,35 @@ class FramesInQuery:
 
     def has(self, number: int) -> bool:
         """Return whether the result for the frame with this number is awaited."""
-        return bool(self._frames) and self._frames[0].number <= number
+        return any(frame.number == number for frame in self._frames)
+
+    def begin(self, number: int) -> None:
+        """The transform writes the records of the frame with this number from now on."""
+        self._begun = number
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a transform writes, or has written, the first frame."""
+        return bool(self._frames) and self._frames[0].number <= self._begun
+
+    def drop_sent(self) -> int:
+        """Drop the batches of frames whose records are sent; only the results are awaited. Return the bytes released.
+
+        Not those of the last frame that was begun, which may still have to be decoded.
+        """
+        released = 0
+        for frame in self._frames:
+            if frame.number < self._begun:
+                released += frame.drop_payload()
+        return released
+
+    def drop_unsent(self) -> tuple[int, int | None]:
+        """Remove the frames that are not begun. Return the bytes that they held, and where they start."""
+        held, start = 0, None
+        while self._frames and self._frames[-1].number > self._begun:
+            frame = self._frames.pop()
+            held, start = held + frame.drop_payload(), frame.start
+        return held, start
 
     def complete(self, number: int) -> FrameInQuery | None:
         """Remove and return a frame that has passed through; None if it was cleared."""

@@ -28,6 +28,7 @@ class QueryState(RejectionState):
         super().__init__(*arguments, **options)
         self._transform = transform
         self._one_by_one_until = -1  # a frame with several batches up to this offset could not be decoded
+        self._unanswered_since = 0.0  # the first frame that the transform has begun to write
 
     def drain(self) -> None:
         if self._transform is None or not self._transform.writes_itself:
@@ -48,11 +49,40 @@ class QueryState(RejectionState):
         """Return whether the result for the frame with this number is awaited; otherwise it was dropped meanwhile."""
         return self._in_query.has(number)
 
+    def writing(self, frame: FrameInQuery, now: float) -> bool:
+        """The transform writes the records of this frame from now on. Return False if its result is not awaited."""
+        if not self._in_query.has(frame.number):
+            return False
+        if not self._in_query.is_begun:
+            self._unanswered_since = now
+        self._in_query.begin(frame.number)
+        return True
+
+    def unanswered_for(self, now: float) -> float:
+        """Return for how many seconds batches have been in flight, or a frame is being written, without an answer."""
+        return now - self._unanswered_since if self._in_query.is_begun else super().unanswered_for(now)
+
+    def release_memory(self) -> None:
+        """Release the bytes of what is sent, without sending it again, and fetch what is not sent yet again."""
+        if not self._in_query.is_begun:
+            super().release_memory()
+            return
+        if not self.held_bytes:
+            return
+        held, start = self._in_query.drop_unsent()
+        self._release(held + self._in_query.drop_sent())
+        if start is not None:
+            self._fetched_to = start
+            self._drop_epochs(start)
+        self._memory_released, self.is_full = True, False
+        self._listener.fetch_changed(self)
+
     def transformed(self, number: int, result: FrameResult, now: float) -> None:
         """The frame with this number has passed through the query."""
         frame = self._in_query.complete(number)
         if frame is None:
             return
+        self._unanswered_since = now
         failed, written = result.failed, result.written
         if result.unreadable is not None:
             self._undecodable(frame, result.unreadable, now)

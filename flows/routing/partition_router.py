@@ -12,9 +12,10 @@ from flows.batch.record_reader import DecodedRecord
 from flows.partition.frames_in_query import FrameInQuery, FrameResult
 from flows.partition.rejection import Rejection, Stage
 from flows.partition.replicator import PartitionReplicator
+from flows.partition.timeouts import UNANSWERED_REPORT_S
 from flows.routing.handlers import Handle
 from flows.routing.made_records import NotMade, Problem, make_all
-from flows.routing.record_sender import RecordSender
+from flows.routing.record_sender import RecordSender, SentRecord
 from mm2.core.mirror1.user_class import SourceRecord, TargetRecord
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
 
@@ -27,7 +28,7 @@ class _Sent:
     """A frame whose records were sent. ``records``: each with what was made of it. ``problem``: why not all were."""
 
     frame: FrameInQuery
-    records: list[tuple[SourceRecord, list[TargetRecord], list[asyncio.Future[int]]]] = field(default_factory=list)
+    records: list[tuple[SourceRecord, list[TargetRecord], list[SentRecord]]] = field(default_factory=list)
     problem: Problem | None = None
 
 
@@ -46,6 +47,9 @@ class PartitionRouter:
         self._sent: asyncio.Queue[_Sent | None] = asyncio.Queue()
         self._reported = asyncio.Event()
         self._ended = asyncio.Event()
+        self._is_making = False  # a handler can take long
+        self._unsent: TargetRecord | None = None
+        self._unanswered: Sequence[SentRecord] = ()
 
     def add(self, frame: FrameInQuery) -> None:
         self._to_send.put_nowait(frame)
@@ -58,7 +62,7 @@ class PartitionRouter:
     async def send(self) -> None:
         """Send frames until the end."""
         while (frame := await self._to_send.get()) is not None:
-            if not self._partition.awaits(frame.number):
+            if not self._partition.writing(frame, time.monotonic()):
                 continue
             sent = await self._send(frame)
             self._reported.clear()
@@ -70,29 +74,60 @@ class PartitionRouter:
     async def _send(self, frame: FrameInQuery) -> _Sent:
         sent = _Sent(frame)
         # In a thread: the handler is a user's, and the lane reports to its node from this event loop.
+        self._is_making = True
         made, sent.problem = await asyncio.to_thread(make_all, self._handle, self._partition.source, frame)
+        self._is_making = False
         for record, targets in made:
-            futures: list[asyncio.Future[int]] = []
-            sent.records.append((record, targets, futures))
-            try:
-                for one in targets:
-                    futures.append(await self._sender.send(record, one))  # noqa: PERF401 each is awaited, if one fails
-            except BrokerError as error:
+            copies, error = await self._copies(record, targets)
+            sent.records.append((record, targets, copies))
+            if error is not None:
                 sent.problem = NotMade(record, error)
                 break
         return sent
 
+    async def _copies(
+        self, record: SourceRecord, targets: Sequence[TargetRecord]
+    ) -> tuple[list[SentRecord], BrokerError | None]:
+        """Send what was made of a record; return what was sent, and why that is not all."""
+        copies: list[SentRecord] = []
+        try:
+            for one in targets:
+                self._unsent = one
+                copies.append(await self._sender.send(record, one))
+        except BrokerError as error:
+            return copies, error
+        finally:
+            self._unsent = None
+        return copies, None
+
     async def complete(self) -> None:
         """Report frames until the end."""
         while (sent := await self._sent.get()) is not None:
-            outcomes = await asyncio.gather(
-                *(future for _, _, futures in sent.records for future in futures), return_exceptions=True
-            )
+            outcomes = await self._answers([one for _, _, copies in sent.records for one in copies])
             if self._partition.awaits(sent.frame.number):
                 result = await self._result(sent, outcomes)
                 self._partition.transformed(sent.frame.number, result, time.monotonic())
             self._reported.set()
         self._ended.set()
+
+    async def _answers(self, sent: Sequence[SentRecord]) -> Sequence[int | BaseException]:
+        self._unanswered = sent
+        outcomes = await asyncio.gather(*(one.stored for one in sent), return_exceptions=True)
+        self._unanswered = ()
+        return outcomes
+
+    def report_unanswered(self, now: float) -> None:
+        """Report to the partition, if the target has acknowledged nothing for a while."""
+        if self._is_making or self._partition.unanswered_for(now) < UNANSWERED_REPORT_S:
+            return
+        awaited = next((one for one in self._unanswered if not one.stored.done()), None)
+        why: object = None
+        if awaited is not None:
+            why = self._sender.why_unanswered(awaited)
+        elif self._unsent is not None:
+            why = self._sender.why_unsent(self._unsent)
+        why = why or f"the target has not acknowledged its records within {UNANSWERED_REPORT_S:.0f} s"
+        self._partition.target_unavailable(f"cannot copy {self._partition.source}: {why}", prolonged=True)
 
     async def _result(self, sent: _Sent, outcomes: Sequence[int | BaseException]) -> FrameResult:
         """Return the result for a frame; what the target has rejected is written again, to find the record."""
@@ -113,13 +148,12 @@ class PartitionRouter:
         Return what it rejects alone; None: everything is written.
         """
         for record, made, _ in itertools.dropwhile(lambda one: not _rejected(one[2]), sent.records):
-            try:
-                for one in made:
-                    await (await self._sender.send(record, one))
-            except ClusterClosed:
-                raise
-            except ClusterError as error:
-                return self._rejection(record, error)
+            copies, error = await self._copies(record, made)
+            for outcome in (*await self._answers(copies), error):
+                if isinstance(outcome, ClusterClosed):
+                    raise outcome
+                if isinstance(outcome, ClusterError):
+                    return self._rejection(record, outcome)
         return None
 
     def _rejection(self, record: SourceRecord, error: Exception) -> Rejection:
@@ -139,5 +173,5 @@ class PartitionRouter:
         )
 
 
-def _rejected(futures: list[asyncio.Future[int]]) -> bool:
-    return any(isinstance(future.exception(), ClusterError) for future in futures)
+def _rejected(copies: list[SentRecord]) -> bool:
+    return any(isinstance(one.stored.exception(), ClusterError) for one in copies)

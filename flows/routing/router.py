@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
 from flows.partition.frames_in_query import FrameInQuery
 from flows.partition.replicator import PartitionReplicator
 from flows.routing.handlers import Handle
@@ -11,6 +14,9 @@ from flows.source_task.spawn import Spawn
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.control_producer import ControlProducer
 
+WATCH_INTERVAL_S = 1.0
+"""How often unacknowledged records are looked for. They are reported after `UNANSWERED_REPORT_S`."""
+
 
 class RecordRouter:
     """Implements `flows.partition.row_transform.RowTransform` for one source task.
@@ -19,7 +25,8 @@ class RecordRouter:
     (B) A partition moves over a frame when the target has all that was made of its records, and of those before.
     (C) After a batch that the target rejects, what follows is written again: consumers of the target can see records
         twice, but the last copies are in order.
-    (D) A partition leaves when the target has all that was sent for it, or has rejected it, also of frames whose
+    (D) What is sent is not sent again while it is awaited, also if the partition has to release its memory.
+    (E) A partition leaves when the target has all that was sent for it, or has rejected it, also of frames whose
         results are no longer awaited: the next owner writes the same keys, and nothing older may follow.
     """
 
@@ -30,18 +37,30 @@ class RecordRouter:
         self._handle = handle
         self._spawn = spawn
         self._partitions: dict[PartitionReplicator, PartitionRouter] = {}
+        self._watched = False
 
     def submit(self, partition: PartitionReplicator, frame: FrameInQuery) -> None:
         """Write the records of the frame."""
         router = self._partitions.get(partition)
         if router is None:
+            if not self._watched:
+                self._watched = True
+                self._spawn(self._watch())
             router = self._partitions[partition] = PartitionRouter(partition, self._handle, self._sender)
             self._spawn(router.send())
             self._spawn(router.complete())
         router.add(frame)
 
     async def remove(self, partition: PartitionReplicator) -> None:
-        """Write nothing more for the partition, and wait until nothing of it is queued: (D)."""
+        """Write nothing more for the partition, and wait until nothing of it is queued: (E)."""
         router = self._partitions.pop(partition, None)
         if router is not None:
             await router.end()
+
+    async def _watch(self) -> None:
+        """Report partitions whose records the target does not acknowledge."""
+        while True:
+            await asyncio.sleep(WATCH_INTERVAL_S)
+            now = time.monotonic()
+            for router in self._partitions.values():
+                router.report_unanswered(now)

@@ -17,7 +17,7 @@ from mm2.core.naming.names import TopicPartition
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError, NotSupported
-from mm2.kafka.logs.producer_queue import Finish, Headers, PendingRecord, ProducerQueue
+from mm2.kafka.logs.producer_queue import Finish, Headers, PendingRecord, ProducerQueue, RetryLimit
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.produce_request import ProducedPartition, ProduceRequest, init_producer_id
 from mm2.kafka.protocol.transaction_requests import NO_PRODUCER, ProducerIdAndEpoch
@@ -51,7 +51,8 @@ class ControlProducer:
 
     A. Records of one partition are stored in the order of ``send``, also after retries: one batch at a time. Each is
        stored once, unless the cluster does not permit idempotent writes, or the producer is closed meanwhile.
-    B. Retriable errors are retried with backoff without limit; another error fails only the records of its batch.
+    B. Retriable errors are retried with backoff, up to a ``retry_limit`` if there is one; another error fails only the
+       records of its batch.
     C. At most ``buffer_bytes`` are buffered.
     D. A broker that throttles gets no request until the throttle time is over: it would not read it earlier, and the
        request's timeout would already run (KIP-219).
@@ -68,12 +69,15 @@ class ControlProducer:
         idempotent: bool = True,
         buffer_bytes: int = BUFFER_BYTES,
         finish: Finish | None = None,
+        retry_limit: Callable[[], RetryLimit] | None = None,
     ) -> None:
-        """``finish``: makes the batch to write of an uncompressed one, such as a compressed one."""
+        """``finish``: makes the batch to write of an uncompressed one, such as a compressed one. ``retry_limit``: makes
+        the one of a partition."""
         self._cluster = cluster
         self._purpose = purpose
         self._buffer_bytes = buffer_bytes
         self._finish = finish
+        self._retry_limit = retry_limit
         self._queues: dict[TopicPartition, ProducerQueue] = {}
         self._producer: ProducerIdAndEpoch | None = None if idempotent else NO_PRODUCER  # for partitions without one
         self._requesting_id = asyncio.Lock()
@@ -150,6 +154,11 @@ class ControlProducer:
         self._released.clear()
         await self._released.wait()
 
+    def trouble_of(self, partition: TopicPartition) -> ClusterError | None:
+        """Return the last error of a partition, if nothing was stored in it since then."""
+        queue = self._queues.get(partition)
+        return queue.trouble if queue is not None else None
+
     @property
     def throttled(self) -> float:
         """Remaining seconds of a broker's throttle time; 0: none."""
@@ -166,7 +175,10 @@ class ControlProducer:
     def _queue(self, partition: TopicPartition) -> ProducerQueue:
         queue = self._queues.get(partition)
         if queue is None:
-            queue = self._queues[partition] = ProducerQueue(Backoff.for_retries(self._cluster.settings), self._finish)
+            limit = self._retry_limit() if self._retry_limit is not None else None
+            queue = self._queues[partition] = ProducerQueue(
+                Backoff.for_retries(self._cluster.settings), self._finish, limit
+            )
         return queue
 
     def _kick_soon(self) -> None:
@@ -262,7 +274,7 @@ class ControlProducer:
             self._release(record)
             if not record.stored.done():  # the caller may have given up waiting
                 record.stored.set_result(base_offset + index if base_offset >= 0 else -1)
-        queue.backoff.reset()
+        queue.succeeded()
         self.trouble = None
         self._free(partition)
 
@@ -271,13 +283,13 @@ class ControlProducer:
         self._released.set()
 
     def _failed(self, partition: TopicPartition, error: ClusterError, *, everything: bool = False) -> None:
-        """Retry after the backoff if the error is retriable; otherwise fail the records of the batch.
+        """Retry after the backoff if the error is retriable and within the limit; otherwise fail the batch's records.
 
         ``everything``: fail all records, because the error concerns the partition rather than the batch.
         """
         self.trouble = error
         queue = self._queues[partition]
-        if error.retriable:
+        if queue.failed(error, time.monotonic()):
             asyncio.get_running_loop().call_later(queue.backoff.next(), self._free, partition)
             return
         if self._producer == queue.producer != NO_PRODUCER:

@@ -11,14 +11,17 @@ from dataclasses import replace
 import pytest
 
 from flows.lane.byte_budget import ByteBudget
+from flows.partition import rejection_state, retry_state
+from flows.routing import partition_router, record_sender
 from flows.source_task.source_task import SourceTask
 from mm2.core.lanes.lease import DeadLettersLease, PartitionLease, RecordRouting
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.mirror1.user_class import MessageHandler, SourceRecord, TargetRecord, UserClass
 from mm2.core.settings.client import ProduceSettings
 from mm2.core.wire.murmur2 import partition_of
 from tests.integration.flows.lane import BUFFER, COPIED, RunningSourceTask, lease_of, unlimited
 from tests.lab.cluster import KafkaCluster
-from tests.lab.fixtures import unique_name
+from tests.lab.fixtures import StartCluster, unique_name
 from tests.lab.history import Record, count, read_topic
 from tests.lab.records import Outgoing, plain, write
 from tests.lab.topic_configs import alter
@@ -207,3 +210,54 @@ async def test_a_partition_drains_until_nothing_is_queued(cluster_a: KafkaCluste
     assert written[other] > 0, "the second half was queued"
     assert list(stored.values()) == [1]
     assert {name: count(read_topic(cluster_b.bootstrap, name)) for name in (topic, other)} == written
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limits of waiting and retries, in seconds instead of minutes."""
+    monkeypatch.setattr(partition_router, "UNANSWERED_REPORT_S", 1.0)
+    monkeypatch.setattr(retry_state, "MISSING_TOPIC_TIMEOUT_S", 3.0)
+    monkeypatch.setattr(record_sender, "MISSING_TOPIC_TIMEOUT_S", 3.0)
+    monkeypatch.setattr(rejection_state, "FAILED_RETRY_S", 1.0)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_partition_that_the_target_does_not_have(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
+    """The source partition waits, then stops at the record, and continues once the partition exists."""
+    topic, other = (unique_name(name) for name in ("orders", "other"))
+    cluster_a.create_topic(topic, 1)
+    for name in (topic, other):
+        cluster_b.create_topic(name, 1)
+    write(cluster_a.bootstrap, topic, plain(20, partitions=1))
+    handler = UserClass(name=f"{__name__}:FirstHalf", arguments=f"10 {other}")
+    async with routing(cluster_a, cluster_b, topic, 1, handler=handler) as task:
+        await until(lambda: task.partition(topic).error is not None, COPIED, "the partition waits")
+        assert task.partition(topic).state is TaskState.WAITING
+        assert f"cannot copy {topic}-0: " in (task.partition(topic).error or "")
+        assert f"{other}-1: UNKNOWN_TOPIC_OR_PARTITION" in (task.partition(topic).error or "")
+        await until(lambda: task.partition(topic).stopped_at == 10, COPIED, "the partition has stopped")
+        stopped = task.partition(topic)
+        assert (stopped.state, stopped.position) == (TaskState.FAILED, 10)
+        assert f"{other}-1: UNKNOWN_TOPIC_OR_PARTITION" in (stopped.error or "")
+        cluster_b.grow_topic(other, 2)
+        await task.caught_up(topic)
+        assert (task.partition(topic).state, task.partition(topic).error) == (TaskState.RUNNING, None)
+    assert [count(read_topic(cluster_b.bootstrap, name)) for name in (topic, other)] == [10, 10]
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_target_that_is_down_is_reported(cluster_a: KafkaCluster, start_cluster: StartCluster) -> None:
+    target, topic = start_cluster(), unique_name("orders")
+    cluster_a.create_topic(topic, 1)
+    target.create_topic(topic, 2)
+    write(cluster_a.bootstrap, topic, plain(20, partitions=1))
+    async with routing(cluster_a, target, topic, 1) as task:
+        await task.caught_up(topic)
+        target.broker(1).kill()
+        write(cluster_a.bootstrap, topic, plain(20, partitions=1))
+        await until(lambda: task.partition(topic).state is TaskState.WAITING, COPIED, "the partition waits")
+        assert "connection refused" in (task.partition(topic).error or "")
+        target.broker(1).start()
+        await task.caught_up(topic)
+        assert (task.partition(topic).state, task.partition(topic).error) == (TaskState.RUNNING, None)
+    assert count(read_topic(target.bootstrap, topic)) == 40

@@ -12,6 +12,7 @@ from flows.routing.handlers import Handle
 from flows.routing.router import RecordRouter
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.mirror1.user_class import SourceRecord, TargetRecord
+from mm2.core.naming.names import TopicPartition
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError
 from mm2.kafka.logs.control_producer import BufferFull, ControlProducer
@@ -31,6 +32,7 @@ class Outbox:
         self.has_room.set()
         self.waiting = 0  # for room
         self.buffer_bytes = 1_000
+        self.trouble: ClusterError | None = None
 
     def send(
         self, topic: str, partition: int, key: bytes | None, value: bytes | None, **options: Any
@@ -42,6 +44,9 @@ class Outbox:
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.sent.append((int(key or b""), future))
         return future
+
+    def trouble_of(self, partition: TopicPartition) -> ClusterError | None:
+        return self.trouble
 
     async def room(self) -> None:
         self.waiting += 1

@@ -27,7 +27,7 @@ async def leaves(one: Routed) -> asyncio.Task[None]:
 
 
 async def test_a_partition_leaves_after_what_follows_a_dead_letter_is_written() -> None:
-    """(D)"""
+    """(E)"""
     async with routed() as one:
         arrive(one.partition, data(0, 5))
         arrive(one.partition, data(5, 5))
@@ -48,7 +48,7 @@ async def test_a_partition_leaves_after_what_follows_a_dead_letter_is_written() 
 
 
 async def test_a_partition_leaves_after_truncated_records_are_written() -> None:
-    """(D)"""
+    """(E)"""
     async with routed() as one:
         arrive(one.partition, data(0, 5, epoch=1), data(5, 5, epoch=2))
         await one.outbox.sends(*range(10))
@@ -115,7 +115,7 @@ async def test_a_record_that_exceeds_the_buffer_is_rejected() -> None:
 
 
 async def test_what_was_sent_of_a_record_that_cannot_be_sent_is_awaited() -> None:
-    """(D)"""
+    """(E)"""
 
     def two(record: SourceRecord) -> Sequence[TargetRecord]:
         return [*by_offset(record), TargetRecord(topic="t", key=b"9", value=bytes(2_000), partition=0)]
