@@ -84,12 +84,11 @@ class QueryState(RejectionState):
             return
         self._unanswered_since = now
         failed, written = result.failed, result.written
-        if result.unreadable is not None:
-            self._undecodable(frame, result.unreadable, now)
-            return
         if result.routed:
             self._metrics.routed(frame.batches, result.routed)
-        if failed is None:
+        if result.unreadable is not None:
+            self._undecodable(frame, result.unreadable, now)
+        elif failed is None:
             self._add_written(frame, written, frame.next_offset)
             self._count_rows(frame.records() - result.routed, written)
             if result.again:
@@ -159,7 +158,6 @@ class QueryState(RejectionState):
         self._fetch_again_from(frame.start)
         if len(frame.batches) > 1:
             self._one_by_one_until = frame.next_offset
-            self._fetch_if_room()
             self._listener.fetch_changed(self)
             return
         rejection: Rejection = of_source_batch(
