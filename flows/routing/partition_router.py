@@ -16,11 +16,11 @@ from flows.partition.timeouts import UNANSWERED_REPORT_S
 from flows.routing.handlers import Handle
 from flows.routing.made_records import NotMade, Problem, make_all
 from flows.routing.record_sender import RecordSender, SentRecord
+from flows.target.produce_errors import of_record
 from mm2.core.mirror1.user_class import SourceRecord, TargetRecord
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
 
 HANDLER_FAILED = "org.apache.kafka.connect.errors.ConnectException"
-REJECTED = "org.apache.kafka.common.KafkaException"
 
 
 @dataclass(slots=True)
@@ -157,13 +157,16 @@ class PartitionRouter:
         return None
 
     def _rejection(self, record: SourceRecord, error: Exception) -> Rejection:
-        by_target = isinstance(error, ClusterError)
+        """Return that the record cannot be copied. An error that does not concern it stops the partition, which is
+        tried again, as with batches that pass through."""
+        refused = of_record(error) if isinstance(error, ClusterError) else None
         return Rejection(
             first=record.offset,
             until=record.offset + 1,
             message=f"cannot copy {self._partition.source} offset {record.offset}: {error}",
-            exception=REJECTED if by_target else HANDLER_FAILED,
-            stage=Stage.PRODUCE if by_target else Stage.TRANSFORM,
+            exception=refused.java_exception if refused is not None else HANDLER_FAILED,
+            stage=Stage.PRODUCE if refused is not None else Stage.TRANSFORM,
+            is_certain=refused is None or refused.concerns_records,
             record=DecodedRecord(
                 timestamp_ms=record.timestamp_ms,
                 key=record.key,

@@ -224,13 +224,13 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("impatient")
 async def test_a_partition_that_the_target_does_not_have(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
     """The source partition waits, then stops at the record, and continues once the partition exists."""
-    topic, other = (unique_name(name) for name in ("orders", "other"))
+    topic, other, letters = (unique_name(name) for name in ("orders", "other", "letters"))
     cluster_a.create_topic(topic, 1)
-    for name in (topic, other):
+    for name in (topic, other, letters):
         cluster_b.create_topic(name, 1)
     write(cluster_a.bootstrap, topic, plain(20, partitions=1))
     handler = UserClass(name=f"{__name__}:FirstHalf", arguments=f"10 {other}")
-    async with routing(cluster_a, cluster_b, topic, 1, handler=handler) as task:
+    async with routing(cluster_a, cluster_b, topic, 1, handler=handler, dead_letters=letters) as task:
         await until(lambda: task.partition(topic).error is not None, COPIED, "the partition waits")
         assert task.partition(topic).state is TaskState.WAITING
         assert f"cannot copy {topic}-0: " in (task.partition(topic).error or "")
@@ -242,7 +242,7 @@ async def test_a_partition_that_the_target_does_not_have(cluster_a: KafkaCluster
         cluster_b.grow_topic(other, 2)
         await task.caught_up(topic)
         assert (task.partition(topic).state, task.partition(topic).error) == (TaskState.RUNNING, None)
-    assert [count(read_topic(cluster_b.bootstrap, name)) for name in (topic, other)] == [10, 10]
+    assert [count(read_topic(cluster_b.bootstrap, name)) for name in (topic, other, letters)] == [10, 10, 0]
 
 
 @pytest.mark.usefixtures("impatient")

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import pytest
 
 from flows.partition.rejection import Stage
-from mm2.core.mirror1.user_class import SourceRecord, TargetRecord
+from mm2.core.mirror1.user_class import SourceRecord, TargetRecord, UserClassError
 from mm2.core.offsets.leader_epochs import EpochEnd
-from mm2.kafka.errors import BrokerError
+from mm2.kafka.errors import BrokerError, NotSupported
 from mm2.kafka.protocol.error_codes import ErrorCode
 from tests.lab.waiting import until
-from tests.unit.flows.replicators import arrive, data
+from tests.unit.flows.replicators import arrive, data, is_failed, message
 from tests.unit.flows.routing.routed import SOON, Routed, by_offset, routed
 
 TOO_LARGE = BrokerError(ErrorCode.MESSAGE_TOO_LARGE, "write to t-0")
@@ -128,3 +128,42 @@ async def test_what_was_sent_of_a_record_that_cannot_be_sent_is_awaited() -> Non
         one.outbox.store()
         await leaving
         assert await one.letter() == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "is_letter", "exception"),
+    [
+        (ErrorCode.MESSAGE_TOO_LARGE, True, "org.apache.kafka.common.errors.RecordTooLargeException"),
+        (ErrorCode.INVALID_RECORD, True, "org.apache.kafka.common.InvalidRecordException"),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, False, None),
+        (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, False, None),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False, None),
+        (None, False, None),
+    ],
+)
+async def test_only_errors_about_records_make_dead_letters(
+    code: ErrorCode | None, exception: str | None, *, is_letter: bool
+) -> None:
+    """Other errors stop the partition, which is tried again, instead of sending whole topics to the letters."""
+    error = NotSupported("B: too old") if code is None else BrokerError(code, "write to t-0")
+    async with routed() as one:
+        arrive(one.partition, data(0, 2))
+        await one.outbox.sends(0, 1)
+        one.outbox.store(0)
+        one.outbox.reject(error, 1)
+        await one.outbox.sends(0, 1, 1)
+        one.outbox.reject(error, 1)
+        await one.reaches(1)
+        assert is_failed(one.partition) is not is_letter
+        assert [letter.exception for letter in one.listener.letters] == ([exception] if is_letter else [])
+        assert f"cannot copy orders-3 offset 1: {error}" in (message(one.partition) or "")
+
+
+async def test_the_error_of_a_handler_is_about_its_record() -> None:
+    def fails(record: SourceRecord) -> Sequence[TargetRecord]:
+        raise UserClassError(f"no {record.offset}")
+
+    async with routed(fails) as one:
+        arrive(one.partition, data(0, 1))
+        assert await one.letter() == 0
+        assert one.listener.letters[0].exception == "org.apache.kafka.connect.errors.ConnectException"
