@@ -30,6 +30,7 @@ class _Sent:
     frame: FrameInQuery
     records: list[tuple[SourceRecord, list[TargetRecord], list[SentRecord]]] = field(default_factory=list)
     problem: Problem | None = None
+    reported: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class PartitionRouter:
@@ -45,7 +46,6 @@ class PartitionRouter:
         self._sender = sender
         self._to_send: asyncio.Queue[FrameInQuery | None] = asyncio.Queue()
         self._sent: asyncio.Queue[_Sent | None] = asyncio.Queue()
-        self._reported = asyncio.Event()
         self._ended = asyncio.Event()
         self._is_making = False  # a handler can take long
         self._unsent: TargetRecord | None = None
@@ -65,10 +65,9 @@ class PartitionRouter:
             if not self._partition.writing(frame, time.monotonic()):
                 continue
             sent = await self._send(frame)
-            self._reported.clear()
             self._sent.put_nowait(sent)
             if sent.problem is not None:
-                await self._reported.wait()
+                await sent.reported.wait()
         self._sent.put_nowait(None)
 
     async def _send(self, frame: FrameInQuery) -> _Sent:
@@ -107,7 +106,7 @@ class PartitionRouter:
             if self._partition.awaits(sent.frame.number):
                 result = await self._result(sent, outcomes)
                 self._partition.transformed(sent.frame.number, result, time.monotonic())
-            self._reported.set()
+            sent.reported.set()
         self._ended.set()
 
     async def _answers(self, sent: Sequence[SentRecord]) -> Sequence[int | BaseException]:

@@ -12,7 +12,7 @@ from mm2.core.mirror1.user_class import SourceRecord, TargetRecord, UserClassErr
 from mm2.core.offsets.leader_epochs import EpochEnd
 from mm2.kafka.errors import BrokerError, NotSupported
 from mm2.kafka.protocol.error_codes import ErrorCode
-from tests.lab.waiting import until
+from tests.lab.waiting import GaveUp, until
 from tests.unit.flows.replicators import arrive, data, is_failed, message
 from tests.unit.flows.routing.routed import SOON, Routed, by_offset, routed
 
@@ -167,3 +167,26 @@ async def test_the_error_of_a_handler_is_about_its_record() -> None:
         arrive(one.partition, data(0, 1))
         assert await one.letter() == 0
         assert one.listener.letters[0].exception == "org.apache.kafka.connect.errors.ConnectException"
+
+
+async def test_nothing_is_sent_after_a_record_that_cannot_be_made() -> None:
+    """It would be written twice: what follows is fetched again. Also if a frame before it is acknowledged meanwhile."""
+
+    def fails_at_4(record: SourceRecord) -> Sequence[TargetRecord]:
+        if record.offset == 4:
+            raise UserClassError("four")
+        return by_offset(record)
+
+    async with routed(fails_at_4) as one:
+        for offset in (0, 3, 6, 9):
+            arrive(one.partition, data(offset, 3))
+        await one.outbox.sends(0, 1, 2, 3)
+        one.outbox.store(0, 1, 2)
+        await one.reaches(3)
+        with pytest.raises(GaveUp):
+            await until(lambda: len(one.outbox.sent) > 4, 0.2, "more is sent")
+        one.outbox.store()
+        assert await one.letter() == 4
+        one.partition.dead_letter_written(one.listener.letters[0], 0.0)
+        arrive(one.partition, data(5, 4))
+        await one.outbox.sends(0, 1, 2, 3, 5, 6, 7, 8)
