@@ -58,8 +58,8 @@ class FrameResult(NamedTuple):
 
     ``written``: the records that it has kept; None: it has dropped all. ``failed``: the first record for which it
     failed, or that could not be written; ``written`` ends before it. ``unreadable``: why a batch of the frame could not
-    be decoded; there is no other result then. ``routed``: so many records were written elsewhere (`flows.routing`), and
-    none is left to write. ``again``: what follows the frame has to pass through again.
+    be decoded; there is no other result then. ``routed``: so many records were written elsewhere (`flows.routing`), all
+    or those before the failed one, and none is left to write. ``again``: what follows has to pass through again.
     """
 
     written: WrittenBatch | None = None

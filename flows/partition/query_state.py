@@ -30,8 +30,13 @@ class QueryState(RejectionState):
         self._one_by_one_until = -1  # a frame with several batches up to this offset could not be decoded
         self._unanswered_since = 0.0  # the first frame that the transform has begun to write
 
+    @property
+    def _is_routed(self) -> bool:
+        """Whether the transform writes the records itself."""
+        return self._transform is not None and self._transform.writes_itself
+
     def drain(self) -> None:
-        if self._transform is None or not self._transform.writes_itself:
+        if not self._is_routed:
             super().drain()
             return
         self.is_draining = True  # what is in the transform is being written
@@ -56,6 +61,7 @@ class QueryState(RejectionState):
         if not self._in_query.is_begun:
             self._unanswered_since = now
         self._in_query.begin(frame.number)
+        self._sent_to = max(self._sent_to, frame.next_offset)
         return True
 
     def unanswered_for(self, now: float) -> float:
@@ -85,12 +91,14 @@ class QueryState(RejectionState):
         self._unanswered_since = now
         failed, written = result.failed, result.written
         if result.routed:
-            self._metrics.routed(frame.batches, result.routed)
+            until = frame.next_offset if failed is None else failed.first
+            whole = [batch for batch in frame.batches if batch.header.next_offset <= until]  # others come again
+            self._metrics.routed(whole, result.routed)
         if result.unreadable is not None:
             self._undecodable(frame, result.unreadable, now)
         elif failed is None:
             self._add_written(frame, written, frame.next_offset)
-            self._count_rows(frame.records() - result.routed, written)
+            self._count_rows(frame.records(), written)
             if result.again:
                 self._fetch_again_from(frame.next_offset)
                 self._listener.fetch_changed(self)
@@ -142,6 +150,8 @@ class QueryState(RejectionState):
             self._health.copied_to(self.position)
 
     def _count_rows(self, records: int, written: WrittenBatch | None) -> None:
+        if self._is_routed:
+            return
         kept = written.header.record_count if written is not None else 0
         self._metrics.rows_in += records
         self._metrics.rows_dropped += max(0, records - kept)

@@ -133,10 +133,10 @@ class PartitionRouter:
         again = False
         if any(isinstance(outcome, ClusterError) for outcome in outcomes):
             if (rejected := await self._written_alone(sent)) is not None:
-                return FrameResult(failed=rejected)
+                return _failed(sent, rejected)
             again = True
         if isinstance(sent.problem, NotMade):
-            return FrameResult(failed=self._rejection(sent.problem.record, sent.problem.error))
+            return _failed(sent, self._rejection(sent.problem.record, sent.problem.error))
         if sent.problem is not None:
             return FrameResult(unreadable=str(sent.problem))
         return FrameResult(routed=len(sent.records), again=again)
@@ -173,6 +173,11 @@ class PartitionRouter:
                 headers=tuple((name.encode(), value) for name, value in record.headers),
             ),
         )
+
+
+def _failed(sent: _Sent, rejection: Rejection) -> FrameResult:
+    """Return the result of a frame of which everything before the rejected record is written."""
+    return FrameResult(failed=rejection, routed=sum(record.offset < rejection.first for record, _, _ in sent.records))
 
 
 def _rejected(copies: list[SentRecord]) -> bool:

@@ -271,9 +271,13 @@ class Pipeline:
 
     @property
     def batch_counts(self) -> tuple[BatchCount, ...]:
-        path = "sql" if self._lease.query is not None else "routed" if self._lease.routing is not None else None
+        is_queried = self._lease.query is not None
         return tuple(
-            BatchCount(path=path or ("rebatch" if reason else "pass-through"), reason=reason.value, batches=count)
+            BatchCount(
+                path="sql" if is_queried else "rebatch" if reason else "pass-through",
+                reason=reason.value,
+                batches=count,
+            )
             for reason, count in self._counts.items()
         )
 
