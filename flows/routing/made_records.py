@@ -28,19 +28,23 @@ Problem = NotMade | CorruptBatchError | BatchTooLargeError
 Made = list[tuple[SourceRecord, list[TargetRecord]]]
 
 
-def make_all(handle: Handle, source: TopicPartition, frame: FrameInQuery) -> tuple[Made, Problem | None]:
-    """Return the wanted records of the frame with what is made of them, and why these are not all."""
+def make_all(handle: Handle, source: TopicPartition, frame: FrameInQuery, start: int) -> tuple[Made, Problem | None]:
+    """Return the records of the frame from source offset ``start`` on with what is made of them, and why that is not
+    everything."""
     made: Made = []
     try:
-        for record in records(source, frame):
+        for record in records(source, frame, start):
             made.append((record, _make(handle, record)))
     except (NotMade, CorruptBatchError, BatchTooLargeError) as problem:
         return made, problem
     return made, None
 
 
-def records(source: TopicPartition, frame: FrameInQuery) -> Iterator[SourceRecord]:
-    """Yield the wanted records of the frame. Raises CorruptBatchError and BatchTooLargeError."""
+def records(source: TopicPartition, frame: FrameInQuery, start: int) -> Iterator[SourceRecord]:
+    """Yield the records of the frame from source offset ``start`` on.
+
+    Raises CorruptBatchError and BatchTooLargeError.
+    """
     for batch in frame.batches:
         header, decoded_records = decoded(
             batch.header, batch.data, limit=MAX_UNCOMPRESSED, arrived_ms=int(batch.arrived * 1000)
@@ -48,7 +52,7 @@ def records(source: TopicPartition, frame: FrameInQuery) -> Iterator[SourceRecor
         append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
         try:
             for record in decoded_records:
-                if record.offset >= frame.start:
+                if record.offset >= start:
                     yield SourceRecord(
                         topic=source.topic,
                         partition=source.partition,

@@ -15,20 +15,28 @@ from flows.partition.replicator import PartitionReplicator
 from flows.partition.timeouts import UNANSWERED_REPORT_S
 from flows.routing.handlers import Handle
 from flows.routing.made_records import NotMade, Problem, make_all
-from flows.routing.record_sender import RecordSender, SentRecord
+from flows.routing.record_sender import RecordSender, TopicMissing, TopicUnknown
 from flows.target.produce_errors import of_record
 from mm2.core.mirror1.user_class import SourceRecord, TargetRecord
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
+from mm2.kafka.logs.control_producer import BufferFull
+
+RECORDS_AT_ONCE = 500
+"""So many records are sent before other work of the lane has its turn: two or three milliseconds."""
 
 HANDLER_FAILED = "org.apache.kafka.connect.errors.ConnectException"
 
 
+_Copies = tuple[SourceRecord, list[TargetRecord], list[asyncio.Future[int]]]
+"""A record, what was made of it, and the offsets of what was sent of that, once the target has it."""
+
+
 @dataclass(slots=True)
 class _Sent:
-    """A frame whose records were sent. ``records``: each with what was made of it. ``problem``: why not all were."""
+    """A frame whose records were sent. ``problem``: why not all were."""
 
     frame: FrameInQuery
-    records: list[tuple[SourceRecord, list[TargetRecord], list[SentRecord]]] = field(default_factory=list)
+    records: list[_Copies] = field(default_factory=list)
     problem: Problem | None = None
     reported: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -40,16 +48,20 @@ class PartitionRouter:
     fetched again.
     """
 
-    def __init__(self, partition: PartitionReplicator, handle: Handle, sender: RecordSender) -> None:
+    def __init__(
+        self, partition: PartitionReplicator, handle: Handle, sender: RecordSender, decoding: asyncio.Semaphore
+    ) -> None:
+        """``decoding`` limits the partitions that hold decoded records which are not sent."""
         self._partition = partition
         self._handle = handle
         self._sender = sender
+        self._decoding = decoding
         self._to_send: asyncio.Queue[FrameInQuery | None] = asyncio.Queue()
         self._sent: asyncio.Queue[_Sent | None] = asyncio.Queue()
         self._ended = asyncio.Event()
         self._is_making = False  # a handler can take long
-        self._unsent: TargetRecord | None = None
-        self._unanswered: Sequence[SentRecord] = ()
+        self._topic: str | None = None  # is waited for
+        self._unanswered: Sequence[_Copies] = ()
 
     def add(self, frame: FrameInQuery) -> None:
         self._to_send.put_nowait(frame)
@@ -71,47 +83,81 @@ class PartitionRouter:
         self._sent.put_nowait(None)
 
     async def _send(self, frame: FrameInQuery) -> _Sent:
-        sent = _Sent(frame)
-        # In a thread: the handler is a user's, and the lane reports to its node from this event loop.
-        self._is_making = True
-        made, sent.problem = await asyncio.to_thread(make_all, self._handle, self._partition.source, frame)
-        self._is_making = False
-        for record, targets in made:
-            copies, error = await self._copies(record, targets)
-            sent.records.append((record, targets, copies))
-            if error is not None:
+        """Send the records of a frame, or those before one that cannot be sent."""
+        sent, start = _Sent(frame), frame.start
+        while (missing := await self._send_from(sent, start)) is not None:  # waits without the records of the frame
+            record, self._topic = missing
+            try:
+                await self._sender.wait_for(self._topic)
+            except BrokerError as error:
                 sent.problem = NotMade(record, error)
                 break
+            start = record.offset
+        self._topic = None
         return sent
 
-    async def _copies(
-        self, record: SourceRecord, targets: Sequence[TargetRecord]
-    ) -> tuple[list[SentRecord], BrokerError | None]:
-        """Send what was made of a record; return what was sent, and why that is not all."""
-        copies: list[SentRecord] = []
-        try:
-            for one in targets:
-                self._unsent = one
-                copies.append(await self._sender.send(record, one))
-        except BrokerError as error:
-            return copies, error
-        finally:
-            self._unsent = None
-        return copies, None
+    async def _send_from(self, sent: _Sent, start: int) -> tuple[SourceRecord, str] | None:
+        """Send the records of the frame from source offset ``start`` on.
+
+        Return the first one for which the target lacks a topic, with the topic; nothing of it is sent then.
+        """
+        async with self._decoding:
+            # In a thread: the handler is a user's, and the lane reports to its node from this event loop.
+            self._is_making = True
+            made, sent.problem = await asyncio.to_thread(
+                make_all, self._handle, self._partition.source, sent.frame, start
+            )
+            self._is_making = False
+            for number, (record, targets) in enumerate(made):
+                if not number % RECORDS_AT_ONCE:
+                    await asyncio.sleep(0)
+                    if not self._partition.awaits(sent.frame.number):
+                        return None
+                sent.records.append((record, targets, []))
+                try:
+                    await self._send_one(sent.records[-1])
+                except TopicMissing as missing:
+                    del sent.records[-1]  # made again, and what follows
+                    sent.problem = None
+                    return record, missing.topic
+                except BrokerError as error:
+                    sent.problem = NotMade(record, error)
+                    return None
+        return None
+
+    async def _send_one(self, unsent: _Copies) -> None:
+        """Send what was made of a record, when there is room.
+
+        Raises TopicMissing before anything is sent, and BrokerError.
+        """
+        record, targets, copies = unsent
+        while True:
+            try:
+                places = self._sender.places(record, targets)
+                break
+            except TopicUnknown as unknown:
+                await self._sender.look_up(unknown.topic)
+        for one, place in zip(targets, places, strict=True):
+            while True:
+                try:
+                    copies.append(self._sender.send(one, place))
+                    break
+                except BufferFull:
+                    await self._sender.room()
 
     async def complete(self) -> None:
         """Report frames until the end."""
         while (sent := await self._sent.get()) is not None:
-            outcomes = await self._answers([one for _, _, copies in sent.records for one in copies])
+            outcomes = await self._answers(sent.records)
             if self._partition.awaits(sent.frame.number):
                 result = await self._result(sent, outcomes)
                 self._partition.transformed(sent.frame.number, result, time.monotonic())
             sent.reported.set()
         self._ended.set()
 
-    async def _answers(self, sent: Sequence[SentRecord]) -> Sequence[int | BaseException]:
+    async def _answers(self, sent: Sequence[_Copies]) -> Sequence[int | BaseException]:
         self._unanswered = sent
-        outcomes = await asyncio.gather(*(one.stored for one in sent), return_exceptions=True)
+        outcomes = await asyncio.gather(*(one for _, _, copies in sent for one in copies), return_exceptions=True)
         self._unanswered = ()
         return outcomes
 
@@ -119,13 +165,15 @@ class PartitionRouter:
         """Report to the partition, if the target has acknowledged nothing for a while."""
         if self._is_making or self._partition.unanswered_for(now) < UNANSWERED_REPORT_S:
             return
-        awaited = next((one for one in self._unanswered if not one.stored.done()), None)
-        why: object = None
-        if awaited is not None:
-            why = self._sender.why_unanswered(awaited)
-        elif self._unsent is not None:
-            why = self._sender.why_unsent(self._unsent)
-        why = why or f"the target has not acknowledged its records within {UNANSWERED_REPORT_S:.0f} s"
+        pending = (
+            (record, one)
+            for record, targets, copies in self._unanswered
+            for one, stored in zip(targets, copies, strict=False)  # fewer copies: one of them failed
+            if not stored.done()
+        )
+        awaited = next(pending, None)
+        error = self._sender.why_unsent(self._topic) if awaited is None else self._sender.why_unanswered(*awaited)
+        why = error or f"the target has not acknowledged its records within {UNANSWERED_REPORT_S:.0f} s"
         self._partition.target_unavailable(f"cannot copy {self._partition.source}: {why}", prolonged=True)
 
     async def _result(self, sent: _Sent, outcomes: Sequence[int | BaseException]) -> FrameResult:
@@ -147,8 +195,13 @@ class PartitionRouter:
         Return what it rejects alone; None: everything is written.
         """
         for record, made, _ in itertools.dropwhile(lambda one: not _rejected(one[2]), sent.records):
-            copies, error = await self._copies(record, made)
-            for outcome in (*await self._answers(copies), error):
+            alone: _Copies = (record, made, [])
+            error: ClusterError | None = None
+            try:
+                await self._send_one(alone)
+            except BrokerError as failure:
+                error = failure
+            for outcome in (*await self._answers([alone]), error):
                 if isinstance(outcome, ClusterClosed):
                     raise outcome
                 if isinstance(outcome, ClusterError):
@@ -180,5 +233,5 @@ def _failed(sent: _Sent, rejection: Rejection) -> FrameResult:
     return FrameResult(failed=rejection, routed=sum(record.offset < rejection.first for record, _, _ in sent.records))
 
 
-def _rejected(copies: list[SentRecord]) -> bool:
-    return any(isinstance(one.stored.exception(), ClusterError) for one in copies)
+def _rejected(copies: list[asyncio.Future[int]]) -> bool:
+    return any(isinstance(one.exception(), ClusterError) for one in copies)

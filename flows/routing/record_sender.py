@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from flows.partition.timeouts import MISSING_TOPIC_TIMEOUT_S
 from mm2.core.mirror1.user_class import SourceRecord, TargetRecord
@@ -12,73 +12,79 @@ from mm2.core.naming.names import TopicPartition
 from mm2.core.wire.murmur2 import partition_of
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
-from mm2.kafka.logs.control_producer import BufferFull, ControlProducer
+from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.kafka.protocol.error_codes import ErrorCode
 
 
-class SentRecord(NamedTuple):
-    """A record at the producer. ``stored``: its offset, once the target has it."""
+class TopicUnknown(Exception):
+    """The number of partitions of a topic is not known yet."""
 
-    place: TopicPartition
-    stored: asyncio.Future[int]
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        super().__init__(topic)
+
+
+class TopicMissing(BrokerError):
+    """The target does not have a topic. It can be a new one: brokers learn of it one after the other."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"find topic {topic} on the target")
 
 
 class RecordSender:
-    """Chooses the partitions, and waits for topics that are being created and for room in the producer's buffer."""
+    """Chooses the partitions, and looks up the topics on the target."""
 
     def __init__(self, target: Cluster, producer: ControlProducer) -> None:
         self._target = target
         self._producer = producer
+        self._places: dict[str, tuple[TopicPartition, ...]] = {}  # one object for all records of a partition
         self._missing: dict[str, tuple[float, ClusterError]] = {}  # topics: since when, and the last error
 
-    async def send(self, source: SourceRecord, record: TargetRecord) -> SentRecord:
-        """Send a record, when there is room for it.
+    def places(self, source: SourceRecord, records: Sequence[TargetRecord]) -> list[TopicPartition]:
+        """Return the partitions for what was made of a record.
 
-        Raises BrokerError for a topic that does not exist and a record that is too large, and ClusterClosed.
+        A record without a key goes to the partition for its partition and offset on the source: all partitions get
+        their share, and a record that is written again goes where it was. Raises TopicUnknown.
         """
-        number = record.partition if record.partition is not None else await self._partition_for(source, record)
-        while True:
-            try:
-                stored = self._producer.send(
-                    record.topic,
-                    number,
-                    record.key,
-                    record.value,
-                    headers=record.headers,
-                    timestamp_ms=record.timestamp_ms,
-                )
-                return SentRecord(TopicPartition(record.topic, number), stored)
-            except BufferFull:
-                await self._producer.room()
+        return [self._place(source, record) for record in records]
 
-    def why_unsent(self, record: TargetRecord) -> ClusterError | None:
-        """Return why the record cannot be sent yet, as far as that is known."""
-        _, missing = self._missing.get(record.topic, (0.0, None))
-        return missing if record.partition is None and missing is not None else self._producer.trouble
+    def _place(self, source: SourceRecord, record: TargetRecord) -> TopicPartition:
+        topic, key = record.topic, record.key
+        if record.partition is not None:
+            return TopicPartition(topic, record.partition)
+        info = self._target.cached_topic(topic)
+        if info is None or not info.partitions:
+            raise TopicUnknown(topic)
+        places, count = self._places.get(topic, ()), len(info.partitions)
+        if len(places) != count:
+            places = self._places[topic] = tuple(TopicPartition(topic, number) for number in range(count))
+        return places[partition_of(key, count) if key is not None else (source.partition + source.offset) % count]
 
-    def why_unanswered(self, sent: SentRecord) -> ClusterError | None:
-        """Return why the target has not acknowledged the record yet, as far as that is known."""
-        return self._producer.trouble_of(sent.place)
+    def send(self, record: TargetRecord, place: TopicPartition) -> asyncio.Future[int]:
+        """Send a record; the future has its offset once the target has it.
 
-    async def _partition_for(self, source: SourceRecord, record: TargetRecord) -> int:
-        """Return the partition of the record's key. Without a key, that of its partition and offset on the source: all
-        partitions get their share, and a record that is written again goes where it was."""
-        count = await self._count(record.topic)
-        if record.key is not None:
-            return partition_of(record.key, count)
-        return (source.partition + source.offset) % count
+        Raises BufferFull, BrokerError if it is too large, and ClusterClosed.
+        """
+        return self._producer.send(
+            place.topic,
+            place.partition,
+            record.key,
+            record.value,
+            headers=record.headers,
+            timestamp_ms=record.timestamp_ms,
+        )
 
-    async def _count(self, topic: str) -> int:
-        """Return the number of partitions of a topic of the target, after waiting for the target.
+    async def room(self) -> None:
+        """Wait, after BufferFull, until there is more room."""
+        await self._producer.room()
 
-        Raises BrokerError if it rejects the topic, or has not had it for `MISSING_TOPIC_TIMEOUT_S`: brokers learn of a
-        new topic one after the other.
+    async def look_up(self, topic: str) -> None:
+        """Ask for an unknown topic, after waiting for the target.
+
+        Raises TopicMissing if it does not have the topic, and BrokerError if it rejects it.
         """
         while True:
-            info = self._target.cached_topic(topic)
-            if info is not None and info.partitions:
-                self._missing.pop(topic, None)
-                return len(info.partitions)
             try:
                 await self._target.refresh([topic])
             except ClusterClosed:
@@ -87,12 +93,42 @@ class RecordSender:
                 self._missing[topic] = time.monotonic(), failure
                 continue  # refresh has its own backoff
             info = self._target.cached_topic(topic)
+            if info is not None and info.partitions:
+                self._missing.pop(topic, None)
+                return
             if info is None or not info.error:
                 continue
-            error = BrokerError(info.error, f"find topic {topic} on the target")
-            now = time.monotonic()
-            since = self._missing[topic][0] if topic in self._missing else now
+            is_missing = info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            error = TopicMissing(topic) if is_missing else BrokerError(info.error, f"find topic {topic} on the target")
+            since = self._missing[topic][0] if topic in self._missing else time.monotonic()
             self._missing[topic] = since, error
-            is_unknown = info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if (is_unknown and now - since > MISSING_TOPIC_TIMEOUT_S) or (not is_unknown and not error.retriable):
+            if is_missing or not error.retriable:
                 raise error
+
+    async def wait_for(self, topic: str) -> None:
+        """Wait until the target has a topic.
+
+        Raises TopicMissing if it has not had it for `MISSING_TOPIC_TIMEOUT_S`, and BrokerError if it rejects it.
+        """
+        while True:
+            try:
+                await self.look_up(topic)
+            except TopicMissing:
+                if time.monotonic() - self._missing[topic][0] > MISSING_TOPIC_TIMEOUT_S:
+                    raise
+            else:
+                return
+
+    # -- reports
+
+    def why_unsent(self, topic: str | None) -> ClusterError | None:
+        """Return why a record for this topic cannot be sent yet, as far as that is known; None: for any topic."""
+        missing = self._missing.get(topic) if topic is not None else None
+        return missing[1] if missing is not None else self._producer.trouble
+
+    def why_unanswered(self, source: SourceRecord, record: TargetRecord) -> ClusterError | None:
+        """Return why the target has not acknowledged the record yet, as far as that is known."""
+        try:
+            return self._producer.trouble_of(self._place(source, record))
+        except TopicUnknown:
+            return self.why_unsent(record.topic)

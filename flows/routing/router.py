@@ -14,6 +14,11 @@ from flows.source_task.spawn import Spawn
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.control_producer import ControlProducer
 
+DECODED_FRAMES = 4
+"""So many partitions hold a decoded frame that is not sent completely: more than one, since a handler may wait for
+something. Decoded, a frame takes several times the bytes that the lane counts for it, and when the buffer is full each
+partition would hold one."""
+
 WATCH_INTERVAL_S = 1.0
 """How often unacknowledged records are looked for. They are reported after `UNANSWERED_REPORT_S`."""
 
@@ -35,6 +40,7 @@ class RecordRouter:
     def __init__(self, target: Cluster, producer: ControlProducer, handle: Handle, spawn: Spawn) -> None:
         self._sender = RecordSender(target, producer)
         self._handle = handle
+        self._decoding = asyncio.Semaphore(DECODED_FRAMES)
         self._spawn = spawn
         self._partitions: dict[PartitionReplicator, PartitionRouter] = {}
         self._watched = False
@@ -46,7 +52,9 @@ class RecordRouter:
             if not self._watched:
                 self._watched = True
                 self._spawn(self._watch())
-            router = self._partitions[partition] = PartitionRouter(partition, self._handle, self._sender)
+            router = self._partitions[partition] = PartitionRouter(
+                partition, self._handle, self._sender, self._decoding
+            )
             self._spawn(router.send())
             self._spawn(router.complete())
         router.add(frame)

@@ -133,15 +133,16 @@ class ControlProducer:
             stored=asyncio.get_running_loop().create_future(),
             headers=headers,
         )
-        if record.size > self._buffer_bytes:
+        size = record.size
+        if size > self._buffer_bytes:
             raise BrokerError(
                 ErrorCode.MESSAGE_TOO_LARGE,
                 f"write to {TopicPartition(topic, partition)}",
-                f"the record of {record.size} bytes is larger than the producer's buffer of {self._buffer_bytes} bytes",
+                f"the record of {size} bytes is larger than the producer's buffer of {self._buffer_bytes} bytes",
             )
-        if self._held + record.size > self._buffer_bytes:
+        if self._held + size > self._buffer_bytes:
             raise BufferFull(f"buffer full ({self._held} bytes unsent): {self.trouble or 'the cluster is too slow'}")
-        self._held += record.size
+        self._held += size
         self._queue(TopicPartition(topic, partition)).records.append(record)
         self._kick_soon()  # after the caller has yielded, so that records sent together share a request
         return record.stored

@@ -63,6 +63,17 @@ class FirstHalf(MessageHandler):
         return [TargetRecord(topic=topic, key=record.key, value=record.value, partition=number)]
 
 
+class LastPartition(MessageHandler):
+    """Copies records of partition 5, and others to the topic that is its argument."""
+
+    def __init__(self, other: str) -> None:
+        self._other = other
+
+    def handle(self, record: SourceRecord) -> Sequence[TargetRecord]:
+        topic = record.topic if record.partition == 5 else self._other
+        return [TargetRecord(topic=topic, key=record.key, value=record.value)]
+
+
 @asynccontextmanager
 async def routing(
     source: KafkaCluster,
@@ -261,3 +272,41 @@ async def test_a_target_that_is_down_is_reported(cluster_a: KafkaCluster, start_
         await task.caught_up(topic)
         assert (task.partition(topic).state, task.partition(topic).error) == (TaskState.RUNNING, None)
     assert count(read_topic(target.bootstrap, topic)) == 40
+
+
+async def test_partitions_that_wait_for_a_topic_let_the_others_continue(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Topics that a handler names can be created later; no record is repeated."""
+    monkeypatch.setattr(partition_router, "UNANSWERED_REPORT_S", 1.0)
+    topic, other = (unique_name(name) for name in ("orders", "other"))
+    cluster_a.create_topic(topic, 6)
+    cluster_b.create_topic(topic, 6)
+    write(cluster_a.bootstrap, topic, plain(60, partitions=6))
+    handler = UserClass(name=f"{__name__}:LastPartition", arguments=other)
+    async with routing(cluster_a, cluster_b, topic, 6, handler=handler) as task:
+        await until(lambda: task.partition(topic, 5).position == 10, COPIED, "the last partition is copied")
+        await until(lambda: task.partition(topic, 0).error is not None, COPIED, "the first one waits")
+        waiting = task.partition(topic, 0)
+        assert (waiting.state, waiting.position) == (TaskState.WAITING, 0)
+        assert f"cannot find topic {other} on the target: UNKNOWN_TOPIC_OR_PARTITION" in (waiting.error or "")
+        cluster_b.create_topic(other, 2)
+        await task.caught_up(topic)
+    assert [count(read_topic(cluster_b.bootstrap, name)) for name in (topic, other)] == [10, 50]
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_topic_that_the_target_does_not_have(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
+    """It stops the partition, and makes no dead letters."""
+    topic, other, letters = (unique_name(name) for name in ("orders", "other", "letters"))
+    cluster_a.create_topic(topic, 1)
+    cluster_b.create_topic(letters, 1)
+    write(cluster_a.bootstrap, topic, plain(20, partitions=1))
+    handler = UserClass(name=f"{__name__}:LastPartition", arguments=other)
+    async with routing(cluster_a, cluster_b, topic, 1, handler=handler, dead_letters=letters) as task:
+        await until(lambda: task.partition(topic).stopped_at == 0, COPIED, "the partition has stopped")
+        assert f"find topic {other} on the target" in (task.partition(topic).error or "")
+        cluster_b.create_topic(other, 1)
+        await task.caught_up(topic)
+        assert task.partition(topic).dead_letters_total == 0
+    assert count(read_topic(cluster_b.bootstrap, other)) == 20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -87,10 +87,13 @@ class Routed:
         self.router = router
         self.outbox = outbox
         self.listener = RecordingListener()
-        lease = PartitionLease(topic="orders", partition=3, remote_topic="orders", start_offset=0)
-        self.partition: PartitionReplicator = replicator_of(
-            lease, self.listener, transform=router, dead_letters=dead_letters
-        )
+        self._dead_letters = dead_letters
+        self.partition = self.another(3)
+
+    def another(self, number: int) -> PartitionReplicator:
+        """Return a partition with the same router."""
+        lease = PartitionLease(topic="orders", partition=number, remote_topic="orders", start_offset=0)
+        return replicator_of(lease, self.listener, transform=self.router, dead_letters=self._dead_letters)
 
     async def reaches(self, position: int) -> None:
         """Wait until the partition has moved to this offset."""
@@ -111,8 +114,6 @@ async def routed(
     handle: Handle = by_offset,
     *,
     dead_letters: str | None = "letters",
-    producer: Callable[[], Any] | None = None,
-    target: Any = None,
 ) -> AsyncIterator[Routed]:
     """Run a router; its work ends with the block."""
     tasks: list[asyncio.Task[None]] = []
@@ -121,9 +122,7 @@ async def routed(
     def spawn(work: Coroutine[Any, Any, None]) -> None:
         tasks.append(asyncio.create_task(work))
 
-    router = RecordRouter(
-        cast(Cluster, target), cast(ControlProducer, producer() if producer else outbox), handle, spawn
-    )
+    router = RecordRouter(cast(Cluster, None), cast(ControlProducer, outbox), handle, spawn)
     try:
         yield Routed(router, outbox, dead_letters)
     finally:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from flows.partition.timeouts import MISSING_TOPIC_TIMEOUT_S
 from flows.routing import partition_router, router
 from flows.routing.retry_limit import RoutedRetryLimit
 from mm2.core.lanes.task_states import TaskState
+from mm2.core.mirror1.user_class import SourceRecord, TargetRecord
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.leader_epochs import EpochEnd
 from mm2.kafka.errors import BrokerError, ClusterError, NoLeader, Unreachable
 from mm2.kafka.protocol.error_codes import ErrorCode
-from tests.lab.waiting import until
+from tests.lab.waiting import GaveUp, until
 from tests.unit.flows.replicators import WALL, arrive, data, message
-from tests.unit.flows.routing.routed import SOON, Routed, routed
+from tests.unit.flows.routing.routed import SOON, Routed, by_offset, routed
 
 REFUSED = Unreachable("B: broker 1 refuses connections")
 MISSING = NoLeader(TopicPartition("t", 9), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -109,6 +113,42 @@ async def test_memory_of_frames_that_are_not_sent_is_released() -> None:
         one.partition.release_memory()
         one.outbox.store()
         await one.reaches(6)
+
+
+async def test_few_partitions_hold_decoded_records_while_they_wait_for_room() -> None:
+    made: set[int] = set()
+
+    def handle(record: SourceRecord) -> Sequence[TargetRecord]:
+        made.add(record.partition)
+        return by_offset(record)
+
+    async with routed(handle) as one:
+        one.outbox.has_room.clear()
+        partitions = [one.another(number) for number in range(10, 20)]
+        for partition in partitions:
+            arrive(partition, data(0, 3))
+        await until(lambda: one.outbox.waiting == router.DECODED_FRAMES, SOON, "some wait for room")
+        with pytest.raises(GaveUp):
+            await until(lambda: len(made) > router.DECODED_FRAMES, 0.2, "more are decoded")
+        assert all(partition.unanswered_for(1e9) > 0 for partition in partitions)
+        one.outbox.has_room.set()
+        await until(lambda: len(one.outbox.sent) == 30, SOON, "all are sent")
+        one.outbox.store()
+        await until(lambda: {partition.position for partition in partitions} == {3}, SOON, "all are copied")
+
+
+async def test_a_frame_that_was_dropped_is_not_sent_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition_router, "RECORDS_AT_ONCE", 2)
+    async with routed() as one:
+        one.outbox.has_room.clear()
+        arrive(one.partition, data(0, 5, epoch=1))
+        await until(lambda: one.outbox.waiting == 1, SOON, "it waits for room")
+        assert one.partition.diverged(5, EpochEnd(0, 0))
+        one.outbox.has_room.set()
+        await one.outbox.sends(0, 1)
+        one.outbox.store()
+        arrive(one.partition, data(0, 2))
+        await one.outbox.sends(0, 1, 0, 1)
 
 
 def test_a_partition_that_does_not_exist_fails_after_a_minute() -> None:
