@@ -72,14 +72,14 @@ class FrameResult(NamedTuple):
 class FramesInQuery:
     """In the order of the source. What is cleared is still transformed, but its result is ignored.
 
-    A transform that writes the records itself begins with one frame after the other: those before the last one that it
-    has begun are sent.
+    A transform that writes the records itself starts one frame after the other: those before the last one that it
+    has started are sent.
     """
 
     def __init__(self) -> None:
         self._frames: deque[FrameInQuery] = deque()
         self._next = 0
-        self._begun = -1
+        self._started = -1
 
     def __bool__(self) -> bool:
         return bool(self._frames)
@@ -114,30 +114,30 @@ class FramesInQuery:
         """Return whether the result for the frame with this number is awaited."""
         return any(frame.number == number for frame in self._frames)
 
-    def begin(self, number: int) -> None:
+    def started(self, number: int) -> None:
         """The transform writes the records of the frame with this number from now on."""
-        self._begun = number
+        self._started = number
 
     @property
-    def is_begun(self) -> bool:
+    def is_started(self) -> bool:
         """Whether a transform writes, or has written, the first frame."""
-        return bool(self._frames) and self._frames[0].number <= self._begun
+        return bool(self._frames) and self._frames[0].number <= self._started
 
     def drop_sent(self) -> int:
         """Drop the batches of frames whose records are sent; only the results are awaited. Return the bytes released.
 
-        Not those of the last frame that was begun, which may still have to be decoded.
+        Not those of the last frame that was started, which may still have to be decoded.
         """
         released = 0
         for frame in self._frames:
-            if frame.number < self._begun:
+            if frame.number < self._started:
                 released += frame.drop_payload()
         return released
 
     def drop_unsent(self) -> tuple[int, int | None]:
-        """Remove the frames that are not begun. Return the bytes that they held, and where they start."""
+        """Remove the frames that are not started. Return the bytes that they held, and where they start."""
         held, start = 0, None
-        while self._frames and self._frames[-1].number > self._begun:
+        while self._frames and self._frames[-1].number > self._started:
             frame = self._frames.pop()
             held, start = held + frame.drop_payload(), frame.start
         return held, start

@@ -28,7 +28,7 @@ class QueryState(RejectionState):
         super().__init__(*arguments, **options)
         self._transform = transform
         self._one_by_one_until = -1  # a frame with several batches up to this offset could not be decoded
-        self._unanswered_since = 0.0  # the first frame that the transform has begun to write
+        self._unanswered_since = 0.0  # the first frame that the transform has started to write
 
     @property
     def _is_routed(self) -> bool:
@@ -58,22 +58,20 @@ class QueryState(RejectionState):
         """The transform writes the records of this frame from now on. Return False if its result is not awaited."""
         if not self._in_query.has(frame.number):
             return False
-        if not self._in_query.is_begun:
+        if not self._in_query.is_started:
             self._unanswered_since = now
-        self._in_query.begin(frame.number)
+        self._in_query.started(frame.number)
         self._sent_to = max(self._sent_to, frame.next_offset)
         return True
 
     def unanswered_for(self, now: float) -> float:
         """Return for how many seconds batches have been in flight, or a frame is being written, without an answer."""
-        return now - self._unanswered_since if self._in_query.is_begun else super().unanswered_for(now)
+        return now - self._unanswered_since if self._in_query.is_started else super().unanswered_for(now)
 
     def release_memory(self) -> None:
         """Release the bytes of what is sent, without sending it again, and fetch what is not sent yet again."""
-        if not self._in_query.is_begun:
+        if not self._in_query.is_started:
             super().release_memory()
-            return
-        if not self.held_bytes:
             return
         held, start = self._in_query.drop_unsent()
         self._release(held + self._in_query.drop_sent())

@@ -58,7 +58,7 @@ async def test_a_partition_drains_until_nothing_is_queued(cluster_a: KafkaCluste
         write(cluster_a.bootstrap, topic, [Outgoing(key=b"k", value=value, partition=0) for value in part])
     handler = UserClass(name=f"{__name__}:FirstHalf", arguments=f"{HALF} {other}")
     async with routing(cluster_a, cluster_b, topic, 1, handler=handler, dead_letters=letters) as task:
-        await until(lambda: task.partition(topic).end_offset > HALF, COPIED, "fetching has begun")
+        await until(lambda: task.partition(topic).end_offset > HALF, COPIED, "fetching has started")
         task.runner.drain()
         await until(lambda: task.partition(topic).dead_letters_total == 1, COPIED, "the first record is rejected")
         with pytest.raises(GaveUp):
