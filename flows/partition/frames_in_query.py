@@ -33,6 +33,13 @@ class FrameInQuery:
         """The source offset to continue from after the frame."""
         return self.batches[-1].next_offset
 
+    def drop_payload(self) -> int:
+        """Drop the batches' bytes, and return how many were held."""
+        held = self.held_bytes
+        for batch in self.batches:
+            batch.data, batch.held_bytes = memoryview(b""), 0
+        return held
+
     def records(self, until: int | None = None) -> int:
         """Return the number of wanted records before source offset ``until``, by default all.
 
@@ -51,8 +58,8 @@ class FrameResult(NamedTuple):
 
     ``written``: the records that it has kept; None: it has dropped all. ``failed``: the first record for which it
     failed, or that could not be written; ``written`` ends before it. ``unreadable``: why a batch of the frame could not
-    be decoded; there is no other result then. ``routed``: so many records were written elsewhere (`flows.routing`), and
-    none is left to write. ``again``: what follows the frame has to pass through again.
+    be decoded; there is no other result then. ``routed``: so many records were written elsewhere (`flows.routing`), all
+    or those before the failed one, and none is left to write. ``again``: what follows has to pass through again.
     """
 
     written: WrittenBatch | None = None
@@ -63,11 +70,16 @@ class FrameResult(NamedTuple):
 
 
 class FramesInQuery:
-    """In the order of the source. What is cleared is still transformed, but its result is ignored."""
+    """In the order of the source. What is cleared is still transformed, but its result is ignored.
+
+    A transform that writes the records itself starts one frame after the other: those before the last one that it
+    has started are sent.
+    """
 
     def __init__(self) -> None:
         self._frames: deque[FrameInQuery] = deque()
         self._next = 0
+        self._started = -1
 
     def __bool__(self) -> bool:
         return bool(self._frames)
@@ -100,7 +112,35 @@ class FramesInQuery:
 
     def has(self, number: int) -> bool:
         """Return whether the result for the frame with this number is awaited."""
-        return bool(self._frames) and self._frames[0].number <= number
+        return any(frame.number == number for frame in self._frames)
+
+    def started(self, number: int) -> None:
+        """The transform writes the records of the frame with this number from now on."""
+        self._started = number
+
+    @property
+    def is_started(self) -> bool:
+        """Whether a transform writes, or has written, the first frame."""
+        return bool(self._frames) and self._frames[0].number <= self._started
+
+    def drop_sent(self) -> int:
+        """Drop the batches of frames whose records are sent; only the results are awaited. Return the bytes released.
+
+        Not those of the last frame that was started, which may still have to be decoded.
+        """
+        released = 0
+        for frame in self._frames:
+            if frame.number < self._started:
+                released += frame.drop_payload()
+        return released
+
+    def drop_unsent(self) -> tuple[int, int | None]:
+        """Remove the frames that are not started. Return the bytes that they held, and where they start."""
+        held, start = 0, None
+        while self._frames and self._frames[-1].number > self._started:
+            frame = self._frames.pop()
+            held, start = held + frame.drop_payload(), frame.start
+        return held, start
 
     def complete(self, number: int) -> FrameInQuery | None:
         """Remove and return a frame that has passed through; None if it was cleared."""

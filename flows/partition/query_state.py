@@ -28,9 +28,15 @@ class QueryState(RejectionState):
         super().__init__(*arguments, **options)
         self._transform = transform
         self._one_by_one_until = -1  # a frame with several batches up to this offset could not be decoded
+        self._unanswered_since = 0.0  # the first frame that the transform has started to write
+
+    @property
+    def _is_routed(self) -> bool:
+        """Whether the transform writes the records itself."""
+        return self._transform is not None and self._transform.writes_itself
 
     def drain(self) -> None:
-        if self._transform is None or not self._transform.writes_itself:
+        if not self._is_routed:
             super().drain()
             return
         self.is_draining = True  # what is in the transform is being written
@@ -48,20 +54,49 @@ class QueryState(RejectionState):
         """Return whether the result for the frame with this number is awaited; otherwise it was dropped meanwhile."""
         return self._in_query.has(number)
 
+    def writing(self, frame: FrameInQuery, now: float) -> bool:
+        """The transform writes the records of this frame from now on. Return False if its result is not awaited."""
+        if not self._in_query.has(frame.number):
+            return False
+        if not self._in_query.is_started:
+            self._unanswered_since = now
+        self._in_query.started(frame.number)
+        self._sent_to = max(self._sent_to, frame.next_offset)
+        return True
+
+    def unanswered_for(self, now: float) -> float:
+        """Return for how many seconds batches have been in flight, or a frame is being written, without an answer."""
+        return now - self._unanswered_since if self._in_query.is_started else super().unanswered_for(now)
+
+    def release_memory(self) -> None:
+        """Release the bytes of what is sent, without sending it again, and fetch what is not sent yet again."""
+        if not self._in_query.is_started:
+            super().release_memory()
+            return
+        held, start = self._in_query.drop_unsent()
+        self._release(held + self._in_query.drop_sent())
+        if start is not None:
+            self._fetched_to = start
+            self._drop_epochs(start)
+        self._memory_released, self.is_full = True, False
+        self._listener.fetch_changed(self)
+
     def transformed(self, number: int, result: FrameResult, now: float) -> None:
         """The frame with this number has passed through the query."""
         frame = self._in_query.complete(number)
         if frame is None:
             return
+        self._unanswered_since = now
         failed, written = result.failed, result.written
+        if result.routed:
+            until = frame.next_offset if failed is None else failed.first
+            whole = [batch for batch in frame.batches if batch.header.next_offset <= until]  # others come again
+            self._metrics.routed(whole, result.routed)
         if result.unreadable is not None:
             self._undecodable(frame, result.unreadable, now)
-            return
-        if result.routed:
-            self._metrics.routed(frame.batches, result.routed)
-        if failed is None:
+        elif failed is None:
             self._add_written(frame, written, frame.next_offset)
-            self._count_rows(frame.records() - result.routed, written)
+            self._count_rows(frame.records(), written)
             if result.again:
                 self._fetch_again_from(frame.next_offset)
                 self._listener.fetch_changed(self)
@@ -113,6 +148,8 @@ class QueryState(RejectionState):
             self._health.copied_to(self.position)
 
     def _count_rows(self, records: int, written: WrittenBatch | None) -> None:
+        if self._is_routed:
+            return
         kept = written.header.record_count if written is not None else 0
         self._metrics.rows_in += records
         self._metrics.rows_dropped += max(0, records - kept)
@@ -129,7 +166,6 @@ class QueryState(RejectionState):
         self._fetch_again_from(frame.start)
         if len(frame.batches) > 1:
             self._one_by_one_until = frame.next_offset
-            self._fetch_if_room()
             self._listener.fetch_changed(self)
             return
         rejection: Rejection = of_source_batch(

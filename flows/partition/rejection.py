@@ -29,7 +29,7 @@ class Rejection:
 
     ``exception`` is the exception class with which Java reports the error. One record is decoded in ``record``; of a
     batch that cannot be read, ``batch`` has the bytes. ``is_certain`` False: it is unknown where the batch ends, so
-    that only its first offset is in the range, or why it cannot be read.
+    that only its first offset is in the range, or why it cannot be read, or the error does not concern the record.
     """
 
     first: int

@@ -20,8 +20,8 @@ class RowTransform(Protocol):
     def submit(self, partition: Any, frame: FrameInQuery) -> None:
         """Transform the records of the frame."""
 
-    def remove(self, partition: Any) -> None:
-        """The partition has left the source task; nothing of it is awaited."""
+    async def remove(self, partition: Any) -> None:
+        """The partition leaves the source task: wait until nothing is sent for it any more, also of dropped frames."""
 
 
 class LaneTransforms(Protocol):

@@ -207,6 +207,8 @@ class Pipeline:
         while True:
             self._idle.clear()
             if all(partition.is_idle for partition in partitions):
+                if self._transform is not None:
+                    await asyncio.gather(*map(self._transform.remove, partitions))
                 await self._flush()
                 if all(self._committer.is_committed(partition) for partition in partitions):
                     break
@@ -218,8 +220,6 @@ class Pipeline:
             self._partitions.discard(partition)
             self._fetcher.remove(partition)
             self._producer.remove(partition)
-            if self._transform is not None:
-                self._transform.remove(partition)
 
     async def lose_deleted(self, partitions: Collection[PartitionReplicator]) -> set[PartitionReplicator]:
         """Report the records left to copy of drained partitions, if their source topic was deleted or recreated.
@@ -271,9 +271,13 @@ class Pipeline:
 
     @property
     def batch_counts(self) -> tuple[BatchCount, ...]:
-        path = "sql" if self._lease.query is not None else "routed" if self._lease.routing is not None else None
+        is_queried = self._lease.query is not None
         return tuple(
-            BatchCount(path=path or ("rebatch" if reason else "pass-through"), reason=reason.value, batches=count)
+            BatchCount(
+                path="sql" if is_queried else "rebatch" if reason else "pass-through",
+                reason=reason.value,
+                batches=count,
+            )
             for reason, count in self._counts.items()
         )
 

@@ -11,6 +11,7 @@ from flows.batch.codecs import compress
 from flows.batch.header import HEADER_BYTES, encode_header, read_header
 from flows.partition.row_transform import RowTransform
 from flows.routing.handlers import load_handler
+from flows.routing.retry_limit import RoutedRetryLimit
 from flows.routing.router import RecordRouter
 from flows.source_task.spawn import Spawn
 from mm2.core.lanes.lease import RecordRouting, SourceTaskLease
@@ -35,6 +36,7 @@ async def open_router(
             idempotent=lease.produce.idempotent,
             buffer_bytes=BUFFER_BYTES,
             finish=finish,
+            retry_limit=RoutedRetryLimit,
         )
     )
     return partial(RecordRouter, target, producer, handle)

@@ -73,7 +73,7 @@ class QueryStage:
             done=partial(self._done, partition, frame),
         )
 
-    def remove(self, partition: PartitionReplicator) -> None:
+    async def remove(self, partition: PartitionReplicator) -> None:
         """The partition has left the source task; the lane's query keeps nothing of it."""
 
     def _done(self, partition: PartitionReplicator, frame: FrameInQuery, rows: RowsOfFrame) -> None:

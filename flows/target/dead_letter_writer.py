@@ -15,7 +15,7 @@ from mm2.core.lanes.lease import DeadLettersLease
 from mm2.core.naming.internal_topics import DEAD_LETTER_BYTES
 from mm2.core.naming.names import Flow
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
-from mm2.kafka.logs.control_producer import BufferFull, ControlProducer
+from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.kafka.protocol.error_codes import ErrorCode
 
 DEAD_LETTER_BUFFER_BYTES = DEAD_LETTER_BYTES
@@ -92,4 +92,4 @@ class DeadLetterWriter:
 
 
 def _is_too_large(error: ClusterError) -> bool:
-    return isinstance(error, BufferFull) or (isinstance(error, BrokerError) and error.code in _TOO_LARGE)
+    return isinstance(error, BrokerError) and error.code in _TOO_LARGE

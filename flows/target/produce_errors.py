@@ -10,7 +10,7 @@ from flows.batch.target_batch import TargetBatch
 from mm2.core.access.rights import on_topic
 from mm2.core.naming.names import TopicPartition
 from mm2.core.topics.acls import Operation
-from mm2.kafka.errors import ClusterError, ConnectionLost, NotSupported, RequestTimedOut, Unreachable
+from mm2.kafka.errors import BrokerError, ClusterError, ConnectionLost, NotSupported, RequestTimedOut, Unreachable
 from mm2.kafka.protocol.error_codes import ErrorCode
 
 
@@ -122,6 +122,11 @@ def from_exception(error: ClusterError) -> ProduceError:
         maybe_appended=isinstance(error, ConnectionLost | RequestTimedOut),
         leader_moved=isinstance(error, Unreachable | RequestTimedOut),
     )
+
+
+def of_record(error: ClusterError) -> ProduceError:
+    """Return the error for the one of a record that a `ControlProducer` has sent."""
+    return from_response(error.code, error.words) if isinstance(error, BrokerError) else from_exception(error)
 
 
 def describe(source: TopicPartition, target: TopicPartition, batch: TargetBatch | None, error: ProduceError) -> str:

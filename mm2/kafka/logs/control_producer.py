@@ -17,7 +17,7 @@ from mm2.core.naming.names import TopicPartition
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError, NotSupported
-from mm2.kafka.logs.producer_queue import Finish, Headers, PendingRecord, ProducerQueue
+from mm2.kafka.logs.producer_queue import Finish, Headers, PendingRecord, ProducerQueue, RetryLimit
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.produce_request import ProducedPartition, ProduceRequest, init_producer_id
 from mm2.kafka.protocol.transaction_requests import NO_PRODUCER, ProducerIdAndEpoch
@@ -51,7 +51,8 @@ class ControlProducer:
 
     A. Records of one partition are stored in the order of ``send``, also after retries: one batch at a time. Each is
        stored once, unless the cluster does not permit idempotent writes, or the producer is closed meanwhile.
-    B. Retriable errors are retried with backoff without limit; another error fails only the records of its batch.
+    B. Retriable errors are retried with backoff, up to a ``retry_limit`` if there is one; another error fails only the
+       records of its batch.
     C. At most ``buffer_bytes`` are buffered.
     D. A broker that throttles gets no request until the throttle time is over: it would not read it earlier, and the
        request's timeout would already run (KIP-219).
@@ -68,16 +69,20 @@ class ControlProducer:
         idempotent: bool = True,
         buffer_bytes: int = BUFFER_BYTES,
         finish: Finish | None = None,
+        retry_limit: Callable[[], RetryLimit] | None = None,
     ) -> None:
-        """``finish``: makes the batch to write of an uncompressed one, such as a compressed one."""
+        """``finish``: makes the batch to write of an uncompressed one, such as a compressed one. ``retry_limit``: makes
+        the one of a partition."""
         self._cluster = cluster
         self._purpose = purpose
         self._buffer_bytes = buffer_bytes
         self._finish = finish
+        self._retry_limit = retry_limit
         self._queues: dict[TopicPartition, ProducerQueue] = {}
         self._producer: ProducerIdAndEpoch | None = None if idempotent else NO_PRODUCER  # for partitions without one
         self._requesting_id = asyncio.Lock()
         self._held = 0
+        self._released = asyncio.Event()  # some of it
         self._rounds: set[asyncio.Task[None]] = set()
         self._kicked = False
         self._closed = False
@@ -102,6 +107,7 @@ class ControlProducer:
                     )
                     one.stored.exception()  # mark as retrieved: callers need not await a closed producer
         self._queues.clear()
+        self._released.set()
 
     def send(
         self,
@@ -115,7 +121,8 @@ class ControlProducer:
     ) -> asyncio.Future[int]:
         """Queue a record. The future returns its offset once all in-sync replicas have it, or raises ClusterError.
 
-        ``timestamp_ms`` is epoch ms; the default is now. Raises BufferFull, and ClusterClosed after the end.
+        ``timestamp_ms`` is epoch ms; the default is now. Raises BufferFull, ClusterClosed after the end, and, as
+        Java's KafkaProducer, MESSAGE_TOO_LARGE as BrokerError for a record that is larger than the buffer.
         """
         if self._closed:
             raise ClusterClosed("the producer is closed")
@@ -126,12 +133,32 @@ class ControlProducer:
             stored=asyncio.get_running_loop().create_future(),
             headers=headers,
         )
-        if self._held + record.size > self._buffer_bytes:
+        size = record.size
+        if size > self._buffer_bytes:
+            raise BrokerError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"write to {TopicPartition(topic, partition)}",
+                f"the record of {size} bytes is larger than the producer's buffer of {self._buffer_bytes} bytes",
+            )
+        if self._held + size > self._buffer_bytes:
             raise BufferFull(f"buffer full ({self._held} bytes unsent): {self.trouble or 'the cluster is too slow'}")
-        self._held += record.size
+        self._held += size
         self._queue(TopicPartition(topic, partition)).records.append(record)
         self._kick_soon()  # after the caller has yielded, so that records sent together share a request
         return record.stored
+
+    async def room(self) -> None:
+        """Wait, after BufferFull, until records were stored or have failed, or the producer is closed.
+
+        Unlike `flush`, it costs the same however many records are queued.
+        """
+        self._released.clear()
+        await self._released.wait()
+
+    def trouble_of(self, partition: TopicPartition) -> ClusterError | None:
+        """Return the last error of a partition, if nothing was stored in it since then."""
+        queue = self._queues.get(partition)
+        return queue.trouble if queue is not None else None
 
     @property
     def throttled(self) -> float:
@@ -149,7 +176,10 @@ class ControlProducer:
     def _queue(self, partition: TopicPartition) -> ProducerQueue:
         queue = self._queues.get(partition)
         if queue is None:
-            queue = self._queues[partition] = ProducerQueue(Backoff.for_retries(self._cluster.settings), self._finish)
+            limit = self._retry_limit() if self._retry_limit is not None else None
+            queue = self._queues[partition] = ProducerQueue(
+                Backoff.for_retries(self._cluster.settings), self._finish, limit
+            )
         return queue
 
     def _kick_soon(self) -> None:
@@ -242,27 +272,31 @@ class ControlProducer:
     def _stored(self, partition: TopicPartition, base_offset: int) -> None:
         queue = self._queues[partition]
         for index, record in enumerate(queue.take_batch()):
-            self._held -= record.size
+            self._release(record)
             if not record.stored.done():  # the caller may have given up waiting
                 record.stored.set_result(base_offset + index if base_offset >= 0 else -1)
-        queue.backoff.reset()
+        queue.succeeded()
         self.trouble = None
         self._free(partition)
 
+    def _release(self, record: PendingRecord) -> None:
+        self._held -= record.size
+        self._released.set()
+
     def _failed(self, partition: TopicPartition, error: ClusterError, *, everything: bool = False) -> None:
-        """Retry after the backoff if the error is retriable; otherwise fail the records of the batch.
+        """Retry after the backoff if the error is retriable and within the limit; otherwise fail the batch's records.
 
         ``everything``: fail all records, because the error concerns the partition rather than the batch.
         """
         self.trouble = error
         queue = self._queues[partition]
-        if error.retriable:
+        if queue.failed(error, time.monotonic()):
             asyncio.get_running_loop().call_later(queue.backoff.next(), self._free, partition)
             return
         if self._producer == queue.producer != NO_PRODUCER:
             self._producer = None  # this partition must not use it again
         for record in queue.give_up(everything=everything):
-            self._held -= record.size
+            self._release(record)
             if not record.stored.done():
                 record.stored.set_exception(error)
         self._free(partition)

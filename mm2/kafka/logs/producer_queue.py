@@ -6,10 +6,12 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from mm2.kafka.backoff import Backoff
+from mm2.kafka.errors import ClusterError
 from mm2.kafka.protocol.transaction_requests import NO_PRODUCER, ProducerIdAndEpoch
 
 _BATCH_BYTES = 512 * 1024  # below any sensible max.message.bytes (Kafka's default is 1 MiB)
@@ -21,6 +23,16 @@ _HIGHEST_SEQUENCE = 0x7FFFFFFF  # the next one is 0
 Headers = Sequence[tuple[str, bytes | None]]
 
 Finish = Callable[[bytes], bytes]
+
+
+class RetryLimit(Protocol):
+    """Decides how long the retriable errors of one partition are retried."""
+
+    def is_exceeded(self, error: ClusterError, now: float) -> bool:
+        """Count a retriable error at ``now`` monotonic seconds, and return whether it is not retried any more."""
+
+    def reset(self) -> None:
+        """A batch was stored."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,11 +60,14 @@ class ProducerQueue:
     are given up, the partition continues with another producer ID.
 
     ``producer`` is the partition's producer ID; None: it needs another one; `NO_PRODUCER`: write without idempotence.
+    ``trouble`` is its last error, until a batch is stored.
     """
 
-    def __init__(self, backoff: Backoff, finish: Finish | None = None) -> None:
-        """``finish``: makes the batch to write of an uncompressed one."""
+    def __init__(self, backoff: Backoff, finish: Finish | None = None, limit: RetryLimit | None = None) -> None:
+        """``finish``: makes the batch to write of an uncompressed one. ``limit``: without it retries never end."""
         self.backoff = backoff
+        self.trouble: ClusterError | None = None
+        self._limit = limit
         self._finish = finish
         self.records: deque[PendingRecord] = deque()
         self.busy = False
@@ -60,6 +75,18 @@ class ProducerQueue:
         self._sequence = 0
         self._batch: bytes | None = None
         self._in_batch = 0
+
+    def failed(self, error: ClusterError, now: float) -> bool:
+        """A batch was not stored; return whether to retry it."""
+        self.trouble = error
+        return error.retriable and not (self._limit is not None and self._limit.is_exceeded(error, now))
+
+    def succeeded(self) -> None:
+        """A batch was stored."""
+        self.trouble = None
+        self.backoff.reset()
+        if self._limit is not None:
+            self._limit.reset()
 
     def use(self, producer: ProducerIdAndEpoch) -> None:
         """Number batches from 0 with a producer ID that this partition has not used."""

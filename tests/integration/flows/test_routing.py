@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import Sequence
 
 import pytest
 
-from flows.lane.byte_budget import ByteBudget
-from flows.source_task.source_task import SourceTask
-from mm2.core.lanes.lease import DeadLettersLease, PartitionLease, RecordRouting
 from mm2.core.mirror1.user_class import MessageHandler, SourceRecord, TargetRecord, UserClass
 from mm2.core.settings.client import ProduceSettings
 from mm2.core.wire.murmur2 import partition_of
-from tests.integration.flows.lane import BUFFER, COPIED, RunningSourceTask, lease_of, unlimited
+from tests.integration.flows.lane import COPIED
+from tests.integration.flows.routed import routing
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
 from tests.lab.history import Record, read_topic
@@ -43,39 +39,6 @@ class Handler(MessageHandler):
         if number % 5 == 0:
             copies.append(TargetRecord(topic=self._other, key=record.key, value=value, partition=0))
         return copies
-
-
-@asynccontextmanager
-async def routing(
-    source: KafkaCluster,
-    target: KafkaCluster,
-    topic: str,
-    partitions: int,
-    *,
-    handler: UserClass | None = None,
-    produce: ProduceSettings | None = None,
-    dead_letters: str | None = None,
-) -> AsyncIterator[RunningSourceTask]:
-    """Run a source task that routes the records of a topic to the topic of the same name."""
-    leases = tuple(
-        PartitionLease(topic=topic, partition=number, remote_topic=topic, start_offset=None)
-        for number in range(partitions)
-    )
-    lease = replace(
-        lease_of(source, target, leases, produce=produce),
-        offsets=None,
-        offset_syncs=None,
-        routing=RecordRouting(handler=handler),
-        dead_letters=None if dead_letters is None else DeadLettersLease(topic=dead_letters),
-    )
-    budget = ByteBudget(BUFFER)
-    runner = SourceTask(lease, budget, unlimited())
-    runner.start()
-    try:
-        yield RunningSourceTask(source, target, lease, budget, runner, {topic: topic})
-    finally:
-        await runner.close()
-    assert budget.used == 0
 
 
 def by_key(topic: dict[int, list[Record]]) -> dict[bytes | None, list[bytes | None]]:

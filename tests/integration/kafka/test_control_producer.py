@@ -195,6 +195,34 @@ async def test_buffer_is_bounded(start_cluster: StartCluster) -> None:
             producer.send(name, 0, b"k", bytes(999_000))
 
 
+async def test_waiting_for_room(start_cluster: StartCluster) -> None:
+    kafka = start_cluster()
+    name = kafka.create_topic("log")
+    async with connected(kafka) as cluster, ControlProducer(cluster, buffer_bytes=100_000) as producer:
+        await producer.send(name, 0, b"k", b"v")
+        with frozen(kafka.broker(1).process):
+            first = producer.send(name, 0, b"k", bytes(99_000))
+            with pytest.raises(BufferFull):
+                producer.send(name, 0, b"k", bytes(99_000))
+            waiting = [asyncio.create_task(producer.room()) for _ in range(2)]
+            assert not (await asyncio.wait(waiting, timeout=0.5))[0]
+        await asyncio.wait_for(asyncio.gather(*waiting), SOON)
+        assert first.result() == 1
+        assert await producer.send(name, 0, b"k", bytes(99_000)) == 2
+
+
+async def test_closing_ends_the_wait_for_room(start_cluster: StartCluster) -> None:
+    kafka = start_cluster()
+    name = kafka.create_topic("log")
+    kafka.broker(1).kill()
+    async with connected(kafka) as cluster:
+        async with ControlProducer(cluster, buffer_bytes=1_000) as producer:
+            producer.send(name, 0, b"k", bytes(500))
+            waiting = asyncio.create_task(producer.room())
+            assert not (await asyncio.wait({waiting}, timeout=0.2))[0]
+        await asyncio.wait_for(waiting, SOON)
+
+
 async def test_closing_fails_pending_records(start_cluster: StartCluster) -> None:
     kafka = start_cluster()
     name = kafka.create_topic("log")

@@ -65,7 +65,7 @@ class ModelQuery:
 
     writes_itself = False
 
-    def remove(self, partition: Any) -> None:
+    async def remove(self, partition: Any) -> None:
         """Nothing is kept of it."""
 
     def submit(self, partition: Any, frame: FrameInQuery) -> None:

@@ -25,7 +25,7 @@ class Query:
     def __init__(self) -> None:
         self.frames: list[FrameInQuery] = []
 
-    def remove(self, partition: Any) -> None:
+    async def remove(self, partition: Any) -> None:
         """Nothing is kept of it."""
 
     def submit(self, partition: Any, frame: FrameInQuery) -> None:

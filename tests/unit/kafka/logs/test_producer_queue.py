@@ -8,7 +8,9 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatch
 
 from mm2.kafka.backoff import Backoff
+from mm2.kafka.errors import BrokerError, ClusterError, NotSupported, Unreachable
 from mm2.kafka.logs.producer_queue import PendingRecord, ProducerQueue
+from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.transaction_requests import NO_PRODUCER, ProducerIdAndEpoch
 
 FIRST, SECOND = ProducerIdAndEpoch(7, 0), ProducerIdAndEpoch(8, 0)
@@ -103,3 +105,34 @@ async def test_sequences_wrap(queue: ProducerQueue) -> None:
     queue.take_batch()
     add(queue, b"b")
     assert written(queue)[1] == 0
+
+
+class Twice:
+    """Permits two failures in a row."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+
+    def is_exceeded(self, error: ClusterError, now: float) -> bool:
+        self.failures += 1
+        return self.failures > 2
+
+    def reset(self) -> None:
+        self.failures = 0
+
+
+async def test_retriable_errors_are_retried_up_to_the_limit() -> None:
+    queue = ProducerQueue(Backoff(1, 1), limit=Twice())
+    down, denied = Unreachable("down"), BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "write to t-0")
+    assert [queue.failed(down, 0.0) for _ in range(3)] == [True, True, False]
+    assert queue.trouble is down
+    queue.succeeded()
+    assert queue.trouble is None
+    assert queue.failed(down, 0.0)
+    assert not queue.failed(denied, 0.0)
+    assert queue.trouble is denied
+
+
+async def test_without_a_limit_retries_never_end(queue: ProducerQueue) -> None:
+    assert all(queue.failed(Unreachable("down"), now) for now in (0.0, 1e3, 1e6))
+    assert not queue.failed(NotSupported("too old"), 0.0)

@@ -1,0 +1,237 @@
+"""Writes the records of one source partition."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from flows.batch.record_reader import DecodedRecord
+from flows.partition.frames_in_query import FrameInQuery, FrameResult
+from flows.partition.rejection import Rejection, Stage
+from flows.partition.replicator import PartitionReplicator
+from flows.partition.timeouts import UNANSWERED_REPORT_S
+from flows.routing.handlers import Handle
+from flows.routing.made_records import NotMade, Problem, make_all
+from flows.routing.record_sender import RecordSender, TopicMissing, TopicUnknown
+from flows.target.produce_errors import of_record
+from mm2.core.mirror1.user_class import SourceRecord, TargetRecord
+from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
+from mm2.kafka.logs.control_producer import BufferFull
+
+RECORDS_AT_ONCE = 500
+"""So many records are sent before other work of the lane has its turn: two or three milliseconds."""
+
+HANDLER_FAILED = "org.apache.kafka.connect.errors.ConnectException"
+
+
+_Copies = tuple[SourceRecord, list[TargetRecord], list[asyncio.Future[int]]]
+"""A record, what was made of it, and the offsets of what was sent of that, once the target has it."""
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A frame whose records were sent. ``problem``: why not all were."""
+
+    frame: FrameInQuery
+    records: list[_Copies] = field(default_factory=list)
+    problem: Problem | None = None
+    reported: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class PartitionRouter:
+    """The frames of one source partition, in order: the next ones are sent while acknowledgements are awaited.
+
+    After a frame with a record that cannot be made, nothing is sent until that is reported: what follows will be
+    fetched again.
+    """
+
+    def __init__(
+        self, partition: PartitionReplicator, handle: Handle, sender: RecordSender, decoding: asyncio.Semaphore
+    ) -> None:
+        """``decoding`` limits the partitions that hold decoded records which are not sent."""
+        self._partition = partition
+        self._handle = handle
+        self._sender = sender
+        self._decoding = decoding
+        self._to_send: asyncio.Queue[FrameInQuery | None] = asyncio.Queue()
+        self._sent: asyncio.Queue[_Sent | None] = asyncio.Queue()
+        self._ended = asyncio.Event()
+        self._is_making = False  # a handler can take long
+        self._topic: str | None = None  # is waited for
+        self._unanswered: Sequence[_Copies] = ()
+
+    def add(self, frame: FrameInQuery) -> None:
+        self._to_send.put_nowait(frame)
+
+    async def end(self) -> None:
+        """Write nothing more, and wait for what was sent."""
+        self._to_send.put_nowait(None)
+        await self._ended.wait()
+
+    async def send(self) -> None:
+        """Send frames until the end."""
+        while (frame := await self._to_send.get()) is not None:
+            if not self._partition.writing(frame, time.monotonic()):
+                continue
+            sent = await self._send(frame)
+            self._sent.put_nowait(sent)
+            if sent.problem is not None:
+                await sent.reported.wait()
+        self._sent.put_nowait(None)
+
+    async def _send(self, frame: FrameInQuery) -> _Sent:
+        """Send the records of a frame, or those before one that cannot be sent."""
+        sent, start = _Sent(frame), frame.start
+        while (missing := await self._send_from(sent, start)) is not None:  # waits without the records of the frame
+            record, self._topic = missing
+            try:
+                await self._sender.wait_for(self._topic)
+            except BrokerError as error:
+                sent.problem = NotMade(record, error)
+                break
+            start = record.offset
+        self._topic = None
+        return sent
+
+    async def _send_from(self, sent: _Sent, start: int) -> tuple[SourceRecord, str] | None:
+        """Send the records of the frame from source offset ``start`` on.
+
+        Return the first one for which the target lacks a topic, with the topic; nothing of it is sent then.
+        """
+        async with self._decoding:
+            # In a thread: the handler is a user's, and the lane reports to its node from this event loop.
+            self._is_making = True
+            made, sent.problem = await asyncio.to_thread(
+                make_all, self._handle, self._partition.source, sent.frame, start
+            )
+            self._is_making = False
+            for number, (record, targets) in enumerate(made):
+                if not number % RECORDS_AT_ONCE:
+                    await asyncio.sleep(0)
+                    if not self._partition.awaits(sent.frame.number):
+                        return None
+                sent.records.append((record, targets, []))
+                try:
+                    await self._send_one(sent.records[-1])
+                except TopicMissing as missing:
+                    del sent.records[-1]  # made again, and what follows
+                    sent.problem = None
+                    return record, missing.topic
+                except BrokerError as error:
+                    sent.problem = NotMade(record, error)
+                    return None
+        return None
+
+    async def _send_one(self, unsent: _Copies) -> None:
+        """Send what was made of a record, when there is room.
+
+        Raises TopicMissing before anything is sent, and BrokerError.
+        """
+        record, targets, copies = unsent
+        while True:
+            try:
+                places = self._sender.places(record, targets)
+                break
+            except TopicUnknown as unknown:
+                await self._sender.look_up(unknown.topic)
+        for one, place in zip(targets, places, strict=True):
+            while True:
+                try:
+                    copies.append(self._sender.send(one, place))
+                    break
+                except BufferFull:
+                    await self._sender.room()
+
+    async def complete(self) -> None:
+        """Report frames until the end."""
+        while (sent := await self._sent.get()) is not None:
+            outcomes = await self._answers(sent.records)
+            if self._partition.awaits(sent.frame.number):
+                result = await self._result(sent, outcomes)
+                self._partition.transformed(sent.frame.number, result, time.monotonic())
+            sent.reported.set()
+        self._ended.set()
+
+    async def _answers(self, sent: Sequence[_Copies]) -> Sequence[int | BaseException]:
+        self._unanswered = sent
+        outcomes = await asyncio.gather(*(one for _, _, copies in sent for one in copies), return_exceptions=True)
+        self._unanswered = ()
+        return outcomes
+
+    def report_unanswered(self, now: float) -> None:
+        """Report to the partition, if the target has acknowledged nothing for a while."""
+        if self._is_making or self._partition.unanswered_for(now) < UNANSWERED_REPORT_S:
+            return
+        pending = (
+            (record, one)
+            for record, targets, copies in self._unanswered
+            for one, stored in zip(targets, copies, strict=False)  # fewer copies: one of them failed
+            if not stored.done()
+        )
+        awaited = next(pending, None)
+        error = self._sender.why_unsent(self._topic) if awaited is None else self._sender.why_unanswered(*awaited)
+        why = error or f"the target has not acknowledged its records within {UNANSWERED_REPORT_S:.0f} s"
+        self._partition.target_unavailable(f"cannot copy {self._partition.source}: {why}", prolonged=True)
+
+    async def _result(self, sent: _Sent, outcomes: Sequence[int | BaseException]) -> FrameResult:
+        """Return the result for a frame; what the target has rejected is written again, to find the record."""
+        again = False
+        if any(isinstance(outcome, ClusterError) for outcome in outcomes):
+            if (rejected := await self._written_alone(sent)) is not None:
+                return _failed(sent, rejected)
+            again = True
+        if isinstance(sent.problem, NotMade):
+            return _failed(sent, self._rejection(sent.problem.record, sent.problem.error))
+        if sent.problem is not None:
+            return FrameResult(unreadable=str(sent.problem))
+        return FrameResult(routed=len(sent.records), again=again)
+
+    async def _written_alone(self, sent: _Sent) -> Rejection | None:
+        """Write the records from the first rejected one on again, one at a time, since the target rejects batches.
+
+        Return what it rejects alone; None: everything is written.
+        """
+        for record, made, _ in itertools.dropwhile(lambda one: not _rejected(one[2]), sent.records):
+            alone: _Copies = (record, made, [])
+            error: ClusterError | None = None
+            try:
+                await self._send_one(alone)
+            except BrokerError as failure:
+                error = failure
+            for outcome in (*await self._answers([alone]), error):
+                if isinstance(outcome, ClusterClosed):
+                    raise outcome
+                if isinstance(outcome, ClusterError):
+                    return self._rejection(record, outcome)
+        return None
+
+    def _rejection(self, record: SourceRecord, error: Exception) -> Rejection:
+        """Return that the record cannot be copied. An error that does not concern it stops the partition, which is
+        tried again, as with batches that pass through."""
+        refused = of_record(error) if isinstance(error, ClusterError) else None
+        return Rejection(
+            first=record.offset,
+            until=record.offset + 1,
+            message=f"cannot copy {self._partition.source} offset {record.offset}: {error}",
+            exception=refused.java_exception if refused is not None else HANDLER_FAILED,
+            stage=Stage.PRODUCE if refused is not None else Stage.TRANSFORM,
+            is_certain=refused is None or refused.concerns_records,
+            record=DecodedRecord(
+                timestamp_ms=record.timestamp_ms,
+                key=record.key,
+                value=record.value,
+                headers=tuple((name.encode(), value) for name, value in record.headers),
+            ),
+        )
+
+
+def _failed(sent: _Sent, rejection: Rejection) -> FrameResult:
+    """Return the result of a frame of which everything before the rejected record is written."""
+    return FrameResult(failed=rejection, routed=sum(record.offset < rejection.first for record, _, _ in sent.records))
+
+
+def _rejected(copies: list[asyncio.Future[int]]) -> bool:
+    return any(isinstance(one.exception(), ClusterError) for one in copies)
