@@ -20,7 +20,7 @@ WRITTEN_BYTES = 256 * 1024
 """Frames are written together up to this size."""
 
 
-GATHERED_S = 0.002
+GATHERED_S = 0.004
 """Frames that are sent within this time after others were written are written together: a burst costs about half a
 millisecond of CPU time in the processes of the query, however small it is."""
 

@@ -37,7 +37,7 @@ padding costs as much as it is long."""
 ROWS_PER_BATCH = 4_096
 """spark.sql.execution.arrow.maxRecordsPerBatch of SQL lanes."""
 
-OUTPUT_BUFFER_BYTES = 64
+OUTPUT_BUFFER_BYTES = 4_096
 """spark.sql.execution.pandas.udf.buffer.size of SQL lanes, which is also that of the Python workers' output."""
 
 ROWS_WRITTEN = 512

@@ -16,9 +16,6 @@ from flows.sql.record_builder import record_builder, records_of
 from flows.sql.rows import ERROR, FAILED, FRAME, NO_FRAME, OFFSET
 
 _INTEGER = pa.int64()
-_RAW_HEADERS = pa.list_(pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())]))
-"""Spark's strings can be invalid UTF-8 (CAST of a binary), which pyarrow does not decode."""
-
 _NO_TIMESTAMP = -1
 """Of a message in a format from before Kafka 0.10. A broker rejects earlier ones."""
 
@@ -70,13 +67,13 @@ class RowColumns:
 
     def _read_headers(self, column: pa.Array) -> list[Headers]:
         found = [_NO_HEADERS] * len(column)
-        with_headers = pc.indices_nonzero(pc.list_value_length(column).fill_null(0))
-        if not with_headers:
-            return found
-        given = column.take(with_headers).cast(_RAW_HEADERS).to_pylist()
-        for index, headers in zip(with_headers.to_pylist(), given, strict=True):
-            if (reason := _header_failure(headers)) is None:
-                found[index] = _headers(headers)
+        counts = pc.list_value_length(column).fill_null(0).to_numpy()
+        at = 0
+        headers = _pairs(column.flatten()) if counts.any() else []
+        for index in counts.nonzero()[0].tolist():
+            given, at = headers[at : at + counts[index]], at + counts[index]
+            if (reason := _header_failure(given)) is None:
+                found[index] = [(name.decode(), value) for name, value in given if name is not None]
             else:
                 self.failures[index] = reason
         return found
@@ -173,16 +170,21 @@ def _timestamp_failure(microseconds: int | None) -> str | None:
     return "the query sets timestamp to a time before 1970" if microseconds // 1_000 < _NO_TIMESTAMP else None
 
 
-def _header_failure(headers: Sequence[dict[str, Any]]) -> str | None:
-    if any(one is None or one["key"] is None for one in headers):
+def _pairs(headers: pa.StructArray) -> list[tuple[bytes | None, bytes | None]]:
+    """Return names and values of headers. The name of one that is NULL is None.
+
+    Spark's strings can be invalid UTF-8 (CAST of a binary), which pyarrow does not decode.
+    """
+    names = pc.if_else(headers.is_valid(), headers.field("key").cast(pa.binary()), None)
+    return list(zip(names.to_pylist(), headers.field("value").to_pylist(), strict=True))
+
+
+def _header_failure(headers: Sequence[tuple[bytes | None, bytes | None]]) -> str | None:
+    if any(name is None for name, _ in headers):
         return "the query sets a header that is NULL or has no name"
-    if not all(_is_utf8(one["key"]) for one in headers):
+    if not all(_is_utf8(name) for name, _ in headers if name is not None):
         return "the query sets a header whose name is not valid UTF-8"
     return None
-
-
-def _headers(headers: Sequence[dict[str, Any]]) -> Headers:
-    return [(one["key"].decode(), one["value"]) for one in headers]
 
 
 def _is_utf8(name: bytes) -> bool:
