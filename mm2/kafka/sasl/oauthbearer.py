@@ -122,7 +122,7 @@ class OAuthBearerLogin:
         if self._token is None and self._failure is not None:
             return copy(self._failure)  # several threads raise it
         reason = "the token has expired"
-        if self._not_before > time.monotonic():  # no seconds: whoever logs changes would log each of them
+        if self._not_before > time.monotonic():  # without the seconds, which would make each message a new one
             reason += "; the next request follows after a pause"
         if self._failure is None:
             return LoginFailed(reason, self._source.key)

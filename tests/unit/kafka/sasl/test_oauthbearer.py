@@ -176,7 +176,9 @@ def test_an_endpoint_that_hangs_without_a_token(
 
 def test_a_token_that_has_expired(login: OAuthBearerLogin, source: Source) -> None:
     source.lifetime = -10
-    with pytest.raises(LoginFailed, match=r"the token expired at 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\+00:00: check the clocks"):
+    with pytest.raises(
+        LoginFailed, match=r"the token expired at 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\+00:00: check the clocks"
+    ):
         login.renew()
     with pytest.raises(LoginFailed, match="the token has expired"):
         sent(login)
@@ -253,7 +255,7 @@ def test_a_token_that_expires_during_the_backoff_of_its_renewal(login: OAuthBear
     wait_until(lambda: login._valid is None, 5, "the token has expired")
     with pytest.raises(
         LoginFailed,
-        match=r"^the token has expired; the next request follows after a pause \(the last one failed: invalid_client\)$",
+        match=r"^the token has expired; the next request follows after a pause \(the last one .*: invalid_client\)$",
     ) as raised:
         login.renew()
     assert raised.value.key == "sasl.oauthbearer.client.credentials.*"
