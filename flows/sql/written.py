@@ -60,7 +60,7 @@ class RowColumns:
 
     def _read_timestamps(self, microseconds: pa.Array) -> list[int]:
         milliseconds = microseconds.fill_null(-1_000).to_numpy() // 1_000
-        if microseconds.null_count or (milliseconds < _NO_TIMESTAMP).any():
+        if microseconds.null_count > len(self.fillers) or (milliseconds < _NO_TIMESTAMP).any():  # fillers have none
             self._add_failures(microseconds.to_pylist(), _timestamp_failure)
         found: list[int] = milliseconds.tolist()
         return found

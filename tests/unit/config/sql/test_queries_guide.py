@@ -34,7 +34,7 @@ def test_queries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "large": "drops records",
     }
     assert isinstance(queries["mask"], RowQuery)
-    assert r"""r'("card":")\d{12}'""" in queries["mask"].columns["value"]  # type: ignore[index]
+    assert r"""r'"card":"\d{12}'""" in queries["mask"].columns["value"]  # type: ignore[index]
     assert isinstance(queries["keys"], RowQuery)
     assert "pepper" in queries["keys"].columns["key"]  # type: ignore[index]
     assert "pepper" not in queries["keys"].text
