@@ -62,8 +62,8 @@ class QueryRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One topic in the table. ``lag`` and ``unknown`` as in `TopicTotals`; ``latency_ms`` is the mean since the
-    previous read, None if no batch arrived. ``rows`` of a topic with a query."""
+    """One topic in the table. ``lag`` and ``unknown`` as in `TopicTotals`; ``latency_ms`` is the mean since an
+    earlier look, None if no batch arrived. ``rows`` of a topic with a query."""
 
     topic: str
     state: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import deque
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -27,6 +28,7 @@ EXAMPLE = ROOT / "mm2.properties.example"
 PORT_A, PORT_B, PORT_REST = 19092, 29092, 8083  # as in the example
 COPIED_WITHIN = 60.0  # seconds from the last record written to the last one copied
 COMPARED_UP_TO = 1_000_000  # records compared on both sides; beyond that only their number is
+RATES_OVER = 5.0  # seconds: lanes report once a second, so that two pictures can show the same counters
 SPARK_UI = re.compile(r"Spark UI\s+(https?://\S+)")
 
 
@@ -52,7 +54,7 @@ class Stage:
         self._streams = streams(sql=sql)
         self._samples: queried.Samples | None = None
         self._ends = ExitStack()
-        self._before: Look | None = None
+        self._looks: deque[Look] = deque()
 
     def __enter__(self) -> Self:
         try:
@@ -120,8 +122,10 @@ class Stage:
         now = self.nodes.look(time.monotonic())
         if now is None:
             return None
-        before, self._before = self._before or now, now
-        shown = picture(before, now, self.writer.written(), self.nodes.lines())
+        self._looks.append(now)
+        while len(self._looks) > 2 and self._looks[1].at <= now.at - RATES_OVER:
+            self._looks.popleft()
+        shown = picture(self._looks[0], now, self.writer.written(), self.nodes.lines())
         if not self.sql:
             return shown
         self._samples = self._samples or queried.Samples(self._a.bootstrap, self._b.bootstrap)
