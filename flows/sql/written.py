@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -61,7 +61,9 @@ class RowColumns:
     def _read_timestamps(self, microseconds: pa.Array) -> list[int]:
         milliseconds = microseconds.fill_null(-1_000).to_numpy() // 1_000
         if microseconds.null_count > len(self.fillers) or (milliseconds < _NO_TIMESTAMP).any():  # fillers have none
-            self._add_failures(microseconds.to_pylist(), _timestamp_failure)
+            for index, one in enumerate(microseconds.to_pylist()):
+                if self.offsets[index] is not None and (reason := _timestamp_failure(one)) is not None:
+                    self.failures[index] = reason
         found: list[int] = milliseconds.tolist()
         return found
 
@@ -77,11 +79,6 @@ class RowColumns:
             else:
                 self.failures[index] = reason
         return found
-
-    def _add_failures(self, column: list[Any], failure: Callable[[Any], str | None]) -> None:
-        for index, one in enumerate(column):
-            if self.offsets[index] is not None and (reason := failure(one)) is not None:
-                self.failures[index] = reason
 
 
 @dataclass(slots=True)
