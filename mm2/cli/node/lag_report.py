@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mm2.cli.errors import CommandError, UsageError
 from mm2.cli.node.node_address import node_context, node_url
@@ -18,6 +18,9 @@ from mm2.node.status.status_model import FlowStatus, PartitionStatus
 
 if TYPE_CHECKING:
     from mm2.cli.node.stored_lags import StoredFlow
+    from mm2.config.settings import FlowSettings
+
+_AnyFlow = TypeVar("_AnyFlow", FlowStatus, "FlowSettings")
 
 CLUSTERS_EVERY_S = 10.0
 """Between two readings of the clusters, each of which reads whole topics. Nodes store offsets every 5 s by default."""
@@ -140,11 +143,7 @@ class LagSource:
     def _from_node(self) -> LagReport:
         url, context = node_url(self._node), node_context(self._node)
         flows = [flow for flow in read_flows(fetch_flows(url, context), url) if flow.enabled]
-        if self._flow is not None:
-            chosen = [flow for flow in flows if flow.flow == self._flow]
-            if not chosen:
-                raise _no_such_flow(self._flow, [flow.flow for flow in flows])
-            flows = chosen
+        flows = self._chosen(flows)
         if self._topics:
             self._require_topics({topic.topic for flow in flows for topic in flow.topics})
             flows = [
@@ -181,12 +180,16 @@ class LagSource:
         from mm2.cli.node.stored_lags import read_stored_lags  # noqa: PLC0415 not needed if a node answers
 
         settings = [flow for flow in read_settings(Path(self._node)).flows if flow.enabled]
-        if self._flow is not None:
-            chosen = [flow for flow in settings if str(flow.flow) == self._flow]
-            if not chosen:
-                raise _no_such_flow(self._flow, [str(flow.flow) for flow in settings])
-            settings = chosen
-        return ask(read_stored_lags(settings, self._topics), "reading offsets of the clusters")
+        return ask(read_stored_lags(self._chosen(settings), self._topics), "reading offsets of the clusters")
+
+    def _chosen(self, flows: list[_AnyFlow]) -> list[_AnyFlow]:
+        """Return the wanted flows. Raises UsageError if there is none of that name."""
+        if self._flow is None:
+            return flows
+        chosen = [one for one in flows if str(one.flow) == self._flow]
+        if not chosen:
+            raise _no_such_flow(self._flow, [str(one.flow) for one in flows])
+        return chosen
 
     def _require_topics(self, replicated: Collection[str]) -> None:
         """Raise UsageError about the first wanted topic that is not replicated."""
