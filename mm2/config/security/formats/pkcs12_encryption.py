@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -20,6 +19,7 @@ from mm2.config.security.formats.pkcs12_kdf import (
     MOST_ITERATIONS,
     PBKDF2,
     derive,
+    pbkdf2,
     spellings,
 )
 
@@ -97,8 +97,7 @@ def _pbes2(parameters: Element, password: str, data: bytes) -> bytes:
     digest = HMACS[functions[0].children[0].content] if functions else "sha1"
     identifier, vector = scheme.children
     cipher, size = _CIPHERS[identifier.content]
-    secret = password.encode("utf-8", "surrogatepass")
-    key = hashlib.pbkdf2_hmac(digest, secret, salt.content, _number(iterations), size)
+    key = pbkdf2(digest, password, salt.content, _number(iterations), size)
     return _decrypted(cipher(key), vector.content, data)
 
 

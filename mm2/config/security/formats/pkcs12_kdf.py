@@ -18,6 +18,11 @@ HMACS = {
 """Another derivation, which newer algorithms use (RFC 8018), and the functions that it can have."""
 
 
+def pbkdf2(digest: str, password: str, salt: bytes, iterations: int, length: int) -> bytes:
+    """Return ``length`` bytes derived by `PBKDF2`, for which the password is UTF-8."""
+    return hashlib.pbkdf2_hmac(digest, password.encode("utf-8", "surrogatepass"), salt, iterations, length)
+
+
 def spellings(password: str) -> tuple[bytes, ...]:
     """Return the bytes of a password: a BMPString with a terminator. Tools differ in whether an empty one has it."""
     terminated = password.encode("utf-16-be", "surrogatepass") + b"\0\0"

@@ -6,12 +6,11 @@ PBMAC1 with PBKDF2 (RFC 9579).
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 
 from mm2.config.security.formats.der import INTEGER, OCTETS, DerError, Element
 from mm2.config.security.formats.key_store import StoreError, WrongStorePasswordError
-from mm2.config.security.formats.pkcs12_kdf import FOR_MAC, HMACS, MOST_ITERATIONS, PBKDF2, derive, spellings
+from mm2.config.security.formats.pkcs12_kdf import FOR_MAC, HMACS, MOST_ITERATIONS, PBKDF2, derive, pbkdf2, spellings
 
 _DIGESTS = {
     bytes.fromhex("2b0e03021a"): "sha1",  # 1.3.14.3.2.26
@@ -64,8 +63,7 @@ def _pbmac1(parameters: Element, content: bytes, password: str) -> bytes:
         raise StoreError("its MAC has no key length, which RFC 9579 requires")
     length = _number(rest[0], _LONGEST_KEY)
     pseudo_random = _known(HMACS, rest[1].children[0]) if rest[1:] else "sha1"
-    secret = password.encode("utf-8", "surrogatepass")
-    key = hashlib.pbkdf2_hmac(pseudo_random, secret, _octets(salt), _number(iterations), length)
+    key = pbkdf2(pseudo_random, password, _octets(salt), _number(iterations), length)
     return hmac.digest(key, content, _known(HMACS, scheme.children[0]))
 
 
