@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from flows.partition.frames_in_query import FrameInQuery, FrameResult
+from flows.partition.frames_in_query import FrameResult
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.timeouts import FAILED_RETRY_S
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import LossKind
 from mm2.core.offsets.leader_epochs import EpochEnd
+from tests.unit.flows.queried import Query
 from tests.unit.flows.replicators import WALL, RecordingListener, arrive, data, replicator_of
 
 FAILED = Rejection(first=7, until=8, message="denied", is_certain=False)
 
 
-class Writing:
+class Writing(Query):
     """Collects frames; the test decides what was written."""
 
     writes_itself = True
-
-    def __init__(self) -> None:
-        self.frames: list[FrameInQuery] = []
-
-    async def remove(self, partition: Any) -> None:
-        """Nothing is kept of it."""
-
-    def submit(self, partition: Any, frame: FrameInQuery) -> None:
-        self.frames.append(frame)
 
 
 def routed(dead_letters: str | None = None) -> tuple[PartitionReplicator, RecordingListener, Writing]:
