@@ -6,8 +6,9 @@ it could still write, unless the next program fences this ID, although it runs f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
+from typing import TypeVar
 
 import pytest
 
@@ -29,6 +30,7 @@ from tests.lab.waiting import until
 PARTITIONS = 4
 SOON = 120.0  # seconds: the session of a killed program has to end first, on a busy machine
 CONFIGS = "mm2-configs.A.internal"
+T = TypeVar("T")
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -43,16 +45,21 @@ class LostTask:
         self._producer: ProducerIdAndEpoch | None = None
 
     async def acquire(self) -> None:
-        self._producer = await retried(self._coordinator.init, self._settings, timeout_ms=30_000)
+        self._producer = await self._retried(self._coordinator.init)
 
     async def may_write(self, remote: TopicPartition) -> bool:
-        assert self._producer is not None
+        """Begin and abort a transaction. The coordinator may still be writing the markers of the one before."""
+        producer = self._producer
+        assert producer is not None
         try:
-            await self._coordinator.add(self._producer, [remote])
-            await self._coordinator.abort(self._producer)
+            await self._retried(lambda: self._coordinator.add(producer, [remote]))
+            await self._retried(lambda: self._coordinator.abort(producer))
         except Fenced:
             return False
         return True
+
+    async def _retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        return await retried(attempt, self._settings, timeout_ms=30_000)
 
 
 def properties(a: KafkaCluster, b: KafkaCluster, tasks_max: int) -> Mapping[str, str]:
