@@ -86,12 +86,15 @@ class SharedQueryFlow:
         if role == "node":
             victim.kill()
             (other,) = self.nodes.by_name.keys() - {victim.name}
-            self.nodes.wait_shared(other)
-            self.wait_for_copies(topic, PER_SECOND)
-            victim.start()
+            try:
+                self.nodes.wait_shared(other)
+                self.wait_for_copies(topic, PER_SECOND)
+            finally:
+                victim.start()  # the next test shares the nodes
 
     def verify(self, topic: str) -> Verdict:
         """Check that the remote topic has exactly what the query makes of the source. Raises GaveUp."""
+        self.nodes.wait_shared()  # `wait_for_copies` does not tell which of the two nodes copies
         found = wait_until_copied(
             (self.nodes.source.bootstrap, topic),
             (self.nodes.target.bootstrap, f"A.{topic}"),

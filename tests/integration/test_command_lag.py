@@ -355,6 +355,7 @@ def test_killed_node(
             "the watched flow has a rate",
         )
         node.kill()
+        wait_until(lambda: not node.family(), COPIED, "its lanes have ended: a lane still copies for some 0.1 s")
         write(cluster_a.bootstrap, topic, plain(300, first=1_000, partitions=2))
         reads.clear()
         killed = rows("--flow", name)

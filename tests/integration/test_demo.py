@@ -29,7 +29,7 @@ def test_short_demo_replicates_and_verifies() -> None:
 
 
 def test_demo_with_a_query() -> None:
-    demo = start("12", sql="1")
+    demo = start("30", sql="1")  # a line every 5 s; those with samples need answers of both brokers within 2 s
 
     assert demo.wait(180, "the demo exits on its own") == 0
     output = demo.output()

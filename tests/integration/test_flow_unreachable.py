@@ -19,7 +19,13 @@ def test_node_waits_for_both_clusters(start_cluster: StartCluster) -> None:
     for cluster in (a, b):
         cluster.broker(1).stop()
 
-    with Node(one_flow(a, b, topics="orders") | {"task.shutdown.graceful.timeout.ms": "2000"}) as node:
+    with Node(
+        one_flow(a, b, topics="orders")
+        | {
+            "task.shutdown.graceful.timeout.ms": "2000",
+            "B.session.timeout.ms": "60000",  # longer than B hangs: without membership nothing would be left to drain
+        }
+    ) as node:
         node.wait_answering()
         named = wait_until(lambda: reason_in_health(node, "B.bootstrap.servers"), SEEN, "/health names the property")
         assert "is the broker down?" in named

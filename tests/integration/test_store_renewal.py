@@ -86,9 +86,9 @@ def test_renewed_certificates_apply_without_a_restart_of_the_node(
             SOON,
             "the flow restarts with the renewed certificate",
         )
+        node.wait_running()
         write(cluster_a.bootstrap, topic, plain(50, partitions=2))
         verdict = wait_until_copied((cluster_a.bootstrap, topic), (mutual.bootstrap, f"A.{topic}"), COPIED)
         assert verdict.records == 100
-        node.wait_running()
         assert STORE_PASSWORD not in node.process.output()
         assert node.stop() == 0

@@ -197,7 +197,7 @@ def wait_until_copied(
 
     Raises GaveUp with the verdict and the location of both histories if the copy is wrong: duplicates are wrong unless
     ``repeats_allowed``. A copy that is correct so far and still growing at the deadline is only late: the message is
-    then ``not within``. A copy that has stopped growing is wrong.
+    then ``not within``, and so is one that has not begun. A copy that has stopped growing is wrong.
     """
     wanted = transformed(read_topic(*source, isolation=isolation), transform)
     deadline = time.monotonic() + timeout
@@ -221,7 +221,8 @@ def wait_until_copied(
                 )
                 return verdict
             wrong = verdict.beyond_repair or (verdict.duplicated and not repeats_allowed)
-            if late and not wrong and now - grew < GROWS and is_behind(wanted, verdict):
+            going = end == 0 or now - grew < GROWS  # end 0: the program has not even begun
+            if late and not wrong and going and is_behind(wanted, verdict):
                 raise GaveUp(f"not within {timeout:g} s: all of {source[1]} arrives; {len(verdict.lost)} are to come")
             if late or wrong:
                 raise GaveUp(

@@ -14,13 +14,14 @@ from tests.lab.fixtures import StartCluster, unique_name
 from tests.lab.history import Record, count, read_topic
 from tests.lab.load import Load
 from tests.lab.mirror1 import JAVA, MM2, Mirror1, committed
+from tests.lab.node import RUNS_WITHIN
 from tests.lab.records import Outgoing, write
 from tests.lab.verify import compare, wait_until_copied
 from tests.lab.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
-COPIED = 90.0
+COPIED = RUNS_WITHIN  # a start of Spark included
 PER_SECOND = 500
 EARLIEST = {"auto.offset.reset": "earliest"}
 OFTEN = ("--offset.commit.interval.ms", "1000")

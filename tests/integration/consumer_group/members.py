@@ -19,6 +19,7 @@ from tests.lab.waiting import until
 
 SOON = 30.0  # seconds: a first join makes a broker create its offsets topic, on a busy machine
 SESSION_MS = 4_000  # short, for tests that wait for its end; long enough for two busy cores
+LONG_SESSION_MS = 30_000  # of members that must not be lost, in tests that do not wait for it
 HEARTBEAT_MS = 200
 
 

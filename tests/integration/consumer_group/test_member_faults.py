@@ -14,7 +14,7 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import StartCluster
 from tests.lab.freezing import frozen
 from tests.lab.groups import committed
-from tests.lab.waiting import until
+from tests.lab.waiting import require_within, until
 
 SESSION = SESSION_MS / 1000
 
@@ -35,7 +35,7 @@ async def test_a_silent_member_stops_before_others_get_its_partitions(
         await two.until_assigned(partitions(topic, 0, 1))
         assert one.names[-1] == "lost"
         assert one.last("lost") < two.last("assigned")
-        assert one.last("lost") < silent + SESSION
+        require_within(one.last("lost") - silent, SESSION + 2.0, "the session ends by the member's own clock")
         assert one.member.certain_for() == 0
         assert one.member.status.trouble is not None
         connected = True
@@ -62,7 +62,7 @@ async def test_partitions_are_lost_while_the_coordinator_hangs(kafka: KafkaClust
         with frozen(kafka.brokers[0].process):
             hangs = session_clock()
             await until(lambda: one.names == ["assigned", "lost"], SOON, "the partitions are lost")
-            assert one.last("lost") - hangs < 1.5 + 1.0  # a second for a busy machine
+            require_within(one.last("lost") - hangs, 1.5 + 2.0, "the session ends by the member's own clock")
         await one.until_assigned(partitions(topic, 0))
         assert await one.member.commit({TopicPartition(topic, 0): 5}) == {TopicPartition(topic, 0): None}
 
@@ -99,8 +99,8 @@ async def test_members_follow_the_coordinator_to_another_broker(
     cluster = start_cluster("three", brokers=3, properties=PROPERTIES)
     topic, group = cluster.create_topic(unique("orders"), 2), unique("copiers")
     async with (
-        joined(cluster, group, topic, client_id="a", session_timeout_ms=20_000) as one,
-        joined(cluster, group, topic, client_id="b", session_timeout_ms=20_000) as two,
+        joined(cluster, group, topic, client_id="a", session_timeout_ms=60_000) as one,
+        joined(cluster, group, topic, client_id="b", session_timeout_ms=60_000) as two,
     ):
         await one.until_assigned(partitions(topic, 0))
         await two.until_assigned(partitions(topic, 1))

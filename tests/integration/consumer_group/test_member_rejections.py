@@ -12,6 +12,7 @@ from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 from mm2.kafka.groups.member_errors import MembershipRefused
 from mm2.kafka.protocol.error_codes import ErrorCode
 from tests.integration.consumer_group.members import (
+    LONG_SESSION_MS,
     SESSION_MS,
     SOON,
     Watched,
@@ -98,16 +99,18 @@ async def test_a_second_member_with_the_same_instance_id_fences_the_first(
 
 async def test_a_static_member_returns_without_a_rebalance(kafka: KafkaCluster, group: str, topic: str) -> None:
     kafka.create_topic(topic, 2)
-    async with joined(kafka, group, topic, client_id="b", instance_id="copier-2") as two:
+    long = LONG_SESSION_MS  # they return within it
+    async with joined(kafka, group, topic, client_id="b", instance_id="copier-2", session_timeout_ms=long) as two:
         await two.until_assigned(partitions(topic, 0, 1))  # it leads
-        async with joined(kafka, group, topic, client_id="a", instance_id="copier-1") as one:
+        async with joined(kafka, group, topic, client_id="a", instance_id="copier-1", session_timeout_ms=long) as one:
             await one.until_assigned(partitions(topic, 0))
             await two.until_assigned(partitions(topic, 1))
             generation = two.generation
-        async with joined(kafka, group, topic, client_id="a", instance_id="copier-1") as one:
+        async with joined(kafka, group, topic, client_id="a", instance_id="copier-1", session_timeout_ms=long) as one:
             await one.until_assigned(partitions(topic, 0))
             assert one.generation == two.generation == generation
-    async with joined(kafka, group, topic, client_id="b", instance_id="copier-2") as two:  # as leader (KIP-814)
+    # as leader (KIP-814)
+    async with joined(kafka, group, topic, client_id="b", instance_id="copier-2", session_timeout_ms=long) as two:
         await two.until_assigned(partitions(topic, 1))
 
 

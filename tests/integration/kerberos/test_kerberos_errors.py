@@ -20,12 +20,13 @@ from tests.integration.kerberos.clients import LISTENER, client, keys_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.kdc import REALM, SERVICE, Kdc
 from tests.lab.ports import HOST
-from tests.lab.waiting import until
+from tests.lab.waiting import require_within, until
 
 pytestmark = [pytest.mark.needs("gssapi"), pytest.mark.needs("krb5kdc")]
 
-MENDED = 20.0  # seconds: pauses grow to one second (min_seconds), and a refused ticket is replaced after ten
-SILENT = 12.0  # seconds until a KDC that does not answer is reported: ten, and a busy machine
+MENDED = 60.0  # seconds: pauses grow to one second (min_seconds), and a refused ticket is replaced after ten
+SILENT = 20.0  # seconds until a KDC that does not answer is reported: ten, and a busy machine
+ASKED_ONCE = 9.0  # seconds: less than the ten that another wait for the KDC would take
 JAAS, SERVICE_NAME = r"check A\.sasl\.jaas\.config", r"check A\.sasl\.kerberos\.service\.name"
 
 
@@ -92,13 +93,13 @@ async def test_a_ticket_cache_is_renewed(kdc: Kdc, kafka: KafkaCluster) -> None:
     """With kinit -R, ahead of the expiry."""
     kdc.add("erin")
     keytab = kdc.keytab("erin")
-    file = kdc.kinit(keytab, "erin", kdc.directory / "erin.cache", "-l", "4s", "-r", "1h")
+    file = kdc.kinit(keytab, "erin", kdc.directory / "erin.cache", "-l", "10s", "-r", "1h")
     first = read_ticket_cache(file.read_bytes()).ticket
     login = cached(keys_of(kdc, "erin", keytab), file.read_bytes(), str(file))
     async with Cluster(client(kafka, login)) as cluster:
         await cluster.any_node()
         await until(
-            lambda: read_ticket_cache(file.read_bytes()).ticket.end > first.end + 2, 15, "the ticket was renewed twice"
+            lambda: read_ticket_cache(file.read_bytes()).ticket.end > first.end + 10, 60, "the ticket was renewed twice"
         )
     await asyncio.sleep(max(0.0, first.end - time.time()))
     await once(kafka, login)
@@ -114,7 +115,7 @@ async def test_a_ticket_cache_is_renewed_long_before_it_expires(kdc: Kdc, kafka:
     async with Cluster(client(kafka, login)) as cluster:
         await cluster.any_node()
         await until(
-            lambda: read_ticket_cache(file.read_bytes()).ticket.end > first.end, 15, "the ticket was renewed early"
+            lambda: read_ticket_cache(file.read_bytes()).ticket.end > first.end, 50, "the ticket was renewed early"
         )
 
 
@@ -153,11 +154,11 @@ async def test_a_silent_kdc_blocks_no_other_client(kdc: Kdc, kafka: KafkaCluster
             began = time.monotonic()
             with pytest.raises(ClusterError, match=rf"no KDC answers for ivan@{REALM} within 10 s: .*: {JAAS}$"):
                 await asyncio.gather(once(kafka, login), once(kafka, other))
-            assert time.monotonic() - began < SILENT
+            require_within(time.monotonic() - began, SILENT, "the KDC that does not answer is reported")
             began = time.monotonic()
             with pytest.raises(ClusterError, match="no KDC answers"):
                 await once(kafka, login)
-            assert time.monotonic() - began < SILENT / 2, "the next client waited for the same KDC again"
+            require_within(time.monotonic() - began, ASKED_ONCE, "the next client does not wait for the KDC again")
     finally:
         kdc.resume()
 

@@ -14,14 +14,15 @@ from tests.lab.history import count, read_topic
 from tests.lab.identity_provider import IdentityProvider
 from tests.lab.kdc import Kdc
 from tests.lab.mirror1 import MM2, Mirror1
+from tests.lab.node import RUNS_WITHIN
 from tests.lab.oauth import oauth_cluster, oauth_login
 from tests.lab.records import plain, write
 from tests.lab.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 RECORDS = 100
-COPIED = 60.0
+COPIED = RUNS_WITHIN  # a start of Spark included
 TICKET_S = 8
 SESSION_MS = 3_000
 RENEWED = 60.0  # seconds until both processes have new tickets or tokens

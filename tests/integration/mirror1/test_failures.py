@@ -13,13 +13,14 @@ from tests.lab.fixtures import unique_name
 from tests.lab.history import count, read_topic
 from tests.lab.load import Load
 from tests.lab.mirror1 import MM2, Mirror1, committed
+from tests.lab.node import RUNS_WITHIN
 from tests.lab.ports import HOST, release_port, reserve_port
 from tests.lab.records import Outgoing, write
 from tests.lab.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
-ENDS = 60.0
+ENDS = RUNS_WITHIN  # a start of Spark included
 RECORDS = 1_000
 EARLIEST = {"auto.offset.reset": "earliest"}
 

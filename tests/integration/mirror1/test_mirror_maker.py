@@ -14,13 +14,14 @@ from tests.lab.fixtures import unique_name
 from tests.lab.history import count, read_topic
 from tests.lab.load import Load
 from tests.lab.mirror1 import MM2, Mirror1, committed
+from tests.lab.node import RUNS_WITHIN
 from tests.lab.records import Outgoing, plain, write
 from tests.lab.topic_configs import alter
 from tests.lab.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
-COPIED = 60.0
+COPIED = RUNS_WITHIN  # a start of Spark included
 RECORDS = 200
 LARGE = 20_000  # bytes of the record that the target rejects
 EARLIEST = {"auto.offset.reset": "earliest"}

@@ -10,6 +10,7 @@ import re
 import pytest
 
 from tests.integration.queries.conftest import Queried
+from tests.integration.queries.queried_flow import SEEN
 from tests.lab.history import Content
 from tests.lab.records import Outgoing, every_shape, plain
 from tests.lab.verify import wait_until_copied
@@ -46,6 +47,7 @@ def test_what_is_not_set_is_preserved(queried: Queried, rng: random.Random, code
     flow = queried.flow
     topic = flow.create("same", 3)
     flow.write(topic, every_shape(rng, 900, partitions=3, now_ms=NOW_MS), codec=codec)
+    flow.wait_passed(queried.node, topic)  # the lane of the query may have to start
     source, remote = (flow.source.bootstrap, topic), (flow.target.bootstrap, flow.remote(topic))
     assert wait_until_copied(source, remote, 60.0).exact
 
@@ -106,6 +108,6 @@ def test_a_record_arrives_within_a_second(queried: Queried) -> None:
     topic = flow.create("same")
     for number in range(5):
         flow.write(topic, plain(1, first=number))
-        flow.wait_passed(queried.node, topic, timeout=10)
+        flow.wait_passed(queried.node, topic, timeout=30 if number else SEEN)
     remote = flow.copied(topic)[0]
     assert [record.content for record in remote] == [record.content for record in flow.written(topic)[0]]

@@ -13,8 +13,9 @@ from tests.lab.waiting import wait_until
 
 
 def shown(ui: str, what: str) -> Any:
-    application = httpx.get(f"{ui}/api/v1/applications").json()[0]["id"]
-    return httpx.get(f"{ui}/api/v1/applications/{application}/{what}").json()
+    with httpx.Client(timeout=60) as client:  # 5 s by default, and the first answer loads classes
+        application = client.get(f"{ui}/api/v1/applications").json()[0]["id"]
+        return client.get(f"{ui}/api/v1/applications/{application}/{what}").json()
 
 
 def test_jobs_and_stages_say_what_is_fixed(queried: Queried) -> None:
