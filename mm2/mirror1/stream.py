@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from mm2.mirror1.stream_leases import COPIED, ROUTED, stream_lease
 from mm2.mirror1.stream_reports import StreamReports
 from mm2.mirror1.topics import SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
+from mm2.node.common.daemon_thread import in_daemon_thread
 from mm2.node.common.restarting import restart_on_error
 from mm2.node.engine.lease_service import LeaseService
 
@@ -127,7 +128,7 @@ class Stream:
         self.reports.begin(self._epoch)
         if self._listener is not None and partitions:
             self._announced = frozenset(partitions)
-            await asyncio.to_thread(self._listener.on_partitions_assigned, self._announced)
+            await self._call_listener(self._listener.on_partitions_assigned, self._announced)
         self._starting = asyncio.create_task(
             restart_on_error(partial(self._start, partitions), f"{self.flow}: start"), name=f"start of {self.flow}"
         )
@@ -181,7 +182,11 @@ class Stream:
             self.all_committed = await self._commit(before)
         announced, self._announced = self._announced, frozenset()
         if self._listener is not None and announced:
-            await asyncio.to_thread(self._listener.on_partitions_revoked, announced)
+            await self._call_listener(self._listener.on_partitions_revoked, announced)
+
+    async def _call_listener(self, method: Callable[..., None], partitions: frozenset[TopicPartition]) -> None:
+        """Call the user's class, in a thread of its own: it may block, and asyncio's own threads are few."""
+        await in_daemon_thread(partial(method, partitions), f"rebalance listener of {self.flow}")
 
     def lost(self) -> None:
         """The membership has ended: write nothing more, and commit nothing."""

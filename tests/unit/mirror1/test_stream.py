@@ -27,6 +27,7 @@ from mm2.mirror1.topics import Prepared, SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lease_service import LeaseService
+from tests.lab.busy_threads import busy_threads
 from tests.lab.tasks import unconnected_cluster
 from tests.lab.waiting import until
 from tests.unit.config.mirror1 import files
@@ -253,11 +254,14 @@ async def test_a_listener_gets_the_partitions_back_that_were_never_started(setti
     journal, target = Journal(), Unreachable()
     journal.goes_on.set()
     stream = new_stream(settings, target, journal)
-    await stream.assigned({ORDERS}, 1)
-    await until(lambda: target.prepared == ["orders"], WITHIN_S, "the partitions are started")
-    await stream.revoked()
-    await stream.assigned(set(), 2)
-    await stream.revoked()
+    with busy_threads():  # the listener does not need those of the event loop
+        async with asyncio.timeout(WITHIN_S):
+            await stream.assigned({ORDERS}, 1)
+        await until(lambda: target.prepared == ["orders"], WITHIN_S, "the partitions are started")
+        async with asyncio.timeout(WITHIN_S):
+            await stream.revoked()
+            await stream.assigned(set(), 2)
+            await stream.revoked()
     assert journal.calls == [("assigned", frozenset({ORDERS})), ("revoked", frozenset({ORDERS}))]
 
 
