@@ -136,13 +136,7 @@ class Engine:
                 record_errors=record_errors.found(),
             )
             try:
-                response = self._client.post(
-                    "/internal/engine",
-                    content=_REPORT.dump_json(report),
-                    params={"wait": POLL_S},
-                    headers={"Content-Type": "application/json"},
-                )
-                response.raise_for_status()
+                orders = self._orders(report)
             except httpx.HTTPError as error:
                 if time.monotonic() - answered_at > NODE_SILENCE_S:
                     log.error("no answer from the node for %.0f s; stopping: %s", NODE_SILENCE_S, error)  # noqa: TRY400
@@ -151,7 +145,6 @@ class Engine:
                 continue
             answered_at = time.monotonic()
             self._ended.clear()
-            orders = _ORDERS.validate_json(response.content)
             self._apply(spark, sql, orders)
             record_errors.apply(orders.failed_records)
         deadline = time.monotonic() + LANES_END_WITHIN_S
@@ -160,6 +153,17 @@ class Engine:
         record_errors.close()
         spark.stop()
         return EXIT_STOPPED
+
+    def _orders(self, report: EngineReport) -> EngineOrders:
+        """Send a report, and return the node's orders. Raises HTTPError."""
+        response = self._client.post(
+            "/internal/engine",
+            content=_REPORT.dump_json(report),
+            params={"wait": POLL_S},
+            headers={"Content-Type": "application/json"},
+        )
+        response.raise_for_status()
+        return _ORDERS.validate_json(response.content)
 
     def _collect_ended(self) -> list[LaneEnd]:
         for lane, job in list(self._jobs.items()):

@@ -30,8 +30,9 @@ TIERS = ("unit", "property", "golden", "snapshots", "contract", "integration", "
 
 SEED = int(os.environ.setdefault("MM2_SEED", str(secrets.randbits(32))))  # set, so that all processes of a run share it
 THREAD_GRACE = 10.0  # seconds for a thread that has been told to end, on a busy machine
-# The lab's own; the event loop's pool, which ends with the loop; those of Kerberos logins, which the process keeps.
-NOT_OF_THE_TEST = (LAUNCHER_THREAD, "asyncio_", "kerberos-")
+# The lab's own; the event loop's pool, which ends with the loop; those of logins and of
+# message handlers, which the process keeps.
+NOT_OF_THE_TEST = (LAUNCHER_THREAD, "asyncio_", "kerberos-", "login-", "message-handler")
 
 # No time limits on two shared cores. `make test` always tries the same examples, `make test-long` tries new ones.
 hypothesis.settings.register_profile("mm2", deadline=None, print_blob=True, derandomize=True)

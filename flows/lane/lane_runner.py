@@ -56,19 +56,21 @@ async def run_lane(place: LeasePlace, *, lane: int, token: str, attempt: int, qu
 
 
 async def first_to_end(*work: Coroutine[Any, Any, None]) -> None:
-    """Run these until the first has ended, then cancel the others. Raises the error of the first."""
+    """Run these until the first has ended, then cancel the others. Raises the error of the first; logs later ones."""
     tasks = [asyncio.create_task(one) for one in work]
+    ended: list[asyncio.Task[None]] = []  # in this order
+    for task in tasks:
+        task.add_done_callback(ended.append)
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        running = [task for task in tasks if not task.done()]
-        for task in running:
+        for task in tasks:
             task.cancel()
-        if running:
-            await asyncio.wait(running)
-    for task in tasks:
-        if not task.cancelled():
-            task.result()
+        await asyncio.wait(tasks)
+    for later in ended[1:]:
+        if not later.cancelled() and (error := later.exception()) is not None:
+            log.error("unexpected error while the lane was closed", exc_info=error)
+    ended[0].result()
 
 
 async def _follow_orders(lease: LeaseClient, lane: int, query: LaneTransforms | None = None) -> None:

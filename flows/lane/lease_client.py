@@ -55,6 +55,11 @@ FIRST_GRANT_WITHIN_S = 15.0
 MESSAGE_WAIT_S = 5.0
 """The node answers within this time, with or without Spark's message for a failed record."""
 
+MAX_QUESTIONS = 8
+"""How many failed records are asked about at a time: the node passes so many on to the engine, which evaluates their
+queries one after the other (`mm2.node.engine.failed_records`). Each question holds a connection for up to
+`MESSAGE_WAIT_S`; more of them could use up the client's 100 connections, which the lease's renewal needs, too."""
+
 _RETRY_S = 0.2
 
 
@@ -77,6 +82,7 @@ class LeaseClient:
         self._request = LeaseRequest(token=token, attempt=attempt, pid=os.getpid())
         self._url = place.url
         self._client = httpx.AsyncClient(base_url=place.url, trust_env=False, verify=_trust(place))
+        self._questions = asyncio.Semaphore(MAX_QUESTIONS)
         self._deadline = LeaseDeadline()
         self._deadline.renew(session_clock(), FIRST_GRANT_WITHIN_S)
         self.deadlines: defaultdict[Flow, LeaseDeadline] = defaultdict(LeaseDeadline)
@@ -115,13 +121,14 @@ class LeaseClient:
 
         None: the query did not fail again, the record is larger than `MAX_FAILED_RECORD_BYTES`, or Spark is too slow.
 
-        ``batch`` contains only this record, with its source offset as base offset. Takes up to 5 s. Raises
-        LeaseLostError if the lease is lost.
+        ``batch`` contains only this record, with its source offset as base offset. Takes up to 5 s, and waits while
+        `MAX_QUESTIONS` others are not answered. Raises LeaseLostError if the lease is lost.
         """
         if len(batch) > MAX_FAILED_RECORD_BYTES:
             return None
         record = FailedRecordReport(topic=topic, partition=partition, batch=base64.b64encode(batch).decode())
-        _, response = await self._call("POST", "failed-record", _FAILED_RECORD.dump_json(record), MESSAGE_WAIT_S)
+        async with self._questions:
+            _, response = await self._call("POST", "failed-record", _FAILED_RECORD.dump_json(record), MESSAGE_WAIT_S)
         message: str | None = json.loads(response.content)
         return message
 

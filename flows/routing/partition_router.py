@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from flows.batch.record_reader import DecodedRecord
@@ -24,8 +25,15 @@ from mm2.kafka.logs.control_producer import BufferFull
 RECORDS_AT_ONCE = 500
 """So many records are sent before other work of the lane has its turn: two or three milliseconds."""
 
+HANDLERS_AT_ONCE = 16
+"""Partitions of a lane whose handler runs at the same time: those of four source tasks
+(`flows.routing.router.DECODED_FRAMES`), since a handler may wait for something. In asyncio's own threads, which are few
+(cores + 4), handlers that wait would delay that the addresses of hosts are looked up."""
+
 HANDLER_FAILED = "org.apache.kafka.connect.errors.ConnectException"
 
+
+_HANDLER_THREADS = ThreadPoolExecutor(HANDLERS_AT_ONCE, thread_name_prefix="message-handler")
 
 _Copies = tuple[SourceRecord, list[TargetRecord], list[asyncio.Future[int]]]
 """A record, what was made of it, and the offsets of what was sent of that, once the target has it."""
@@ -104,8 +112,8 @@ class PartitionRouter:
         async with self._decoding:
             # In a thread: the handler is a user's, and the lane reports to its node from this event loop.
             self._is_making = True
-            made, sent.problem = await asyncio.to_thread(
-                make_all, self._handle, self._partition.source, sent.frame, start
+            made, sent.problem = await asyncio.get_running_loop().run_in_executor(
+                _HANDLER_THREADS, make_all, self._handle, self._partition.source, sent.frame, start
             )
             self._is_making = False
             for number, (record, targets) in enumerate(made):

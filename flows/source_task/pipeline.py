@@ -95,12 +95,7 @@ class Pipeline:
         self._rules = rules_from(lease.produce, lease.fetch)
         on_data_loss = lease.losses.on_data_loss if lease.losses is not None else OnDataLoss.CONTINUE
         self._policy = LossPolicy(flow=lease.flow, on_data_loss=on_data_loss)
-        self._transform: RowTransform | None = None
-        if lease.query is not None:
-            assert lane_query is not None, "a source task with a query is in a SQL lane"
-            self._transform = lane_query.of_source_task(lease.query.name, self._rules, self.spawn)
-        elif router is not None:
-            self._transform = router(self.spawn)
+        self._transform = self._transform_of(lease, lane_query, router)
         self._counts: Counter[Reason] = Counter()
         self._partitions: set[PartitionReplicator] = set()
         self._idle = asyncio.Event()
@@ -115,16 +110,7 @@ class Pipeline:
         self._fetcher = Fetcher(source, lease.fetch, budget, self.spawn, self._topic_ids)
         self._ends = EndOffsets(source, lease.fetch.isolation_level, self._partitions, self._topic_ids)
         self._transactions = self._with_transactions(lease, target, committer)
-        if (transactions := self._transactions) is None:
-            ids = ProducerIds(target, lease.produce, self.spawn, lease.producer)
-            self._producer = Producer(target, lease.produce, budget, self.spawn, producer_ids=ids, gate=AlwaysOpen())
-            self._run_producer = ids.keep_renewed
-        else:
-            self._producer = Producer(
-                target, lease.produce, budget, self.spawn, producer_ids=transactions, gate=transactions
-            )
-            transactions.connect(self._producer)
-            self._run_producer = transactions.run
+        self._producer, self._run_producer = self._producer_of(lease)
         # PartitionListener, bound to the implementations: a forwarding method would cost a call per batch
         self.release = budget.release
         self.fetch_changed = self._fetcher.update
@@ -149,6 +135,25 @@ class Pipeline:
         return Transactions(
             target, lease.transactions, lease.producer, committer, partitions=self._partitions, spawn=self.spawn
         )
+
+    def _producer_of(self, lease: SourceTaskLease) -> tuple[Producer, Callable[[], Coroutine[Any, Any, None]]]:
+        """Return the producer, and what runs for as long as it sends."""
+        target, budget, transactions = self._target, self._budget, self._transactions
+        if transactions is None:
+            ids = ProducerIds(target, lease.produce, self.spawn, lease.producer)
+            producer = Producer(target, lease.produce, budget, self.spawn, producer_ids=ids, gate=AlwaysOpen())
+            return producer, ids.keep_renewed
+        producer = Producer(target, lease.produce, budget, self.spawn, producer_ids=transactions, gate=transactions)
+        transactions.connect(producer)
+        return producer, transactions.run
+
+    def _transform_of(
+        self, lease: SourceTaskLease, lane_query: LaneTransforms | None, router: Callable[[Spawn], RowTransform] | None
+    ) -> RowTransform | None:
+        if lease.query is not None:
+            assert lane_query is not None, "a source task with a query is in a SQL lane"
+            return lane_query.of_source_task(lease.query.name, self._rules, self.spawn)
+        return None if router is None else router(self.spawn)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run ``work`` in the background of this source task."""

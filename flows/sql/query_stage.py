@@ -50,7 +50,11 @@ class LaneQueryRun(NamedTuple):
 
 
 class QueryStage:
-    """Implements `flows.partition.row_transform.RowTransform`."""
+    """Implements `flows.partition.row_transform.RowTransform`.
+
+    (A) Spark is asked about one record of a partition at a time: the first one that is not copied. What follows it is
+        fetched again when that is decided, so that its results do not count.
+    """
 
     writes_itself = False
 
@@ -59,6 +63,7 @@ class QueryStage:
         self._name = name
         self._rules = rules
         self._spawn = spawn
+        self._failing: dict[PartitionReplicator, int] = {}  # the number of the frame about which Spark is asked
 
     def submit(self, partition: PartitionReplicator, frame: FrameInQuery) -> None:
         """Transform the records of the frame."""
@@ -74,11 +79,14 @@ class QueryStage:
         )
 
     async def remove(self, partition: PartitionReplicator) -> None:
-        """The partition has left the source task; the lane's query keeps nothing of it."""
+        """The partition has left the source task."""
+        self._failing.pop(partition, None)
 
     def _done(self, partition: PartitionReplicator, frame: FrameInQuery, rows: RowsOfFrame) -> None:
-        if rows.failed is not None:  # later frames of the partition are ignored, and fetched again
-            self._spawn(self._failed(partition, frame, rows, rows.failed))
+        if rows.failed is not None:
+            if self._is_first_failure(partition, frame):
+                self._failing[partition] = frame.number
+                self._spawn(self._failed(partition, frame, rows, rows.failed))
             return
         try:
             partition.transformed(
@@ -87,10 +95,19 @@ class QueryStage:
         except Exception as error:  # noqa: BLE001 in a callback it would only be logged, and the next frame copied
             self._spawn(_raise(error))
 
+    def _is_first_failure(self, partition: PartitionReplicator, frame: FrameInQuery) -> bool:
+        """Return whether the partition awaits the frame, and no failure of an earlier one."""
+        failing = self._failing.get(partition)
+        return partition.awaits(frame.number) and (failing is None or not partition.awaits(failing))
+
     async def _failed(
         self, partition: PartitionReplicator, frame: FrameInQuery, rows: RowsOfFrame, failed: FailedRow
     ) -> None:
-        rejection = await self._rejection(partition, frame, failed)
+        try:
+            rejection = await self._rejection(partition, frame, failed)
+        finally:
+            if self._failing.get(partition) == frame.number:
+                del self._failing[partition]
         partition.transformed(frame.number, FrameResult(written=rows.batch, failed=rejection), time.monotonic())
 
     async def _rejection(self, partition: PartitionReplicator, frame: FrameInQuery, failed: FailedRow) -> Rejection:

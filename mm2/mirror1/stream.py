@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 from mm2.core.lanes.lease import SourceTaskLease
@@ -13,7 +14,7 @@ from mm2.core.mirror1.settings import ConsumerSettings, MirrorSettings
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
-from mm2.kafka.errors import ClusterError
+from mm2.kafka.errors import BrokerError, ClusterError
 from mm2.kafka.groups.consumer_member import ConsumerMember
 from mm2.kafka.groups.groups import committed_offsets
 from mm2.kafka.groups.member_errors import MembershipRefused
@@ -21,6 +22,7 @@ from mm2.mirror1.stream_leases import COPIED, ROUTED, stream_lease
 from mm2.mirror1.stream_reports import StreamReports
 from mm2.mirror1.topics import SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
+from mm2.node.common.daemon_thread import in_daemon_thread
 from mm2.node.common.restarting import restart_on_error
 from mm2.node.engine.lease_service import LeaseService
 
@@ -32,7 +34,7 @@ LOOK_EVERY_S = 1.0
 LAST_COMMIT_S = 5.0
 
 REFUSED_TOPIC_S = 10.0
-"""Pause before topics that the target has refused are tried again: an administrator has to permit them."""
+"""Pause before topics that a cluster has refused are tried again: an administrator has to permit them."""
 
 REFUSED_S = 3.0
 """Pause after the coordinator has rejected the member: an administrator has to change something."""
@@ -126,16 +128,25 @@ class Stream:
         self.reports.begin(self._epoch)
         if self._listener is not None and partitions:
             self._announced = frozenset(partitions)
-            await asyncio.to_thread(self._listener.on_partitions_assigned, self._announced)
-        self._starting = asyncio.create_task(self._start(partitions), name=f"start of {self.flow}")
+            await self._call_listener(self._listener.on_partitions_assigned, self._announced)
+        self._starting = asyncio.create_task(
+            restart_on_error(partial(self._start, partitions), f"{self.flow}: start"), name=f"start of {self.flow}"
+        )
 
     async def _start(self, partitions: Collection[TopicPartition]) -> None:
-        """Start partitions as soon as their topics are ready on the target; those of refused topics are tried again."""
+        """Start partitions as soon as their topics are ready on both sides; those of refused topics are tried again."""
+        try:
+            await self._start_waiting(set(partitions) - self._assigned)
+        except Exception as error:
+            self._report(f"cannot start the assigned partitions: unexpected error {error!r}")
+            raise
+
+    async def _start_waiting(self, waiting: set[TopicPartition]) -> None:
         backoff = Backoff.for_retries(self._consumer.client)
-        waiting = set(partitions)
         while waiting:
             try:
-                counts = await self._topics.counts({one.topic for one in waiting})
+                found = await self._topics.look_up({one.topic for one in waiting})
+                counts = {name: count for name, count in found.items() if isinstance(count, int)}
                 prepared = await self._targets.prepare(counts)
                 starts = await self._stored(waiting)
             except ClusterError as error:
@@ -148,7 +159,8 @@ class Stream:
             self._assigned |= ready
             waiting -= ready
             self._put()
-            self._report("; ".join(sorted(map(str, prepared.refused.values()))) or None)
+            unknown = [error for error in found.values() if isinstance(error, BrokerError)]
+            self._report("; ".join(sorted(map(str, (*unknown, *prepared.refused.values())))) or None)
             if waiting:
                 await asyncio.sleep(REFUSED_TOPIC_S)
 
@@ -170,7 +182,11 @@ class Stream:
             self.all_committed = await self._commit(before)
         announced, self._announced = self._announced, frozenset()
         if self._listener is not None and announced:
-            await asyncio.to_thread(self._listener.on_partitions_revoked, announced)
+            await self._call_listener(self._listener.on_partitions_revoked, announced)
+
+    async def _call_listener(self, method: Callable[..., None], partitions: frozenset[TopicPartition]) -> None:
+        """Call the user's class, in a thread of its own: it may block, and asyncio's own threads are few."""
+        await in_daemon_thread(partial(method, partitions), f"rebalance listener of {self.flow}")
 
     def lost(self) -> None:
         """The membership has ended: write nothing more, and commit nothing."""

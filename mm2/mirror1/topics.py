@@ -6,7 +6,9 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from mm2.core.access.rights import on_topic
 from mm2.core.mirror1.settings import Partitioning
+from mm2.core.topics.acls import Operation
 from mm2.kafka.admin.topics import NewTopic, create_topics
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError
@@ -50,8 +52,16 @@ class SourceTopics:
     async def counts(self, topics: Collection[str]) -> Mapping[str, int]:
         """Return the number of partitions of topics that members of the group want, as leader of the group. Raises
         ClusterError."""
-        found = (await self._source.metadata(topics)).topics
-        return {name: len(topic.partitions) for name, topic in found.items() if not topic.error}
+        return {name: found for name, found in (await self.look_up(topics)).items() if isinstance(found, int)}
+
+    async def look_up(self, topics: Collection[str]) -> dict[str, int | BrokerError]:
+        """Return the number of partitions of each topic, or why it cannot be read. Raises ClusterError."""
+        found: dict[str, int | BrokerError] = {}
+        for name, topic in (await self._source.metadata(topics)).topics.items():
+            right = on_topic(Operation.READ, name)
+            error = BrokerError(topic.error, f"read the metadata of topic {name} on the source", right=right)
+            found[name] = error if topic.error else len(topic.partitions)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,15 +92,17 @@ class Serving:
         before = self._listening
         if (before.tls, before.peers) == (listening.tls, listening.peers):
             return False
-        self._listening = listening
         try:
-            if self._peers is not None and listening.peers is not None:
-                self._peers.renew(ssl_context(listening.peers))
+            peers = None if listening.peers is None else ssl_context(listening.peers)
             if (tls := self._server_tls(listening)) is not None:
                 for server in self._servers:
                     server.renew(tls)
         except (SecuritySettingsInvalid, ListenerError) as error:
             log.error("listeners: keeping the previous certificates: %s", error)  # noqa: TRY400 it contains the reason
+            return False
+        if self._peers is not None and peers is not None:
+            self._peers.renew(peers)
+        self._listening = listening
         return True
 
     def lease_place(self) -> LeasePlace:

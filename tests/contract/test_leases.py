@@ -13,7 +13,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from flows.lane.lease_client import LeaseClient, LeaseLostError
+from flows.lane.lease_client import MAX_QUESTIONS, LeaseClient, LeaseLostError
 from mm2.core.lanes.engine_orders import EngineReport, RecordError
 from mm2.core.lanes.lease import MAX_FAILED_RECORD_BYTES, LaneOrders, LaneQuery, LeasePlace
 from mm2.core.lanes.progress_reports import LaneProgress
@@ -241,3 +241,30 @@ async def test_no_message_for_a_failed_record(lane_server: LaneServer, monkeypat
         assert await lease.failure_of("orders", 3, b"batch") is None, "the engine does not answer"
     answer = await lane_server.client.post("/internal/lanes/0/failed-record", content=b"{}")
     assert answer.status_code == httpx.codes.GONE
+
+
+async def test_questions_about_failed_records_leave_connections_for_the_lease(
+    lane_server: LaneServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One question for each partition of the lane; the engine is slow."""
+    asked, most = 0, 0
+    enough, answer = asyncio.Event(), asyncio.Event()
+
+    async def slow(*_: object) -> None:
+        nonlocal asked, most
+        asked += 1
+        most = max(most, asked)
+        if asked == MAX_QUESTIONS:
+            enough.set()
+        await answer.wait()
+        asked -= 1
+
+    monkeypatch.setattr(lane_server.service, "failed_record", slow)
+    async with lane_server.sql_lease(QUERY) as lease:
+        await lease.acquire()
+        questions = [asyncio.create_task(lease.failure_of("orders", number, b"batch")) for number in range(150)]
+        await enough.wait()
+        await lease.report(LaneProgress(version=-1, pid=1))
+        answer.set()
+        assert await asyncio.gather(*questions) == [None] * 150
+    assert most == MAX_QUESTIONS

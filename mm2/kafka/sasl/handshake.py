@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,6 +10,7 @@ import aiokafka.errors as aiokafka_errors
 from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeRequest
 
 from mm2.kafka.sasl.login import CredentialsRejected, Exchange, Login, LoginFailed
+from mm2.kafka.sasl.login_threads import in_login_thread
 
 Send = Callable[[Any], Awaitable[Any]]
 """Sends a request of aiokafka's kind, and returns the response."""
@@ -24,17 +24,17 @@ async def authenticate(send: Send, mechanism: str, login: Login, host: str) -> f
     what the broker rejects, and LoginFailed before anything is sent.
     """
     exchange = login.exchange(host)
-    message = await asyncio.to_thread(_next, exchange, None)  # if it fails, the connection remains usable
+    message = await in_login_thread(login, _next, exchange, None)  # if it fails, the connection remains usable
     handshake = await send(SaslHandShakeRequest(mechanism))
     _check(handshake.error_code, f"{mechanism}; enabled are {', '.join(handshake.enabled_mechanisms)}")
     lifetime_ms = 0
     while message is not None:
         answer = await send(SaslAuthenticateRequest(message))
         if answer.error_code == aiokafka_errors.SaslAuthenticationFailed.errno:
-            await asyncio.to_thread(_reject, exchange)
+            await in_login_thread(login, _reject, exchange)
         _check(answer.error_code, answer.error_message)
         lifetime_ms = getattr(answer, "session_lifetime_ms", 0)  # from version 1 on (Kafka 2.2)
-        message = await asyncio.to_thread(_next, exchange, answer.sasl_auth_bytes or b"")
+        message = await in_login_thread(login, _next, exchange, answer.sasl_auth_bytes or b"")
     return lifetime_ms / 1000 if lifetime_ms > 0 else None
 
 

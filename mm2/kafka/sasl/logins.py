@@ -11,6 +11,7 @@ from mm2.core.settings.oauth import OAuthLogin
 from mm2.core.settings.sasl import PasswordLogin, SaslLogin
 from mm2.kafka.sasl.kerberos.kerberos_tickets import kerberos_login
 from mm2.kafka.sasl.login import Login
+from mm2.kafka.sasl.login_threads import in_login_thread
 from mm2.kafka.sasl.oauthbearer import OAuthBearerLogin
 from mm2.kafka.sasl.passwords import PasswordExchanges
 
@@ -40,7 +41,7 @@ async def renewed(login: Login) -> None:
     running = _renewals.setdefault(asyncio.get_running_loop(), {})
     task = running.get(id(login))
     if task is None:
-        task = running[id(login)] = asyncio.create_task(asyncio.to_thread(login.renew))
+        task = running[id(login)] = asyncio.create_task(in_login_thread(login, login.renew))
         task.add_done_callback(partial(_ended, running, id(login)))
     await asyncio.shield(task)
 

@@ -16,6 +16,7 @@ from mm2.kafka.errors import ClusterError
 from mm2.node.common.current_error import CurrentError
 from mm2.node.common.keep_trying import keep_trying
 from mm2.node.common.wakeup import Wakeup
+from mm2.node.leader.hidden_topics import Published
 from mm2.node.leader.remote_topics import Discovery, RemoteTopics
 
 log = logging.getLogger(__name__)
@@ -42,14 +43,16 @@ class TopicDiscovery:
         source: ClusterAdmin,
         target: ClusterAdmin,
         replication_filter: ReplicationFilter,
+        *,
+        published: Published,
         shown: Discovery | None = None,
     ) -> None:
-        """``shown`` is an earlier result to show until the end of the first round."""
+        """``published``: see `RemoteTopics`. ``shown``: an earlier result to show until the end of the first round."""
         self._settings = settings
         self._flow = settings.flow
         self._source = source
         self._target = target
-        self._remote_topics = RemoteTopics(settings, source.cluster, target, replication_filter)
+        self._remote_topics = RemoteTopics(settings, source.cluster, target, replication_filter, published=published)
         self._found = asyncio.Event()
         self._wakeup = Wakeup()
         self.latest = shown

@@ -105,7 +105,12 @@ class LeaderTerm:
         admin: ClusterAdmin = settings.admin_class(target)
         shown: Discovery | None = previous._discovery.latest if previous is not None else None
         self._discovery: TopicDiscovery = TopicDiscovery(
-            settings, settings.admin_class(source), admin, replication_filter, shown
+            settings,
+            settings.admin_class(source),
+            admin,
+            replication_filter,
+            published=configs.source_tasks.records.values,
+            shown=shown,
         )
         self._syncs = TopicSyncs(settings, source, admin, self._discovery, replication_filter)
         self._reports = reports

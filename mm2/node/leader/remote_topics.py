@@ -24,7 +24,7 @@ from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError
 from mm2.kafka.protocol.error_codes import ErrorCode
-from mm2.node.leader.hidden_topics import error_of_hidden, hidden_topics, topics_by_name
+from mm2.node.leader.hidden_topics import HiddenTopicSearch, KnownTopic, Published
 from mm2.node.status.progress import ReplicatedTopic
 
 log = logging.getLogger(__name__)
@@ -64,8 +64,15 @@ class RemoteTopics:
     """
 
     def __init__(
-        self, settings: FlowSettings, source: Cluster, target: ClusterAdmin, replication_filter: ReplicationFilter
+        self,
+        settings: FlowSettings,
+        source: Cluster,
+        target: ClusterAdmin,
+        replication_filter: ReplicationFilter,
+        *,
+        published: Published,
     ) -> None:
+        """``published``: the lists of source tasks, by which the first round knows topics that are not visible."""
         self._settings = settings
         self._source = source
         self._target = target.cluster
@@ -76,8 +83,10 @@ class RemoteTopics:
         self._remote_ids: dict[str, UUID | None] = {}
         self._source_cluster: str | None = None
         self._target_cluster: str | None = None
-        self._known: dict[str, tuple[int, UUID | None]] = {}  # partition counts and ids of the last round
-        self._hidden: dict[str, str] = {}  # the errors of topics that are not visible
+        self._hidden_topics = HiddenTopicSearch(
+            settings, source, is_replicated=self._is_replicated, published=published
+        )
+        self._hidden: Mapping[str, str] = {}  # the errors of topics that are not visible
         self._hidden_remote: set[str] = set()
 
     async def discover(self) -> Discovery:
@@ -88,7 +97,7 @@ class RemoteTopics:
         """
         self._source_ids, self._remote_ids, self._hidden_remote = {}, {}, set()
         source, unanswered = await self._replicated()
-        self._known = {name: (count, self._source_ids[name]) for name, count in source.items()}
+        self._hidden_topics.seen({name: KnownTopic(count, self._source_ids[name]) for name, count in source.items()})
         policy, alias = self._settings.policy, self._settings.flow.source
         target = await self._present({policy.format_remote_topic(alias, name) for name in source})
         await asyncio.sleep(0)  # here and below: each step takes about 30 ms for 10,000 topics
@@ -106,7 +115,7 @@ class RemoteTopics:
 
     def forget_hidden(self) -> None:
         """Regard topics that are not visible in the next round as deleted."""
-        self._known = {}
+        self._hidden_topics.forget()
 
     async def _replicated(self) -> tuple[dict[str, int], list[ReplicatedTopic]]:
         """Return the partition counts of the flow's source topics, and the topics for which a custom class failed."""
@@ -124,26 +133,11 @@ class RemoteTopics:
                 unanswered.append(ReplicatedTopic(topic=name, remote_topic="", partitions=0, error=str(error)))
             if number % _JUDGED_AT_ONCE == 0:
                 await asyncio.sleep(0)
-        await self._add_hidden(topics.keys(), found, unanswered)
-        return found, unanswered
-
-    async def _add_hidden(
-        self, listed: Collection[str], found: dict[str, int], unanswered: list[ReplicatedTopic]
-    ) -> None:
-        """Add the topics that are not visible: those of the last round to ``found``, since they were not deleted."""
-        alias = self._settings.flow.source
-        by_name = topics_by_name(self._settings.topic_filter)
-        hidden = await hidden_topics(self._source, (by_name | self._known.keys()).difference(listed))
-        self._hidden = {name: error_of_hidden(name, alias, by_name=name in by_name) for name in sorted(hidden)}
-        for name, error in self._hidden.items():
-            try:
-                if name in self._known:
-                    found[name], self._source_ids[name] = self._known[name]
-                elif self._is_replicated(name):
-                    remote = self._settings.policy.format_remote_topic(alias, name)
-                    unanswered.append(ReplicatedTopic(topic=name, remote_topic=remote, partitions=0, error=error))
-            except PluginError as failed:
-                unanswered.append(ReplicatedTopic(topic=name, remote_topic="", partitions=0, error=str(failed)))
+        hidden = await self._hidden_topics.find(topics.keys())
+        self._hidden = hidden.errors
+        for name, known in hidden.known.items():
+            found[name], self._source_ids[name] = known
+        return found, unanswered + hidden.others
 
     def _one_cluster(self) -> str:
         """Return the error of a topic that would be copied to itself."""

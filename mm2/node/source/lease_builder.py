@@ -94,9 +94,13 @@ class LeaseBuilder:
         """
         await self._losses.refresh()
         await self._offsets.refresh()
+        await self.refresh_exact_offsets()
+        await self._dead_letters.ensure()
+
+    async def refresh_exact_offsets(self) -> None:
+        """Read the segments, and by that find out whether exact offsets can be used (`lacks_exact_offsets`)."""
         if self._segments is not None:
             await self._segments.refresh()
-        await self._dead_letters.ensure()
 
     def remote(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         """Return the remote partitions. Raises PluginError if the replication policy cannot name a topic."""

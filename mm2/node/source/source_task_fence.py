@@ -40,9 +40,8 @@ _TRANSACTION_TIMEOUT_MS = 60_000  # Java's default, for producers that write out
 _FIRST_PAUSE_MS = 20  # as in Java: the time a coordinator needs to write the markers of a transaction
 _ACKS_ALL = -1
 
-
 CHECK_MS = 2_000
-"""Limit for finding out whether the target fences again. Leases of other source tasks wait meanwhile."""
+"""Limit for finding out whether the target fences again. A restart of the source task waits meanwhile."""
 
 
 class Acquired(NamedTuple):

@@ -19,6 +19,7 @@ from mm2.node.engine.managed_lane import LaneState
 from mm2.node.flow.task_runner import TaskContext
 from mm2.node.source.copied_tails import CopiedTails
 from mm2.node.source.lease_builder import LeaseBuilder
+from mm2.node.source.lease_gaps import LeaseGaps
 from mm2.node.source.query_use_reporter import QueryUseReporter
 from mm2.node.source.source_task_fence import SourceTaskFence
 from mm2.node.source.source_task_queries import SourceTaskQueries
@@ -63,7 +64,7 @@ class SourceTaskLeases:
             context.may_send,
         )
         self._recreated: set[str] = set()
-        self._without_exact_offsets: set[int] = set()
+        self._gaps = LeaseGaps(settings.flow, self._producers, self._builder, changed=self._lease_service.wake)
 
     def settings_changed(self) -> None:
         """Use new settings; lanes are not affected."""
@@ -123,18 +124,12 @@ class SourceTaskLeases:
             return True  # the lane receives the new topic IDs and decides how to continue
         return self._restart_is_due(run, now)
 
-    async def lacking(self, runs: Iterable[SourceTaskRun]) -> list[SourceTaskRun]:
-        """Return the source tasks whose leases lack fencing or exact offsets, although the target permits it now.
-
-        Raises ClusterError.
-        """
-        started = [run for run in runs if run.record is not None and not run.draining]
-        if self._without_exact_offsets:
-            await self.refresh()
-        exact = set() if self._builder.lacks_exact_offsets else self._without_exact_offsets
-        return [
-            run for run in started if run.source_task in exact or await self._producers.fences_again(run.source_task)
-        ]
+    def complete(self, runs: Iterable[SourceTaskRun], now: float) -> None:
+        """Restart the source tasks whose leases lack fencing or exact offsets, if the target permits it now."""
+        permitted = self._gaps.take_permitted(now)
+        for run in runs:
+            if run.source_task in permitted and run.record is not None and not run.draining:
+                run.request_restart("the target permits now what was missing when it was started")
 
     def grant(self, runs: Iterable[SourceTaskRun], now: float) -> None:
         """Grant a lease to each of these source tasks, which were `due`. Raises PluginError."""
@@ -205,10 +200,7 @@ class SourceTaskLeases:
             query=self._queries.of(run.source_task),
         )
         self._query_uses.granted(lease)
-        if self._builder.lacks_exact_offsets:
-            self._without_exact_offsets.add(run.source_task)
-        else:
-            self._without_exact_offsets.discard(run.source_task)
+        self._gaps.granted(run.source_task)
         return lease
 
     def report_queries(self, now: float) -> None:
@@ -220,10 +212,11 @@ class SourceTaskLeases:
         self._lease_service.remove((self._flow, source_task))
         self._producers.forget(source_task)
         self._query_uses.forget(source_task)
-        self._without_exact_offsets.discard(source_task)
+        self._gaps.forget(source_task)
 
     async def close(self) -> None:
         """Stop fencing earlier owners."""
+        await self._gaps.close()
         await self._producers.close()
 
     # -- requests of lanes

@@ -40,10 +40,6 @@ CATCH_UP_MS = 5_000
 SETTLE_EVERY_S = 1.0
 """Lanes report once a second; their reports also wake this task immediately."""
 
-CHECK_EVERY_S = 30.0
-"""How often it is tried whether the target permits what the leases of source tasks lack; as often as a FAILED partition
-is tried again, since a missing ACL is the usual cause of both."""
-
 _LONG_AGO = float("-inf")
 _NOT_RECORDED = (
     "waiting for the leader to fence earlier source tasks; if this lasts, the leader reports why it cannot lead, or its"
@@ -78,7 +74,6 @@ class SourceTaskRunner(TaskRunner):
         self._runs: dict[int, SourceTaskRun] = {}
         self._lane_warnings: list[str] = []
         self._refused: list[str] = []
-        self._check_at = _LONG_AGO
         self._leasing = CurrentError(log, settings.flow)
 
     @classmethod
@@ -239,7 +234,7 @@ class SourceTaskRunner(TaskRunner):
             self._take_progress()
             if self._leases.frozen:
                 self._releaser.store(self._runs.values())
-            elif not await self._try(self._settle) or not await self._try(self._restart_lacking):
+            elif not await self._try(self._settle):
                 await asyncio.sleep(SETTLE_EVERY_S)
             await self._lease_service.changed(SETTLE_EVERY_S, news)
 
@@ -295,6 +290,7 @@ class SourceTaskRunner(TaskRunner):
         assigned = [run for run in self._runs.values() if not run.draining]
         if any(run.record is None for run in assigned):  # a new source task must not start with an outdated list
             await self.context.configs.catch_up(timeout_ms=CATCH_UP_MS)
+        self._leases.complete(self._runs.values(), now)
         due, failed = self._leases.due(self._runs.values(), now)
         if due:
             await self._leases.refresh()  # after earlier owners were fenced: what they stored last counts
@@ -307,16 +303,6 @@ class SourceTaskRunner(TaskRunner):
             self._reporter.keep([partition for one in self.hosted for partition in one.partitions])
         if failed is not None:
             raise failed
-
-    async def _restart_lacking(self) -> None:
-        """Restart source tasks whose leases lack something that has become possible, such as fencing."""
-        now = asyncio.get_running_loop().time()
-        if now < self._check_at:
-            return
-        self._check_at = now + CHECK_EVERY_S
-        for run in await self._leases.lacking(self._runs.values()):
-            run.request_restart("the target permits now what was missing when it was started")
-            self._lease_service.wake()
 
     def _released(self, run: SourceTaskRun) -> None:
         del self._runs[run.source_task]

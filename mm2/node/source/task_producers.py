@@ -6,6 +6,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from mm2.core.lanes.lease import TaskProducer
 from mm2.core.naming.names import Flow, TopicPartition
@@ -37,7 +39,9 @@ class TaskProducers:
     """One producer for each run of a source task: for a new owner, a restart, and a lane that replaces a lost one.
 
     (A) A producer is acquired only after the previous one was spent, and is spent by one run only.
-    (B) A coordinator that does not answer delays only the source tasks that need it: `is_ready` never waits.
+    (B) Of one source task, one request at a time is sent to the coordinator: a later one fences what an earlier one has
+        acquired.
+    (C) A coordinator that does not answer delays only the source tasks that need it: `is_ready` never waits.
     """
 
     def __init__(
@@ -57,7 +61,7 @@ class TaskProducers:
         self._after_loss = after_loss
         self._changed = changed
         self._acquired: dict[int, _Acquired] = {}
-        self._acquiring: dict[int, asyncio.Task[None]] = {}
+        self._acquiring: dict[int, asyncio.Task[Any]] = {}
         self._limit = asyncio.Semaphore(AT_ONCE)
         self._errors: dict[int, CurrentError] = {}
 
@@ -82,6 +86,7 @@ class TaskProducers:
                 self._acquire(source_task, remote()), name=f"{self._flow} producer of source task {source_task}"
             )
             self._acquiring[source_task] = task
+            task.add_done_callback(partial(self._ended, source_task))
         return False
 
     async def wait(self, source_task: int, remote: Remote) -> None:
@@ -105,11 +110,28 @@ class TaskProducers:
         known = self._acquired.get(source_task)
         return None if known is None else known.producer
 
+    @property
+    def unfenced(self) -> list[int]:
+        """The source tasks that write without fencing, because the target did not permit it."""
+        if not self._fence.is_enabled:
+            return []
+        return [number for number, one in self._acquired.items() if one.spent and one.producer is None]
+
     async def fences_again(self, source_task: int) -> bool:
-        """Return whether the source task writes without fencing, although the target fences now."""
-        known = self._acquired.get(source_task)
-        unfenced = known is not None and known.spent and known.producer is None and self._fence.is_enabled
-        return unfenced and await self._fence.fences_again(source_task)
+        """Return whether the target fences now; False if a producer of the source task is being acquired."""
+        if source_task in self._acquiring:
+            return False
+        checking = asyncio.create_task(
+            self._fence.fences_again(source_task), name=f"{self._flow} fencing of source task {source_task}"
+        )
+        self._acquiring[source_task] = checking
+        checking.add_done_callback(partial(self._ended, source_task))
+        await asyncio.wait([checking])
+        return not checking.cancelled() and checking.result()
+
+    def _ended(self, source_task: int, task: asyncio.Task[Any]) -> None:
+        if self._acquiring.get(source_task) is task:
+            del self._acquiring[source_task]
 
     def forget(self, source_task: int) -> None:
         """The source task was released."""
@@ -143,6 +165,3 @@ class TaskProducers:
         except Exception as failure:  # must not end the other source tasks, and is retried
             log.exception("%s: unexpected error while fencing owners of source task %d", self._flow, source_task)
             error.report(f"cannot fence earlier owners of source task {source_task}: {failure!r}; retrying", failure)
-        finally:
-            if self._acquiring.get(source_task) is asyncio.current_task():
-                del self._acquiring[source_task]

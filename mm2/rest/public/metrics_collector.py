@@ -16,11 +16,21 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from mm2.core.lanes.task_states import TaskState
-from mm2.node.status.status_model import FileStatus, FlowStatus, LaneBuffer, NodeStatus
+from mm2.node.status.status_model import (
+    FileStatus,
+    FlowStatus,
+    LaneBuffer,
+    NodeStatus,
+    PartitionStatus,
+    TopicStatus,
+)
 from mm2.rest.public.own_share import own_share
 
 FLOW = ("source", "target")
 PARTITION = (*FLOW, "topic", "partition")
+
+_Copied = tuple[tuple[str, str, str, str], TopicStatus, PartitionStatus]
+"""The labels of a partition, and its status."""
 
 
 class NodeCollector(Collector):
@@ -32,7 +42,10 @@ class NodeCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         status = self._status()
         flows = own_share(status)
-        yield from _counter_families(status.flows, flows)
+        copied = list(_copied(status.flows, flows))
+        yield from _counter_families(copied)
+        yield from _loss_families(status.flows)
+        yield from _query_families(copied)
         yield from _lag_families(flows)
         yield from _flow_families(flows)
         yield from _state_families(flows)
@@ -80,8 +93,17 @@ def _buffer_families(buffers: Iterable[LaneBuffer]) -> Iterator[Metric]:
     yield from (used, limit)
 
 
-def _counter_families(flows: Iterable[FlowStatus], own: Iterable[FlowStatus]) -> Iterator[Metric]:
-    """Yield counters of the node's own partitions (``own``), and of those in ``flows`` that it has copied before."""
+def _copied(flows: Iterable[FlowStatus], own: Iterable[FlowStatus]) -> Iterator[_Copied]:
+    """Yield the node's own partitions (``own``), and those in ``flows`` that it has copied before."""
+    for flow, mine in zip(flows, own, strict=True):
+        present = {(topic.topic, one.partition) for topic in mine.topics for one in topic.partitions}
+        for topic in (*flow.topics, *flow.elsewhere):
+            for one in topic.partitions:
+                if (topic.topic, one.partition) in present or one.bytes_total or one.rows_in_total:
+                    yield (flow.source, flow.target, topic.remote_topic, str(one.partition)), topic, one
+
+
+def _counter_families(copied: Iterable[_Copied]) -> Iterator[Metric]:
     records = CounterMetricFamily(
         "mm2_source_records", "Records acknowledged by the target since the node started.", labels=PARTITION
     )
@@ -100,21 +122,21 @@ def _counter_families(flows: Iterable[FlowStatus], own: Iterable[FlowStatus]) ->
         "Seconds from the largest timestamp of a batch until the target acknowledges it; one observation per batch.",
         labels=PARTITION,
     )
-    lost = CounterMetricFamily(
-        "mm2_source_lost_records",
-        "Source offsets deleted before they could be copied (retention, topic recreated), since the node started.",
-        labels=PARTITION,
-    )
     dead_letters = CounterMetricFamily(
         "mm2_source_dead_letters",
         "Records, or batches that cannot be read, written to the dead-letter topic since the node started.",
         labels=PARTITION,
     )
-    losses = CounterMetricFamily(
-        "mm2_source_losses",
-        "Losses of source records (retention, truncation, topic deleted or recreated, skipped) since the node started.",
-        labels=PARTITION,
-    )
+    for labels, _, partition in copied:
+        records.add_metric(labels, partition.records_total)
+        size.add_metric(labels, partition.bytes_total)
+        age.add_metric(labels, partition.age_count, partition.age_sum)
+        latency.add_metric(labels, partition.latency_count, partition.latency_sum)
+        dead_letters.add_metric(labels, partition.dead_letters_total)
+    return iter((records, size, age, latency, dead_letters))
+
+
+def _query_families(copied: Iterable[_Copied]) -> Iterator[Metric]:
     rows_in = CounterMetricFamily(
         "mm2_source_query_rows_in", "Records that passed through a query since the node started.", labels=PARTITION
     )
@@ -126,30 +148,33 @@ def _counter_families(flows: Iterable[FlowStatus], own: Iterable[FlowStatus]) ->
     rows_dropped = CounterMetricFamily(
         "mm2_source_query_rows_dropped", "Records that a query dropped since the node started.", labels=PARTITION
     )
-    for flow, mine in zip(flows, own, strict=True):
-        present = {(topic.topic, one.partition) for topic in mine.topics for one in topic.partitions}
-        for topic in (*flow.topics, *flow.elsewhere):
-            for partition in topic.partitions:
-                copied = partition.bytes_total or partition.rows_in_total
-                if (topic.topic, partition.partition) not in present and not copied:
-                    continue
-                labels = (flow.source, flow.target, topic.remote_topic, str(partition.partition))
-                records.add_metric(labels, partition.records_total)
-                size.add_metric(labels, partition.bytes_total)
-                age.add_metric(labels, partition.age_count, partition.age_sum)
-                latency.add_metric(labels, partition.latency_count, partition.latency_sum)
-                dead_letters.add_metric(labels, partition.dead_letters_total)
-                if topic.query is not None or partition.rows_in_total:
-                    rows_in.add_metric(labels, partition.rows_in_total)
-                    rows_out.add_metric(labels, partition.rows_in_total - partition.rows_dropped_total)
-                    rows_dropped.add_metric(labels, partition.rows_dropped_total)
+    for labels, topic, partition in copied:
+        if topic.query is not None or partition.rows_in_total:
+            rows_in.add_metric(labels, partition.rows_in_total)
+            rows_out.add_metric(labels, partition.rows_in_total - partition.rows_dropped_total)
+            rows_dropped.add_metric(labels, partition.rows_dropped_total)
+    return iter((rows_in, rows_out, rows_dropped))
+
+
+def _loss_families(flows: Iterable[FlowStatus]) -> Iterator[Metric]:
+    lost = CounterMetricFamily(
+        "mm2_source_lost_records",
+        "Source offsets deleted before they could be copied (retention, topic recreated), since the node started.",
+        labels=PARTITION,
+    )
+    losses = CounterMetricFamily(
+        "mm2_source_losses",
+        "Losses of source records (retention, truncation, topic deleted or recreated, skipped) since the node started.",
+        labels=PARTITION,
+    )
+    for flow in flows:
         remote = {topic.topic: topic.remote_topic for topic in (*flow.topics, *flow.elsewhere)}
         for family, counts in ((lost, flow.lost), (losses, flow.loss_counts)):
             for one, count in counts.items():  # a topic that no longer exists keeps its source name
                 family.add_metric(
                     (flow.source, flow.target, remote.get(one.topic, one.topic), str(one.partition)), count
                 )
-    return iter((records, size, age, latency, lost, losses, dead_letters, rows_in, rows_out, rows_dropped))
+    return iter((lost, losses))
 
 
 def _lag_families(own: Iterable[FlowStatus]) -> Iterator[Metric]:

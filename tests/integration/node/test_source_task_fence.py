@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -138,15 +139,14 @@ async def test_without_permission_source_tasks_run_without_fencing(
             "grant the node's principal WRITE on transactional IDs with prefix"
             " A-mm2-MirrorSourceConnector-" in fence.warning
         )
+        assert not await fence.fences_again(TASK)
         add(
             kafka,
             binding(AclOperation.WRITE, f"A-mm2-MirrorSourceConnector-{TASK}", kind=ResourceType.TRANSACTIONAL_ID),
         )
 
-        async def acquired() -> TaskProducer | None:
-            return (await fence.acquire(TASK, remote)).producer
-
-        await until(acquired, 60, "the permission is noticed")
+        await until(partial(fence.fences_again, TASK), 60, "the permission is noticed")
+        assert (await fence.acquire(TASK, remote)).producer is not None
         assert fence.warning is None
     assert "the target fences source tasks again" in caplog.text
 

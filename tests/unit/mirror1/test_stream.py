@@ -17,15 +17,17 @@ from mm2.core.lanes.task_states import TaskState
 from mm2.core.mirror1.settings import MirrorSettings, Partitioning
 from mm2.core.mirror1.user_class import RebalanceListener
 from mm2.core.naming.names import Flow, TopicPartition
-from mm2.kafka.errors import RequestTimedOut
+from mm2.kafka.errors import BrokerError, RequestTimedOut
 from mm2.kafka.groups.member_commits import Outcome
 from mm2.kafka.groups.member_errors import MembershipRefused
+from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.mirror1.stream import Stream
 from mm2.mirror1.stream_leases import COPIED
 from mm2.mirror1.topics import Prepared, SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lease_service import LeaseService
+from tests.lab.busy_threads import busy_threads
 from tests.lab.tasks import unconnected_cluster
 from tests.lab.waiting import until
 from tests.unit.config.mirror1 import files
@@ -42,7 +44,7 @@ class Source(SourceTopics):
     def __init__(self) -> None:
         super().__init__(unconnected_cluster(), lambda _: True, exclude_internal=True)
 
-    async def counts(self, topics: Collection[str]) -> Mapping[str, int]:
+    async def look_up(self, topics: Collection[str]) -> dict[str, int | BrokerError]:
         return dict.fromkeys(topics, 1)
 
 
@@ -64,6 +66,20 @@ class Unreachable(Target):
     async def prepare(self, sources: Mapping[str, int]) -> Prepared:
         self.prepared += sources
         raise RequestTimedOut("no answer")
+
+
+class Broken(Target):
+    """A target for which the program fails."""
+
+    async def prepare(self, sources: Mapping[str, int]) -> Prepared:
+        raise KeyError("orders")
+
+
+class Hiding(Source):
+    """A source that permits nothing."""
+
+    async def look_up(self, topics: Collection[str]) -> dict[str, int | BrokerError]:
+        return {name: BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"read {name}") for name in topics}
 
 
 class Journal(RebalanceListener):
@@ -129,14 +145,19 @@ def no_committed_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mm2.mirror1.stream.committed_offsets", committed)
 
 
-def new_stream(settings: MirrorSettings, target: TargetTopics | None = None, listener: object = None) -> Stream:
+def new_stream(
+    settings: MirrorSettings,
+    target: TargetTopics | None = None,
+    listener: object = None,
+    source: SourceTopics | None = None,
+) -> Stream:
     return Stream(
         settings,
         settings.consumers[0],
         flow=FLOW,
         client_id="mirror-0",
         leases=LeaseService(new_board(1), capacity=1),
-        topics=Source(),
+        topics=source or Source(),
         targets=target or Target(),
         listener=listener,
     )
@@ -233,11 +254,14 @@ async def test_a_listener_gets_the_partitions_back_that_were_never_started(setti
     journal, target = Journal(), Unreachable()
     journal.goes_on.set()
     stream = new_stream(settings, target, journal)
-    await stream.assigned({ORDERS}, 1)
-    await until(lambda: target.prepared == ["orders"], WITHIN_S, "the partitions are started")
-    await stream.revoked()
-    await stream.assigned(set(), 2)
-    await stream.revoked()
+    with busy_threads():  # the listener does not need those of the event loop
+        async with asyncio.timeout(WITHIN_S):
+            await stream.assigned({ORDERS}, 1)
+        await until(lambda: target.prepared == ["orders"], WITHIN_S, "the partitions are started")
+        async with asyncio.timeout(WITHIN_S):
+            await stream.revoked()
+            await stream.assigned(set(), 2)
+            await stream.revoked()
     assert journal.calls == [("assigned", frozenset({ORDERS})), ("revoked", frozenset({ORDERS}))]
 
 
@@ -249,3 +273,33 @@ async def test_a_listener_is_not_called_for_a_lost_membership(settings: MirrorSe
     stream.lost()
     await stream.revoked()
     assert journal.calls == [("assigned", frozenset({ORDERS}))]
+
+
+async def test_a_topic_that_the_source_does_not_show_is_reported_and_tried_again(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mm2.mirror1.stream.REFUSED_TOPIC_S", 0.01)
+    stream = new_stream(settings, source=Hiding())
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: stream.trouble() is not None, WITHIN_S, "it is reported")
+    assert stream.trouble() == "cannot read orders: TOPIC_AUTHORIZATION_FAILED"
+    monkeypatch.setattr(Hiding, "look_up", Source.look_up)
+    await until(lambda: stream.trouble() is None, WITHIN_S, "it is over")
+    assert stream._assigned == {ORDERS}
+    await stream.revoked()
+
+
+async def test_an_unexpected_error_of_a_start_is_reported_and_tried_again(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("mm2.node.common.restarting.RESTART_AFTER_S", 0.0)
+    target = Broken()
+    stream = new_stream(settings, target)
+    await stream.assigned({ORDERS}, 1)
+    await until(
+        lambda: caplog.text.count("mirror-0->target: start: unexpected error") > 1, WITHIN_S, "it is tried again"
+    )
+    assert stream.trouble() == "cannot start the assigned partitions: unexpected error KeyError('orders')"
+    monkeypatch.setattr(target, "prepare", Target().prepare)
+    await until(lambda: stream.trouble() is None, WITHIN_S, "it is over")
+    await stream.revoked()

@@ -12,6 +12,7 @@ from mm2.core.mirror1.user_class import SourceRecord, TargetRecord, UserClassErr
 from mm2.core.offsets.leader_epochs import EpochEnd
 from mm2.kafka.errors import BrokerError, NotSupported
 from mm2.kafka.protocol.error_codes import ErrorCode
+from tests.lab.busy_threads import busy_threads
 from tests.lab.waiting import GaveUp, until
 from tests.unit.flows.replicators import WALL, arrive, data, is_failed, message
 from tests.unit.flows.routing.routed import SOON, Routed, by_offset, routed
@@ -65,6 +66,16 @@ async def test_a_partition_leaves_after_truncated_records_are_written() -> None:
 async def test_a_partition_that_was_never_routed_leaves_at_once() -> None:
     async with routed() as one:
         await one.router.remove(one.partition)
+
+
+async def test_handlers_do_not_use_the_threads_of_the_event_loop() -> None:
+    """In these, the addresses of hosts are looked up."""
+    with busy_threads():
+        async with routed() as one:
+            arrive(one.partition, data(0, 2))
+            await one.outbox.sends(0, 1)
+            one.outbox.store()
+            await one.reaches(2)
 
 
 @pytest.mark.parametrize("handled", [False, True])

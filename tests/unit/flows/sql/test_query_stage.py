@@ -18,7 +18,7 @@ from flows.sql.query_stage import UNEXPLAINED, LaneQueryRun, QueryStage, record_
 from flows.sql.written import FailedRow
 from mm2.core.naming.names import TopicPartition
 from tests.lab.batches import LOG_APPEND_TIME, Batch, Record, read, sealed
-from tests.unit.flows.replicators import arrive, partition
+from tests.unit.flows.replicators import arrive, message, partition
 
 HEADERS = (("h", b"1"), ("h", None))
 
@@ -131,6 +131,74 @@ def test_spark_explains_why_the_query_failed(answer: str | None) -> None:
 
 def read_fields(batch: bytes) -> tuple[int, ...]:
     return tuple(read_header(memoryview(batch), 0))
+
+
+class Failing:
+    """A partition with one record in each of its frames, for all of which the query fails."""
+
+    def __init__(self, frames: int) -> None:
+        self.asked: list[int] = []
+        self.questions: list[Coroutine[Any, Any, None]] = []
+        self.exchange = Exchange()
+        run = LaneQueryRun(self.exchange, self._failure_of)  # type: ignore[arg-type]
+        self.stage = run.of_source_task("q", BatchRules(), self.questions.append)
+        self.replicator, _ = partition(transform=self.stage)
+        self.replicator.set_producer_id(ProducerId(7, 0))
+        self.arrive(frames)
+
+    async def _failure_of(self, topic: str, number: int, batch: bytes) -> str:
+        self.asked.append(read_header(memoryview(batch), 0).base_offset)
+        return "divided by zero"
+
+    def arrive(self, frames: int) -> None:
+        for _ in range(frames):
+            at = self.replicator.fetch_offset
+            assert at is not None
+            arrive(self.replicator, Batch(records=[Record(at, at, b"k", b"v", ())]).encode())
+
+    def answer(self, frame: int) -> None:
+        """The query has returned its result for the frame with this index in the order of submission."""
+        sent = self.exchange.sent[frame]
+        sent["done"](RowsOfFrame(failed=FailedRow(sent["wanted"], None)))
+
+    def explain(self) -> None:
+        """Let Spark answer all questions."""
+        while self.questions:
+            asyncio.run(self.questions.pop(0))
+
+
+def test_spark_is_asked_about_the_first_failed_record_only() -> None:
+    """What follows is fetched again, so the engine would evaluate the query for nothing, and later for what counts."""
+    failing = Failing(8)
+    for frame in range(8):
+        failing.answer(frame)
+    failing.explain()
+    assert failing.asked == [0]
+    assert failing.replicator.position == 0
+    assert "divided by zero" in (message(failing.replicator) or "")
+
+
+def test_a_partition_that_is_moved_back_while_spark_is_asked() -> None:
+    """Its frames come again, and Spark is asked again: the answer to the earlier question comes for a dropped frame."""
+    failing = Failing(2)
+    failing.answer(0)
+    failing.replicator.roll_back()
+    failing.answer(1)  # dropped, too
+    failing.arrive(2)
+    failing.answer(2)
+    failing.answer(3)
+    assert len(failing.questions) == 2
+    failing.explain()
+    assert failing.asked == [0, 0]
+    assert "divided by zero" in (message(failing.replicator) or "")
+
+
+def test_a_partition_that_left_while_spark_was_asked() -> None:
+    failing = Failing(1)
+    failing.answer(0)
+    asyncio.run(failing.stage.remove(failing.replicator))
+    failing.explain()
+    assert not failing.stage._failing
 
 
 def test_a_value_that_cannot_be_written_explains_itself() -> None:

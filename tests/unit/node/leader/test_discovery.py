@@ -31,7 +31,7 @@ async def test_discovering_is_the_reason_until_the_first_round_ends(
     monkeypatch.setattr(RemoteTopics, "discover", discover)
     settings = flow(tmp_path, "emit.offset-syncs.enabled = false\n")
     admin = ClusterAdmin(unconnected_cluster())
-    discovery = TopicDiscovery(settings, admin, admin, settings.replication_filter)
+    discovery = TopicDiscovery(settings, admin, admin, settings.replication_filter, published=list)
 
     async def take(_: Discovery) -> None:
         pass
