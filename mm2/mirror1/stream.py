@@ -19,7 +19,7 @@ from mm2.kafka.groups.groups import committed_offsets
 from mm2.kafka.groups.member_errors import MembershipRefused
 from mm2.mirror1.stream_leases import COPIED, ROUTED, stream_lease
 from mm2.mirror1.stream_reports import StreamReports
-from mm2.mirror1.topics import SourceTopics, TargetTopics
+from mm2.mirror1.topics import NOTHING, Prepared, SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.common.restarting import restart_on_error
 from mm2.node.engine.lease_service import LeaseService
@@ -136,7 +136,7 @@ class Stream:
         while waiting:
             try:
                 counts = await self._topics.counts({one.topic for one in waiting})
-                prepared = await self._targets.prepare(counts)
+                prepared = await self._prepared(counts)
                 starts = await self._stored(waiting)
             except ClusterError as error:
                 self._report(f"cannot start the assigned partitions: {error}")
@@ -151,6 +151,12 @@ class Stream:
             self._report("; ".join(sorted(map(str, prepared.refused.values()))) or None)
             if waiting:
                 await asyncio.sleep(REFUSED_TOPIC_S)
+
+    async def _prepared(self, counts: Mapping[str, int]) -> Prepared:
+        """A message handler names the topics on the target, which the lane then creates."""
+        if self._settings.handler is not None:
+            return NOTHING
+        return await self._targets.prepare(counts)
 
     async def _end_start(self) -> None:
         if self._starting is not None:

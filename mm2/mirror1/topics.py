@@ -62,6 +62,9 @@ class Prepared:
     refused: Mapping[str, ClusterError]
 
 
+NOTHING = Prepared(frozenset(), {})
+
+
 class TargetTopics:
     """The topics of the target."""
 

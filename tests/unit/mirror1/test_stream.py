@@ -15,13 +15,13 @@ import pytest
 from mm2.core.lanes.progress_reports import LaneProgress, PartitionProgress, SourceTaskProgress
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.mirror1.settings import MirrorSettings, Partitioning
-from mm2.core.mirror1.user_class import RebalanceListener
+from mm2.core.mirror1.user_class import RebalanceListener, UserClass
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.kafka.errors import RequestTimedOut
 from mm2.kafka.groups.member_commits import Outcome
 from mm2.kafka.groups.member_errors import MembershipRefused
 from mm2.mirror1.stream import Stream
-from mm2.mirror1.stream_leases import COPIED
+from mm2.mirror1.stream_leases import COPIED, ROUTED
 from mm2.mirror1.topics import Prepared, SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.engine.lane_board import LaneBoard
@@ -212,6 +212,16 @@ async def test_a_refusal_is_over_when_partitions_are_assigned(
         stream.stop()
         stopped.set()
         await asyncio.wait_for(running, WITHIN_S)
+
+
+async def test_topics_of_the_source_are_not_needed_on_the_target_with_a_handler(settings: MirrorSettings) -> None:
+    """It names the topics to write to, so none with the source topic's name is created."""
+    target = Target()
+    handler = UserClass(name="acme_mirror:Handler", arguments=None)
+    stream = new_stream(replace(settings, handler=handler), target)
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: stream._leases.board.lane_has((FLOW, ROUTED)), WITHIN_S, "the lane has its orders")
+    assert target.prepared == []
 
 
 async def test_a_listener_is_called_before_partitions_are_started(settings: MirrorSettings) -> None:
