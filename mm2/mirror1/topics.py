@@ -100,7 +100,7 @@ class TargetTopics:
                 raise NotKnownYet(f"the target does not know its new topic {exist[0]} yet")
         if self._partitioning is Partitioning.KEY:
             return Prepared(frozenset(), refused)
-        kept = {name for name, count in found.items() if isinstance(count, int) and count >= sources[name]}
+        kept = {name for name, count in found.items() if isinstance(count, int) and count == sources[name]}
         for name in sources.keys() - kept - refused.keys():
             log.info(
                 "topic %s has %s partitions on the target and %d on the source: its records go to the partitions of"
