@@ -132,12 +132,14 @@ def test_take_over_and_back(cluster_a: KafkaCluster, cluster_b: KafkaCluster) ->
     assert committed(cluster_a, group, topic, 2) == [len(rows) for _, rows in sorted(source.items())]
 
 
-def test_both_in_one_group(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
+@pytest.mark.parametrize("assignor", ["Range", "RoundRobin"])
+def test_both_in_one_group(assignor: str, cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
     """MirrorMaker 1 and ours share the partitions, and each goes on alone when the other leaves."""
     group = unique_name("mirror")
+    consumer = {**EARLIEST, "partition.assignment.strategy": f"org.apache.kafka.clients.consumer.{assignor}Assignor"}
     with under_load(cluster_a, cluster_b) as (topic, load):
         programs = {
-            kind: Mirror1(kind, cluster_a, cluster_b, "--include", topic, *OFTEN, group=group, consumer=EARLIEST)
+            kind: Mirror1(kind, cluster_a, cluster_b, "--include", topic, *OFTEN, group=group, consumer=consumer)
             for kind in (JAVA, MM2)
         }
         with programs[JAVA] as java:

@@ -32,7 +32,8 @@ def migrate(*, source: str = "A", target: str = "B", write_offsets: bool = False
                 " underscores and hyphens."
             )
     classes = tuple(name for name in (options.handler, options.listener) if name is not None)
-    loaded = load(replace(options, handler=None, handler_arguments=None, listener=None, listener_arguments=None))
+    own = replace(options, handler=None, handler_arguments=None, listener=None, listener_arguments=None)
+    loaded = load(own, joins_group=False)
     write_problems(loaded.problems, sys.stderr)
     if loaded.settings is None:
         print(f"mm2 migrate-mm1: {summary(loaded.problems)}", file=sys.stderr)  # noqa: T201 an error

@@ -11,8 +11,9 @@ from mm2.config.grammar.properties import Entry
 from mm2.config.grammar.values import Value
 from mm2.config.keys import declaration
 from mm2.config.mirror1.client_file import ClientFile
-from mm2.config.mirror1.group_keys import GroupKeys
+from mm2.config.mirror1.group_keys import STRATEGIES, GroupKeys
 from mm2.config.mirror1.old_keys import ZOOKEEPER
+from mm2.core.mirror1.assignors import JAVA_CLASSES
 from mm2.core.mirror1.settings import ConsumerSettings, GroupMembership
 
 _RESET = "auto.offset.reset"
@@ -26,8 +27,11 @@ class ConsumerFile:
     settings: ConsumerSettings
 
 
-def read_consumer(path: Path) -> ConsumerFile:
-    """Read the file at ``path``. The default of auto.offset.reset is Java's, latest."""
+def read_consumer(path: Path, *, joins_group: bool) -> ConsumerFile:
+    """Read the file at ``path``. The default of auto.offset.reset is Java's, latest.
+
+    ``joins_group`` False: only the offsets of the group are read, so that its assignors are of no importance.
+    """
     file = ClientFile.read(path, ClientKind.CONSUMER)
     problems = file.problems
     file.properties.setdefault(_RESET, Value("latest"))
@@ -35,6 +39,8 @@ def read_consumer(path: Path) -> ConsumerFile:
     if not keys.group_id and not file.unreadable:
         problems.error("missing", "add group.id, the name of the consumer group", key="group.id")
     _check_session(file, keys)
+    if joins_group:
+        _check_assignors(file, keys)
     zookeeper = file.zookeeper()
     if zookeeper is not None:
         _warn_of_offsets(file)
@@ -47,6 +53,7 @@ def read_consumer(path: Path) -> ConsumerFile:
         heartbeat_interval_ms=keys.heartbeat_interval_ms,
         max_poll_interval_ms=keys.max_poll_interval_ms,
         instance_id=keys.group_instance_id or None,
+        assignors=keys.assignors,
     )
     settings = ConsumerSettings(
         file=str(path),
@@ -67,6 +74,17 @@ def _check_session(file: ClientFile, keys: GroupKeys) -> None:
         file.problems,
         "heartbeat.interval.ms must be less than session.timeout.ms",
         f"write heartbeat.interval.ms = {max(1, keys.session_timeout_ms // 3)}",
+    )
+
+
+def _check_assignors(file: ClientFile, keys: GroupKeys) -> None:
+    if keys.assignors:
+        return
+    supported = " or ".join(JAVA_CLASSES.values())
+    file.properties[STRATEGIES].refuse(
+        file.problems,
+        "has no assignor that is supported here: range and roundrobin are",
+        f"write {supported}: first in the files of all members of the group, and restart them, or stop all of them",
     )
 
 

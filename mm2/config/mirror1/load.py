@@ -61,13 +61,16 @@ class LoadedMirror:
     producer: ProducerFile
 
 
-def load(options: MirrorOptions) -> LoadedMirror:
-    """Read the files. Never raises for their content: all problems are returned together, errors first."""
+def load(options: MirrorOptions, *, joins_group: bool = True) -> LoadedMirror:
+    """Read the files. Never raises for their content: all problems are returned together, errors first.
+
+    ``joins_group`` False: for a program that only reads the offsets of the group.
+    """
     command_line = ProblemLog(PROGRAM)
     for name in options.without_effect:
         why, fix = WITHOUT_EFFECT[name]
         command_line.warning(f"has no effect: {why}", fix, key=name)
-    consumers = tuple(map(read_consumer, options.consumer_files))
+    consumers = tuple(read_consumer(path, joins_group=joins_group) for path in options.consumer_files)
     producer = read_producer(options.producer_file)
     include, exclude = _topics(options, consumers, command_line)
     settings = MirrorSettings(

@@ -36,6 +36,14 @@ def test_the_whole_command_line_of_mirror_maker_1_can_be_given(capsys: pytest.Ca
     assert output.err.startswith("kafka-mirror-maker: warning: --num.producers: has no effect")
 
 
+def test_assignors_are_of_no_importance(capsys: pytest.CaptureFixture[str]) -> None:
+    """Offsets of the group are read, and nothing joins it."""
+    with Path("c.properties").open("a") as file:
+        file.write("partition.assignment.strategy=com.acme.Assignor\n")
+    assert execute(mm2_app(), FILES) == 0
+    assert "# without effect here: partition.assignment.strategy\n" in capsys.readouterr().out
+
+
 def test_aliases(capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(mm2_app(), [*FILES, "--source", "paris", "--target=rome"]) == 0
     assert "paris->rome.enabled = true\n" in capsys.readouterr().out

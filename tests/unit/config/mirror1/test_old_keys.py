@@ -154,7 +154,7 @@ HARMLESS_OF_PRODUCER = (
 REFUSED_OF_CONSUMER = {
     "group.protocol=consumer": "must be classic",
     "offsets.storage=zookeeper": "must be kafka",
-    "partition.assignment.strategy=roundrobin": "must contain the range assignor",
+    "partition.assignment.strategy=sticky": "has no assignor that is supported here",
 }
 REFUSED_OF_PRODUCER = {
     "callback.handler=a.B": "Java classes cannot be loaded",
