@@ -11,12 +11,10 @@ from mm2.config.grammar.properties import Entry
 from mm2.config.grammar.values import Value
 from mm2.config.keys import declaration
 from mm2.config.mirror1.client_file import ClientFile
-from mm2.config.mirror1.group_keys import STRATEGIES, GroupKeys
+from mm2.config.mirror1.group_keys import RESET, STRATEGIES, GroupKeys
 from mm2.config.mirror1.old_keys import ZOOKEEPER
 from mm2.core.mirror1.assignors import JAVA_CLASSES
 from mm2.core.mirror1.settings import ConsumerSettings, GroupMembership
-
-_RESET = "auto.offset.reset"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +32,9 @@ def read_consumer(path: Path, *, joins_group: bool) -> ConsumerFile:
     """
     file = ClientFile.read(path, ClientKind.CONSUMER)
     problems = file.problems
-    file.properties.setdefault(_RESET, Value("latest"))
     keys = declaration.read(GroupKeys, file.properties, problems)
+    if RESET not in file.properties or file.properties[RESET].text.strip() != keys.auto_offset_reset:
+        file.properties[RESET] = Value(keys.auto_offset_reset)  # the other models have another default
     if not keys.group_id and not file.unreadable:
         problems.error("missing", "add group.id, the name of the consumer group", key="group.id")
     _check_session(file, keys)
@@ -94,7 +93,7 @@ def _warn_of_offsets(file: ClientFile) -> None:
         file.properties[ZOOKEEPER].warn(
             file.problems,
             "offsets that a consumer of Kafka 0.8 committed to ZooKeeper are not read: a group without offsets in Kafka"
-            f" starts at {_RESET}, {file.properties[_RESET].text.strip()}",
+            f" starts at {RESET}, {file.properties[RESET].text.strip()}",
             "commit the offsets to Kafka first (offsets.storage = kafka with dual.commit.enabled = true), then write"
             " offsets.storage = kafka",
         )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from mm2.config.grammar.java_types import Boolean, Int, ListOf, OptionalString, at_least
+from mm2.config.grammar.java_types import Boolean, Int, ListOf, OptionalString, String, at_least, one_of
 from mm2.config.keys.declaration import KeyModel, node_key
 from mm2.core.mirror1.assignors import JAVA_CLASSES, RANGE
 
+RESET = "auto.offset.reset"
 STRATEGIES = "partition.assignment.strategy"
 
 _ASSIGNORS = {written: name for name, java in JAVA_CLASSES.items() for written in (java, name)}
@@ -33,6 +34,9 @@ class GroupKeys(KeyModel):
         "max.poll.interval.ms", 300_000, "Time that members have to join a rebalance."
     )
     strategies: ListOf = node_key(STRATEGIES, (JAVA_CLASSES[RANGE],), "Assignors of the group.")
+    auto_offset_reset: Annotated[String, one_of("earliest", "latest", "none")] = node_key(
+        RESET, "latest", "Start of a partition without a committed offset. Default in mm2.properties: earliest."
+    )
     exclude_internal_topics: Boolean = node_key(
         "exclude.internal.topics", True, "Leave out Kafka's own topics, such as __consumer_offsets."
     )

@@ -137,6 +137,12 @@ def test_problem_in_consumer(line: str, message: str, tmp_path: Path) -> None:
     assert messages(loaded(tmp_path, line))[0].startswith(f"consumer.properties:{message}")
 
 
+def test_a_wrong_offset_reset_names_the_default_of_a_consumer(tmp_path: Path) -> None:
+    (problem,) = loaded(tmp_path, "auto.offset.reset=erliest\n").problems
+    assert problem.headline.endswith("auto.offset.reset = erliest: must be earliest, latest or none")
+    assert problem.fix == "remove the line to use the default (latest)"
+
+
 @pytest.mark.parametrize(("line", "message"), PROBLEMS_OF_PRODUCER.items(), ids=str)
 def test_problem_in_producer(line: str, message: str, tmp_path: Path) -> None:
     assert messages(loaded(tmp_path, "", line))[0].startswith(f"producer.properties:{message}")
