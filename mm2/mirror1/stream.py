@@ -29,6 +29,9 @@ log = logging.getLogger("mm2.mirror1")
 LOOK_EVERY_S = 1.0
 """Lanes report once a second; their reports also wake the stream."""
 
+SHORTEST_COMMIT_S = 0.1
+"""Commits are not more frequent than this: positions change when lanes report, about once a second."""
+
 LAST_COMMIT_S = 5.0
 
 REFUSED_TOPIC_S = 10.0
@@ -256,10 +259,11 @@ class Stream:
         return stored
 
     async def _commit_regularly(self) -> None:
+        interval = max(self._settings.commit_interval_ms / 1000, SHORTEST_COMMIT_S)
         while True:
-            await asyncio.sleep(self._settings.commit_interval_ms / 1000)
+            await asyncio.sleep(interval)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._settings.commit_interval_ms / 1000 + LAST_COMMIT_S):
+                async with asyncio.timeout(interval + LAST_COMMIT_S):
                     await self._commit(self._assigned)
 
     async def _commit(self, partitions: Collection[TopicPartition]) -> bool:

@@ -129,7 +129,7 @@ class Migration:
         yield f"tasks.max = {settings.streams}"
         if settings.commit_interval_ms != MirrorSettings.__dataclass_fields__["commit_interval_ms"].default:
             yield "# --offset.commit.interval.ms"
-            yield f"{target}.offset.flush.interval.ms = {settings.commit_interval_ms}"
+            yield f"{target}.offset.flush.interval.ms = {max(1, settings.commit_interval_ms)}"
         if not settings.abort_on_send_failure:
             yield "# --abort.on.send.failure false: records that the target rejects go to a dead-letter topic."
             yield "errors.tolerance = all"

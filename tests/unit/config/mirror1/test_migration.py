@@ -94,6 +94,12 @@ def test_defaults_of_mirror_maker_1(tmp_path: Path) -> None:
     assert [name for name in names if flow.replication_filter.replicates(name)] == ["heartbeats"]
 
 
+def test_a_commit_after_each_poll(tmp_path: Path) -> None:
+    text = migrated(tmp_path, commit_interval_ms=0)
+    assert "new.offset.flush.interval.ms = 1\n" in text
+    assert read(tmp_path, text).problems == ()
+
+
 def test_the_shortest_interval_for_new_topics(tmp_path: Path) -> None:
     assert "refresh.topics.interval.seconds = 1\n" in migrated(tmp_path, "metadata.max.age.ms=0\n")
 

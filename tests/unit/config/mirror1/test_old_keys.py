@@ -56,6 +56,7 @@ RENAMED_OF_PRODUCER = [
     ("socket.timeout.ms=7", "request.timeout.ms", target("request_timeout_ms"), 7),
     ("timeout.ms=7", "request.timeout.ms", target("request_timeout_ms"), 7),
     ("topic.metadata.refresh.interval.ms=7", "metadata.max.age.ms", target("metadata_max_age_ms"), 7),
+    ("topic.metadata.refresh.interval.ms=-1", "metadata.max.age.ms", target("metadata_max_age_ms"), 300_000),
 ]
 
 WITHOUT_EFFECT_OF_CONSUMER = {
