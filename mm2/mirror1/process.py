@@ -17,9 +17,10 @@ from mm2.core.naming.names import Flow
 from mm2.kafka.admin.topics import NewTopic, create_topics
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
+from mm2.kafka.groups.task_waits import unless
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.mirror1.engine import MirrorEngine
-from mm2.mirror1.stream import Stream
+from mm2.mirror1.stream import DRAIN_WITHIN_S, LANES_STOP_WITHIN_S, LAST_COMMIT_S, Stream
 from mm2.mirror1.stream_leases import dead_letter_topic
 from mm2.mirror1.topics import SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
@@ -29,8 +30,11 @@ from mm2.program.logs import set_up
 log = logging.getLogger("mm2.mirror1")
 
 ENDED, ABORTED, MISTAKE, SECOND_SIGNAL = 0, 1, 2, 130
-"""Exit codes: after a signal, after a record that could not be written, for a user's class that cannot be created, and
-after a second signal."""
+"""Exit codes: after a signal; after a record that could not be written, or a signal with what could not be completed;
+for a user's class that cannot be created; and after a second signal."""
+
+END_WITHIN_S = DRAIN_WITHIN_S + LANES_STOP_WITHIN_S + LAST_COMMIT_S + 5.0
+"""Time for streams to end: what each of them may take, and to leave the group."""
 
 LOOK_EVERY_S = 0.5
 LINE_EVERY_S = 60.0
@@ -86,15 +90,24 @@ class _Mirror:
             await cancel_and_wait(self._background)
             for stream in self._streams:
                 stream.stop()
-            for outcome in await asyncio.gather(*running, return_exceptions=True):
-                if isinstance(outcome, BaseException):
-                    log.error("unexpected error", exc_info=outcome)
-                    code = ABORTED
+            if not await self._ended(running):
+                code = ABORTED
             if all(stream.all_committed for stream in self._streams):
                 log.info("stopped: no records are in flight, and all offsets are committed")
             else:
                 log.warning("stopped: some offsets could not be committed, so their records will be copied again")
         return code
+
+    async def _ended(self, running: Sequence[asyncio.Task[None]]) -> bool:
+        """Wait until the streams have ended; return whether they have completed what was in flight."""
+        _, late = await asyncio.wait(running, timeout=END_WITHIN_S)
+        if late:
+            log.error("not stopped within %.0f s: %s", END_WITHIN_S, ", ".join(task.get_name() for task in late))
+            await cancel_and_wait(late)
+        errors = [error for task in running if not task.cancelled() and (error := task.exception()) is not None]
+        for error in errors:
+            log.error("unexpected error", exc_info=error)
+        return not late and not errors and all(stream.drained for stream in self._streams)
 
     async def _mirror(self, index: int, consumer: ConsumerSettings, listener: object) -> None:
         """Run the streams of one source. Two sources can have groups of the same name."""
@@ -148,18 +161,21 @@ class _Mirror:
     async def _until_done(self, step: Callable[[], Awaitable[object]], what: str) -> None:
         """Repeat a request until the cluster answers, or the process ends."""
         said = ""
-        while True:
-            try:
-                await step()
-            except ClusterError as error:
-                if self._ending.is_set():
+
+        async def repeat() -> None:
+            nonlocal said
+            while True:
+                try:
+                    await step()
+                except ClusterError as error:
+                    if str(error) != said:
+                        log.warning("cannot %s yet: %s", what, error)
+                    said = str(error)
+                    await asyncio.sleep(RETRY_S)
+                else:
                     return
-                if str(error) != said:
-                    log.warning("cannot %s yet: %s", what, error)
-                said = str(error)
-                await asyncio.sleep(RETRY_S)
-            else:
-                return
+
+        await unless(self._ending, repeat(), name=what)
 
     async def _follow_topics(self, topics: SourceTopics, members: Sequence[Stream], interval: float) -> None:
         while True:
@@ -197,8 +213,9 @@ class _Mirror:
 
     def _take_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._signal, number)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # nohup, as in Java
+                loop.add_signal_handler(number, self._signal, number)
 
     def _signal(self, number: int) -> None:
         if not self._signalled.is_set():

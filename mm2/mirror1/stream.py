@@ -34,6 +34,13 @@ SHORTEST_COMMIT_S = 0.1
 
 LAST_COMMIT_S = 5.0
 
+DRAIN_WITHIN_S = 10.0
+"""Time for what is in flight when the stream is stopped, as with mm2 run by default: the default of
+task.shutdown.graceful.timeout.ms. MirrorMaker 1 has no such property; service managers kill a process after longer."""
+
+LANES_STOP_WITHIN_S = 3.0
+"""Time for lanes to close their connections if that was not enough: they take up to two seconds for it."""
+
 REFUSED_TOPIC_S = 10.0
 """Pause before topics that the target has refused are tried again: an administrator has to permit them."""
 
@@ -47,6 +54,7 @@ class Stream:
     (A) An offset is committed only when the target has everything before it.
     (B) Before the group takes partitions away, their records in flight are completed and their offsets committed.
     (C) Without a certain membership nothing is written: the leases of the lanes end before it (`certain_for`).
+    (D) `run` ends soon after `stop`, also if a cluster does not answer: what is in flight is then copied again.
     """
 
     def __init__(
@@ -86,11 +94,13 @@ class Stream:
         self._committing = asyncio.Lock()
         self._epoch = 0
         self._stopping = False
+        self._drain_until = float("inf")  # in the time of the event loop
         self._refused: str | None = None
         self._starting: asyncio.Task[None] | None = None
         self._not_started: str | None = None  # why assigned partitions are not started yet
         self.reports = StreamReports(flow, leases.board)
         self.all_committed = True
+        self.drained = True  # what was in flight at the end is acknowledged
 
     async def run(self) -> None:
         """Take part in the group until `stop`; then complete what is in flight, commit it, and leave the group."""
@@ -114,8 +124,9 @@ class Stream:
                 await cancel_and_wait(background)
 
     def stop(self) -> None:
-        """Have `run` end."""
+        """Have `run` end: what is in flight has `DRAIN_WITHIN_S`."""
         self._stopping = True
+        self._drain_until = min(self._drain_until, asyncio.get_running_loop().time() + DRAIN_WITHIN_S)
         self.member.stop()
 
     # -- what the group says (`mm2.kafka.groups.consumer_member`)
@@ -173,13 +184,53 @@ class Stream:
         if before:
             self.all_committed = False  # until then, also if the membership ends meanwhile
             self._put()
-            while any(self.reports.is_running(number) for number in (COPIED, ROUTED)):
-                await self._leases.changed(LOOK_EVERY_S)
-                self.reports.positions()
-            self.all_committed = await self._commit(before)
+            self.drained = await self._drain()
+            if not self.drained:
+                await self._stop_lanes(before)
+            self.all_committed = await self._commit_last(before) and self.drained
         announced, self._announced = self._announced, frozenset()
         if self._listener is not None and announced:
             await asyncio.to_thread(self._listener.on_partitions_revoked, announced)
+
+    async def _drain(self) -> bool:
+        """Wait until everything in flight is acknowledged; return False if that takes too long for a stop."""
+        loop = asyncio.get_running_loop()
+        while any(self.reports.is_running(number) for number in (COPIED, ROUTED)):
+            left = self._drain_until - loop.time()
+            if left <= 0:
+                return False
+            await self._leases.changed(min(LOOK_EVERY_S, left))
+            self.reports.positions()
+        return True
+
+    async def _stop_lanes(self, partitions: Collection[TopicPartition]) -> None:
+        """Have the lanes write nothing more, so that the next owner of the partitions can."""
+        unfinished = self.reports.unfinished() or partitions
+        log.warning(
+            "%s: the target has not acknowledged everything in flight within %.0f s; what is not committed of %s will"
+            " be copied again",
+            *(self.flow, DRAIN_WITHIN_S, ", ".join(map(str, sorted(unfinished)))),
+        )
+        keys = [(self.flow, number) for number in (COPIED, ROUTED)]
+        for key in keys:
+            self._leases.remove(key)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LANES_STOP_WITHIN_S):
+                while any(map(self._leases.board.runs, keys)):
+                    await self._leases.changed(LOOK_EVERY_S)
+
+    async def _commit_last(self, partitions: Collection[TopicPartition]) -> bool:
+        """Commit before the partitions are given up; return whether all positions are committed."""
+        if not self._stopping:
+            return await self._commit(partitions)
+        try:
+            async with asyncio.timeout(LAST_COMMIT_S):
+                return await self._commit(partitions)
+        except TimeoutError:
+            log.warning(
+                "%s: cannot commit offsets: the source has not answered within %.0f s", self.flow, LAST_COMMIT_S
+            )
+            return False
 
     def lost(self) -> None:
         """The membership has ended: write nothing more, and commit nothing."""

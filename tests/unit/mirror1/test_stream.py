@@ -191,6 +191,58 @@ async def test_a_membership_that_ends_while_partitions_are_revoked(settings: Mir
     assert not stream.all_committed
 
 
+async def test_what_is_in_flight_has_a_limited_time_when_the_stream_is_stopped(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """(D) The lane is stopped then, and what the target has acknowledged is committed."""
+    monkeypatch.setattr("mm2.mirror1.stream.DRAIN_WITHIN_S", 0.2)
+    stream, commits = new_stream(settings), Commits()
+    commits.answers.set()
+    monkeypatch.setattr(stream.member, "commit", commits.commit)
+    board = stream._leases.board
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: board.lane_has((FLOW, COPIED)), WITHIN_S, "the lane has its orders")
+    lane = Lane(board)
+    lane.report(10, is_running=True)
+    async with background(stream.revoked()) as (revoking,):
+        await until(lambda: not board.lane_orders(0).source_tasks[0].partitions, WITHIN_S, "the partition is revoked")
+        lane.report(10, is_running=True)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert commits.accepted == [], "a rebalance waits as long as the group does"
+        stream.stop()
+        await until(lambda: not board.lane_has((FLOW, COPIED)), WITHIN_S, "the lane is stopped")
+        assert commits.accepted == [], "the lane has not confirmed it"
+        lane.report(10, is_running=False)
+        stream._leases.wake()
+        await asyncio.wait_for(revoking, WITHIN_S)
+    assert commits.accepted == [10]
+    assert (stream.drained, stream.all_committed) == (False, False)
+    assert "what is not committed of orders-0 will be copied again" in caplog.text
+
+
+async def test_the_last_commit_has_a_limited_time_when_the_stream_is_stopped(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """(D)"""
+    monkeypatch.setattr("mm2.mirror1.stream.LAST_COMMIT_S", 0.2)
+    stream, commits = new_stream(settings), Commits()
+    monkeypatch.setattr(stream.member, "commit", commits.commit)
+    board = stream._leases.board
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: board.lane_has((FLOW, COPIED)), WITHIN_S, "the lane has its orders")
+    lane = Lane(board)
+    lane.report(10, is_running=True)
+    stream.stop()
+    async with background(stream.revoked()) as (revoking,):
+        await until(lambda: not board.lane_orders(0).source_tasks[0].partitions, WITHIN_S, "the partition is revoked")
+        lane.report(10, is_running=False)
+        stream._leases.wake()
+        await asyncio.wait_for(revoking, WITHIN_S)
+    assert (commits.begun, commits.accepted) == ([10], [])
+    assert (stream.drained, stream.all_committed) == (True, False)
+
+
 async def test_a_refusal_is_over_when_partitions_are_assigned(
     settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
