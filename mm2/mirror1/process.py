@@ -20,7 +20,7 @@ from mm2.kafka.errors import ClusterError
 from mm2.kafka.groups.task_waits import unless
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.mirror1.engine import MirrorEngine
-from mm2.mirror1.stream import DRAIN_WITHIN_S, LANES_STOP_WITHIN_S, LAST_COMMIT_S, Stream
+from mm2.mirror1.stream import DRAIN_WITHIN_S, LANES_STOP_WITHIN_S, LAST_COMMIT_S, REFUSED_TOPIC_S, Stream
 from mm2.mirror1.stream_leases import dead_letter_topic
 from mm2.mirror1.topics import SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
@@ -114,9 +114,7 @@ class _Mirror:
         group = consumer.group
         async with Cluster(consumer.client, client_id=f"{group.group_id}-topics") as source:
             topics = SourceTopics(source, self._matches(), exclude_internal=consumer.exclude_internal_topics)
-            if not self._settings.abort_on_send_failure:
-                await self._until_done(lambda: self._dead_letters(group.group_id), "create the dead-letter topic")
-            await self._until_done(topics.refresh, "list the topics of the source")
+            await self._until_done(topics.refresh, "cannot list the topics of the source yet")
             if self._ending.is_set():
                 return
             several = len(self._settings.consumers) > 1
@@ -140,26 +138,33 @@ class _Mirror:
             interval = consumer.client.metadata_max_age_ms / 1000
             watch = restart_on_error(lambda: self._follow_topics(topics, members, interval), "topics")
             following = asyncio.create_task(watch, name="topics")
+            creating = asyncio.create_task(self._create_dead_letter_topic(group.group_id), name="dead-letter topic")
             try:
                 await _run_together(members)
             finally:
-                await cancel_and_wait([following])
+                await cancel_and_wait([following, creating])
 
-    async def _dead_letters(self, group_id: str) -> None:
-        """Create the dead-letter topic. Raises BrokerError."""
+    async def _create_dead_letter_topic(self, group_id: str) -> None:
+        """Create the topic, if there is one, beside copying: only partitions with dead letters wait for it."""
+        if self._settings.abort_on_send_failure:
+            return
         name = dead_letter_topic(group_id)
         topic = NewTopic(name=name, partitions=1, replication_factor=-1)
-        error = (await create_topics(self._target, [topic]))[name]
-        if error is not None and error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise error
+
+        async def create() -> None:
+            error = (await create_topics(self._target, [topic]))[name]
+            if error is not None and error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise error
+
+        await self._until_done(create, "a record that cannot be written stops its partition until its topic exists")
 
     def _matches(self) -> Callable[[str], bool]:
         include, exclude = self._settings.include, self._settings.exclude
         pattern = compile_java(include if include is not None else exclude or "")
         return lambda topic: (pattern.fullmatch(topic) is not None) is (include is not None)
 
-    async def _until_done(self, step: Callable[[], Awaitable[object]], what: str) -> None:
-        """Repeat a request until the cluster answers, or the process ends."""
+    async def _until_done(self, step: Callable[[], Awaitable[object]], meanwhile: str) -> None:
+        """Repeat a request until it succeeds, or the process ends. ``meanwhile``: what is so until then."""
         said = ""
 
         async def repeat() -> None:
@@ -169,13 +174,13 @@ class _Mirror:
                     await step()
                 except ClusterError as error:
                     if str(error) != said:
-                        log.warning("cannot %s yet: %s", what, error)
+                        log.warning("%s: %s", meanwhile, error)
                     said = str(error)
-                    await asyncio.sleep(RETRY_S)
+                    await asyncio.sleep(RETRY_S if error.retriable else REFUSED_TOPIC_S)
                 else:
                     return
 
-        await unless(self._ending, repeat(), name=what)
+        await unless(self._ending, repeat(), name=meanwhile)
 
     async def _follow_topics(self, topics: SourceTopics, members: Sequence[Stream], interval: float) -> None:
         while True:

@@ -6,7 +6,9 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from mm2.core.access.rights import on_topic
 from mm2.core.mirror1.settings import Partitioning
+from mm2.core.topics.acls import Operation
 from mm2.kafka.admin.topics import NewTopic, create_topics
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError
@@ -118,7 +120,8 @@ class TargetTopics:
             if topic.error in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                 counts[name] = len(topic.partitions)
                 continue
-            error = BrokerError(topic.error, f"read the metadata of topic {name} on the target")
+            right = on_topic(Operation.DESCRIBE, name)
+            error = BrokerError(topic.error, f"read the metadata of topic {name} on the target", right=right)
             if error.retriable:
                 raise error
             counts[name] = error

@@ -80,6 +80,8 @@ def test_the_page(clusters: tuple[KafkaCluster, KafkaCluster], tmp_path: Path) -
     assert len(read_topic(target.bootstrap, "copy-orders")) == 2
     assert copied(target) == RECORDS
 
+    assert "kafka-acls.sh" in next(blocks)  # test_acls.py
+    assert "kafka-acls.sh" in next(blocks)
     shell.run(next_with(blocks, "mm2.properties\n"))
     write(source.bootstrap, "orders", plain(RECORDS, partitions=2, first=2 * RECORDS))
     assert "stored 2 offsets of group mirror" in shell.run(next_with(blocks, "--write-offsets"))

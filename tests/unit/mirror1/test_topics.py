@@ -99,7 +99,7 @@ async def test_topics_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> No
     assert await Target(monkeypatch, 0, outcome=DENIED).prepare(3) == Prepared(frozenset(), {"t": DENIED})
     invisible = await Target(monkeypatch, 0, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED).prepare(3)
     assert invisible.kept == frozenset()
-    assert "cannot read the metadata of topic t" in str(invisible.refused["t"])
+    assert "TOPIC_AUTHORIZATION_FAILED; requires DESCRIBE on topic t" in str(invisible.refused["t"])
 
 
 async def test_errors_that_pass_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
