@@ -105,9 +105,8 @@ MIRROR1_COMMAND = CliCommand(
     "one group or replace each other. --abort.on.send.failure false writes records that\n"
     "the target rejects to a dead-letter topic. Properties spark.* belong into the\n"
     "producer's file. Forms of options: --name value, --name=value, -name value.\n\n"
-    "Exit codes: 0 stopped by a signal, or checked; 1 fatal error at run time, or records\n"
-    "in flight were not acknowledged within 10 seconds after a signal; 2 wrong files or\n"
-    "command line; 130 second signal.",
+    "Exit codes: 0 stopped by a signal, or checked; 1 fatal error at run time; 2 wrong\n"
+    "files or command line; 130 second signal.",
 )
 
 MIGRATE_COMMAND = CliCommand(

@@ -142,6 +142,22 @@ def new_stream(settings: MirrorSettings, target: TargetTopics | None = None, lis
     )
 
 
+async def copying(stream: Stream, position: int) -> Lane:
+    """Assign the partition; return its lane, after its first report."""
+    board = stream._leases.board
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: board.lane_has((FLOW, COPIED)), WITHIN_S, "the lane has its orders")
+    lane = Lane(board)
+    lane.report(position, is_running=True)
+    return lane
+
+
+async def until_revoked(stream: Stream) -> None:
+    """Wait until the lane has orders without the partition."""
+    orders = stream._leases.board.lane_orders
+    await until(lambda: not orders(0).source_tasks[0].partitions, WITHIN_S, "the partition is revoked")
+
+
 @asynccontextmanager
 async def background(*work: Any) -> AsyncIterator[list[asyncio.Task[None]]]:
     tasks = [asyncio.create_task(one) for one in work]
@@ -155,18 +171,12 @@ async def test_a_commit_never_overwrites_a_later_one(settings: MirrorSettings, m
     """A regular commit is still being retried when the partitions are revoked."""
     stream, commits = new_stream(settings), Commits()
     monkeypatch.setattr(stream.member, "commit", commits.commit)
-    board = stream._leases.board
-    await stream.assigned({ORDERS}, 1)
-    await until(lambda: board.lane_has((FLOW, COPIED)), WITHIN_S, "the lane has its orders")
-    lane = Lane(board)
-    lane.report(10, is_running=True)
+    lane = await copying(stream, 10)
     async with background(stream._commit_regularly()):
         await until(lambda: commits.begun == [10], WITHIN_S, "the first commit has begun")
         lane.report(20, is_running=True)
         async with background(stream.revoked()) as (revoking,):
-            await until(
-                lambda: not board.lane_orders(0).source_tasks[0].partitions, WITHIN_S, "the partition is revoked"
-            )
+            await until_revoked(stream)
             lane.report(20, is_running=False)
             stream._leases.wake()
             for _ in range(100):
@@ -181,12 +191,9 @@ async def test_a_commit_never_overwrites_a_later_one(settings: MirrorSettings, m
 async def test_a_membership_that_ends_while_partitions_are_revoked(settings: MirrorSettings) -> None:
     """What was in flight is not committed, and that is not forgotten."""
     stream = new_stream(settings)
-    board = stream._leases.board
-    await stream.assigned({ORDERS}, 1)
-    await until(lambda: board.lane_has((FLOW, COPIED)), WITHIN_S, "the lane has its orders")
-    Lane(board).report(10, is_running=True)
+    await copying(stream, 10)
     async with background(stream.revoked()):
-        await until(lambda: not board.lane_orders(0).source_tasks[0].partitions, WITHIN_S, "the partition is revoked")
+        await until_revoked(stream)
     stream.lost()
     assert not stream.all_committed
 
@@ -196,22 +203,19 @@ async def test_what_is_in_flight_has_a_limited_time_when_the_stream_is_stopped(
 ) -> None:
     """(D) The lane is stopped then, and what the target has acknowledged is committed."""
     monkeypatch.setattr("mm2.mirror1.stream.DRAIN_WITHIN_S", 0.2)
+    monkeypatch.setattr("mm2.mirror1.stream.LANES_STOP_WITHIN_S", 60.0)
     stream, commits = new_stream(settings), Commits()
     commits.answers.set()
     monkeypatch.setattr(stream.member, "commit", commits.commit)
-    board = stream._leases.board
-    await stream.assigned({ORDERS}, 1)
-    await until(lambda: board.lane_has((FLOW, COPIED)), WITHIN_S, "the lane has its orders")
-    lane = Lane(board)
-    lane.report(10, is_running=True)
+    lane = await copying(stream, 10)
     async with background(stream.revoked()) as (revoking,):
-        await until(lambda: not board.lane_orders(0).source_tasks[0].partitions, WITHIN_S, "the partition is revoked")
+        await until_revoked(stream)
         lane.report(10, is_running=True)
         for _ in range(100):
             await asyncio.sleep(0)
         assert commits.accepted == [], "a rebalance waits as long as the group does"
         stream.stop()
-        await until(lambda: not board.lane_has((FLOW, COPIED)), WITHIN_S, "the lane is stopped")
+        await until(lambda: not stream._leases.board.lane_has((FLOW, COPIED)), WITHIN_S, "the lane is stopped")
         assert commits.accepted == [], "the lane has not confirmed it"
         lane.report(10, is_running=False)
         stream._leases.wake()
@@ -228,14 +232,10 @@ async def test_the_last_commit_has_a_limited_time_when_the_stream_is_stopped(
     monkeypatch.setattr("mm2.mirror1.stream.LAST_COMMIT_S", 0.2)
     stream, commits = new_stream(settings), Commits()
     monkeypatch.setattr(stream.member, "commit", commits.commit)
-    board = stream._leases.board
-    await stream.assigned({ORDERS}, 1)
-    await until(lambda: board.lane_has((FLOW, COPIED)), WITHIN_S, "the lane has its orders")
-    lane = Lane(board)
-    lane.report(10, is_running=True)
+    lane = await copying(stream, 10)
     stream.stop()
     async with background(stream.revoked()) as (revoking,):
-        await until(lambda: not board.lane_orders(0).source_tasks[0].partitions, WITHIN_S, "the partition is revoked")
+        await until_revoked(stream)
         lane.report(10, is_running=False)
         stream._leases.wake()
         await asyncio.wait_for(revoking, WITHIN_S)
