@@ -136,13 +136,17 @@ class _Mirror:
                 )
             self._streams += members
             interval = consumer.client.metadata_max_age_ms / 1000
-            watch = restart_on_error(lambda: self._follow_topics(topics, members, interval), "topics")
-            following = asyncio.create_task(watch, name="topics")
-            creating = asyncio.create_task(self._create_dead_letter_topic(group.group_id), name="dead-letter topic")
+            background = [
+                asyncio.create_task(restart_on_error(work, name), name=name)
+                for work, name in (
+                    (lambda: self._follow_topics(topics, members, interval), "topics"),
+                    (lambda: self._create_dead_letter_topic(group.group_id), "dead-letter topic"),
+                )
+            ]
             try:
                 await _run_together(members)
             finally:
-                await cancel_and_wait([following, creating])
+                await cancel_and_wait(background)
 
     async def _create_dead_letter_topic(self, group_id: str) -> None:
         """Create the topic, if there is one, beside copying: only partitions with dead letters wait for it."""
