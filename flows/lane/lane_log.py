@@ -1,21 +1,23 @@
-"""What a lane logs: warnings as Python does by default, and the sizes of its socket buffers."""
+"""What a lane logs: warnings as Python does by default, the sizes of its socket buffers, and topics that it created."""
 
 from __future__ import annotations
 
 import logging
 import sys
 
+from flows.routing import new_topics
 from mm2.kafka.connection import sockets
 
 
-def show_socket_buffers() -> None:
-    """Write the granted sizes to stderr, as the engine writes its log, so that the node logs them too.
+def show_notices() -> None:
+    """Write notices to stderr, as the engine writes its log, so that the node logs them too.
 
     On a Spark cluster they are in the executor's stderr. Spark reuses processes, so this can be called more than once.
     """
-    if not sockets.log.handlers:
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
-        sockets.log.addHandler(handler)
-        sockets.log.setLevel(logging.INFO)
-        sockets.log.propagate = False
+    for log in (sockets.log, new_topics.log):
+        if not log.handlers:
+            handler = logging.StreamHandler(sys.stderr)
+            handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
+            log.addHandler(handler)
+            log.setLevel(logging.INFO)
+            log.propagate = False

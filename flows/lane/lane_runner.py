@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from flows.lane.byte_budget import ByteBudget
-from flows.lane.lane_log import show_socket_buffers
+from flows.lane.lane_log import show_notices
 from flows.lane.lease_client import LeaseClient, LeaseLostError
 from flows.lane.lease_deadline import LeaseDeadline
 from flows.partition.row_transform import LaneTransforms
@@ -34,7 +34,7 @@ async def run_lane(place: LeasePlace, *, lane: int, token: str, attempt: int, qu
 
     Raises LeaseLostError when the lease is lost, and QueryFailed when the query has ended or does not answer.
     """
-    show_socket_buffers()
+    show_notices()
     gc.collect()
     gc.freeze()  # excludes what PySpark imported from collections, a tenth of the CPU under a light load
     async with LeaseClient(place, lane=lane, token=token, attempt=attempt) as lease:

@@ -96,7 +96,7 @@ class PartitionRouter:
         while (missing := await self._send_from(sent, start)) is not None:  # waits without the records of the frame
             record, self._topic = missing
             try:
-                await self._sender.wait_for(self._topic)
+                await self._sender.wait_for(self._topic, record.topic)
             except BrokerError as error:
                 sent.problem = NotMade(record, error)
                 break

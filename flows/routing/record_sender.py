@@ -7,8 +7,11 @@ import time
 from collections.abc import Sequence
 
 from flows.partition.timeouts import MISSING_TOPIC_TIMEOUT_S
+from flows.routing.new_topics import NewTopics
+from mm2.core.access.rights import on_topic
 from mm2.core.mirror1.user_class import SourceRecord, TargetRecord
 from mm2.core.naming.names import TopicPartition
+from mm2.core.topics.acls import Operation
 from mm2.core.wire.murmur2 import partition_of
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
@@ -35,9 +38,11 @@ class TopicMissing(BrokerError):
 class RecordSender:
     """Chooses the partitions, and looks up the topics on the target."""
 
-    def __init__(self, target: Cluster, producer: ControlProducer) -> None:
+    def __init__(self, target: Cluster, producer: ControlProducer, new_topics: NewTopics | None) -> None:
+        """``new_topics`` None: topics that the target does not have are awaited, not created."""
         self._target = target
         self._producer = producer
+        self._new_topics = new_topics
         self._places: dict[str, tuple[TopicPartition, ...]] = {}  # one object for all records of a partition
         self._missing: dict[str, tuple[float, ClusterError]] = {}  # topics: since when, and the last error
 
@@ -51,11 +56,13 @@ class RecordSender:
 
     def _place(self, source: SourceRecord, record: TargetRecord) -> TopicPartition:
         topic, key = record.topic, record.key
-        if record.partition is not None:
+        if record.partition is not None and self._new_topics is None:
             return TopicPartition(topic, record.partition)
         info = self._target.cached_topic(topic)
         if info is None or not info.partitions:
             raise TopicUnknown(topic)
+        if record.partition is not None:
+            return TopicPartition(topic, record.partition)
         places, count = self._places.get(topic, ()), len(info.partitions)
         if len(places) != count:
             places = self._places[topic] = tuple(TopicPartition(topic, number) for number in range(count))
@@ -99,14 +106,18 @@ class RecordSender:
             if info is None or not info.error:
                 continue
             is_missing = info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            error = TopicMissing(topic) if is_missing else BrokerError(info.error, f"find topic {topic} on the target")
+            error = TopicMissing(topic) if is_missing else self._refusal(topic, info.error)
             since = self._missing[topic][0] if topic in self._missing else time.monotonic()
             self._missing[topic] = since, error
             if is_missing or not error.retriable:
                 raise error
 
-    async def wait_for(self, topic: str) -> None:
-        """Wait until the target has a topic.
+    def _refusal(self, topic: str, code: int) -> BrokerError:
+        right = on_topic(Operation.DESCRIBE, topic, self._target.settings.alias)
+        return BrokerError(code, f"find topic {topic} on the target", right=right)
+
+    async def wait_for(self, topic: str, source_topic: str) -> None:
+        """Wait until the target has a topic; create it for the records of ``source_topic``, if topics are created.
 
         Raises TopicMissing if it has not had it for `MISSING_TOPIC_TIMEOUT_S`, and BrokerError if it rejects it.
         """
@@ -118,6 +129,16 @@ class RecordSender:
                     raise
             else:
                 return
+            if self._new_topics is not None:
+                await self._create(topic, source_topic, self._new_topics)
+
+    async def _create(self, topic: str, source_topic: str, new_topics: NewTopics) -> None:
+        try:
+            await new_topics.create(topic, source_topic)
+        except ClusterError as error:
+            if not error.retriable:
+                raise
+            self._missing[topic] = self._missing[topic][0], error
 
     # -- reports
 

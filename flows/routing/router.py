@@ -8,6 +8,7 @@ import time
 from flows.partition.frames_in_query import FrameInQuery
 from flows.partition.replicator import PartitionReplicator
 from flows.routing.handlers import Handle
+from flows.routing.new_topics import NewTopics
 from flows.routing.partition_router import PartitionRouter
 from flows.routing.record_sender import RecordSender
 from flows.source_task.spawn import Spawn
@@ -37,8 +38,16 @@ class RecordRouter:
 
     writes_itself = True
 
-    def __init__(self, target: Cluster, producer: ControlProducer, handle: Handle, spawn: Spawn) -> None:
-        self._sender = RecordSender(target, producer)
+    def __init__(
+        self,
+        target: Cluster,
+        producer: ControlProducer,
+        handle: Handle,
+        new_topics: NewTopics | None,
+        spawn: Spawn,
+    ) -> None:
+        """``new_topics`` creates the topics that ``handle`` names; None: they exist."""
+        self._sender = RecordSender(target, producer, new_topics)
         self._handle = handle
         self._decoding = asyncio.Semaphore(DECODED_FRAMES)
         self._spawn = spawn

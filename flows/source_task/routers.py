@@ -11,6 +11,7 @@ from flows.batch.codecs import compress
 from flows.batch.header import HEADER_BYTES, encode_header, read_header
 from flows.partition.row_transform import RowTransform
 from flows.routing.handlers import load_handler
+from flows.routing.new_topics import NewTopics
 from flows.routing.retry_limit import RoutedRetryLimit
 from flows.routing.router import RecordRouter
 from flows.source_task.spawn import Spawn
@@ -23,9 +24,12 @@ BUFFER_BYTES = 64 * 1024 * 1024
 
 
 async def open_router(
-    lease: SourceTaskLease, routing: RecordRouting, target: Cluster, stack: AsyncExitStack
+    lease: SourceTaskLease, routing: RecordRouting, source: Cluster, target: Cluster, stack: AsyncExitStack
 ) -> Callable[[Spawn], RowTransform]:
-    """Return how to create the router. Raises UserClassError."""
+    """Return how to create the router. Only topics that a message handler names are created: it makes up the names.
+
+    Raises UserClassError.
+    """
     handle = load_handler(routing.handler)
     rules = rules_from(lease.produce, lease.fetch)
     finish = partial(compressed, rules.codec, rules.level) if rules.codec else None
@@ -39,7 +43,8 @@ async def open_router(
             retry_limit=RoutedRetryLimit,
         )
     )
-    return partial(RecordRouter, target, producer, handle)
+    new_topics = NewTopics(source, target) if routing.handler is not None else None
+    return partial(RecordRouter, target, producer, handle, new_topics)
 
 
 def compressed(codec: int, level: int | None, batch: bytes) -> bytes:

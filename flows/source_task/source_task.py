@@ -227,7 +227,7 @@ class SourceTask:
             )
             router = None
             if lease.routing is not None:
-                router = await open_router(lease, lease.routing, target, stack)
+                router = await open_router(lease, lease.routing, source, target, stack)
             async with asyncio.TaskGroup() as group:
                 pipeline = Pipeline(
                     lease,

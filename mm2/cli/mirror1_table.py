@@ -113,6 +113,7 @@ MIGRATE_COMMAND = CliCommand(
     function="mm2.cli.mirror1.migrate:migrate",
     parameters=(
         *_COMMON,
+        Parameter(names=("--partitions",), value="same", help="No effect: flows keep partitions."),
         *_CLASSES,
         *_WITHOUT_EFFECT,
         Parameter(names=("--source",), value="ALIAS", help="Alias of the source (A)."),
@@ -129,8 +130,9 @@ MIGRATE_COMMAND = CliCommand(
     "Passwords stay in the files of MirrorMaker 1, to which the new file refers.\n"
     "Step 2: stop MirrorMaker 1, and repeat the command with --write-offsets. It reads\n"
     "the committed offsets of the consumer group, and stores them on the target as\n"
-    "source offsets of the flow. It refuses if the group has members, or if source\n"
-    "offsets are stored already.\n"
+    "source offsets of the flow. If auto.offset.reset is latest, partitions without a\n"
+    "committed offset get their current end. It refuses if the group has members, or\n"
+    "if source offsets are stored already.\n"
     "Step 3: mm2 run mm2.properties continues where the group stands.\n\n"
     "Exit codes: 0 done; 1 refused, or no answer; 2 wrong files or command line.",
 )

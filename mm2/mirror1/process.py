@@ -17,9 +17,10 @@ from mm2.core.naming.names import Flow
 from mm2.kafka.admin.topics import NewTopic, create_topics
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
+from mm2.kafka.groups.task_waits import unless
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.mirror1.engine import MirrorEngine
-from mm2.mirror1.stream import Stream
+from mm2.mirror1.stream import DRAIN_WITHIN_S, LANES_STOP_WITHIN_S, LAST_COMMIT_S, REFUSED_TOPIC_S, Stream
 from mm2.mirror1.stream_leases import dead_letter_topic
 from mm2.mirror1.topics import SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
@@ -29,8 +30,11 @@ from mm2.program.logs import set_up
 log = logging.getLogger("mm2.mirror1")
 
 ENDED, ABORTED, MISTAKE, SECOND_SIGNAL = 0, 1, 2, 130
-"""Exit codes: after a signal, after a record that could not be written, for a user's class that cannot be created, and
-after a second signal."""
+"""Exit codes: after a signal; after a record that could not be written, or a signal with what could not be completed;
+for a user's class that cannot be created; and after a second signal."""
+
+END_WITHIN_S = DRAIN_WITHIN_S + LANES_STOP_WITHIN_S + LAST_COMMIT_S + 5.0
+"""Time for streams to end: what each of them may take, and to leave the group."""
 
 LOOK_EVERY_S = 0.5
 LINE_EVERY_S = 60.0
@@ -86,24 +90,31 @@ class _Mirror:
             await cancel_and_wait(self._background)
             for stream in self._streams:
                 stream.stop()
-            for outcome in await asyncio.gather(*running, return_exceptions=True):
-                if isinstance(outcome, BaseException):
-                    log.error("unexpected error", exc_info=outcome)
-                    code = ABORTED
+            if not await self._ended(running):
+                code = ABORTED
             if all(stream.all_committed for stream in self._streams):
                 log.info("stopped: no records are in flight, and all offsets are committed")
             else:
                 log.warning("stopped: some offsets could not be committed, so their records will be copied again")
         return code
 
+    async def _ended(self, running: Sequence[asyncio.Task[None]]) -> bool:
+        """Wait until the streams have ended; return whether they have completed what was in flight."""
+        _, late = await asyncio.wait(running, timeout=END_WITHIN_S)
+        if late:
+            log.error("not stopped within %.0f s: %s", END_WITHIN_S, ", ".join(task.get_name() for task in late))
+            await cancel_and_wait(late)
+        errors = [error for task in running if not task.cancelled() and (error := task.exception()) is not None]
+        for error in errors:
+            log.error("unexpected error", exc_info=error)
+        return not late and not errors and all(stream.drained for stream in self._streams)
+
     async def _mirror(self, index: int, consumer: ConsumerSettings, listener: object) -> None:
         """Run the streams of one source. Two sources can have groups of the same name."""
         group = consumer.group
         async with Cluster(consumer.client, client_id=f"{group.group_id}-topics") as source:
             topics = SourceTopics(source, self._matches(), exclude_internal=consumer.exclude_internal_topics)
-            if not self._settings.abort_on_send_failure:
-                await self._until_done(lambda: self._dead_letters(group.group_id), "create the dead-letter topic")
-            await self._until_done(topics.refresh, "list the topics of the source")
+            await self._until_done(topics.refresh, "cannot list the topics of the source yet")
             if self._ending.is_set():
                 return
             several = len(self._settings.consumers) > 1
@@ -125,41 +136,55 @@ class _Mirror:
                 )
             self._streams += members
             interval = consumer.client.metadata_max_age_ms / 1000
-            watch = restart_on_error(lambda: self._follow_topics(topics, members, interval), "topics")
-            following = asyncio.create_task(watch, name="topics")
+            background = [
+                asyncio.create_task(restart_on_error(work, name), name=name)
+                for work, name in (
+                    (lambda: self._follow_topics(topics, members, interval), "topics"),
+                    (lambda: self._create_dead_letter_topic(group.group_id), "dead-letter topic"),
+                )
+            ]
             try:
                 await _run_together(members)
             finally:
-                await cancel_and_wait([following])
+                await cancel_and_wait(background)
 
-    async def _dead_letters(self, group_id: str) -> None:
-        """Create the dead-letter topic. Raises BrokerError."""
+    async def _create_dead_letter_topic(self, group_id: str) -> None:
+        """Create the topic, if there is one, beside copying: only partitions with dead letters wait for it."""
+        if self._settings.abort_on_send_failure:
+            return
         name = dead_letter_topic(group_id)
         topic = NewTopic(name=name, partitions=1, replication_factor=-1)
-        error = (await create_topics(self._target, [topic]))[name]
-        if error is not None and error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise error
+
+        async def create() -> None:
+            error = (await create_topics(self._target, [topic]))[name]
+            if error is not None and error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise error
+
+        await self._until_done(create, "a record that cannot be written stops its partition until its topic exists")
 
     def _matches(self) -> Callable[[str], bool]:
         include, exclude = self._settings.include, self._settings.exclude
         pattern = compile_java(include if include is not None else exclude or "")
         return lambda topic: (pattern.fullmatch(topic) is not None) is (include is not None)
 
-    async def _until_done(self, step: Callable[[], Awaitable[object]], what: str) -> None:
-        """Repeat a request until the cluster answers, or the process ends."""
+    async def _until_done(self, step: Callable[[], Awaitable[object]], meanwhile: str) -> None:
+        """Repeat a request until it succeeds, or the process ends. ``meanwhile``: what is so until then."""
         said = ""
-        while True:
-            try:
-                await step()
-            except ClusterError as error:
-                if self._ending.is_set():
+
+        async def repeat() -> None:
+            nonlocal said
+            while True:
+                try:
+                    await step()
+                except ClusterError as error:
+                    if str(error) != said:
+                        log.warning("%s: %s", meanwhile, error)
+                    said = str(error)
+                    await asyncio.sleep(RETRY_S if error.retriable else REFUSED_TOPIC_S)
+                else:
                     return
-                if str(error) != said:
-                    log.warning("cannot %s yet: %s", what, error)
-                said = str(error)
-                await asyncio.sleep(RETRY_S)
-            else:
-                return
+
+        await unless(self._ending, repeat(), name=meanwhile)
 
     async def _follow_topics(self, topics: SourceTopics, members: Sequence[Stream], interval: float) -> None:
         while True:
@@ -197,8 +222,9 @@ class _Mirror:
 
     def _take_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._signal, number)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # nohup, as in Java
+                loop.add_signal_handler(number, self._signal, number)
 
     def _signal(self, number: int) -> None:
         if not self._signalled.is_set():

@@ -20,7 +20,7 @@ from mm2.kafka.groups.groups import committed_offsets
 from mm2.kafka.groups.member_errors import MembershipRefused
 from mm2.mirror1.stream_leases import COPIED, ROUTED, stream_lease
 from mm2.mirror1.stream_reports import StreamReports
-from mm2.mirror1.topics import SourceTopics, TargetTopics
+from mm2.mirror1.topics import NOTHING, Prepared, SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.common.daemon_thread import in_daemon_thread
 from mm2.node.common.restarting import restart_on_error
@@ -31,7 +31,17 @@ log = logging.getLogger("mm2.mirror1")
 LOOK_EVERY_S = 1.0
 """Lanes report once a second; their reports also wake the stream."""
 
+SHORTEST_COMMIT_S = 0.1
+"""Commits are not more frequent than this: positions change when lanes report, about once a second."""
+
 LAST_COMMIT_S = 5.0
+
+DRAIN_WITHIN_S = 10.0
+"""Time for what is in flight when the stream is stopped, as with mm2 run by default: the default of
+task.shutdown.graceful.timeout.ms. MirrorMaker 1 has no such property; service managers kill a process after longer."""
+
+LANES_STOP_WITHIN_S = 3.0
+"""Time for lanes to close their connections if that was not enough: they take up to two seconds for it."""
 
 REFUSED_TOPIC_S = 10.0
 """Pause before topics that a cluster has refused are tried again: an administrator has to permit them."""
@@ -46,6 +56,7 @@ class Stream:
     (A) An offset is committed only when the target has everything before it.
     (B) Before the group takes partitions away, their records in flight are completed and their offsets committed.
     (C) Without a certain membership nothing is written: the leases of the lanes end before it (`certain_for`).
+    (D) `run` ends soon after `stop`, also if a cluster does not answer: what is in flight is then copied again.
     """
 
     def __init__(
@@ -85,11 +96,13 @@ class Stream:
         self._committing = asyncio.Lock()
         self._epoch = 0
         self._stopping = False
+        self._drain_until = float("inf")  # in the time of the event loop
         self._refused: str | None = None
         self._starting: asyncio.Task[None] | None = None
         self._not_started: str | None = None  # why assigned partitions are not started yet
         self.reports = StreamReports(flow, leases.board)
         self.all_committed = True
+        self.drained = True  # what was in flight at the end is acknowledged
 
     async def run(self) -> None:
         """Take part in the group until `stop`; then complete what is in flight, commit it, and leave the group."""
@@ -113,8 +126,9 @@ class Stream:
                 await cancel_and_wait(background)
 
     def stop(self) -> None:
-        """Have `run` end."""
+        """Have `run` end: what is in flight has `DRAIN_WITHIN_S`."""
         self._stopping = True
+        self._drain_until = min(self._drain_until, asyncio.get_running_loop().time() + DRAIN_WITHIN_S)
         self.member.stop()
 
     # -- what the group says (`mm2.kafka.groups.consumer_member`)
@@ -147,7 +161,7 @@ class Stream:
             try:
                 found = await self._topics.look_up({one.topic for one in waiting})
                 counts = {name: count for name, count in found.items() if isinstance(count, int)}
-                prepared = await self._targets.prepare(counts)
+                prepared = await self._prepared(counts)
                 starts = await self._stored(waiting)
             except ClusterError as error:
                 self._report(f"cannot start the assigned partitions: {error}")
@@ -164,6 +178,12 @@ class Stream:
             if waiting:
                 await asyncio.sleep(REFUSED_TOPIC_S)
 
+    async def _prepared(self, counts: Mapping[str, int]) -> Prepared:
+        """A message handler names the topics on the target, which the lane then creates."""
+        if self._settings.handler is not None:
+            return NOTHING
+        return await self._targets.prepare(counts)
+
     async def _end_start(self) -> None:
         if self._starting is not None:
             await cancel_and_wait([self._starting])
@@ -176,10 +196,10 @@ class Stream:
         if before:
             self.all_committed = False  # until then, also if the membership ends meanwhile
             self._put()
-            while any(self.reports.is_running(number) for number in (COPIED, ROUTED)):
-                await self._leases.changed(LOOK_EVERY_S)
-                self.reports.positions()
-            self.all_committed = await self._commit(before)
+            self.drained = await self._drain()
+            if not self.drained:
+                await self._stop_lanes(before)
+            self.all_committed = await self._commit_last(before) and self.drained
         announced, self._announced = self._announced, frozenset()
         if self._listener is not None and announced:
             await self._call_listener(self._listener.on_partitions_revoked, announced)
@@ -187,6 +207,46 @@ class Stream:
     async def _call_listener(self, method: Callable[..., None], partitions: frozenset[TopicPartition]) -> None:
         """Call the user's class, in a thread of its own: it may block, and asyncio's own threads are few."""
         await in_daemon_thread(partial(method, partitions), f"rebalance listener of {self.flow}")
+
+    async def _drain(self) -> bool:
+        """Wait until everything in flight is acknowledged; return False if that takes too long for a stop."""
+        loop = asyncio.get_running_loop()
+        while any(self.reports.is_running(number) for number in (COPIED, ROUTED)):
+            left = self._drain_until - loop.time()
+            if left <= 0:
+                return False
+            await self._leases.changed(min(LOOK_EVERY_S, left))
+            self.reports.positions()
+        return True
+
+    async def _stop_lanes(self, partitions: Collection[TopicPartition]) -> None:
+        """Have the lanes write nothing more, so that the next owner of the partitions can."""
+        unfinished = self.reports.unfinished() or partitions
+        log.warning(
+            "%s: the target has not acknowledged everything in flight within %.0f s; what is not committed of %s will"
+            " be copied again",
+            *(self.flow, DRAIN_WITHIN_S, ", ".join(map(str, sorted(unfinished)))),
+        )
+        keys = [(self.flow, number) for number in (COPIED, ROUTED)]
+        for key in keys:
+            self._leases.remove(key)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LANES_STOP_WITHIN_S):
+                while any(map(self._leases.board.runs, keys)):
+                    await self._leases.changed(LOOK_EVERY_S)
+
+    async def _commit_last(self, partitions: Collection[TopicPartition]) -> bool:
+        """Commit before the partitions are given up; return whether all positions are committed."""
+        if not self._stopping:
+            return await self._commit(partitions)
+        try:
+            async with asyncio.timeout(LAST_COMMIT_S):
+                return await self._commit(partitions)
+        except TimeoutError:
+            log.warning(
+                "%s: cannot commit offsets: the source has not answered within %.0f s", self.flow, LAST_COMMIT_S
+            )
+            return False
 
     def lost(self) -> None:
         """The membership has ended: write nothing more, and commit nothing."""
@@ -266,10 +326,11 @@ class Stream:
         return stored
 
     async def _commit_regularly(self) -> None:
+        interval = max(self._settings.commit_interval_ms / 1000, SHORTEST_COMMIT_S)
         while True:
-            await asyncio.sleep(self._settings.commit_interval_ms / 1000)
+            await asyncio.sleep(interval)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._settings.commit_interval_ms / 1000 + LAST_COMMIT_S):
+                async with asyncio.timeout(interval + LAST_COMMIT_S):
                     await self._commit(self._assigned)
 
     async def _commit(self, partitions: Collection[TopicPartition]) -> bool:

@@ -72,6 +72,11 @@ class StreamReports:
             return False  # its connections are closed
         return bool(state.running) or not state.current
 
+    def unfinished(self) -> set[TopicPartition]:
+        """Return the partitions that lanes have not completed."""
+        states = (self._board.progress((self._flow, number)) for number in (COPIED, ROUTED))
+        return {one for state in states if state is not None for one in state.running}
+
     def error(self) -> str | None:
         """Return the first error of a partition, also of one that is tried again."""
         return next((one.error for _, one in self.partitions() if one.error is not None), None)

@@ -72,6 +72,9 @@ class Prepared:
     refused: Mapping[str, ClusterError]
 
 
+NOTHING = Prepared(frozenset(), {})
+
+
 class TargetTopics:
     """The topics of the target."""
 
@@ -107,7 +110,7 @@ class TargetTopics:
                 raise NotKnownYet(f"the target does not know its new topic {exist[0]} yet")
         if self._partitioning is Partitioning.KEY:
             return Prepared(frozenset(), refused)
-        kept = {name for name, count in found.items() if isinstance(count, int) and count >= sources[name]}
+        kept = {name for name, count in found.items() if isinstance(count, int) and count == sources[name]}
         for name in sources.keys() - kept - refused.keys():
             log.info(
                 "topic %s has %s partitions on the target and %d on the source: its records go to the partitions of"
@@ -125,7 +128,8 @@ class TargetTopics:
             if topic.error in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                 counts[name] = len(topic.partitions)
                 continue
-            error = BrokerError(topic.error, f"read the metadata of topic {name} on the target")
+            right = on_topic(Operation.DESCRIBE, name)
+            error = BrokerError(topic.error, f"read the metadata of topic {name} on the target", right=right)
             if error.retriable:
                 raise error
             counts[name] = error

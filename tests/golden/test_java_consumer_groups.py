@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from mm2.core.mirror1.range_assignor import Subscriber, assign_ranges
+from mm2.core.mirror1.assignors import ASSIGNORS, RANGE, ROUND_ROBIN
+from mm2.core.mirror1.subscriber import Subscriber
 from mm2.core.naming.names import TopicPartition
 from mm2.core.wire.consumer_protocol import (
     decode_assignment,
@@ -62,13 +63,23 @@ def test_assignments(vector: Vector) -> None:
         assert encode_assignment(partitions) == data
 
 
-@pytest.mark.parametrize("case", java_vectors("range-assignments"), ids=lambda case: f"{len(case['topics'])} members")
-def test_range_assignor(case: Vector) -> None:
+ASSIGNMENTS = {RANGE: "range-assignments", ROUND_ROBIN: "round-robin-assignments"}
+
+
+@pytest.mark.parametrize(
+    ("assignor", "case"),
+    [
+        pytest.param(assignor, case, id=f"{assignor} of {len(case['topics'])} members")
+        for assignor, name in ASSIGNMENTS.items()
+        for case in java_vectors(name)
+    ],
+)
+def test_assignors(assignor: str, case: Vector) -> None:
     members = [
         Subscriber(member_id=member_id, topics=topics, instance_id=case["instances"].get(member_id))
         for member_id, topics in case["topics"].items()
     ]
-    assert assign_ranges(members, case["counts"]) == {
+    assert ASSIGNORS[assignor](members, case["counts"]) == {
         member_id: {partition(text) for text in partitions} for member_id, partitions in case["assignment"].items()
     }
 
@@ -107,8 +118,7 @@ def test_join_group(vector: Vector) -> None:
         rebalance_timeout_ms=300_000,
         member_id="m1",
         instance_id="i1" if static else None,
-        protocol="range",
-        metadata=METADATA,
+        protocols=[("range", METADATA)],
     )
     assert exchanged(request, vector) == JoinedGroup(
         error=79,

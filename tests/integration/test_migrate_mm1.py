@@ -98,6 +98,24 @@ def test_a_flow_continues_where_the_group_stands(mirror: Mirror) -> None:
     assert again.stdout == ""
 
 
+def test_what_arrives_before_the_node_starts_is_copied(mirror: Mirror) -> None:
+    """With auto.offset.reset = latest, which is the default of MirrorMaker 1, in a partition without an offset."""
+    consumer = Path(mirror.command[2])
+    consumer.write_text(consumer.read_text().replace("auto.offset.reset=earliest\n", ""))
+    printed, written = mirror.migrate(), mirror.migrate("--write-offsets")
+    assert written.code == 0, written.stderr
+    end = RECORDS // PARTITIONS
+    assert f"{mirror.topic}-3: starts at its end, offset {end}: no offset is committed" in written.stdout
+    assert "stored 4 offsets of group" in written.stdout
+    write(mirror.source.bootstrap, mirror.topic, plain(RECORDS, partitions=PARTITIONS, first=RECORDS))
+    with Node(printed.stdout) as node:
+        node.wait_running()
+        wait_until(lambda: count(mirror.target, mirror.topic) >= 2 * RECORDS - end, COPIES_WITHIN, "the rest is copied")
+        assert node.stop() == 0
+    expected = contents(mirror.source, mirror.topic)
+    assert contents(mirror.target, mirror.topic) == {**expected, 3: expected[3][end:]}
+
+
 def test_a_group_with_members_is_refused(mirror: Mirror) -> None:
     with member(mirror.source, mirror.group, {mirror.topic}):
         refused = mirror.migrate("--write-offsets")

@@ -29,7 +29,7 @@ def mirror_options(given: Mapping[str, object]) -> MirrorOptions:
         include=text.get("include", text.get("whitelist")),
         exclude=text.get("blacklist"),
         streams=_whole_number("--num.streams", text.get("num_streams"), 1),
-        commit_interval_ms=_whole_number("--offset.commit.interval.ms", text.get("commit_interval"), 1) or 60_000,
+        commit_interval_ms=_commit_interval(text.get("commit_interval")),
         abort_on_send_failure=_switch("--abort.on.send.failure", text.get("abort", "true")),
         partitions=_partitioning(text.get("partitions", Partitioning.SAME)),
         handler=text.get("handler"),
@@ -57,6 +57,12 @@ def _whole_number(option: str, text: str | None, lowest: int) -> int | None:
     if not lowest <= number <= _LARGEST:
         raise UsageError(f"{option} {text}: must be a whole number of at least {lowest}.")
     return number
+
+
+def _commit_interval(text: str | None) -> int:
+    """Return milliseconds; with 0 MirrorMaker 1 commits after each poll."""
+    given = _whole_number("--offset.commit.interval.ms", text, 0)
+    return 60_000 if given is None else given
 
 
 def _switch(option: str, text: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -12,7 +12,9 @@ from mm2.cli.errors import CommandError
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
 from mm2.core.naming.names import TopicPartition
+from mm2.core.settings.client import OffsetReset
 from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.client.offsets import OffsetSpec, list_offsets
 from mm2.kafka.errors import ClusterError
 from mm2.kafka.groups.groups import committed_offsets, group_states
 from mm2.kafka.logs.control_producer import ControlProducer
@@ -26,18 +28,24 @@ _WITHOUT_MEMBERS = ("empty", "dead")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenOffsets:
-    """``positions`` are the next source offsets that were stored; ``left_out`` partitions are not of the flow."""
+    """``positions`` are the next source offsets that were stored: those that the group has committed, and the ``ends``
+    of partitions without one. ``left_out`` partitions are not of the flow."""
 
     flow: str
     group: str
     topic: str
     positions: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
     left_out: tuple[TopicPartition, ...]
 
     def lines(self) -> Iterator[str]:
         """Return what was done, for people."""
         for one, position in sorted(self.positions.items()):
-            yield f"{one}: continues at offset {position}"
+            if one in self.ends:
+                why = "no offset is committed, and auto.offset.reset is latest"
+                yield f"{one}: starts at its end, offset {position}: {why}"
+            else:
+                yield f"{one}: continues at offset {position}"
         for one in self.left_out:
             yield f"{one}: left out, because the flow does not replicate the topic, or no offset is committed"
         yield f"{self.flow}: stored {len(self.positions)} offsets of group {self.group} in {self.topic}"
@@ -46,6 +54,9 @@ class WrittenOffsets:
 
 async def write_group_offsets(settings: FlowSettings, group: str) -> WrittenOffsets:
     """Store the offsets that ``group`` has committed on the source, for the topics of the flow.
+
+    With auto.offset.reset = latest the current ends of partitions without one are stored, too: otherwise the flow would
+    start at the ends as of its own start, and what arrives until then would not be copied.
 
     Raises CommandError if a cluster does not answer, the group has members or no offsets, or source offsets of the
     flow are stored already: then records would be repeated or lost.
@@ -62,9 +73,20 @@ async def write_group_offsets(settings: FlowSettings, group: str) -> WrittenOffs
                 raise CommandError(f"cluster {alias} ({servers}) is unreachable: {reason(alias, error)}")
         try:
             committed = await _committed(source, group)
-            return await _write(settings, target, group, committed)
+            selected = _selected(settings, group, committed)
+            ends = await _ends(settings, source, selected)
+            positions = {**selected, **ends}
+            await _write(settings, target, positions)
         except ClusterError as error:
             raise CommandError(f"failed to store the offsets of group {group}: {error}") from error
+    return WrittenOffsets(
+        flow=str(settings.flow),
+        group=group,
+        topic=settings.storage.offsets.name,
+        positions=positions,
+        ends=ends,
+        left_out=tuple(sorted(committed.keys() - positions.keys())),
+    )
 
 
 async def _committed(source: Cluster, group: str) -> Mapping[TopicPartition, int | None]:
@@ -81,16 +103,48 @@ async def _committed(source: Cluster, group: str) -> Mapping[TopicPartition, int
     return {one: None if offset is None else offset.offset for one, offset in committed.items()}
 
 
-async def _write(
-    settings: FlowSettings, target: Cluster, group: str, committed: Mapping[TopicPartition, int | None]
-) -> WrittenOffsets:
-    flow, topic = settings.flow, settings.storage.offsets.name
+def _selected(
+    settings: FlowSettings, group: str, committed: Mapping[TopicPartition, int | None]
+) -> Mapping[TopicPartition, int]:
+    """Return the committed offsets of the topics of the flow."""
     selected = settings.replication_filter
     positions = {
         one: offset for one, offset in committed.items() if offset is not None and selected.replicates(one.topic)
     }
     if not positions:
-        raise CommandError(f"group {group} has no committed offsets for the topics of {flow}: check --include.")
+        raise CommandError(
+            f"group {group} has no committed offsets for the topics of {settings.flow}: check --include."
+        )
+    return positions
+
+
+async def _ends(
+    settings: FlowSettings, source: Cluster, committed: Container[TopicPartition]
+) -> Mapping[TopicPartition, int]:
+    """Return the current ends of the flow's partitions without a committed offset, if they would start there."""
+    fetch, selected = settings.clients.fetch, settings.replication_filter
+    if fetch.auto_offset_reset is not OffsetReset.LATEST:
+        return {}
+    partitions = {
+        partition
+        for name, topic in (await source.metadata(None)).topics.items()
+        if not topic.error and selected.replicates(name)
+        for one in topic.partitions
+        if (partition := TopicPartition(name, one.partition)) not in committed
+    }
+    ends: dict[TopicPartition, int] = {}
+    for one, end in (
+        await list_offsets(source, partitions, OffsetSpec.LATEST, isolation=fetch.isolation_level)
+    ).items():
+        if isinstance(end, ClusterError):
+            raise end
+        ends[one] = end
+    return ends
+
+
+async def _write(settings: FlowSettings, target: Cluster, positions: Mapping[TopicPartition, int]) -> None:
+    """Store positions, unless there are some already."""
+    flow, topic = settings.flow, settings.storage.offsets.name
     offsets = (await WorkerTopics.ensure(settings, target)).source_offsets
     await offsets.refresh()
     if offsets.stored:
@@ -108,5 +162,3 @@ async def _write(
             f"{topic} on {flow.target} was not written within {WRITTEN_WITHIN_S:.0f} s, so some offsets may be stored:"
             " check the target's brokers, and repeat the command with other aliases (--source, --target)."
         ) from None
-    left_out = tuple(sorted(committed.keys() - positions.keys()))
-    return WrittenOffsets(flow=str(flow), group=group, topic=topic, positions=positions, left_out=left_out)

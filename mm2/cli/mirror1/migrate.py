@@ -15,7 +15,7 @@ from mm2.config.load import load as load_mm2
 from mm2.config.mirror1.load import LoadedMirror, load
 from mm2.config.mirror1.migration import Migration, MigrationError
 from mm2.config.settings import FlowSettings
-from mm2.core.mirror1.settings import MirrorSettings
+from mm2.core.mirror1.settings import MirrorSettings, Partitioning
 
 _ALIAS = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -23,6 +23,11 @@ _ALIAS = re.compile(r"[A-Za-z0-9._-]+")
 def migrate(*, source: str = "A", target: str = "B", write_offsets: bool = False, **given: object) -> int:
     """Print the file, or ``write_offsets`` of the group to the target; return the exit code."""
     options = mirror_options(given)
+    if options.partitions is Partitioning.KEY:
+        raise UsageError(
+            "--partitions key: a flow keeps the partitions of the source. Remove the option, or stay with"
+            " kafka-mirror-maker --partitions key."
+        )
     if len(options.consumer_files) > 1:
         raise UsageError("give one --consumer.config, and repeat the command for each of the others.")
     for alias in (source, target):
@@ -32,7 +37,8 @@ def migrate(*, source: str = "A", target: str = "B", write_offsets: bool = False
                 " underscores and hyphens."
             )
     classes = tuple(name for name in (options.handler, options.listener) if name is not None)
-    loaded = load(replace(options, handler=None, handler_arguments=None, listener=None, listener_arguments=None))
+    own = replace(options, handler=None, handler_arguments=None, listener=None, listener_arguments=None)
+    loaded = load(own, joins_group=False)
     write_problems(loaded.problems, sys.stderr)
     if loaded.settings is None:
         print(f"mm2 migrate-mm1: {summary(loaded.problems)}", file=sys.stderr)  # noqa: T201 an error

@@ -137,16 +137,16 @@ def _entries(path: Path, kind: ClientKind, problems: ProblemLog) -> dict[str, En
 def _translated(entries: Mapping[str, Entry], kind: ClientKind, problems: ProblemLog) -> Iterator[tuple[str, Value]]:
     """Yield the properties under today's names, and report the lines that mean something else, or nothing."""
     for entry in entries.values():
-        name, value = entry.key, Value.of(entry)
+        name, value, text = entry.key, Value.of(entry), entry.value
         old = _old(name, entries, kind)
         replaced = False
         while isinstance(old, Renamed):  # zk.connect becomes zookeeper.connect, for which there is another rule
-            name, replaced = old.name, True
+            name, replaced, text = old.name, True, old.values.get(text.strip(), text)
             old = _old(name, entries, kind)
         if replaced and _is_set(name, entry, entries, kind):
             value.warn(problems, f"has no effect: {name} is set", REMOVE)
             continue
-        text = _of_today(name, value.text)
+        text = _of_today(name, text)
         if replaced and name != ZOOKEEPER and not isinstance(old, NoEffect | Refused):
             value.warn(problems, f"old name of {name}", f"write {name} = {_shown(entry, text)}")
         elif text != value.text:

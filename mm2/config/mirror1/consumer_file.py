@@ -11,11 +11,10 @@ from mm2.config.grammar.properties import Entry
 from mm2.config.grammar.values import Value
 from mm2.config.keys import declaration
 from mm2.config.mirror1.client_file import ClientFile
-from mm2.config.mirror1.group_keys import GroupKeys
+from mm2.config.mirror1.group_keys import RESET, STRATEGIES, GroupKeys
 from mm2.config.mirror1.old_keys import ZOOKEEPER
+from mm2.core.mirror1.assignors import JAVA_CLASSES
 from mm2.core.mirror1.settings import ConsumerSettings, GroupMembership
-
-_RESET = "auto.offset.reset"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,15 +25,21 @@ class ConsumerFile:
     settings: ConsumerSettings
 
 
-def read_consumer(path: Path) -> ConsumerFile:
-    """Read the file at ``path``. The default of auto.offset.reset is Java's, latest."""
+def read_consumer(path: Path, *, joins_group: bool) -> ConsumerFile:
+    """Read the file at ``path``. The default of auto.offset.reset is Java's, latest.
+
+    ``joins_group`` False: only the offsets of the group are read, so that its assignors are of no importance.
+    """
     file = ClientFile.read(path, ClientKind.CONSUMER)
     problems = file.problems
-    file.properties.setdefault(_RESET, Value("latest"))
     keys = declaration.read(GroupKeys, file.properties, problems)
+    if RESET not in file.properties or file.properties[RESET].text.strip() != keys.auto_offset_reset:
+        file.properties[RESET] = Value(keys.auto_offset_reset)  # the other models have another default
     if not keys.group_id and not file.unreadable:
         problems.error("missing", "add group.id, the name of the consumer group", key="group.id")
     _check_session(file, keys)
+    if joins_group:
+        _check_assignors(file, keys)
     zookeeper = file.zookeeper()
     if zookeeper is not None:
         _warn_of_offsets(file)
@@ -47,6 +52,7 @@ def read_consumer(path: Path) -> ConsumerFile:
         heartbeat_interval_ms=keys.heartbeat_interval_ms,
         max_poll_interval_ms=keys.max_poll_interval_ms,
         instance_id=keys.group_instance_id or None,
+        assignors=keys.assignors,
     )
     settings = ConsumerSettings(
         file=str(path),
@@ -70,13 +76,24 @@ def _check_session(file: ClientFile, keys: GroupKeys) -> None:
     )
 
 
+def _check_assignors(file: ClientFile, keys: GroupKeys) -> None:
+    if keys.assignors:
+        return
+    supported = " or ".join(JAVA_CLASSES.values())
+    file.properties[STRATEGIES].refuse(
+        file.problems,
+        "has no assignor that is supported here: range and roundrobin are",
+        f"write {supported}: first in the files of all members of the group, and restart them, or stop all of them",
+    )
+
+
 def _warn_of_offsets(file: ClientFile) -> None:
     """Warn that offsets in ZooKeeper are not used, unless the file says that they are in Kafka."""
     if "offsets.storage" not in file.entries:
         file.properties[ZOOKEEPER].warn(
             file.problems,
             "offsets that a consumer of Kafka 0.8 committed to ZooKeeper are not read: a group without offsets in Kafka"
-            f" starts at {_RESET}, {file.properties[_RESET].text.strip()}",
+            f" starts at {RESET}, {file.properties[RESET].text.strip()}",
             "commit the offsets to Kafka first (offsets.storage = kafka with dual.commit.enabled = true), then write"
             " offsets.storage = kafka",
         )

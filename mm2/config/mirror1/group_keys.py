@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from mm2.config.grammar.java_types import Boolean, Int, ListOf, OptionalString, at_least, require
+from mm2.config.grammar.java_types import Boolean, Int, ListOf, OptionalString, String, at_least, one_of
 from mm2.config.keys.declaration import KeyModel, node_key
+from mm2.core.mirror1.assignors import JAVA_CLASSES, RANGE
 
-RANGE = "org.apache.kafka.clients.consumer.RangeAssignor"
+RESET = "auto.offset.reset"
+STRATEGIES = "partition.assignment.strategy"
 
-
-def _has_range(strategies: tuple[str, ...]) -> bool:
-    return not strategies or any(one in (RANGE, "range") for one in strategies)
+_ASSIGNORS = {written: name for name, java in JAVA_CLASSES.items() for written in (java, name)}
+"""The names of assignors as a file can have them: Java's classes, or the names of the old consumer."""
 
 
 class GroupKeys(KeyModel):
@@ -32,9 +33,15 @@ class GroupKeys(KeyModel):
     max_poll_interval_ms: Annotated[Int, at_least(1)] = node_key(
         "max.poll.interval.ms", 300_000, "Time that members have to join a rebalance."
     )
-    strategies: Annotated[
-        ListOf, require(_has_range, "must contain the range assignor, the only one supported", f"write {RANGE}")
-    ] = node_key("partition.assignment.strategy", (RANGE,), "Assignors of the group.")
+    strategies: ListOf = node_key(STRATEGIES, (JAVA_CLASSES[RANGE],), "Assignors of the group.")
+    auto_offset_reset: Annotated[String, one_of("earliest", "latest", "none")] = node_key(
+        RESET, "latest", "Start of a partition without a committed offset. Default in mm2.properties: earliest."
+    )
     exclude_internal_topics: Boolean = node_key(
         "exclude.internal.topics", True, "Leave out Kafka's own topics, such as __consumer_offsets."
     )
+
+    @property
+    def assignors(self) -> tuple[str, ...]:
+        """The supported assignors in the order of the file; none if the file has only others."""
+        return tuple(dict.fromkeys(_ASSIGNORS[one] for one in self.strategies if one in _ASSIGNORS))

@@ -17,7 +17,7 @@ from mm2.config.mirror1.producer_file import ProducerFile, read_producer
 from mm2.config.mirror1.stream_keys import StreamKeys
 from mm2.config.mirror1.topic_pattern import topic_pattern
 from mm2.config.regex.java_characters import JavaRegexError
-from mm2.core.mirror1.settings import MirrorSettings
+from mm2.core.mirror1.settings import MirrorSettings, Partitioning
 from mm2.core.mirror1.user_class import UserClass
 
 WITHOUT_EFFECT: Mapping[str, tuple[str, str]] = {
@@ -61,13 +61,16 @@ class LoadedMirror:
     producer: ProducerFile
 
 
-def load(options: MirrorOptions) -> LoadedMirror:
-    """Read the files. Never raises for their content: all problems are returned together, errors first."""
+def load(options: MirrorOptions, *, joins_group: bool = True) -> LoadedMirror:
+    """Read the files. Never raises for their content: all problems are returned together, errors first.
+
+    ``joins_group`` False: for a program that only reads the offsets of the group.
+    """
     command_line = ProblemLog(PROGRAM)
     for name in options.without_effect:
         why, fix = WITHOUT_EFFECT[name]
         command_line.warning(f"has no effect: {why}", fix, key=name)
-    consumers = tuple(map(read_consumer, options.consumer_files))
+    consumers = tuple(read_consumer(path, joins_group=joins_group) for path in options.consumer_files)
     producer = read_producer(options.producer_file)
     include, exclude = _topics(options, consumers, command_line)
     settings = MirrorSettings(
@@ -87,6 +90,7 @@ def load(options: MirrorOptions) -> LoadedMirror:
         spark=producer.spark,
     )
     _check_loop(settings, consumers)
+    _check_acks(settings, producer)
     logs = (command_line, *(consumer.file.problems for consumer in consumers), producer.file.problems)
     failed = any(log.failed for log in logs)
     return LoadedMirror(
@@ -168,6 +172,17 @@ def _user_class(name: str | None, arguments: str | None, key: ClassKey, command_
     except ClassProblem as error:
         command_line.error(f"{name}: {error.rule}", error.fix, key=key.name)
     return UserClass(name=name, arguments=arguments)
+
+
+def _check_acks(settings: MirrorSettings, producer: ProducerFile) -> None:
+    """Warn if acks has no effect, because all records are written one by one, which is done with acks=all only."""
+    by = "--message.handler" if settings.handler is not None else "--partitions key"
+    if settings.produce.acks != -1 and (settings.handler is not None or settings.partitions is Partitioning.KEY):
+        producer.file.properties["acks"].warn(
+            producer.file.problems,
+            f"has no effect with {by}: records are acknowledged by all in-sync replicas",
+            "write acks = all",
+        )
 
 
 def _check_loop(settings: MirrorSettings, consumers: Sequence[ConsumerFile]) -> None:

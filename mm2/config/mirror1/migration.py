@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -77,7 +78,8 @@ class Migration:
         yield f"{flow}.enabled = true"
         yield ""
         yield from self._topics(flow)
-        yield "# Topics keep their names."
+        yield "# Topics keep their names. Where a topic exists on the target with fewer partitions than on the source,"
+        yield "# partitions are added to it: records keep their partitions."
         yield IDENTITY_POLICY
         yield ""
         yield f"# Source: {_one_line(str(self.consumer.path))}"
@@ -104,6 +106,16 @@ class Migration:
         yield f"{flow}.topics = {escaped('.*' if include is None else include)}"
         yield "# Kafka's own topics, as with exclude.internal.topics."
         yield f"{flow}.topics.exclude = {', '.join((*_KAFKAS_OWN, *([] if exclude is None else [escaped(exclude)])))}"
+        yield "# Never replicated, also if they are selected: topics whose names begin with __ or with a dot, and"
+        yield "# internal topics of MirrorMaker 2 (mm2*.internal, *.checkpoints.internal)."
+        yield "# A topic of heartbeats is only replicated if it is selected."
+        yield "heartbeats.replication.enabled = false"
+        yield "# metadata.max.age.ms: how often new topics and partitions are looked for."
+        yield f"refresh.topics.interval.seconds = {self._refresh_s()}"
+
+    def _refresh_s(self) -> int:
+        """Return seconds; 0 milliseconds, which Java allows, are the shortest interval of a flow."""
+        return max(1, math.ceil(self.settings.consumers[0].client.metadata_max_age_ms / 1000))
 
     def _start(self, source: str) -> Iterator[str]:
         reset = self.settings.consumers[0].fetch.auto_offset_reset
@@ -117,7 +129,7 @@ class Migration:
         yield f"tasks.max = {settings.streams}"
         if settings.commit_interval_ms != MirrorSettings.__dataclass_fields__["commit_interval_ms"].default:
             yield "# --offset.commit.interval.ms"
-            yield f"{target}.offset.flush.interval.ms = {settings.commit_interval_ms}"
+            yield f"{target}.offset.flush.interval.ms = {max(1, settings.commit_interval_ms)}"
         if not settings.abort_on_send_failure:
             yield "# --abort.on.send.failure false: records that the target rejects go to a dead-letter topic."
             yield "errors.tolerance = all"

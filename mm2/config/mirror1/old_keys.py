@@ -180,7 +180,7 @@ PRODUCER: Mapping[str, OldKey] = {
     "retries": NoEffect(_RETRIES, harmless=("2147483647",)),
     "serializer.class": NoEffect(_ENCODER, harmless=("kafka.serializer.DefaultEncoder",)),
     "timeout.ms": Renamed("request.timeout.ms"),
-    "topic.metadata.refresh.interval.ms": Renamed("metadata.max.age.ms"),
+    "topic.metadata.refresh.interval.ms": Renamed("metadata.max.age.ms", {"-1": "300000"}),  # -1: after errors only
     "value.serializer": NoEffect(_ENCODER, harmless=(f"{BYTES}Serializer",)),
     "zk.read.num.retries": NoEffect(_ZOOKEEPER),
 }

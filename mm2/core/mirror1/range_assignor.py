@@ -1,29 +1,16 @@
 """The range assignor of Java's consumer, with which the leader of a consumer group assigns partitions to its members.
 
 For each topic, the partitions are divided in their order among the topic's subscribers in theirs; if they cannot be
-divided evenly, the first subscribers get one more. The order of members is that of group.instance.id (KIP-345), then
-that of member IDs for those without one. Source: RangeAssignor and MemberInfo (AbstractPartitionAssignor) of Kafka 3.9
-and 4.3, without rack awareness (KIP-881), which needs racks of members and replicas.
+divided evenly, the first subscribers get one more. Source: RangeAssignor of Kafka 3.9 and 4.3, without rack awareness
+(KIP-881), which needs racks of members and replicas.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
+from mm2.core.mirror1.subscriber import Subscriber, in_order
 from mm2.core.naming.names import TopicPartition
-
-RANGE = "range"
-"""The name of the assignor in JoinGroup requests (RangeAssignor.RANGE_ASSIGNOR_NAME)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscriber:
-    """A member of the group with the topics it subscribes to. ``instance_id`` is its group.instance.id, if set."""
-
-    member_id: str
-    topics: Collection[str]
-    instance_id: str | None = None
 
 
 def assign_ranges(
@@ -32,7 +19,7 @@ def assign_ranges(
     """Return the partitions of each member, by member ID. Topics without a count are not assigned."""
     assignment: dict[str, set[TopicPartition]] = {member.member_id: set() for member in members}
     subscribers: dict[str, list[str]] = {}
-    for member in sorted(members, key=_order):
+    for member in in_order(members):
         for topic in set(member.topics):
             subscribers.setdefault(topic, []).append(member.member_id)
     for topic, member_ids in subscribers.items():
@@ -43,9 +30,3 @@ def assign_ranges(
             assignment[member_id] |= {TopicPartition(topic, number) for number in range(first, end)}
             first = end
     return assignment
-
-
-def _order(member: Subscriber) -> tuple[bool, bytes]:
-    """Java compares strings by UTF-16 units."""
-    text = member.member_id if member.instance_id is None else member.instance_id
-    return member.instance_id is None, text.encode("utf-16-be", errors="surrogatepass")

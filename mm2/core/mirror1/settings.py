@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from mm2.core.mirror1.assignors import RANGE
 from mm2.core.mirror1.user_class import UserClass
 from mm2.core.settings.client import ClientSettings, FetchSettings, ProduceSettings
 from mm2.core.settings.zookeeper_connect import ZooKeeperConnect
@@ -15,7 +16,7 @@ class Partitioning(StrEnum):
     """--partitions: how the partition on the target is chosen."""
 
     SAME = "same"
-    """That of the source, if the target's topic has as many partitions as the source's; by key otherwise."""
+    """That of the source, if the target's topic has exactly as many partitions as the source's; by key otherwise."""
 
     KEY = "key"
     """By key, as MirrorMaker 1 does it: murmur2 of the key, and any partition for records without a key."""
@@ -27,6 +28,7 @@ class GroupMembership:
 
     ``max_poll_interval_ms`` is the rebalance timeout: how long the broker waits for a member that is completing what
     is in flight. ``instance_id`` is group.instance.id (KIP-345), to which each stream appends its number.
+    ``assignors`` are keys of `mm2.core.mirror1.assignors.ASSIGNORS`, the preferred one first.
     """
 
     group_id: str
@@ -34,6 +36,7 @@ class GroupMembership:
     heartbeat_interval_ms: int = 3_000
     max_poll_interval_ms: int = 300_000
     instance_id: str | None = None
+    assignors: tuple[str, ...] = (RANGE,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@
     numbers       signed, big-endian
 
 A later version only appends fields, so any version is read up to the last field that is used, as in Java. Version 0 is
-written, which every consumer reads: the range assignor uses the topics alone, and members that give up all partitions
+written, which every consumer reads: the assignors use the topics alone, and members that give up all partitions
 before they rejoin own none.
 """
 

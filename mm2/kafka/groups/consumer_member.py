@@ -1,6 +1,6 @@
-"""A member of a consumer group: the classic protocol of Java's consumer, with the range assignor, in one task.
+"""A member of a consumer group: the classic protocol of Java's consumer, with eager rebalances, in one task.
 
-Java's consumers with that assignor can be members of the same group, and each can lead it.
+Java's consumers with one of its assignors can be members of the same group, and each can lead it.
 docs/adr/0001-group-membership.md explains why aiokafka's GroupCoordinator is not used.
 """
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from mm2.core.mirror1.range_assignor import Subscriber, assign_ranges
+from mm2.core.mirror1.assignors import ASSIGNORS
+from mm2.core.mirror1.subscriber import Subscriber
 from mm2.core.wire.consumer_protocol import decode_subscription, encode_assignment
 from mm2.core.wire.formats import FormatError
 from mm2.kafka.protocol.membership_requests import JoinedGroup
@@ -49,7 +50,7 @@ class GroupLeader:
         counts = self._counts = dict(await self._partitions_of(self._topics))
         if joined.skip_assignment:
             return {}
-        found = assign_ranges(subscribers, counts)
+        found = ASSIGNORS[joined.protocol](subscribers, counts)
         return {member_id: encode_assignment(partitions) for member_id, partitions in found.items()}
 
     async def is_outdated(self) -> bool:

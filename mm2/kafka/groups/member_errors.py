@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mm2.core.mirror1.assignors import JAVA_CLASSES
 from mm2.core.mirror1.settings import GroupMembership
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.client.cluster import Cluster
@@ -69,8 +70,16 @@ async def _other_protocol(cluster: Cluster, group: GroupMembership) -> str:
     if found.protocol_type and found.protocol_type != CONSUMER_PROTOCOL:
         return f"members with group protocol {found.protocol_type} hold it{by}: stop them, or {other}"
     assignor = f"assignor {found.protocol}" if found.protocol else "another assignor, or group.protocol=consumer"
-    strategy = "set their partition.assignment.strategy to org.apache.kafka.clients.consumer.RangeAssignor"
-    return f"its members use {assignor}{by}, this one range: {strategy} and group.protocol to classic, or {other}"
+    own = " or ".join(group.assignors)
+    strategies = " or ".join(JAVA_CLASSES[one] for one in group.assignors)
+    if found.protocol in JAVA_CLASSES:
+        advice = f"add {JAVA_CLASSES[found.protocol]} to partition.assignment.strategy of this one"
+    else:
+        advice = (
+            "stop all of them before this one starts, or set partition.assignment.strategy of all of them to"
+            f" {strategies}, and group.protocol to classic"
+        )
+    return f"its members use {assignor}{by}, this one {own}: {advice}, or {other}"
 
 
 def _advice(code: int | None, group: GroupMembership) -> str:

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from aiokafka.protocol.group import LeaveGroupRequest
 
-from mm2.core.mirror1.range_assignor import RANGE
 from mm2.core.mirror1.settings import GroupMembership
 from mm2.kafka.client.cluster import Cluster, CoordinatorKind
 from mm2.kafka.clock import session_clock
@@ -54,6 +53,7 @@ class MemberRequests:
         self._coordinator: int | None = None
         self._member_id = ""
         self._generation = _NO_GENERATION
+        self._protocol = ""  # the assignor that the broker has chosen in the last join
 
     @property
     def generation(self) -> Generation:
@@ -96,21 +96,20 @@ class MemberRequests:
             rebalance_timeout_ms=group.max_poll_interval_ms,
             member_id=self._member_id,
             instance_id=group.instance_id,
-            protocol=RANGE,
-            metadata=metadata,
+            protocols=[(assignor, metadata) for assignor in group.assignors],
         )
         sent, joined = await self._send_and_wait(request)
         assert isinstance(joined, JoinedGroup)
         if joined.error in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
             self._member_id = joined.member_id
         check(joined.error, f"join group {group.group_id}")
-        self._generation = joined.generation
+        self._generation, self._protocol = joined.generation, joined.protocol
         self._session.prove(sent)
         return joined
 
     async def synchronize(self, assignments: Mapping[str, bytes]) -> bytes:
         """Send the leader's assignments, none from other members, and wait for this member's."""
-        request = SyncGroupRequest(self.generation, protocol=RANGE, assignments=assignments)
+        request = SyncGroupRequest(self.generation, protocol=self._protocol, assignments=assignments)
         sent, synced = await self._send_and_wait(request)
         check(synced.error, f"synchronize group {self._group.group_id}")
         self._session.prove(sent)

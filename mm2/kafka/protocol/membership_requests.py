@@ -102,7 +102,10 @@ class JoinGroupRequest(
         "members": [{"member_id": STRING, "instance_id": Since(5, STRING), "metadata": BYTES}],
     },
 ):
-    """Join ``group`` with one protocol and its metadata; ``member_id`` is empty at first. Times are milliseconds.
+    """Join ``group``; ``member_id`` is empty at first. Times are milliseconds.
+
+    ``protocols`` are names of assignors with the metadata for each, the preferred one first; the response has the one
+    that the broker has chosen.
 
     ``client_id`` is the member's own, with which the broker begins the member ID. The response is a `JoinedGroup`.
     """
@@ -118,12 +121,10 @@ class JoinGroupRequest(
         rebalance_timeout_ms: int,
         member_id: str,
         instance_id: str | None,
-        protocol: str,
-        metadata: bytes,
+        protocols: Sequence[tuple[str, bytes]],
     ) -> None:
         times = session_timeout_ms, rebalance_timeout_ms
-        protocols = [(protocol, metadata)]
-        super().__init__(instance_id, group, *times, member_id, instance_id, CONSUMER_PROTOCOL, protocols, None)
+        super().__init__(instance_id, group, *times, member_id, instance_id, CONSUMER_PROTOCOL, list(protocols), None)
         self._client_id = client_id
 
     def prepare(self, versions: Mapping[int, tuple[int, int]]) -> RawRequest:

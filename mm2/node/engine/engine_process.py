@@ -35,7 +35,8 @@ END_WITHIN_S = 5.0
 """Time for Spark to close, which takes about a second; then the process group is killed. All offsets are stored before
 that."""
 
-_SOCKET_BUFFERS = "INFO mm2.sockets "  # from the lanes, whose connections carry the records
+_NOTICES = ("INFO mm2.sockets ", "INFO mm2.topics ")
+"""Starts of lines from the lanes: what the kernel granted to their connections, and topics that they created."""
 
 KEPT_LINES = 40
 """Number of the engine's last output lines that are logged when it exits."""
@@ -179,7 +180,7 @@ def level_of(line: str) -> int:
     """Return the level at which the node logs a line of the engine, its JVM and its lanes."""
     if line.startswith("ERROR mm2"):
         return logging.WARNING
-    return logging.INFO if line.startswith(_SOCKET_BUFFERS) else logging.DEBUG
+    return logging.INFO if line.startswith(_NOTICES) else logging.DEBUG
 
 
 async def next_line(stream: asyncio.StreamReader) -> bytes:

@@ -14,6 +14,8 @@ import java.util.TreeSet;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Assignment;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Subscription;
 import org.apache.kafka.clients.consumer.RangeAssignor;
+import org.apache.kafka.clients.consumer.RoundRobinAssignor;
+import org.apache.kafka.clients.consumer.internals.AbstractPartitionAssignor;
 import org.apache.kafka.clients.consumer.internals.ConsumerProtocol;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.message.HeartbeatRequestData;
@@ -27,7 +29,7 @@ import org.apache.kafka.common.message.SyncGroupResponseData;
 import org.apache.kafka.common.protocol.ApiKeys;
 
 /**
- * Lets Java's consumer encode what members of a consumer group send, and its range assignor assign partitions.
+ * Lets Java's consumer encode what members of a consumer group send, and two of its assignors assign partitions.
  *
  * <p>Compiled and run together with GoldenVectors.
  */
@@ -40,7 +42,8 @@ public final class ConsumerVectors {
     public static void main(String[] args) throws Exception {
         Map<String, List<?>> files = new LinkedHashMap<>();
         files.put("consumer-protocol", messages());
-        files.put("range-assignments", assignments());
+        files.put("range-assignments", assignments(new RangeAssignor()));
+        files.put("round-robin-assignments", assignments(new RoundRobinAssignor()));
         files.put("membership-requests", requests());
         GoldenVectors.write(args, files);
     }
@@ -74,15 +77,18 @@ public final class ConsumerVectors {
             assignment.userData() != null, "bytes", hex(ConsumerProtocol.serializeAssignment(assignment, version)));
     }
 
-    private static List<Object> assignments() {
+    private static List<Object> assignments(AbstractPartitionAssignor assignor) {
         List<Object> all = new ArrayList<>();
-        all.add(assigned(Map.of("t", 3), Map.of("m1", List.of("t"), "m2", List.of("t")), Map.of()));
-        all.add(assigned(Map.of("t", 3), Map.of("m1", List.of("t"), "m2", List.of("t")), Map.of("m2", "i")));
-        all.add(assigned(Map.of("t", 5), Map.of("m1", List.of("t"), "m2", List.of("t"), "m3", List.of("t")),
+        all.add(assigned(assignor, Map.of("t", 3), Map.of("m1", List.of("t"), "m2", List.of("t")), Map.of()));
+        all.add(assigned(assignor, Map.of("t", 3), Map.of("m1", List.of("t"), "m2", List.of("t")), Map.of("m2", "i")));
+        all.add(assigned(assignor, Map.of("t", 5), Map.of("m1", List.of("t"), "m2", List.of("t"), "m3", List.of("t")),
             Map.of("m1", "z", "m3", "y")));
-        all.add(assigned(Map.of("t", 2), Map.of("m1", List.of("t", "gone"), "m2", List.of("t"), "m3", List.of("t")), Map.of()));
-        all.add(assigned(Map.of("t", 2), Map.of("m1", List.of(), "m2", List.of("other")), Map.of()));
-        all.add(assigned(Map.of("t", 2), Map.of("\ud83d\ude00", List.of("t"), "\uffee", List.of("t")), Map.of()));
+        all.add(assigned(assignor, Map.of("t", 2), Map.of("m1", List.of("t", "gone"), "m2", List.of("t"), "m3", List.of("t")),
+            Map.of()));
+        all.add(assigned(assignor, Map.of("t", 2), Map.of("m1", List.of(), "m2", List.of("other")), Map.of()));
+        all.add(assigned(assignor, Map.of("t", 2, "\ud83d\ude00", 3, "\uffee", 3),
+            Map.of("a", List.of("t", "\uffee", "\ud83d\ude00"), "b", List.of("t", "\uffee")), Map.of()));
+        all.add(assigned(assignor, Map.of("t", 2), Map.of("\ud83d\ude00", List.of("t"), "\uffee", List.of("t")), Map.of()));
         Random random = new Random(1);
         for (int round = 0; round < 60; round++) {
             List<String> topics = new ArrayList<>();
@@ -102,13 +108,13 @@ public final class ConsumerVectors {
                 if (random.nextInt(3) == 0)
                     instances.put(id, "i" + random.nextInt(1_000) + "-" + member);
             }
-            all.add(assigned(counts, subscribed, instances));
+            all.add(assigned(assignor, counts, subscribed, instances));
         }
         return all;
     }
 
-    private static Object assigned(Map<String, Integer> counts, Map<String, List<String>> topics,
-                                   Map<String, String> instances) {
+    private static Object assigned(AbstractPartitionAssignor assignor, Map<String, Integer> counts,
+                                   Map<String, List<String>> topics, Map<String, String> instances) {
         Map<String, Subscription> subscriptions = new HashMap<>();
         topics.forEach((member, own) -> {
             Subscription subscription = new Subscription(own);
@@ -116,7 +122,7 @@ public final class ConsumerVectors {
             subscriptions.put(member, subscription);
         });
         Map<String, Object> assignment = new TreeMap<>();
-        new RangeAssignor().assign(counts, subscriptions).forEach((member, own) -> assignment.put(member, listed(own)));
+        assignor.assign(counts, subscriptions).forEach((member, own) -> assignment.put(member, listed(own)));
         return Map.of("counts", counts, "topics", topics, "instances", instances, "assignment", assignment);
     }
 

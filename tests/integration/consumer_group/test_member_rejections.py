@@ -52,13 +52,22 @@ async def test_a_session_timeout_that_the_broker_does_not_allow(kafka: KafkaClus
 
 async def test_members_with_another_assignor(kafka: KafkaCluster, group: str, topic: str) -> None:
     kafka.create_topic(topic)
-    own = {"partition.assignment.strategy": "roundrobin"}
+    own = {"partition.assignment.strategy": "cooperative-sticky"}
     async with other_member(kafka, group, topic, client_id="java", **own) as other:
         await other.until_assigned(partitions(topic, 0))
         error = await refusal(kafka, group, topic)
     assert error.code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert "its members use assignor roundrobin (java at 127.0.0.1), this one range" in str(error)
-    assert "partition.assignment.strategy to org.apache.kafka.clients.consumer.RangeAssignor" in str(error)
+    assert "its members use assignor cooperative-sticky (java at 127.0.0.1), this one range: stop all of" in str(error)
+    assert "strategy of all of them to org.apache.kafka.clients.consumer.RangeAssignor, and group" in str(error)
+
+
+async def test_members_with_an_assignor_that_could_be_offered(kafka: KafkaCluster, group: str, topic: str) -> None:
+    kafka.create_topic(topic)
+    own = {"partition.assignment.strategy": "roundrobin"}
+    async with other_member(kafka, group, topic, **own) as other:
+        await other.until_assigned(partitions(topic, 0))
+        error = await refusal(kafka, group, topic)
+    assert "this one range: add org.apache.kafka.clients.consumer.RoundRobinAssignor to partition.ass" in str(error)
 
 
 async def test_members_with_another_protocol_type(kafka: KafkaCluster, group: str, topic: str) -> None:

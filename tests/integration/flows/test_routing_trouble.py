@@ -122,39 +122,41 @@ async def test_a_target_that_is_down_is_reported(cluster_a: KafkaCluster, start_
     assert count(read_topic(target.bootstrap, topic)) == 40
 
 
-async def test_partitions_that_wait_for_a_topic_let_the_others_continue(
-    cluster_a: KafkaCluster, cluster_b: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("impatient")
+async def test_a_topic_that_cannot_be_created_stops_only_partitions_that_need_it(
+    cluster_a: KafkaCluster, start_cluster: StartCluster
 ) -> None:
-    """Topics that a handler names can be created later; no record is repeated."""
-    monkeypatch.setattr(partition_router, "UNANSWERED_REPORT_S", 1.0)
-    topic, other = (unique_name(name) for name in ("orders", "other"))
+    """A topic that a handler names can be created later by someone else; no record is repeated or a dead letter."""
+    target = start_cluster("target", properties={"default.replication.factor": "3"})  # of one broker
+    topic, other, letters = (unique_name(name) for name in ("orders", "other", "letters"))
     cluster_a.create_topic(topic, 6)
-    cluster_b.create_topic(topic, 6)
+    target.create_topic(topic, 6)
+    target.create_topic(letters, 1)
     write(cluster_a.bootstrap, topic, plain(60, partitions=6))
     handler = UserClass(name=f"{__name__}:LastPartition", arguments=other)
-    async with routing(cluster_a, cluster_b, topic, 6, handler=handler) as task:
+    async with routing(cluster_a, target, topic, 6, handler=handler, dead_letters=letters) as task:
         await until(lambda: task.partition(topic, 5).position == 10, COPIED, "the last partition is copied")
-        await until(lambda: task.partition(topic, 0).error is not None, COPIED, "the first one waits")
-        waiting = task.partition(topic, 0)
-        assert (waiting.state, waiting.position) == (TaskState.WAITING, 0)
-        assert f"cannot find topic {other} on the target: UNKNOWN_TOPIC_OR_PARTITION" in (waiting.error or "")
-        cluster_b.create_topic(other, 2)
+        await until(lambda: task.partition(topic, 0).stopped_at == 0, COPIED, "the first one has stopped")
+        assert f"cannot create topic {other}: " in (task.partition(topic, 0).error or "")
+        target.create_topic(other, 2)
         await task.caught_up(topic)
-    assert [count(read_topic(cluster_b.bootstrap, name)) for name in (topic, other)] == [10, 50]
+        assert sum(one.dead_letters_total for one in task.reported().partitions) == 0
+    assert [count(read_topic(target.bootstrap, name)) for name in (topic, other)] == [10, 50]
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_topic_that_the_target_does_not_have(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
-    """It stops the partition, and makes no dead letters."""
-    topic, other, letters = (unique_name(name) for name in ("orders", "other", "letters"))
+    """Without a handler it is not created here. It stops the partition, and makes no dead letters."""
+    topic, letters = unique_name("orders"), unique_name("letters")
     cluster_a.create_topic(topic, 1)
     cluster_b.create_topic(letters, 1)
     write(cluster_a.bootstrap, topic, plain(20, partitions=1))
-    handler = UserClass(name=f"{__name__}:LastPartition", arguments=other)
-    async with routing(cluster_a, cluster_b, topic, 1, handler=handler, dead_letters=letters) as task:
+    async with routing(cluster_a, cluster_b, topic, 1, dead_letters=letters) as task:
+        await until(lambda: task.partition(topic).error is not None, COPIED, "the partition waits")
+        waiting = task.partition(topic)
+        assert f"cannot find topic {topic} on the target: UNKNOWN_TOPIC_OR_PARTITION" in (waiting.error or "")
         await until(lambda: task.partition(topic).stopped_at == 0, COPIED, "the partition has stopped")
-        assert f"find topic {other} on the target" in (task.partition(topic).error or "")
-        cluster_b.create_topic(other, 1)
+        cluster_b.create_topic(topic, 1)
         await task.caught_up(topic)
         assert task.partition(topic).dead_letters_total == 0
-    assert count(read_topic(cluster_b.bootstrap, other)) == 20
+    assert count(read_topic(cluster_b.bootstrap, topic)) == 20

@@ -14,13 +14,14 @@ from tests.lab.docs import next_with, run_block, shell_blocks, write_blocks
 from tests.lab.fixtures import StartCluster
 from tests.lab.history import count, read_topic
 from tests.lab.node import Node
-from tests.lab.records import plain, write
+from tests.lab.records import Outgoing, plain, write
 from tests.lab.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(400)
 
 PAGE = ROOT / "docs/how-to/mirror-maker-1.md"
 RECORDS = 500
+TOMBSTONES = [Outgoing(key=b"1", value=None, partition=0)] * 10  # which the handler drops
 COPIED = 90.0
 STEP = 60.0
 
@@ -69,10 +70,20 @@ def test_the_page(clusters: tuple[KafkaCluster, KafkaCluster], tmp_path: Path) -
     shell.run(next_with(blocks, "kill -TERM"))
     log = tmp_path / "mirror.log"
     wait_until(lambda: "all offsets are committed" in log.read_text(), COPIED, "it has stopped")
-    assert shell.run(next_with(blocks, "prefixing:Prefixing")).startswith("ok: ")
 
+    write(source.bootstrap, "orders", [*plain(RECORDS, partitions=2, first=RECORDS), *TOMBSTONES])
+    shell.run(next_with(blocks, "prefixing:Prefixing"))
+    wait_until(lambda: copied(target, "copy-orders") == RECORDS, COPIED, "its topic is created")
+    shell.run(next_with(blocks, "kill -TERM"))
+    log = tmp_path / "handler.log"
+    wait_until(lambda: "all offsets are committed" in log.read_text(), COPIED, "it has stopped")
+    assert len(read_topic(target.bootstrap, "copy-orders")) == 2
+    assert copied(target) == RECORDS
+
+    assert "kafka-acls.sh" in next(blocks)  # test_acls.py
+    assert "kafka-acls.sh" in next(blocks)
     shell.run(next_with(blocks, "mm2.properties\n"))
-    write(source.bootstrap, "orders", plain(RECORDS, partitions=2, first=RECORDS))
+    write(source.bootstrap, "orders", plain(RECORDS, partitions=2, first=2 * RECORDS))
     assert "stored 2 offsets of group mirror" in shell.run(next_with(blocks, "--write-offsets"))
     assert "mm2 run mm2.properties" in next(blocks)
     with Node((tmp_path / "mm2.properties").read_text(), name="migrated") as node:
@@ -82,6 +93,6 @@ def test_the_page(clusters: tuple[KafkaCluster, KafkaCluster], tmp_path: Path) -
     assert list(blocks) == []
 
 
-def copied(target: KafkaCluster) -> int:
+def copied(target: KafkaCluster, topic: str = "orders") -> int:
     topics = target.admin.list_topics(timeout=10).topics
-    return count(read_topic(target.bootstrap, "orders")) if "orders" in topics else 0
+    return count(read_topic(target.bootstrap, topic)) if topic in topics else 0

@@ -117,11 +117,11 @@ def test_two_consumers_in_one_group(cluster_a: KafkaCluster, cluster_b: KafkaClu
 
 
 def test_handler_and_listener(cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path: Path) -> None:
+    """The topic that the handler names is created as the source topic is, and none with the source topic's name."""
     topic, group = unique_name("orders"), unique_name("mirror")
-    cluster_a.create_topic(topic, 1)
-    cluster_b.create_topic(f"copy-{topic}", 3)
+    cluster_a.create_topic(topic, 3)
     values = [b"value %d" % number if number % 4 else None for number in range(RECORDS)]
-    write(cluster_a.bootstrap, topic, [Outgoing(key=b"k", value=value, partition=0) for value in values])
+    write(cluster_a.bootstrap, topic, [Outgoing(key=b"k", value=value, partition=2) for value in values])
     journal = tmp_path / "journal"
     options = (
         *("--include", topic, "--message.handler", f"{USER_CLASSES}:UpperCase", "--message.handler.args", "copy-"),
@@ -131,9 +131,14 @@ def test_handler_and_listener(cluster_a: KafkaCluster, cluster_b: KafkaCluster, 
     with Mirror1(MM2, cluster_a, cluster_b, *options, group=group, consumer=EARLIEST, env=env) as mirror:
         wait_for(cluster_b, f"copy-{topic}", RECORDS * 3 // 4)
         assert mirror.stop() == 0
-    copies = [record.value for rows in read_topic(cluster_b.bootstrap, f"copy-{topic}").values() for record in rows]
+    found = read_topic(cluster_b.bootstrap, f"copy-{topic}")
+    copies = [record.value for rows in found.values() for record in rows]
     assert copies == [value.upper() for value in values if value is not None]
-    assert journal.read_text() == f"assigned {topic}-0\nrevoked {topic}-0\n"
+    assert len(found) == 3
+    assert topic not in topics(cluster_b)
+    assert f"created topic copy-{topic} on the target with 3 partitions" in mirror.process.output()
+    every = " ".join(f"{topic}-{number}" for number in range(3))
+    assert journal.read_text() == f"assigned {every}\nrevoked {every}\n"
 
 
 def test_topics_that_are_created_later_and_excluded(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:

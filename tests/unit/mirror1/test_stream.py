@@ -15,14 +15,14 @@ import pytest
 from mm2.core.lanes.progress_reports import LaneProgress, PartitionProgress, SourceTaskProgress
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.mirror1.settings import MirrorSettings, Partitioning
-from mm2.core.mirror1.user_class import RebalanceListener
+from mm2.core.mirror1.user_class import RebalanceListener, UserClass
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.kafka.errors import BrokerError, RequestTimedOut
 from mm2.kafka.groups.member_commits import Outcome
 from mm2.kafka.groups.member_errors import MembershipRefused
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.mirror1.stream import Stream
-from mm2.mirror1.stream_leases import COPIED
+from mm2.mirror1.stream_leases import COPIED, ROUTED
 from mm2.mirror1.topics import Prepared, SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.engine.lane_board import LaneBoard
@@ -163,6 +163,22 @@ def new_stream(
     )
 
 
+async def copying(stream: Stream, position: int) -> Lane:
+    """Assign the partition; return its lane, after its first report."""
+    board = stream._leases.board
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: board.lane_has((FLOW, COPIED)), WITHIN_S, "the lane has its orders")
+    lane = Lane(board)
+    lane.report(position, is_running=True)
+    return lane
+
+
+async def until_revoked(stream: Stream) -> None:
+    """Wait until the lane has orders without the partition."""
+    orders = stream._leases.board.lane_orders
+    await until(lambda: not orders(0).source_tasks[0].partitions, WITHIN_S, "the partition is revoked")
+
+
 @asynccontextmanager
 async def background(*work: Any) -> AsyncIterator[list[asyncio.Task[None]]]:
     tasks = [asyncio.create_task(one) for one in work]
@@ -176,18 +192,12 @@ async def test_a_commit_never_overwrites_a_later_one(settings: MirrorSettings, m
     """A regular commit is still being retried when the partitions are revoked."""
     stream, commits = new_stream(settings), Commits()
     monkeypatch.setattr(stream.member, "commit", commits.commit)
-    board = stream._leases.board
-    await stream.assigned({ORDERS}, 1)
-    await until(lambda: board.lane_has((FLOW, COPIED)), WITHIN_S, "the lane has its orders")
-    lane = Lane(board)
-    lane.report(10, is_running=True)
+    lane = await copying(stream, 10)
     async with background(stream._commit_regularly()):
         await until(lambda: commits.begun == [10], WITHIN_S, "the first commit has begun")
         lane.report(20, is_running=True)
         async with background(stream.revoked()) as (revoking,):
-            await until(
-                lambda: not board.lane_orders(0).source_tasks[0].partitions, WITHIN_S, "the partition is revoked"
-            )
+            await until_revoked(stream)
             lane.report(20, is_running=False)
             stream._leases.wake()
             for _ in range(100):
@@ -202,14 +212,56 @@ async def test_a_commit_never_overwrites_a_later_one(settings: MirrorSettings, m
 async def test_a_membership_that_ends_while_partitions_are_revoked(settings: MirrorSettings) -> None:
     """What was in flight is not committed, and that is not forgotten."""
     stream = new_stream(settings)
-    board = stream._leases.board
-    await stream.assigned({ORDERS}, 1)
-    await until(lambda: board.lane_has((FLOW, COPIED)), WITHIN_S, "the lane has its orders")
-    Lane(board).report(10, is_running=True)
+    await copying(stream, 10)
     async with background(stream.revoked()):
-        await until(lambda: not board.lane_orders(0).source_tasks[0].partitions, WITHIN_S, "the partition is revoked")
+        await until_revoked(stream)
     stream.lost()
     assert not stream.all_committed
+
+
+async def test_what_is_in_flight_has_a_limited_time_when_the_stream_is_stopped(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """(D) The lane is stopped then, and what the target has acknowledged is committed."""
+    monkeypatch.setattr("mm2.mirror1.stream.DRAIN_WITHIN_S", 0.2)
+    monkeypatch.setattr("mm2.mirror1.stream.LANES_STOP_WITHIN_S", 60.0)
+    stream, commits = new_stream(settings), Commits()
+    commits.answers.set()
+    monkeypatch.setattr(stream.member, "commit", commits.commit)
+    lane = await copying(stream, 10)
+    async with background(stream.revoked()) as (revoking,):
+        await until_revoked(stream)
+        lane.report(10, is_running=True)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert commits.accepted == [], "a rebalance waits as long as the group does"
+        stream.stop()
+        await until(lambda: not stream._leases.board.lane_has((FLOW, COPIED)), WITHIN_S, "the lane is stopped")
+        assert commits.accepted == [], "the lane has not confirmed it"
+        lane.report(10, is_running=False)
+        stream._leases.wake()
+        await asyncio.wait_for(revoking, WITHIN_S)
+    assert commits.accepted == [10]
+    assert (stream.drained, stream.all_committed) == (False, False)
+    assert "what is not committed of orders-0 will be copied again" in caplog.text
+
+
+async def test_the_last_commit_has_a_limited_time_when_the_stream_is_stopped(
+    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """(D)"""
+    monkeypatch.setattr("mm2.mirror1.stream.LAST_COMMIT_S", 0.2)
+    stream, commits = new_stream(settings), Commits()
+    monkeypatch.setattr(stream.member, "commit", commits.commit)
+    lane = await copying(stream, 10)
+    stream.stop()
+    async with background(stream.revoked()) as (revoking,):
+        await until_revoked(stream)
+        lane.report(10, is_running=False)
+        stream._leases.wake()
+        await asyncio.wait_for(revoking, WITHIN_S)
+    assert (commits.begun, commits.accepted) == ([10], [])
+    assert (stream.drained, stream.all_committed) == (True, False)
 
 
 async def test_a_refusal_is_over_when_partitions_are_assigned(
@@ -233,6 +285,16 @@ async def test_a_refusal_is_over_when_partitions_are_assigned(
         stream.stop()
         stopped.set()
         await asyncio.wait_for(running, WITHIN_S)
+
+
+async def test_topics_of_the_source_are_not_needed_on_the_target_with_a_handler(settings: MirrorSettings) -> None:
+    """It names the topics to write to, so none with the source topic's name is created."""
+    target = Target()
+    handler = UserClass(name="acme_mirror:Handler", arguments=None)
+    stream = new_stream(replace(settings, handler=handler), target)
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: stream._leases.board.lane_has((FLOW, ROUTED)), WITHIN_S, "the lane has its orders")
+    assert target.prepared == []
 
 
 async def test_a_listener_is_called_before_partitions_are_started(settings: MirrorSettings) -> None:

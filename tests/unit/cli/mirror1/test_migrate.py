@@ -30,10 +30,18 @@ def test_the_printed_file_has_no_problem(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_the_whole_command_line_of_mirror_maker_1_can_be_given(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--message.handler", "com.acme.Handler", "--message.handler.args=x", "--num.producers", "2"]
-    assert execute(mm2_app(), [*FILES, *words, "--abort.on.send.failure", "true"]) == 0
+    assert execute(mm2_app(), [*FILES, *words, "--abort.on.send.failure", "true", "--partitions", "same"]) == 0
     output = capsys.readouterr()
     assert "# Not converted: com.acme.Handler." in output.out
     assert output.err.startswith("kafka-mirror-maker: warning: --num.producers: has no effect")
+
+
+def test_assignors_are_of_no_importance(capsys: pytest.CaptureFixture[str]) -> None:
+    """Offsets of the group are read, and nothing joins it."""
+    with Path("c.properties").open("a") as file:
+        file.write("partition.assignment.strategy=com.acme.Assignor\n")
+    assert execute(mm2_app(), FILES) == 0
+    assert "# without effect here: partition.assignment.strategy\n" in capsys.readouterr().out
 
 
 def test_aliases(capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,6 +63,7 @@ def test_problems_are_printed_to_stderr(capsys: pytest.CaptureFixture[str]) -> N
     [
         (["--source", "a b"], 2, "'a b' cannot be used: --source and --target are different aliases"),
         (["--source", "B"], 2, "'B' cannot be used: --source and --target are different aliases"),
+        (["--partitions", "key"], 2, "--partitions key: a flow keeps the partitions of the source."),
         (["--consumer.config", "d.properties"], 2, "give one --consumer.config, and repeat the command for each"),
         (["--source", "docs..", "--write-offsets"], 1, "cluster docs.. (127.0.0.1:1) is unreachable: "),
         (["--write-offsets"], 1, "cluster A (127.0.0.1:1) is unreachable: "),

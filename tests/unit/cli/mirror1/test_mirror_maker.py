@@ -120,6 +120,12 @@ def test_whitelist_and_blacklist(started: list[MirrorSettings]) -> None:
     assert [(one.include, one.exclude) for one in started] == [("b", None), (None, "b")]
 
 
+@pytest.mark.parametrize(("words", "expected"), [([], 60_000), (["--offset.commit.interval.ms", "0"], 0)])
+def test_commit_interval(words: list[str], expected: int, started: list[MirrorSettings]) -> None:
+    assert execute(mirror1_app(), [*FILES, "--include", "a", *words]) == 7
+    assert started[0].commit_interval_ms == expected
+
+
 def test_several_consumers(started: list[MirrorSettings]) -> None:
     Path("d.properties").write_text("bootstrap.servers=127.0.0.1:3\ngroup.id=mirror\n")
     assert execute(mirror1_app(), [*FILES, "--consumer.config=d.properties", "--include", "a"]) == 7

@@ -81,6 +81,31 @@ def test_values_of_config_providers(tmp_path: Path) -> None:
     assert found.settings.consumers[0].group.group_id == "hidden-group"
 
 
+JAVA = "org.apache.kafka.clients.consumer."
+
+
+@pytest.mark.parametrize(
+    ("written", "assignors"),
+    [
+        ("range", ("range",)),
+        ("roundrobin", ("roundrobin",)),
+        (f"{JAVA}RoundRobinAssignor", ("roundrobin",)),
+        (f"{JAVA}RoundRobinAssignor, {JAVA}RangeAssignor", ("roundrobin", "range")),
+        (f"{JAVA}RangeAssignor,{JAVA}CooperativeStickyAssignor,range", ("range",)),
+    ],
+)
+def test_assignors_in_the_order_of_the_file(written: str, assignors: tuple[str, ...], tmp_path: Path) -> None:
+    (consumer,) = settings(tmp_path, f"partition.assignment.strategy={written}\n").consumers
+    assert consumer.group.assignors == assignors
+
+
+@pytest.mark.parametrize("written", [f"{JAVA}StickyAssignor", ""])
+def test_other_assignors(written: str, tmp_path: Path) -> None:
+    (problem,) = loaded(tmp_path, f"partition.assignment.strategy={written}\n").problems
+    assert problem.rule == "has no assignor that is supported here: range and roundrobin are"
+    assert problem.fix.endswith("first in the files of all members of the group, and restart them, or stop all of them")
+
+
 PROBLEMS_OF_CONSUMER = {
     "max.poll.record=1": "3: warning: max.poll.record = 1: unknown property, ignored",
     "colour=red": "3: warning: colour = red: unknown property, ignored",
@@ -110,6 +135,12 @@ SILENT_OF_PRODUCER = ("linger.ms=1", "delivery.timeout.ms=2147483647", "max.bloc
 @pytest.mark.parametrize(("line", "message"), PROBLEMS_OF_CONSUMER.items(), ids=str)
 def test_problem_in_consumer(line: str, message: str, tmp_path: Path) -> None:
     assert messages(loaded(tmp_path, line))[0].startswith(f"consumer.properties:{message}")
+
+
+def test_a_wrong_offset_reset_names_the_default_of_a_consumer(tmp_path: Path) -> None:
+    (problem,) = loaded(tmp_path, "auto.offset.reset=erliest\n").problems
+    assert problem.headline.endswith("auto.offset.reset = erliest: must be earliest, latest or none")
+    assert problem.fix == "remove the line to use the default (latest)"
 
 
 @pytest.mark.parametrize(("line", "message"), PROBLEMS_OF_PRODUCER.items(), ids=str)

@@ -115,6 +115,28 @@ def test_user_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.listener == UserClass(name="acme_mirror:Listener", arguments=None)
 
 
+@pytest.mark.parametrize(
+    ("given", "acks", "option"),
+    [
+        ({"partitions": Partitioning.KEY}, "acks=1", "--partitions key"),
+        ({"partitions": Partitioning.KEY}, "request.required.acks=0", "--partitions key"),
+        ({"handler": "acme_acks:Handler"}, "acks=1", "--message.handler"),
+        ({"partitions": Partitioning.KEY}, "acks=all", None),
+        ({}, "acks=1", None),
+    ],
+)
+def test_acks_without_effect(
+    given: dict[str, Any], acks: str, option: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "acme_acks.py").write_text("class Handler:\n    def handle(self, record): ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = loaded(tmp_path, "", acks, **given)
+    assert found.settings is not None
+    said = [message for message in messages(found) if "acknowledged by" in message]
+    expected = f": has no effect with {option}: records are acknowledged by all in-sync replicas"
+    assert [message.endswith(expected) for message in said] == ([] if option is None else [True])
+
+
 def test_user_classes_without_their_methods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "acme_empty.py").write_text("class Handler: ...\n")
     monkeypatch.syspath_prepend(tmp_path)

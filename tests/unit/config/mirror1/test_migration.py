@@ -40,7 +40,8 @@ def read(directory: Path, text: str) -> Loaded:
 def test_everything_is_converted(tmp_path: Path) -> None:
     text = migrated(
         tmp_path,
-        "fetch.size=2000000\nsession.timeout.ms=10000\nclient.rack=caf\\u00e9\nauto.offset.reset=earliest\n",
+        "fetch.size=2000000\nsession.timeout.ms=10000\nclient.rack=caf\\u00e9\nauto.offset.reset=earliest\n"
+        "metadata.max.age.ms=90001\n",
         "compression.codec=3\nbuffer.memory=33554432\nspark.driver.memory=1g\nacks=1\nlinger.ms=5\n",
         include="orders\\..*,returns",
         streams=3,
@@ -69,6 +70,8 @@ def test_everything_is_converted(tmp_path: Path) -> None:
     assert flow.source.replication_factor == -1
     assert not flow.source.sync_topic_configs_enabled
     assert not flow.source.sync_topic_acls_enabled
+    assert flow.source.refresh_topics_interval_seconds == 91
+    assert [flow.replication_filter.replicates(name) for name in ("returns", "heartbeats")] == [True, False]
     assert result.settings.own.lane_buffer_bytes == 32 * 1024 * 1024
     assert result.settings.spark == {"spark.driver.memory": "1g"}
     assert "# without effect here: session.timeout.ms\n" in text
@@ -82,7 +85,23 @@ def test_defaults_of_mirror_maker_1(tmp_path: Path) -> None:
     assert "flush.interval" not in text
     assert "without effect" not in text
     assert "config.providers" not in text
+    assert "refresh.topics.interval.seconds = 300\n" in text
+    result = read(tmp_path, text)
+    assert result.problems == ()
+    assert result.settings is not None
+    (flow,) = [flow for flow in result.settings.flows if flow.enabled]
+    names = ("heartbeats", "__consumer_offsets", "__x", ".x", "mm2-offsets.A.internal", "X.checkpoints.internal")
+    assert [name for name in names if flow.replication_filter.replicates(name)] == ["heartbeats"]
+
+
+def test_a_commit_after_each_poll(tmp_path: Path) -> None:
+    text = migrated(tmp_path, commit_interval_ms=0)
+    assert "new.offset.flush.interval.ms = 1\n" in text
     assert read(tmp_path, text).problems == ()
+
+
+def test_the_shortest_interval_for_new_topics(tmp_path: Path) -> None:
+    assert "refresh.topics.interval.seconds = 1\n" in migrated(tmp_path, "metadata.max.age.ms=0\n")
 
 
 def test_failed_sends_and_classes(tmp_path: Path) -> None:

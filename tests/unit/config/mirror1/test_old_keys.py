@@ -56,6 +56,7 @@ RENAMED_OF_PRODUCER = [
     ("socket.timeout.ms=7", "request.timeout.ms", target("request_timeout_ms"), 7),
     ("timeout.ms=7", "request.timeout.ms", target("request_timeout_ms"), 7),
     ("topic.metadata.refresh.interval.ms=7", "metadata.max.age.ms", target("metadata_max_age_ms"), 7),
+    ("topic.metadata.refresh.interval.ms=-1", "metadata.max.age.ms", target("metadata_max_age_ms"), 300_000),
 ]
 
 WITHOUT_EFFECT_OF_CONSUMER = {
@@ -154,7 +155,7 @@ HARMLESS_OF_PRODUCER = (
 REFUSED_OF_CONSUMER = {
     "group.protocol=consumer": "must be classic",
     "offsets.storage=zookeeper": "must be kafka",
-    "partition.assignment.strategy=roundrobin": "must contain the range assignor",
+    "partition.assignment.strategy=sticky": "has no assignor that is supported here",
 }
 REFUSED_OF_PRODUCER = {
     "callback.handler=a.B": "Java classes cannot be loaded",

@@ -122,7 +122,7 @@ async def routed(
     def spawn(work: Coroutine[Any, Any, None]) -> None:
         tasks.append(asyncio.create_task(work))
 
-    router = RecordRouter(cast(Cluster, None), cast(ControlProducer, outbox), handle, spawn)
+    router = RecordRouter(cast(Cluster, None), cast(ControlProducer, outbox), handle, None, spawn)
     try:
         yield Routed(router, outbox, dead_letters)
     finally:

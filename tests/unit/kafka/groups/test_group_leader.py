@@ -18,8 +18,8 @@ async def counts(topics: Collection[str]) -> dict[str, int]:
     return {topic: COUNTS[topic] for topic in topics if topic in COUNTS}
 
 
-def joined(*members: JoiningMember, skip_assignment: bool = False) -> JoinedGroup:
-    return JoinedGroup(0, 1, "range", "m1", skip_assignment, "m1", members)
+def joined(*members: JoiningMember, skip_assignment: bool = False, assignor: str = "range") -> JoinedGroup:
+    return JoinedGroup(0, 1, assignor, "m1", skip_assignment, "m1", members)
 
 
 ONE = JoiningMember("m1", None, encode_subscription(["t", "u", "gone"]))
@@ -38,6 +38,11 @@ async def test_every_member_gets_an_assignment(caplog: pytest.LogCaptureFixture)
         "m3": set(),
     }
     assert "nothing is assigned to member m3: cannot read consumer subscription" in caplog.text
+
+
+async def test_the_broker_chooses_the_assignor() -> None:
+    found = await GroupLeader(counts, "group g: m1").assign(joined(ONE, TWO, assignor="roundrobin"))
+    assert decode_assignment(found["m1"]) == {TopicPartition("t", 1), TopicPartition("u", 0)}
 
 
 async def test_the_last_assignment_stays_valid_for_a_static_leader() -> None:

@@ -19,8 +19,7 @@ def join(**changed: Any) -> JoinGroupRequest:
         "rebalance_timeout_ms": 1,
         "member_id": "",
         "instance_id": None,
-        "protocol": "range",
-        "metadata": b"",
+        "protocols": [("range", b"")],
     }
     return JoinGroupRequest("g", **(fields | changed))
 

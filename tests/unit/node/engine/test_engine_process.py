@@ -52,6 +52,7 @@ def test_the_line_that_explains_why_an_engine_exited() -> None:
     [
         ("ERROR mm2.engine the engine failed", logging.WARNING),
         ("INFO mm2.sockets cluster A: client c: send.buffer.bytes: asked for 1, the kernel granted 2", logging.INFO),
+        ("INFO mm2.topics created topic copy-orders on the target with 2 partitions", logging.INFO),
         ("INFO mm2.engine Spark started", logging.DEBUG),
         ("26/11/23 WARN TaskSetManager: lost task", logging.DEBUG),
     ],
