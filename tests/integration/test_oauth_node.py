@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.integration.commands_of_clusters import require_answers
 from tests.integration.security import two_clusters
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
@@ -27,7 +28,7 @@ UNDER_LOAD = 4 * LIFETIME
 SOON = 60.0  # seconds until /health names a reason: a failed connection is retried at least every 10 s
 COPIED = 60.0
 FILE_LIFETIME = 45.0  # seconds of the token in the file: the node starts meanwhile, also on busy cores
-READ_AGAIN = 30.0  # seconds: a node looks for changed files every few seconds, and restarts the flow
+READ_AGAIN = 30.0  # seconds: logins that have failed read the file again after 10 s at most
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,8 @@ def test_sessions_of_seconds_under_load(
         wait_until_copied((a.bootstrap, "busy"), (b.bootstrap, "A.busy"), COPIED)
         assert node.stop() == 0
         logged = node.process.output()
+        source = oauth_client(a, provider, "reader", SECRETS["reader"])
+        require_answers(node, a, "busy", source, {})
     assert {request.client for request in provider.requests} == set(SECRETS)
     # the node and one lane, with a login for each cluster: two tokens in each period, and a few more at the start
     assert 2 * UNDER_LOAD / LIFETIME <= requests <= 8 * UNDER_LOAD / LIFETIME
