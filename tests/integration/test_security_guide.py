@@ -169,6 +169,7 @@ def test_java_connects_with_the_same_recipes(passwords: Place, cluster_b: KafkaC
         **{f"{alias}->{target}.enabled": "true" for alias in aliases.values()},
         "topics": topic,
         **dict.fromkeys((f"emit.{what}.enabled" for what in ("heartbeats", "checkpoints")), "false"),
+        **dict.fromkeys((f"sync.topic.{what}.enabled" for what in ("acls", "configs")), "false"),
         **ONE_COPY,
     }
     file = "\n".join((*recipes, *(f"{key} = {value}" for key, value in common.items())))
