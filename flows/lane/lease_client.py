@@ -31,6 +31,7 @@ from mm2.core.naming.names import Flow
 from mm2.core.settings.tls import TlsSettings
 from mm2.kafka.clock import session_clock
 from mm2.kafka.connection.security import ssl_context
+from mm2.kafka.sasl import credential_files
 
 _FAILED_RECORD = TypeAdapter(FailedRecordReport)
 _GRANT = TypeAdapter(LeaseGrant)
@@ -138,6 +139,7 @@ class LeaseClient:
             self.deadlines[flow_lease.flow].renew(sent, min(flow_lease.seconds, renewal.seconds))
         if renewal.orders is not None and renewal.orders.version > self.orders.version:
             self.orders = restore(renewal.orders)
+            credential_files.deliver(renewal.orders.credentials)
 
     async def _call(self, method: str, what: str, body: bytes, wait: float = 0.0) -> tuple[float, httpx.Response]:
         """Call the node, with retries until it answers or the lease has ended. Returns when the request was sent."""

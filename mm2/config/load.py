@@ -142,6 +142,7 @@ def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
         listening=listening,
         own=own,
         spark={name: value.text for name, value in file.properties.items() if name.startswith("spark.")},
+        credentials=reader.credentials,
     )
 
 

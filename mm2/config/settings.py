@@ -99,7 +99,8 @@ class FlowSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
     """A node: its flows, in the order of ``clusters``, and its own settings. ``spark`` is passed to the Spark session
-    unchanged; it can contain passwords."""
+    unchanged; it can contain passwords. ``credentials``: contents of the files that clients read again, in base64, for
+    lanes on other machines."""
 
     path: Path
     clusters: tuple[str, ...]
@@ -108,6 +109,7 @@ class NodeSettings:
     listening: ListenerSettings
     own: OwnSettings
     spark: Mapping[str, str] = field(repr=False)
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def master(self) -> SparkMaster:

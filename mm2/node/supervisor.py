@@ -67,6 +67,7 @@ class Node:
             new_secret=lambda: secrets.token_hex(16),
             cluster=master.url if master.is_cluster else None,
         )
+        board.use_credentials(settings.credentials)
         self.lease_service = LeaseService(board, capacity=lanes)
         self._engine = NodeEngine(settings, self.lease_service, self._temp_dir)
         self.flows = NodeFlows(settings, identity, self.lease_service, self._engine)
@@ -94,6 +95,10 @@ class Node:
         interruption.
         """
         await self.flows.reload(settings, diff)
+
+    def use_credentials(self, credentials: Mapping[str, str]) -> None:
+        """Let lanes on other machines use these contents of files for their next tokens and tickets."""
+        self.lease_service.use_credentials(credentials)
 
     def use_lane_place(self, lanes: LeasePlace) -> None:
         """Let lanes request their leases at ``lanes`` after the next start of the engine."""

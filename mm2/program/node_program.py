@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
 import signal
 import sys
 import time
+from base64 import b64decode
 from importlib.metadata import version
 
 from fastapi import FastAPI
@@ -44,7 +46,8 @@ FLOW_LINE_EVERY_S = 60.0
 
 def run(taken: Taken, settings: NodeSettings) -> int:
     """Run the node of the file that was ``taken`` and return the exit code."""
-    set_up(level=settings.own.log_level, log_format=settings.own.log_format, secrets=_secrets(settings))
+    secrets = _secrets(settings) | _contents(settings)
+    set_up(level=settings.own.log_level, log_format=settings.own.log_format, secrets=secrets)
     gc.collect()
     gc.freeze()  # all imported modules: each later scan of them would block the event loop for 50 ms
     return asyncio.run(_Program(taken, settings).run())
@@ -63,6 +66,15 @@ def _secrets(settings: NodeSettings) -> set[str]:
     return {secret for secret in found if secret}
 
 
+def _contents(settings: NodeSettings) -> set[str]:
+    """Return the same of the files that clients read again: tokens as they are, and keytabs and tickets in base64."""
+    found = set(settings.credentials.values())
+    for content in settings.credentials.values():
+        with contextlib.suppress(UnicodeDecodeError):
+            found.add(b64decode(content).decode())
+    return found
+
+
 class _Program:
     """One run of the process."""
 
@@ -71,6 +83,7 @@ class _Program:
         self._watch = FileWatch(taken)
         self._log_level = settings.own.log_level
         self._secrets = _secrets(settings)
+        self._contents = _contents(settings)
         self._identity = NodeIdentity(node_id=node_id(settings), version=version("mm2"))
         self._identity.reads(self._watch.reading)
         self._node = Node(settings, self._identity, file_status(self._watch))
@@ -135,13 +148,15 @@ class _Program:
     def _take_over(self, settings: NodeSettings) -> None:
         """Apply the log level, the secrets and the listeners' certificates of a reloaded file.
 
-        Old passwords remain masked, because connections that use them can still log messages.
+        Old passwords remain masked, because connections that use them can still log messages. Of files that can be
+        replaced every hour, this is the last content before.
         """
         self._settings = settings
-        level, secrets = settings.own.log_level, self._secrets | _secrets(settings)
-        if (level, secrets) != (self._log_level, self._secrets):
-            self._log_level, self._secrets = level, secrets
-            set_up(level=level, log_format=self._settings.own.log_format, secrets=secrets)
+        level, secrets, contents = settings.own.log_level, self._secrets | _secrets(settings), _contents(settings)
+        if (level, secrets, contents) != (self._log_level, self._secrets, self._contents):
+            masked = secrets | contents | self._contents
+            self._log_level, self._secrets, self._contents = level, secrets, contents
+            set_up(level=level, log_format=self._settings.own.log_format, secrets=masked)
         if self._serving.renew(settings.listening):
             self._node.use_lane_place(self._lease_place())
 

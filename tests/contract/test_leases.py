@@ -17,8 +17,11 @@ from flows.lane.lease_client import MAX_QUESTIONS, LeaseClient, LeaseLostError
 from mm2.core.lanes.engine_orders import EngineReport, RecordError
 from mm2.core.lanes.lease import MAX_FAILED_RECORD_BYTES, LaneOrders, LaneQuery, LeasePlace
 from mm2.core.lanes.progress_reports import LaneProgress
+from mm2.core.settings.client import SecurityProtocol
+from mm2.core.settings.oauth import OAuthLogin, TokenFile
 from mm2.core.settings.row_query import RowTransform
 from mm2.kafka.errors import RequestTimedOut, Unreachable
+from mm2.kafka.sasl import credential_files
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lease_service import LEASE_MARGIN_S, LeaseService
 from mm2.rest.internal.lease_api import LARGEST_REQUEST, lane_router
@@ -28,7 +31,7 @@ from mm2.rest.server.server import RestServer
 from tests.contract.certificates import caller_context, https_file
 from tests.lab.listeners import Authority
 from tests.lab.ports import HOST
-from tests.unit.node.engine.lane_boards import FLOW, source_task_lease
+from tests.unit.node.engine.lane_boards import CLIENT, FLOW, source_task_lease
 
 PROGRESS = json.dumps({"version": 0, "pid": 1})
 
@@ -212,6 +215,34 @@ async def _prepared(_: int) -> None:
 
 
 QUERY = LaneQuery(name="mask", action=RowTransform(module="shop", function="mask"))
+
+
+async def test_replaced_credentials_arrive_in_a_lane_with_the_same_leases(lane_server: LaneServer) -> None:
+    """The lane is on another machine, without the file."""
+    file = "/run/mm2/token of the node"
+    login = OAuthLogin(source=TokenFile(file=file))
+    client = replace(CLIENT, security_protocol=SecurityProtocol.SASL_SSL, sasl=login)
+    one = replace(source_task_lease(0), source=client)
+    service = LeaseService(
+        LaneBoard(lanes=1, buffer_bytes=1 << 20, new_secret=lambda: "token", cluster="spark://host:7077"), capacity=1
+    )
+    service.register(FLOW, _prepared, lambda _: one, lambda: 10.0)
+    service.use_credentials({file: base64.b64encode(b"first").decode()})
+    service.put(one)
+    app = FastAPI(openapi_url=None)
+    app.include_router(lane_router(service))
+    server = RestServer(app)
+    await server.start()
+    service.board.engine_orders(0.0)
+    async with LeaseClient(LeasePlace(url=server.url), lane=0, token="token", attempt=0) as lease:
+        orders = await lease.acquire()
+        assert credential_files.read(file) == b"first"
+        service.use_credentials({file: base64.b64encode(b"second").decode(), "/etc/of/others": "eA=="})
+        assert (await lease.report(LaneProgress(version=orders.version, pid=1))).source_tasks == orders.source_tasks
+        assert credential_files.read(file) == b"second"
+        assert not credential_files.is_delivered("/etc/of/others")
+    credential_files.deliver({})
+    await server.stop()
 
 
 async def test_sparks_message_for_a_failed_record(lane_server: LaneServer) -> None:

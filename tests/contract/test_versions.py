@@ -67,7 +67,20 @@ from tests.unit.config import files
 from tests.unit.node.engine.lane_boards import said, source_task_lease
 
 LATER = "of-a-later-release"
-MAPS = frozenset({"partitions", "ids", "demands", "terms", "members", "answers", "answer", "spark", "assignment_audit"})
+MAPS = frozenset(
+    {
+        "partitions",
+        "ids",
+        "demands",
+        "terms",
+        "members",
+        "answers",
+        "answer",
+        "spark",
+        "assignment_audit",
+        "credentials",
+    }
+)
 """Objects whose keys are names or numbers of something: another key is not a field."""
 
 ORDERS = TopicPartition("orders", 0)

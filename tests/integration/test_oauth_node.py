@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.integration.commands_of_clusters import require_answers
 from tests.integration.security import two_clusters
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
@@ -72,6 +73,8 @@ def test_sessions_of_seconds_under_load(
         wait_until_copied((a.bootstrap, topic), (b.bootstrap, f"A.{topic}"), COPIED)
         assert node.stop() == 0
         logged = node.process.output()
+        source = oauth_client(a, provider, "reader", SECRETS["reader"])
+        require_answers(node, a, topic, source, {})
     assert {request.client for request in provider.requests} == set(SECRETS)
     # the node and one lane, with a login for each cluster: two tokens in each period, and a few more at the start
     assert 2 * UNDER_LOAD / LIFETIME <= requests <= 8 * UNDER_LOAD / LIFETIME

@@ -20,12 +20,18 @@ from mm2.kafka.client.cluster import Cluster
 from tests.lab import class_data, jars, jvm, scratch
 from tests.lab.cluster import KafkaCluster
 from tests.lab.commands import ROOT
+from tests.lab.fixtures import unique_name
 from tests.lab.identity_provider import AUDIENCE, IdentityProvider, pem_of
 from tests.lab.jars import KAFKA_4
+from tests.lab.java_mm2 import JavaMirrorMaker
 from tests.lab.kdc import REALM, Kdc
 from tests.lab.key_stores import STORE_PASSWORD, write_key_store, write_trust_store
 from tests.lab.listeners import Listener
 from tests.lab.oauth import allowed
+from tests.lab.records import plain, write
+from tests.lab.settings import ONE_COPY
+from tests.lab.verify import wait_until_copied
+from tests.lab.waiting import GaveUp
 
 GUIDE = ROOT / "docs/how-to/security.md"
 RECIPES = dict(re.findall(r'```properties title="(.*?)"\n(.*?)```', GUIDE.read_text("utf-8"), re.DOTALL))
@@ -34,6 +40,8 @@ KERBEROS = [title for title in RECIPES if title.startswith("Kerberos")]
 OAUTH = [title for title in RECIPES if title.startswith("OAuth")]
 PASSWORDS = [title for title in RECIPES if title not in {*OF_NODES, *KERBEROS, *OAUTH}]
 USER, USER_PASSWORD, CLIENT_SECRET, KEY_PASSWORD = "mirror", "user = sesame; 2", "client sesame", "key sesame"
+RECORDS = 20
+COPIED_BY_JAVA = 120.0  # seconds: its flows start one after the other
 TOOL = "org.apache.kafka.tools.DelegationTokenCommand"
 
 
@@ -44,11 +52,16 @@ class Place:
     kafka: KafkaCluster
     texts: Mapping[str, str]
 
-    async def connect(self, title: str) -> None:
-        """Connect with the client of cluster A that the recipe gives."""
-        recipe = RECIPES[title]
+    def recipe(self, title: str) -> str:
+        """Return a recipe of the guide with what stands for its names, paths and passwords."""
+        recipe: str = RECIPES[title]
         for text, own in self.texts.items():
             recipe = recipe.replace(text, own)
+        return recipe
+
+    async def connect(self, title: str) -> None:
+        """Connect with the client of cluster A that the recipe gives."""
+        recipe = self.recipe(title)
         rest = "clusters = A, B\nB.bootstrap.servers = 127.0.0.1:1\nA->B.enabled = true\n"
         path = scratch.directory("guide") / "mm2.properties"
         path.write_text(recipe + rest)
@@ -139,6 +152,36 @@ def delegation_token(kafka: KafkaCluster, truststore: str) -> tuple[str, str]:
 @pytest.mark.parametrize("title", PASSWORDS)
 async def test_certificates_and_passwords(passwords: Place, title: str) -> None:
     await passwords.connect(title)
+
+
+@pytest.mark.timeout(300)
+def test_java_connects_with_the_same_recipes(passwords: Place, cluster_b: KafkaCluster) -> None:
+    """One Java MirrorMaker 2 with a flow for each recipe, whose cluster A has another alias for each."""
+    aliases = {title: unique_name(f"S{number}") for number, title in enumerate(PASSWORDS)}
+    topic, target = passwords.kafka.create_topic(unique_name("guide")), unique_name("T")
+    write(passwords.kafka.bootstrap, topic, plain(RECORDS))
+    recipes = [
+        re.sub(r"^A\.", f"{alias}.", passwords.recipe(title), flags=re.MULTILINE) for title, alias in aliases.items()
+    ]
+    common = {
+        "clusters": ", ".join((*aliases.values(), target)),
+        f"{target}.bootstrap.servers": cluster_b.bootstrap,
+        **{f"{alias}->{target}.enabled": "true" for alias in aliases.values()},
+        "topics": topic,
+        **dict.fromkeys((f"emit.{what}.enabled" for what in ("heartbeats", "checkpoints")), "false"),
+        **dict.fromkeys((f"sync.topic.{what}.enabled" for what in ("acls", "configs")), "false"),
+        **ONE_COPY,
+    }
+    file = "\n".join((*recipes, *(f"{key} = {value}" for key, value in common.items())))
+    with JavaMirrorMaker(file, clusters=(target,), heap="1g") as java:
+        for title, alias in aliases.items():
+            try:
+                wait_until_copied(
+                    (passwords.kafka.bootstrap, topic), (cluster_b.bootstrap, f"{alias}.{topic}"), COPIED_BY_JAVA
+                )
+            except GaveUp as error:
+                raise GaveUp(f"{title}: {error}\n{java.process.report()}") from None
+        java.kill()
 
 
 @pytest.fixture(scope="module")

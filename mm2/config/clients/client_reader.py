@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mm2.config.clients.client_keys import ClientKeys, ConsumerKeys, ProducerKeys
 from mm2.config.grammar.comments import NO_COMMENT, comment_fix
@@ -31,18 +31,18 @@ MOST_IDEMPOTENT_IN_FLIGHT = 5
 class ClientReader:
     """Reads the clients of one file; ``clusters`` is the line that errors about a cluster without keys refer to.
 
-    ``rereads_files``: the clients are on this machine, and read keytabs, tokens and assertions again when they change.
+    ``credentials``: the contents, in base64, of the files that clients read again for each token or ticket.
     """
 
     clusters: Entry
     problems: ProblemLog
-    rereads_files: bool = False
+    credentials: dict[str, str] = field(default_factory=dict)
 
     def read(self, properties: Properties, model: type[ClientKeys], alias: str, client_id: str) -> ClientSettings:
         """Return connection and security settings of one client of cluster ``alias``. The user's client.id is added to
         ``client_id`` as a prefix, separated by ``|``, as in Java."""
         settings = declaration.read(model, properties, self.problems)
-        security = read_security(properties, self.problems, rereads_files=self.rereads_files)
+        security = read_security(properties, self.problems, self.credentials)
         return ClientSettings(
             alias=alias,
             bootstrap_servers=self._servers(properties, settings, alias),

@@ -82,7 +82,7 @@ class ClientFile:
         own.setdefault("bootstrap.servers", Value("unknown:9092"))
         line = Entry(file=str(self.path), line=1, key="bootstrap.servers", raw="", value="")
         check_unused_security_of_client(own, self.problems)
-        reader = ClientReader(clusters=line, problems=self.problems, rereads_files=True)
+        reader = ClientReader(clusters=line, problems=self.problems)
         settings = reader.read(own, _KEYS[self.kind], "", client_id)
         return replace(settings, bootstrap_servers=()) if missing else settings
 

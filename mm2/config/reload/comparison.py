@@ -206,7 +206,8 @@ class _Comparison:
 
 
 def _file_contents(client: ClientSettings) -> dict[str, object]:
-    """Return the settings that are read from files, by the property that names the file."""
+    """Return the settings that are read from files, by the property that names the file. What clients read again
+    themselves is not among them."""
     return _tls_contents(client.tls) | _login_contents(client.sasl)
 
 
@@ -222,7 +223,7 @@ def _login_contents(login: SaslLogin | None) -> dict[str, object]:
         case OAuthLogin():
             return dict(login.file_contents)
         case KerberosLogin():
-            return {"sasl.jaas.config": (login.keytab, login.ticket_cache, login.krb5_conf)}
+            return {"sasl.jaas.config": (login.principal, login.keytab, login.files, login.krb5_conf)}
         case _:
             return {}
 

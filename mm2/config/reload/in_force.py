@@ -19,6 +19,7 @@ def in_force(began: ParsedConfig, now: ParsedConfig) -> NodeSettings:
     return replace(
         began.settings,
         clusters=now.settings.clusters,
+        credentials=now.settings.credentials,
         flows=read_elections(bare, began.file.properties, ProblemLog("")),  # a valid file
         listening=_renewed(began.settings.listening, now.settings.listening),
         own=began.settings.own.model_copy(update={"log_level": now.settings.own.log_level}),

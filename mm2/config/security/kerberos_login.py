@@ -3,6 +3,8 @@ receive their contents."""
 
 from __future__ import annotations
 
+import os
+import stat
 from base64 import b64encode
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -62,14 +64,14 @@ class _Reader:
         if principal is None:
             raise self._refused("must have the option principal", 'add principal="NAME@REALM"')
         keytab = self._keytab(options.keytab, principal, is_needed=cache is None)
+        keytab_file = self._reread(options.keytab, keytab)
         self._require_gssapi()
         return KerberosLogin(
             service_name=service,
             principal=principal,
-            keytab=None if keytab is None else b64encode(keytab).decode(),
-            keytab_file=self.sasl.reread_file(options.keytab or ""),
-            ticket_cache=None if cache is None else b64encode(cache.content).decode(),
-            ticket_cache_file=None if cache is None or options.ticket_cache is None else options.ticket_cache,
+            keytab=None if keytab is None or keytab_file is not None else b64encode(keytab).decode(),
+            keytab_file=keytab_file,
+            ticket_cache_file=self._reread(options.ticket_cache, None if cache is None else cache.content),
             krb5_conf=krb5_conf,
             renewal=TicketRenewal(
                 window_factor=self.keys.window_factor,
@@ -78,6 +80,10 @@ class _Reader:
                 kinit=self.keys.kinit_cmd,
             ),
         )
+
+    def _reread(self, path: str | None, content: bytes | None) -> str | None:
+        """Return the file that is read again for each ticket; None without ``content``, or if it is no regular file."""
+        return None if path is None or content is None else self.sasl.reread_file(path, content)
 
     def _refused(self, rule: str, fix: str) -> _Refused:
         self.sasl.refuse_login(rule, fix, line=self.module.line)
@@ -190,7 +196,7 @@ def _file(path: str) -> str:
 
 def _cache_of(path: str, principal: str | None) -> TicketCache:
     """Return the cache with the ticket of ``principal``. Raises OSError and ValueError, which continues the path."""
-    if path.upper().startswith(_FILE_TYPES):
+    if path.upper().startswith(_FILE_TYPES) or not stat.S_ISREG(os.stat(path).st_mode):
         raise ValueError("is not a file, which Java requires too")
     cache = read_ticket_cache(Path(path).read_bytes())
     if principal is not None and cache.principal != principal:

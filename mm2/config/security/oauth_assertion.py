@@ -25,7 +25,10 @@ def read_assertion(oauth: OAuthProperties) -> Assertion | None:
     keys = oauth.keys
     if keys.assertion_file:
         jwt = _assertion_file(oauth, keys.assertion_file)
-        return None if jwt is None else AssertionFile(jwt=jwt, file=oauth.sasl.reread_file(keys.assertion_file))
+        if jwt is None:
+            return None
+        file = oauth.sasl.reread_file(keys.assertion_file, jwt.encode())
+        return AssertionFile(jwt=jwt) if file is None else AssertionFile(file=file)
     private_key, template = _private_key(oauth), _template(oauth)
     if private_key is None or (template is None and keys.assertion_template_file):
         return None

@@ -97,7 +97,10 @@ def _url(oauth: OAuthProperties) -> SplitResult | None:
 
 def _file(oauth: OAuthProperties, path: Path) -> TokenFile | None:
     jwt = oauth.read_jwt_file(URL, path, "a file with a token", sub_claim=oauth.keys.sub_claim_name or "sub")
-    return None if jwt is None else TokenFile(jwt=jwt, file=oauth.sasl.reread_file(path))
+    if jwt is None:
+        return None
+    file = oauth.sasl.reread_file(path, jwt.encode())
+    return TokenFile(jwt=jwt) if file is None else TokenFile(file=file)
 
 
 def _grant(oauth: OAuthProperties) -> SecretGrant | ClientAssertionGrant | JwtBearerGrant | None:

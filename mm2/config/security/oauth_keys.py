@@ -38,7 +38,7 @@ FILE_RETRIEVER = f"{OAUTH}.FileJwtRetriever"
 
 _URL = (
     "URL of the token endpoint, `https:` or `http:`, or `file:` and the path of a file that contains a token, which is "
-    "read again when it changes."
+    "read again for each token."
 )
 _FILE = "The file is read again when it changes."
 _UNLESS_FILE = "Not used with `sasl.oauthbearer.assertion.file`."
@@ -105,7 +105,9 @@ class OAuthKeys(KeyModel):
         "sasl.oauthbearer.scope.claim.name", "scope", "Claim of tokens with their scopes. No effect: brokers read it."
     )
     assertion_file: OptionalString = _key(
-        "sasl.oauthbearer.assertion.file", None, f"File with an assertion, a JWT that proves the identity. {_FILE}"
+        "sasl.oauthbearer.assertion.file",
+        None,
+        "File with an assertion, a JWT that proves the identity. It is read again for each token.",
     )
     assertion_algorithm: Annotated[String, one_of("RS256", "ES256", ignore_case=True)] = _key(
         "sasl.oauthbearer.assertion.algorithm", "RS256", f"Signature of assertions. {_UNLESS_FILE}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from base64 import b64encode
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,18 +23,23 @@ JAAS = "sasl.jaas.config"
 class SaslProperties:
     """``properties`` of one client, of which ``settings`` were read; errors are added to ``problems``.
 
-    ``rereads_files``: all clients with these settings are on this machine, and read files of credentials again.
+    ``credentials``: files that clients read again, with their contents in base64, are added here.
     """
 
     properties: Properties
     settings: SecurityKeys
     mechanism: SaslMechanism
     problems: ProblemLog
-    rereads_files: bool = False
+    credentials: dict[str, str]
 
-    def reread_file(self, path: str | Path) -> str | None:
-        """Return the absolute path of a file that clients read again; None if they do not. A pipe is read once."""
-        return os.path.abspath(path) if self.rereads_files and os.path.isfile(path) else None
+    def reread_file(self, path: str | Path, content: bytes) -> str | None:
+        """Return the absolute path of a file that clients read again, and remember its ``content``; None for what is
+        no regular file: a pipe is read once."""
+        if not os.path.isfile(path):
+            return None
+        file = os.path.abspath(path)
+        self.credentials[file] = b64encode(content).decode()
+        return file
 
     def login_module(self, names: Collection[str], example: str, placeholders: str) -> jaas.LoginModule | None:
         """Return the login module, whose class must be one of ``names``; None after an error.

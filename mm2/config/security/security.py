@@ -58,8 +58,8 @@ class Security:
     sasl: SaslLogin | None
 
 
-def read_security(properties: Properties, problems: ProblemLog, *, rereads_files: bool = False) -> Security:
-    """Return how a client with ``properties`` connects. ``rereads_files``: see `SaslProperties`.
+def read_security(properties: Properties, problems: ProblemLog, credentials: dict[str, str]) -> Security:
+    """Return how a client with ``properties`` connects. ``credentials``: see `SaslProperties`.
 
     Settings that cannot be applied are errors: no connection is less secure than requested. Settings without effect,
     because of another security.protocol, are reported by `mm2.config.checks.unused_security`.
@@ -71,7 +71,7 @@ def read_security(properties: Properties, problems: ProblemLog, *, rereads_files
     return Security(
         protocol=protocol,
         tls=read_tls(properties, settings, problems) if uses_tls(protocol) else TlsSettings(),
-        sasl=_read_sasl(properties, settings, problems, rereads_files=rereads_files) if uses_sasl(protocol) else None,
+        sasl=_read_sasl(properties, settings, problems, credentials) if uses_sasl(protocol) else None,
     )
 
 
@@ -86,7 +86,7 @@ def uses_sasl(protocol: SecurityProtocol) -> bool:
 
 
 def _read_sasl(
-    properties: Properties, settings: SecurityKeys, problems: ProblemLog, *, rereads_files: bool
+    properties: Properties, settings: SecurityKeys, problems: ProblemLog, credentials: dict[str, str]
 ) -> SaslLogin | None:
     for name in REFUSED_SASL:
         _refuse_java_class(properties, name, problems)
@@ -95,7 +95,7 @@ def _read_sasl(
         return None
     if mechanism is not SaslMechanism.OAUTHBEARER:
         _refuse_java_class(properties, LOGIN_HANDLER.name, problems)
-    return _READERS[mechanism](SaslProperties(properties, settings, mechanism, problems, rereads_files))
+    return _READERS[mechanism](SaslProperties(properties, settings, mechanism, problems, credentials))
 
 
 def _mechanism(properties: Properties, settings: SecurityKeys, problems: ProblemLog) -> SaslMechanism | None:

@@ -7,6 +7,7 @@ no harm; only the newest version counts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mm2.core.lanes.losses import Loss, OnDataLoss
@@ -182,6 +183,12 @@ class SourceTaskLease:
     query: LaneQuery | None = None
     routing: RecordRouting | None = None
 
+    @property
+    def clients(self) -> tuple[ClientSettings, ...]:
+        """The settings of all its clients."""
+        places = (self.offsets, self.offset_syncs, self.exact_offsets, self.losses)
+        return (self.source, self.target, *(place.client for place in places if place is not None))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneOrders:
@@ -189,7 +196,8 @@ class LaneOrders:
 
     ``buffer_bytes`` limits the data between fetch and acknowledgement; ``end`` requests the lane to stop all source
     tasks and exit. ``trusted``: trusted certificates that clients refer to, between node and lane
-    (`mm2.core.lanes.shared_trust`).
+    (`mm2.core.lanes.shared_trust`). ``credentials``: the contents, in base64, of the files that logins name, for lanes
+    on other machines (`mm2.core.lanes.credentials`).
     """
 
     version: int
@@ -197,6 +205,7 @@ class LaneOrders:
     end: bool = False
     buffer_bytes: int = 64 * 1024 * 1024
     trusted: tuple[str, ...] = field(default=(), repr=False)
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Settings of a Kafka client: Java's client properties, typed, with Java's defaults.
 
 `mm2/config` creates these from mm2.properties, `mm2/kafka` opens connections with them, and lanes receive them in their
-leases. Secrets are stored as contents, because a lane can run on another machine; where none does, logins also have the
-names of files that change while they are used.
+leases. Secrets are stored as contents, because a lane can run on another machine, except for files that change while
+they are used: of these logins have the names, and lanes receive the contents beside (`LaneOrders.credentials`).
 """
 
 from __future__ import annotations
@@ -69,6 +69,11 @@ class ClientSettings:
         """How connections log in; None if ``security_protocol`` is without SASL."""
         with_sasl = self.security_protocol in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
         return self.sasl if with_sasl else None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of its login that are read again for each token or ticket."""
+        return self.login.files if self.login is not None else ()
 
     @property
     def secrets(self) -> tuple[str, ...]:

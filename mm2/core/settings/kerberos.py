@@ -24,10 +24,10 @@ class TicketRenewal:
 class KerberosLogin:
     """The principal of a client, with its keys, its tickets, or both: then the keys are used without a valid ticket.
 
-    ``keytab_file``: the keytab is read again from this file for each ticket; None: new settings follow its change.
-    ``service_name`` is the primary of the brokers' principals. ``principal`` includes the realm. ``keytab`` and
-    ``ticket_cache`` are the contents of files, in base64; ``ticket_cache_file`` is where the node, or another process
-    on its machine, finds newer tickets. ``krb5_conf`` is the text of krb5.conf, without includes; None: there is none.
+    ``service_name`` is the primary of the brokers' principals. ``principal`` includes the realm. ``keytab_file`` and
+    ``ticket_cache_file`` are read again for each ticket (`mm2.kafka.sasl.credential_files`). ``keytab``: the content,
+    in base64, of a keytab that is no regular file, such as a pipe. ``krb5_conf`` is the text of krb5.conf, without
+    includes; None: there is none.
     """
 
     mechanism: Literal["GSSAPI"] = "GSSAPI"
@@ -35,7 +35,6 @@ class KerberosLogin:
     principal: str
     keytab: str | None = field(default=None, repr=False)
     keytab_file: str | None = None
-    ticket_cache: str | None = field(default=None, repr=False)
     ticket_cache_file: str | None = None
     krb5_conf: str | None = field(default=None, repr=False)
     renewal: TicketRenewal = field(default_factory=TicketRenewal)
@@ -46,4 +45,9 @@ class KerberosLogin:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        return tuple(secret for secret in (self.keytab, self.ticket_cache) if secret)
+        return () if self.keytab is None else (self.keytab,)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that are read again."""
+        return tuple(file for file in (self.keytab_file, self.ticket_cache_file) if file is not None)

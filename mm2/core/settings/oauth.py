@@ -1,8 +1,8 @@
 """OAuth settings of a client (sasl.mechanism = OAUTHBEARER): where tokens come from, and when they are renewed.
 
-Durations are in the unit of Java's property. Files are stored as contents, because a lane can run on another machine.
-``file`` is set if all clients are on the machine of the file: it is read again for each token. Otherwise new settings
-follow a change of the file.
+Durations are in the unit of Java's property. A ``file`` with a token or an assertion is read again for each token
+(`mm2.kafka.sasl.credential_files`); only of what is no regular file, such as a pipe, is the content stored. Other files
+are stored as contents, because a lane can run on another machine; new settings follow their change.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ NamedTexts = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssertionFile:
-    """sasl.oauthbearer.assertion.file: a JWT that was signed elsewhere."""
+    """sasl.oauthbearer.assertion.file: a JWT that was signed elsewhere. Either ``jwt`` or ``file`` is set."""
 
     kind: Literal["file"] = "file"
-    jwt: str = field(repr=False)
+    jwt: str | None = field(default=None, repr=False)
     file: str | None = None
 
 
@@ -89,10 +89,10 @@ class TokenEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenFile:
-    """A token in a file (sasl.oauthbearer.token.endpoint.url = file:…)."""
+    """A token in a file (sasl.oauthbearer.token.endpoint.url = file:…). Either ``jwt`` or ``file`` is set."""
 
     kind: Literal["file"] = "file"
-    jwt: str = field(repr=False)
+    jwt: str | None = field(default=None, repr=False)
     file: str | None = None
 
 
@@ -155,8 +155,15 @@ class OAuthLogin:
         return tuple(text for text in _secrets(self.source) if text)
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """The files that are read again."""
+        source = _assertion(self.source) if isinstance(self.source, TokenEndpoint) else self.source
+        file = source.file if isinstance(source, TokenFile | AssertionFile) else None
+        return () if file is None else (file,)
+
+    @property
     def file_contents(self) -> dict[str, tuple[str | None, ...]]:
-        """The contents of files by the property that names them."""
+        """The contents of files that are not read again, by the property that names them."""
         found: dict[str, tuple[str | None, ...]] = {}
         match self.source:
             case TokenFile(jwt=jwt):

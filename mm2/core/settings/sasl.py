@@ -41,6 +41,10 @@ class PasswordLogin:
     def secrets(self) -> tuple[str, ...]:
         return (self.password,)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        return ()
+
 
 SaslLogin = PasswordLogin | KerberosLogin | OAuthLogin
 """How a client logs in."""

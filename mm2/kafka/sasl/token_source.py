@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, Protocol
 
 from mm2.core.oauth.tokens import BearerToken, TokenInvalid, read_jwt, unsecured_token
 from mm2.core.settings.oauth import TokenFile, UnsecuredToken
+from mm2.kafka.sasl import credential_files
 from mm2.kafka.sasl.login import LoginFailed
 
 URL = "sasl.oauthbearer.token.endpoint.url"
@@ -30,12 +30,13 @@ class TokenSource(Protocol):
         """Return a new token. Blocks; never called by two threads at once. Raises LoginFailed."""
 
 
-def text_of(file: str | None, content: str, key: str) -> str:
-    """Return the text of ``file`` as it is now, or its ``content`` if it is not read again. Raises LoginFailed."""
+def text_of(file: str | None, content: str | None, key: str) -> str:
+    """Return the text of ``file`` as it is now, or ``content`` without one. Raises LoginFailed."""
     if file is None:
+        assert content is not None, "a login has a file or its content"
         return content
     try:
-        return Path(file).read_text("utf-8")
+        return credential_files.read(file).decode()
     except OSError as error:
         raise LoginFailed(f"{file} cannot be read ({error.strerror})", key) from error
     except UnicodeDecodeError as error:

@@ -14,10 +14,11 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from hmac import compare_digest
 
+from mm2.core.lanes.credentials import credentials_of
 from mm2.core.lanes.engine_orders import EngineOrders, EngineReport, LaneStart
 from mm2.core.lanes.lease import LaneOrders, LeaseRefusedError, LeaseRequest, SourceTaskLease
 from mm2.core.lanes.progress_reports import LaneProgress
@@ -49,6 +50,8 @@ class LaneBoard:
         self.flows: Collection[Flow] = ()
         self._buffer_bytes = buffer_bytes
         self._new_secret = new_secret
+        self._cluster = cluster
+        self._credentials: Mapping[str, str] = {}
         self._version = 0
         self._ending = False
         self._warm = 0
@@ -108,6 +111,13 @@ class LaneBoard:
         self._bump(other)
         self._lanes.forget_ended()
 
+    def use_credentials(self, credentials: Mapping[str, str]) -> None:
+        """Send lanes on a cluster these contents of files; others read the files themselves."""
+        if self._cluster is not None and credentials != self._credentials:
+            self._credentials = credentials
+            for lane in self._lanes:
+                self._bump(lane)
+
     def drain(self) -> None:
         """Have every source task complete the records in flight and store its offsets."""
         for lane in self._lanes:
@@ -159,6 +169,7 @@ class LaneBoard:
             source_tasks=tuple(lane.source_tasks.values()),
             end=self._ending or not self._wanted(lane),
             buffer_bytes=self._buffer_bytes,
+            credentials=credentials_of(lane.source_tasks.values(), self._credentials),
         )
 
     # -- reports of the engine

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
 from mm2.core.lanes.engine_orders import EngineOrders, EngineReport
@@ -87,6 +87,11 @@ class LeaseService:
     def put(self, lease: SourceTaskLease) -> None:
         """Run this source task, or change its lease."""
         self.board.put(lease)
+        self.wake()
+
+    def use_credentials(self, credentials: Mapping[str, str]) -> None:
+        """Send lanes on other machines these contents of files, with their leases."""
+        self.board.use_credentials(credentials)
         self.wake()
 
     def remove(self, key: SourceTaskKey) -> None:

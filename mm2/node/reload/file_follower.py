@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mm2.config.reload.change_lines import broken_lines, broken_reason, changed_lines, pending_reason, unchanged_line
 from mm2.config.reload.changes import Change
+from mm2.config.reload.comparison import ParsedConfig
 from mm2.config.reload.in_force import in_force
 from mm2.config.settings import NodeSettings
 from mm2.node.identity import NodeIdentity
@@ -35,6 +36,7 @@ class FileFollower:
         self._node = node
         self._identity = identity
         self._on_good = on_good
+        self._credentials = watch.reading.settings.credentials
 
     async def run(self) -> None:
         """Follow the file until cancelled."""
@@ -49,8 +51,7 @@ class FileFollower:
         path = self._watch.path
         match event:
             case FileChanged():
-                settings = in_force(self._watch.began, event.reading)
-                self._on_good(settings)
+                settings = self._take_over(event.reading)
                 for line in changed_lines(event.diff, event.pending):
                     log.info("%s", line)
                 for warning in event.warnings:
@@ -60,12 +61,30 @@ class FileFollower:
                 await self._node.reload(settings, event.diff)
                 log.info("%s: new configuration applied", path)
             case FileUnchanged():
-                log.info("%s", unchanged_line(path, repaired=event.repaired))
+                replaced = self._replaced(event.reading)
+                self._take_over(event.reading)
+                for file in replaced:
+                    log.info("%s was replaced; it is used for the next token or ticket", file)
+                if not replaced or event.repaired:
+                    log.info("%s", unchanged_line(path, repaired=event.repaired))
                 self._node.file = file_status(self._watch, event.pending)
             case FileInvalid():
                 for line in broken_lines(path, event.problems):
                     log.error("%s", line)
                 self._node.file = _broken(self._node.file, event, path)
+
+    def _replaced(self, reading: ParsedConfig) -> list[str]:
+        """Return the files of credentials whose content has changed."""
+        now = reading.settings.credentials
+        return sorted(file for file, content in self._credentials.items() if now.get(file, content) != content)
+
+    def _take_over(self, reading: ParsedConfig) -> NodeSettings:
+        """Apply what does not belong to a flow; return the new settings."""
+        settings = in_force(self._watch.began, reading)
+        self._on_good(settings)
+        self._node.use_credentials(settings.credentials)
+        self._credentials = settings.credentials
+        return settings
 
 
 def file_status(watch: FileWatch, pending: tuple[Change, ...] = ()) -> FileStatus:

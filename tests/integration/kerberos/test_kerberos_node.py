@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.integration.commands_of_clusters import require_answers
 from tests.integration.kerberos.clients import LISTENER, keytab_options, lines
 from tests.integration.security import two_clusters
 from tests.lab.fixtures import StartCluster, unique_name
@@ -57,13 +58,15 @@ def test_principals_of_source_and_target(kdc: Kdc, start_cluster: StartCluster) 
         for name, user in (("a", "upstream"), ("b", "downstream"))
     )
     topic = source.create_topic(unique_name("orders"), 2)
+    source_lines = lines(source, keytab_options("upstream", keytab), **RENEWAL)
     file = two_clusters(
-        lines(source, keytab_options("upstream", keytab), **RENEWAL),
+        source_lines,
         lines(target, keytab_options("downstream", other), **RENEWAL),
         topics=topic,
         **{"B.session.timeout.ms": "60000"},  # longer than the outage: without membership, lanes would repeat records
     )
-    with Node(file, name="node", env={"KRB5_CONFIG": str(kdc.krb5_conf), "KRB5CCNAME": "FILE:/none"}) as node:
+    env = {"KRB5_CONFIG": str(kdc.krb5_conf), "KRB5CCNAME": "FILE:/none"}
+    with Node(file, name="node", env=env) as node:
         node.wait_running()
         renewals = node.process.output().count("obtained a ticket of")
         with Load(source, topic, partitions=2, per_second=PER_SECOND) as load:
@@ -73,9 +76,11 @@ def test_principals_of_source_and_target(kdc: Kdc, start_cluster: StartCluster) 
 
             kdc.keytab("upstream", file=keytab)  # new keys: the old ones are no longer valid
             wait_until(
-                lambda: "the content of the file changed" in node.process.output(), NOTICED, "the new keytab is used"
+                lambda: f"{keytab} was replaced; it is used" in node.process.output(), NOTICED, "the new keytab is read"
             )
+            time.sleep(TICKET_S)  # all tickets are of the new keys
             node.wait_running()
+            assert "restarting" not in node.process.output(), "the flow continues"
 
             kdc.stop()
             wait_until(lambda: node.health().get("status") != "UP", NOTICED, "/health reports the outage of the KDC")
@@ -88,6 +93,7 @@ def test_principals_of_source_and_target(kdc: Kdc, start_cluster: StartCluster) 
         wait_until_copied((source.bootstrap, topic), (target.bootstrap, f"A.{topic}"), COPIED)
         logged = node.process.output()
         assert node.stop() == 0
+        require_answers(node, source, topic, source_lines, env)
     verdict = compare(read_topic(source.bootstrap, topic), read_topic(target.bootstrap, f"A.{topic}"))
     assert verdict.exact, str(verdict)
     assert "Traceback" not in logged

@@ -12,15 +12,18 @@ from tests.integration.security import two_clusters
 from tests.lab import scratch
 from tests.lab.identity_provider import IdentityProvider
 from tests.lab.node import Node
-from tests.lab.oauth import LISTENER, MODULE, oauth_client, oauth_cluster
+from tests.lab.oauth import LISTENER, MODULE, oauth_client, oauth_cluster, oauth_login
 from tests.lab.records import plain, write
 from tests.lab.spark_cluster import SparkCluster
+from tests.lab.token_file import TokenFile
 from tests.lab.verify import wait_until_copied
+from tests.lab.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(300)  # two brokers, a Spark cluster and a node
 
 SECRET = "sesame of the lanes"
 RECORDS = 300
+REPLACED_TOKEN_S = 10  # seconds of a token in the file: a lane gets a replaced one within five
 RUNS = 120.0
 COPIED = 60.0
 
@@ -44,18 +47,26 @@ class FileTokens(LoginCallbackHandler):
 
 def test_lanes_obtain_tokens_themselves() -> None:
     """The target's tokens are valid for seconds, so lanes must renew them; the source's come from a user's class that
-    executors import from --py-files."""
+    executors import from --py-files. Another flow has the source's tokens from a file, which is replaced all the time:
+    its lane gets them from the node, and does not restart."""
     directory = Path(scratch.directory("plugin"))
     (directory / "our_tokens.py").write_text(PLUGIN)
     with (
         IdentityProvider({"writer": SECRET}, lifetime=5) as provider,
         oauth_cluster("A", provider) as a,
         oauth_cluster("B", provider) as b,
+        TokenFile(provider, "reader", lifetime=REPLACED_TOKEN_S, every=2.0) as token_file,
     ):
         token = provider.token("reader", lifetime=3_600)
         (directory / "token").write_text(f"{token} 4000000000")
-        a.create_topic("orders", 2)
-        write(a.bootstrap, "orders", plain(RECORDS, partitions=2), codec="lz4")
+        for topic in ("orders", "rotated"):
+            a.create_topic(topic, 2)
+            write(a.bootstrap, topic, plain(RECORDS, partitions=2), codec="lz4")
+        of_file = {
+            "bootstrap.servers": a.bootstrap_of(LISTENER.label),
+            **oauth_login(),
+            "sasl.oauthbearer.token.endpoint.url": f"file:{token_file.path}",
+        }
         cluster = SparkCluster(workers=1).start()
         source = {
             "bootstrap.servers": a.bootstrap_of(LISTENER.label),
@@ -69,6 +80,10 @@ def test_lanes_obtain_tokens_themselves() -> None:
             oauth_client(b, provider, "writer", SECRET),
             topics="orders",
             **{
+                "clusters": "A, B, C",
+                **{f"C.{key}": value for key, value in of_file.items()},
+                "C->B.enabled": "true",
+                "C->B.topics": "rotated",
                 "spark.master": cluster.url,
                 "spark.submit.pyFiles": str(directory / "our_tokens.py"),
                 "mm2.lanes": "1",
@@ -84,8 +99,13 @@ def test_lanes_obtain_tokens_themselves() -> None:
         ):
             node.wait_running(RUNS)
             wait_until_copied((a.bootstrap, "orders"), (b.bootstrap, "A.orders"), COPIED)
-            write(a.bootstrap, "orders", plain(RECORDS, partitions=2, first=RECORDS), codec="lz4")
-            wait_until_copied((a.bootstrap, "orders"), (b.bootstrap, "A.orders"), COPIED)
+            wait_until_copied((a.bootstrap, "rotated"), (b.bootstrap, "C.rotated"), COPIED)
+            replaced = token_file.replaced
+            wait_until(lambda: token_file.replaced > replaced + 6, COPIED, "all tokens are replaced")
+            for topic, remote in (("orders", "A.orders"), ("rotated", "C.rotated")):
+                write(a.bootstrap, topic, plain(RECORDS, partitions=2, first=RECORDS), codec="lz4")
+                wait_until_copied((a.bootstrap, topic), (b.bootstrap, remote), COPIED)
+            assert "restarting" not in node.process.output()
             logged = [log.read_text(errors="replace") for log in cluster.logs()]
-            assert not [text for text in (*logged, node.process.output()) if SECRET in text or token in text]
+            assert not [text for text in (*logged, node.process.output()) if SECRET in text or "eyJ" in text]
             assert node.stop() == 0

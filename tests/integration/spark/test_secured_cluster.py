@@ -12,7 +12,7 @@ import pytest
 from mm2.core.settings.client import SecurityProtocol
 from mm2.core.settings.sasl import SaslMechanism
 from tests.integration.kerberos.clients import LISTENER, keytab_options, lines
-from tests.integration.security import address_only, sasl_tls, two_clusters
+from tests.integration.security import KEY_PASSWORD, address_only, sasl_tls, stores, two_clusters
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import StartCluster, unique_name
@@ -30,6 +30,7 @@ pytestmark = pytest.mark.timeout(300)  # the test starts a broker, a Spark clust
 SCRAM_512 = SaslMechanism.SCRAM_SHA_512
 PASSWORD = "sesame for the lanes"
 SPARK_SECRET = "sesame-for-the-cluster"
+TOPICS = {"A": "certified", "C": "with-password"}  # of each source
 RECORDS = 500
 SOON = 60.0  # seconds until the node reports that the master is unreachable
 COPIED = 60.0
@@ -61,19 +62,35 @@ def target() -> Iterator[KafkaCluster]:
         yield cluster
 
 
+@pytest.fixture
+def source() -> Iterator[KafkaCluster]:
+    listeners = (
+        Listener(protocol=SecurityProtocol.SSL, client_certificates=True, name="MUTUAL"),
+        Listener(protocol=SecurityProtocol.SASL_SSL, mechanisms=(SaslMechanism.PLAIN,)),
+    )
+    with KafkaCluster("secured-a", listeners=listeners, users={"mirror": PASSWORD}) as cluster:
+        yield cluster
+
+
 def test_only_lanes_receive_secrets(
-    cluster_a: KafkaCluster, target: KafkaCluster, host: str, ports: tuple[int, int]
+    source: KafkaCluster, target: KafkaCluster, host: str, ports: tuple[int, int]
 ) -> None:
-    """And a certificate for the node's listener. The master starts after the node, which reports that and waits."""
+    """Client certificates from a JKS store for source A, PLAIN for source C, SCRAM for the target; and a certificate
+    for the node's listener. The master starts after the node, which reports that and waits."""
     pems = Authority().write_server_pems(scratch.directory("leases"), host)
-    topic = cluster_a.create_topic(unique_name("orders"), 2)
-    write(cluster_a.bootstrap, topic, plain(RECORDS, partitions=2), codec="lz4")
+    for topic in TOPICS.values():
+        source.create_topic(topic, 2)
+        write(source.bootstrap, topic, plain(RECORDS, partitions=2), codec="lz4")
+    user_and_password = sasl_tls(source, SaslMechanism.PLAIN, user="mirror", password=PASSWORD)
     cluster = SparkCluster(workers=1, host=host, secret=SPARK_SECRET)
     properties = two_clusters(
-        address_only(cluster_a, INTERNAL),
+        stores(source, "JKS", key_password=KEY_PASSWORD),
         sasl_tls(target, SCRAM_512, user="mirror", password=PASSWORD),
-        topics=topic,
         **{
+            "clusters": "A, B, C",
+            **{f"C.{key}": value for key, value in user_and_password.items()},
+            "C->B.enabled": "true",
+            **{f"{alias}->B.topics": topic for alias, topic in TOPICS.items()},
             "listeners": f"http://{host}:{ports[0]}, https://{host}:{ports[1]}",
             "listeners.https.ssl.keystore.type": "PEM",
             "listeners.https.ssl.keystore.location": str(pems.keystore),
@@ -94,11 +111,13 @@ def test_only_lanes_receive_secrets(
         )
         cluster.start()
         node.wait_running(RUNS)
-        wait_until_copied((cluster_a.bootstrap, topic), (target.bootstrap, f"A.{topic}"), COPIED)
+        for alias, topic in TOPICS.items():
+            wait_until_copied((source.bootstrap, topic), (target.bootstrap, f"{alias}.{topic}"), COPIED)
         visible = [line for one in cluster.executors() for line in _visible(one)]
         assert visible, "executors run and were inspected"
         logged = [log.read_text(errors="replace") for log in cluster.logs()]
-        assert not [line for line in (*visible, *logged, node.process.output()) if PASSWORD in line]
+        shown = (*visible, *logged, node.process.output())
+        assert not [line for line in shown for secret in (PASSWORD, KEY_PASSWORD, "PRIVATE KEY") if secret in line]
         assert node.stop() == 0
 
 

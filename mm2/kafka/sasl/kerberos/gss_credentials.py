@@ -8,12 +8,12 @@ import itertools
 import time
 import weakref
 from base64 import b64decode
-from pathlib import Path
 from typing import Any
 
 import gssapi
 
 from mm2.core.settings.kerberos import KerberosLogin
+from mm2.kafka.sasl import credential_files
 from mm2.kafka.sasl.kerberos.gss_errors import KerberosError, expired, of_ticket
 from mm2.kafka.sasl.kerberos.private_files import PrivateFile
 
@@ -68,7 +68,7 @@ def text_of(error: gssapi.exceptions.GSSError) -> str:
 def _keytab(login: KerberosLogin) -> bytes:
     """Return the content of the keytab. Raises OSError."""
     if login.keytab_file is not None:
-        return Path(login.keytab_file).read_bytes()
+        return credential_files.read(login.keytab_file)
     assert login.keytab is not None, "the login has no keytab"
     return b64decode(login.keytab)
 

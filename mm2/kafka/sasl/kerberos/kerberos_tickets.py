@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from mm2.core.settings.kerberos import KerberosLogin
+from mm2.kafka.sasl import credential_files
 from mm2.kafka.sasl.kerberos import process_krb5_conf
 from mm2.kafka.sasl.kerberos.gss_errors import KerberosError, expired
 from mm2.kafka.sasl.kerberos.host_names import principal_host
@@ -77,9 +78,10 @@ class KerberosTickets:
         self._due = 0.0
         self._failures = 0
         self._failure: KerberosError | None = None  # of the last attempt
+        self._used: list[object] = []  # the states of the files at the last attempt
         self._running: threading.Event | None = None  # set when the current renewal ends
         self._began = 0.0
-        self._cache_file = TicketCacheFile(settings)
+        self._cache_file = None if settings.ticket_cache_file is None else TicketCacheFile(settings)
         self._ticket_calls = LimitedCalls(_TICKET_SECONDS, 1, settings.principal)
         self._exchange_calls = LimitedCalls(_EXCHANGE_SECONDS, _MOST_SILENT, settings.principal)
         self._timer: threading.Timer | None = None
@@ -124,7 +126,7 @@ class KerberosTickets:
         with self._lock:
             if not self.is_due:
                 return None
-            if self._running is None and (self._failure is None or time.monotonic() >= self._due):
+            if self._running is None and (self._failure is None or self._may_retry):
                 done = threading.Event()
                 threading.Thread(target=self._renew, args=(done,), name=THREAD, daemon=True).start()
                 self._running, self._began = done, time.monotonic()  # the thread sets it back with the lock
@@ -132,6 +134,14 @@ class KerberosTickets:
         if running is None:
             self._require_ticket()
         return running
+
+    @property
+    def _may_retry(self) -> bool:
+        """Whether the pause after a failure is over: it ends when a file was replaced."""
+        return time.monotonic() >= self._due or self._states() != self._used
+
+    def _states(self) -> list[object]:
+        return [credential_files.state(file) for file in self._settings.files]
 
     def _require_ticket(self) -> None:
         with self._lock:
@@ -174,6 +184,7 @@ class KerberosTickets:
     def _renew(self, done: threading.Event) -> None:
         """Obtain a ticket, in a thread of its own."""
         settings = self._settings
+        self._used = self._states()
         try:
             process_krb5_conf.use(settings.krb5_conf)
             credentials, seconds = self._ticket_calls(self._obtain)
@@ -224,12 +235,12 @@ class KerberosTickets:
 
         settings = self._settings
         share = random.random()  # noqa: S311 - spreads load, hides nothing
-        if settings.ticket_cache is not None:
+        if self._cache_file is not None:
             try:
                 cache = self._cache_file.renewed()
                 found = gss_credentials.from_ticket_cache(cache.content, settings.principal)
             except KerberosError:
-                if settings.keytab is None:
+                if settings.keytab is None and settings.keytab_file is None:
                     raise
             else:
                 return found, self._cache_file.seconds_until_renewal(cache, share=share)

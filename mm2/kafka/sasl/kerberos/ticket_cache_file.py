@@ -1,4 +1,4 @@
-"""The ticket cache of a login: the file, if it is on this machine, and its renewal with kinit."""
+"""The ticket cache of a login, and its renewal with kinit if the file is on this machine."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import logging
 import os
 import subprocess
 import time
-from base64 import b64decode
 from pathlib import Path
 
 from mm2.core.kerberos.ticket_cache import TicketCache, read_ticket_cache
 from mm2.core.settings.kerberos import KerberosLogin
+from mm2.kafka.sasl import credential_files
 from mm2.kafka.sasl.kerberos import process_krb5_conf
+from mm2.kafka.sasl.kerberos.gss_errors import KerberosError
 from mm2.kafka.sasl.kerberos.renewal_times import is_window_reached, renew_after, retry_after
 
 log = logging.getLogger("mm2.kerberos")
@@ -26,7 +27,10 @@ class TicketCacheFile:
     """The ticket cache of one login, and the pause after a renewal that has failed."""
 
     def __init__(self, login: KerberosLogin) -> None:
+        assert login.ticket_cache_file is not None, "the login has no ticket cache"
         self._login = login
+        self._file = login.ticket_cache_file
+        self._known: TicketCache | None = None  # the ticket that expires last, of those read
         self._failures = 0  # of kinit, in a row
         self._not_before = 0.0  # of kinit, on the monotonic clock, in seconds
 
@@ -34,19 +38,21 @@ class TicketCacheFile:
         """Renew the ticket in the file with ``kinit -R`` if it is time, as Java does, and return the newest ticket.
 
         Of several processes with the same file one renews it; the others use the ticket at hand meanwhile. A failure is
-        logged, and repeated after a growing pause.
+        logged, and repeated after a growing pause. Raises KerberosError if there is no ticket.
         """
         login, found = self._login, self._newest()
         if not is_window_reached(found.ticket, login.renewal, time.time()) or time.monotonic() < self._not_before:
             return found
+        if credential_files.is_delivered(self._file):
+            return found  # the node renews it
         try:
-            with Path(login.ticket_cache_file or "").open("rb") as file:
+            with Path(self._file).open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 found = self._newest()  # another process may have renewed it
                 if is_window_reached(found.ticket, login.renewal, time.time()):
                     found = self._renewed(found)
         except OSError:
-            pass  # another process renews it, or the file is on another machine: the node renews it
+            pass  # another process renews or replaces it
         return found
 
     def seconds_until_renewal(self, cache: TicketCache, *, share: float) -> float:
@@ -56,16 +62,23 @@ class TicketCacheFile:
         return max(seconds, retry_after(max(1, self._failures), renewal))
 
     def _newest(self) -> TicketCache:
-        """Return the ticket that expires last: that of the settings, or of the file, if it is of the same principal."""
-        login = self._login
-        assert login.ticket_cache is not None, "the login has no ticket cache"
-        known = read_ticket_cache(b64decode(login.ticket_cache))
+        """Return the ticket that expires last: of the file, or the one known from before, while it cannot be read."""
         try:
-            found = read_ticket_cache(Path(login.ticket_cache_file or "").read_bytes())
-        except (OSError, ValueError):  # on another machine, or being written: the node reports it if it stays so
-            return known
-        is_newer = found.principal == known.principal and found.ticket.end > known.ticket.end
-        return found if is_newer else known
+            found = self._read()
+        except (OSError, ValueError) as error:  # it may be being written; the node reports it if it stays so
+            if self._known is not None:
+                return self._known
+            reason = f"cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error)
+            raise KerberosError(f"ticket cache {self._file} {reason}") from error
+        if self._known is None or found.ticket.end > self._known.ticket.end:
+            self._known = found
+        return self._known
+
+    def _read(self) -> TicketCache:
+        found = read_ticket_cache(credential_files.read(self._file))
+        if found.principal != self._login.principal:
+            raise ValueError(f"contains the ticket of {found.principal}, not of {self._login.principal}")
+        return found
 
     def _renewed(self, earlier: TicketCache) -> TicketCache:
         """Run kinit. It has failed if there is no later ticket, whatever it says."""

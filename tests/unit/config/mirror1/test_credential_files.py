@@ -1,8 +1,9 @@
-"""The files of credentials that kafka-mirror-maker reads again, as all of its clients are on one machine."""
+"""The files of credentials that clients read again."""
 
 from __future__ import annotations
 
 import os
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -38,11 +39,45 @@ def test_a_keytab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.keytab_file == f"{tmp_path}/mm2.keytab"
 
 
+def test_a_keytab_from_a_pipe(place: Path, tmp_path: Path) -> None:  # noqa: F811 the fixture
+    content = (place / "mm2.keytab").read_bytes()
+    reading, writing = os.pipe()
+    with open(reading), open(writing, "wb") as pipe:
+        pipe.write(content)
+        pipe.close()
+        found = login(
+            tmp_path,
+            "security.protocol=SASL_PLAINTEXT\nsasl.kerberos.service.name=kafka\n"
+            "sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
+            f'keyTab="/dev/fd/{reading}" principal="{MM2}";\n',
+        )
+    assert isinstance(found, KerberosLogin)
+    assert (found.keytab, found.keytab_file) == (b64encode(content).decode(), None)
+    assert found.files == ()
+    assert found.secrets == (found.keytab,)
+
+
 def test_a_token(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(jwt())
     found = login(tmp_path, f"{LOGIN}sasl.oauthbearer.token.endpoint.url=file:{tmp_path}/token\n")
     assert isinstance(found, OAuthLogin)
-    assert found.source == TokenFile(jwt=jwt(), file=f"{tmp_path}/token")
+    assert found.source == TokenFile(file=f"{tmp_path}/token")
+
+
+def test_an_assertion_from_a_pipe(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    with open(reading), open(writing, "w") as file:
+        file.write(jwt())
+        file.close()
+        found = login(
+            tmp_path,
+            f"{LOGIN}sasl.oauthbearer.token.endpoint.url=https://idp.example.com\n"
+            f"sasl.oauthbearer.assertion.file=/dev/fd/{reading}\n",
+        )
+    assert isinstance(found, OAuthLogin)
+    assert isinstance(found.source, TokenEndpoint)
+    assert found.source.grant == ClientAssertionGrant(client_id=None, assertion=AssertionFile(jwt=jwt()))
+    assert found.files == ()
 
 
 def test_a_pipe_is_read_once(tmp_path: Path) -> None:
@@ -64,5 +99,5 @@ def test_an_assertion(tmp_path: Path) -> None:
     found = login(tmp_path, lines)
     assert isinstance(found, OAuthLogin)
     assert isinstance(found.source, TokenEndpoint)
-    assertion = AssertionFile(jwt=jwt(), file=f"{tmp_path}/assertion")
+    assertion = AssertionFile(file=f"{tmp_path}/assertion")
     assert found.source.grant == ClientAssertionGrant(client_id=None, assertion=assertion)

@@ -70,20 +70,40 @@ def changes(directory: Path, text: str, change: Path, content: bytes) -> list[tu
     return [(one.key, one.content) for diff in compare(old, read(directory, text)).changed for one in diff.changes]
 
 
-def test_new_keys(place: Path) -> None:
+def test_new_keys_and_tickets_change_nothing(place: Path) -> None:
+    """Clients read them again."""
     text = lines(options(place))
-    found = changes(place, text, place / "mm2.keytab", keytab_of(MM2, MM2))
+    assert changes(place, text, place / "mm2.keytab", keytab_of(MM2, MM2)) == []
+    assert changes(place, text, place / "mm2.cache", cache_of(MM2, tgt_of(MM2), end=2_100_000_000)) == []
+
+
+def test_a_ticket_of_another_principal(place: Path) -> None:
+    other = "other@MM2.TEST"
+    text = lines(f'useTicketCache=true ticketCache="{place}/mm2.cache"')
+    found = changes(place, text, place / "mm2.cache", cache_of(other, tgt_of(other)))
     assert set(found) == {("A.sasl.jaas.config", True)}
 
 
-def test_tickets_for_services_change_nothing(place: Path) -> None:
-    new = cache_of(MM2, tgt_of(MM2), "kafka/a@MM2.TEST")
-    assert changes(place, lines(options(place)), place / "mm2.cache", new) == []
+def test_a_new_krb5_conf(place: Path) -> None:
+    found = changes(place, lines(options(place)), place / "krb5.conf", b"[libdefaults]\n  default_realm = MM2.TEST\n\n")
+    assert set(found) == {("A.sasl.jaas.config", True)}
+
+
+def test_the_contents_that_lanes_need(place: Path) -> None:
+    before = read(place, lines(options(place))).settings.credentials
+    assert before.keys() == {f"{place}/mm2.keytab", f"{place}/mm2.cache"}
+    (place / "mm2.keytab").write_bytes(keytab_of(MM2, MM2))
+    (place / "mm2.cache").write_bytes(cache_of(MM2, tgt_of(MM2), "kafka/a@MM2.TEST"))  # a ticket for a service
+    now = read(place, lines(options(place))).settings.credentials
+    assert [file for file in now if now[file] != before[file]] == [f"{place}/mm2.keytab"]
 
 
 def test_a_new_jaas_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_OPTS", f"-Djava.security.auth.login.config={place}/jaas.conf")
     section = f"KafkaClient {{ {MODULE} required {options(place)}; }};"
     (place / "jaas.conf").write_text(section)
-    found = changes(place, lines(""), place / "mm2.keytab", keytab_of(MM2, MM2))
+    assert changes(place, lines(""), place / "mm2.keytab", keytab_of(MM2, MM2)) == []
+    (place / "other.keytab").write_bytes((place / "mm2.keytab").read_bytes())
+    other = section.replace("mm2.keytab", "other.keytab").encode()
+    found = changes(place, lines(""), place / "jaas.conf", other)
     assert set(found) == {("A.security.protocol", True)}

@@ -2,13 +2,11 @@ from __future__ import annotations
 
 import getpass
 import os
-from base64 import b64decode
 from pathlib import Path
 
 import pytest
 
 from mm2.config.security import kerberos_login, krb5_files
-from mm2.core.kerberos.ticket_cache import read_ticket_cache
 from mm2.core.settings.kerberos import TicketRenewal
 from tests.unit.config import files
 from tests.unit.config.security.kerberos import MM2, MODULE, lines, login, nameless, place, problem
@@ -30,31 +28,30 @@ def cache(directory: Path, more: str = "") -> str:
 def test_keytab(place: Path) -> None:
     found = login(place, keytab(place))
     assert (found.principal, found.service_name, found.user) == (MM2, "kafka", MM2)
-    assert b64decode(found.keytab or "") == (place / "mm2.keytab").read_bytes()
+    assert (found.keytab, found.keytab_file) == (None, f"{place}/mm2.keytab")
     assert found.krb5_conf == (place / "krb5.conf").read_text()
     assert found.renewal == TicketRenewal()
-    assert found.ticket_cache is None
-    assert found.secrets == (found.keytab,)
+    assert found.ticket_cache_file is None
+    assert found.files == (found.keytab_file,)
+    assert found.secrets == ()
 
 
 def test_ticket_cache(place: Path) -> None:
     found = login(place, cache(place, "renewTGT=true doNotPrompt=true"))
     assert found.principal == MM2
     assert found.ticket_cache_file == str(place / "mm2.cache")
-    assert read_ticket_cache(b64decode(found.ticket_cache or "")).principal == MM2
+    assert found.files == (found.ticket_cache_file,)
 
 
 def test_the_cache_comes_before_the_keytab(place: Path) -> None:
     both = f"{keytab(place)} {cache(place)}"
     found = login(place, both)
-    assert found.keytab is not None
-    assert found.ticket_cache is not None
+    assert found.files == (f"{place}/mm2.keytab", f"{place}/mm2.cache")
     (place / "mm2.cache").unlink()
-    found = login(place, both)
-    assert (found.ticket_cache, found.ticket_cache_file) == (None, None)
+    assert login(place, both).ticket_cache_file is None
     (place / "mm2.cache").write_bytes(cache_of(MM2, tgt_of(MM2)))
     (place / "mm2.keytab").unlink()
-    assert login(place, both).keytab is None
+    assert login(place, both).keytab_file is None
 
 
 def test_renewal_keys(place: Path) -> None:
@@ -76,10 +73,10 @@ def test_prefixes_of_keytabs(place: Path, prefix: str) -> None:
 
 def test_default_places(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "mm2.keytab").rename(place / "krb5.keytab")
-    assert login(place, f'useKeyTab=true principal="{MM2}"').keytab is not None
+    assert login(place, f'useKeyTab=true principal="{MM2}"').keytab_file is not None
     (place / "krb5.keytab").rename(place / "other.keytab")
     (place / "krb5.conf").write_text(f"[libdefaults]\ndefault_keytab_name = FILE:{place}/other.keytab\n")
-    assert login(place, f'useKeyTab=true principal="{MM2}"').keytab is not None
+    assert login(place, f'useKeyTab=true principal="{MM2}"').keytab_file is not None
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{place}/mm2.cache")
     assert login(place, "useTicketCache=true").ticket_cache_file == f"{place}/mm2.cache"
     monkeypatch.delenv("KRB5CCNAME")
@@ -106,15 +103,15 @@ def test_a_user_without_name_and_home(place: Path, monkeypatch: pytest.MonkeyPat
         assert f'{option}="FILE"' in found.fix
     (place / "mm2.keytab").rename(place / "krb5.keytab")
     monkeypatch.setenv("KAFKA_OPTS", f"-Duser.home={place}")
-    assert login(place, f'useKeyTab=true principal="{MM2}"').keytab is not None
+    assert login(place, f'useKeyTab=true principal="{MM2}"').keytab_file is not None
 
 
 def test_the_login_module_of_ibm(place: Path) -> None:
     found = login(place, f'useKeytab="file://{place}/mm2.keytab" credsType=initiator principal="{MM2}"', module=IBM)
-    assert (found.principal, found.ticket_cache) == (MM2, None)
+    assert (found.principal, found.ticket_cache_file) == (MM2, None)
     assert login(place, f'useCcache="file:{place}/mm2.cache"', module=IBM).principal == MM2
     (place / "mm2.keytab").rename(place / "krb5.keytab")
-    assert login(place, f'useDefaultKeytab=true principal="{MM2}"', module=IBM).keytab is not None
+    assert login(place, f'useDefaultKeytab=true principal="{MM2}"', module=IBM).keytab_file is not None
     assert "must have the option principal" in problem(place, "useDefaultKeytab=true", module=IBM).rule
     (place / "mm2.cache").unlink()
     assert "has useCcache, but" in problem(place, f'useCcache="{place}/mm2.cache"', module=IBM).rule

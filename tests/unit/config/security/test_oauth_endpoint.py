@@ -128,8 +128,8 @@ def test_http_to_another_host(tmp_path: Path) -> None:
 def test_a_token_file(tmp_path: Path) -> None:
     path = file(tmp_path, f"{jwt()}\n")
     for retriever in ({}, {"jwt_retriever_class": f"{OAUTH}.FileJwtRetriever"}):
-        assert login(read(tmp_path, token_endpoint_url=f"file:{path}", **retriever)).source == TokenFile(jwt=jwt())
-        assert login(read(tmp_path, token_endpoint_url=f"file://{path}", **retriever)).source == TokenFile(jwt=jwt())
+        assert login(read(tmp_path, token_endpoint_url=f"file:{path}", **retriever)).source == TokenFile(file=path)
+        assert login(read(tmp_path, token_endpoint_url=f"file://{path}", **retriever)).source == TokenFile(file=path)
 
 
 @pytest.mark.parametrize(
@@ -236,14 +236,16 @@ def test_a_key_without_the_lines_of_pem(tmp_path: Path) -> None:
 
 
 def test_an_assertion_file_takes_precedence(tmp_path: Path) -> None:
-    lines = credentials(token_endpoint_url=URL, assertion_file=file(tmp_path, f"{jwt()}\n"), assertion_claim_iss="x")
+    path = file(tmp_path, f"{jwt()}\n")
+    lines = credentials(token_endpoint_url=URL, assertion_file=path, assertion_claim_iss="x")
     result = read(tmp_path, **lines)
-    assert endpoint(result).grant == ClientAssertionGrant(client_id="mm2", assertion=AssertionFile(jwt=jwt()))
+    assert endpoint(result).grant == ClientAssertionGrant(client_id="mm2", assertion=AssertionFile(file=path))
     (warning,) = result.problems
     assert (warning.key, warning.rule) == (SECRET, f"has no effect because {PREFIX}assertion.file is set")
     del lines["assertion_file"], lines["client_credentials_client_secret"]
-    bearer = read(tmp_path, **lines, jwt_retriever_class=JWT_BEARER, assertion_file=file(tmp_path, jwt()))
-    assert endpoint(bearer).grant == JwtBearerGrant(assertion=AssertionFile(jwt=jwt()))
+    path = file(tmp_path, jwt())
+    bearer = read(tmp_path, **lines, jwt_retriever_class=JWT_BEARER, assertion_file=path)
+    assert endpoint(bearer).grant == JwtBearerGrant(assertion=AssertionFile(file=path))
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,6 @@ def test_logins_of_oauth_arrive_in_lanes(login: OAuthLogin) -> None:
         KerberosLogin(
             service_name="kafka",
             principal="mm2@A",
-            ticket_cache="s3cret",
             ticket_cache_file="/tmp/krb5cc_0",
             renewal=TicketRenewal(window_factor=0.5, jitter=0.0, min_seconds=1.0, kinit="kinit"),
         ),

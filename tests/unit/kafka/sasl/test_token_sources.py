@@ -75,7 +75,7 @@ def test_a_file() -> None:
 
 def test_a_file_that_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "token"
-    source = source_of(OAuthLogin(source=TokenFile(jwt="of the start", file=str(path))))
+    source = source_of(OAuthLogin(source=TokenFile(file=str(path))))
     with pytest.raises(LoginFailed, match=rf"^{path} cannot be read \(No such file or directory\)$") as raised:
         source.token()
     assert raised.value.key == "sasl.oauthbearer.token.endpoint.url"
@@ -146,7 +146,7 @@ def test_assertions_of_files() -> None:
 
 def test_assertions_of_files_that_are_read_again(tmp_path: Path) -> None:
     path = tmp_path / "assertion"
-    settings = endpoint(JwtBearerGrant(assertion=AssertionFile(jwt="a.b.c", file=str(path))))
+    settings = endpoint(JwtBearerGrant(assertion=AssertionFile(file=str(path))))
     path.write_text("d.e.f\n")
     assert request_of(settings, now=0)[0]["assertion"] == "d.e.f"
     path.write_text("")

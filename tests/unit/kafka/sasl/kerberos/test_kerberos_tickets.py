@@ -4,6 +4,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,14 +31,25 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
 class Tickets(KerberosTickets):
     """Tickets from a KDC that answers, refuses, or is silent until ``may_answer`` is set."""
 
-    def __init__(self, keytab: str = "old", *, lifetime: float = 3_600.0, renew_after: float = 3_000.0) -> None:
+    def __init__(
+        self,
+        keytab: str = "old",
+        *,
+        keytab_file: str | None = None,
+        lifetime: float = 3_600.0,
+        renew_after: float = 3_000.0,
+    ) -> None:
         self.lifetime, self.renew_after = lifetime, renew_after
         self.requests = 0
         self.failure: Exception | None = None
         self.may_answer = threading.Event()
         self.may_answer.set()
         renewal = TicketRenewal(min_seconds=1.0)
-        super().__init__(KerberosLogin(service_name="kafka", principal="alice@A", keytab=keytab, renewal=renewal))
+        super().__init__(
+            KerberosLogin(
+                service_name="kafka", principal="alice@A", keytab=keytab, keytab_file=keytab_file, renewal=renewal
+            )
+        )
 
     def _obtain(self) -> tuple[Any, float]:
         self.requests += 1
@@ -111,6 +123,22 @@ def test_without_a_ticket_failures_are_raised(tickets: Callable[..., Tickets]) -
     assert login.requests == 1, "there is a pause"
     login.failure = None
     login.expire_window()
+    login.renew()
+    assert login.ticket == 2
+
+
+def test_a_replaced_file_ends_the_pause(tickets: Callable[..., Tickets], tmp_path: Path) -> None:
+    file = tmp_path / "mm2.keytab"
+    file.write_text("old")
+    login = tickets(keytab_file=str(file))
+    login.failure = KerberosError("refused", "key")
+    for _ in range(2):
+        with pytest.raises(KerberosError, match="refused"):
+            login.renew()
+    assert login.requests == 1, "there is a pause"
+    login.failure = None
+    (tmp_path / "new").write_text("newer")
+    (tmp_path / "new").rename(file)
     login.renew()
     assert login.ticket == 2
 

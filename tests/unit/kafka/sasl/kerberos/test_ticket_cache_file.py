@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from mm2.core.settings.kerberos import KerberosLogin, TicketRenewal
+from mm2.kafka.sasl import credential_files
 from mm2.kafka.sasl.kerberos import ticket_cache_file
+from mm2.kafka.sasl.kerberos.gss_errors import KerberosError
 from mm2.kafka.sasl.kerberos.ticket_cache_file import TicketCacheFile
 from tests.unit.core.kerberos.formats import cache_of, tgt_of
 
@@ -42,7 +44,6 @@ class Kinit:
         self.login = KerberosLogin(
             service_name="kafka",
             principal=ALICE,
-            ticket_cache=b64encode(content()).decode(),
             ticket_cache_file=str(self.file),
             renewal=TicketRenewal(kinit=str(program)),
         )
@@ -131,6 +132,28 @@ def test_a_ticket_that_another_process_renews(kinit: Kinit) -> None:
 
 @pytest.mark.usefixtures("clock")
 def test_a_file_on_another_machine(kinit: Kinit) -> None:
+    """The lane uses what its node sends, and the node renews it."""
     kinit.file.unlink()
-    assert TicketCacheFile(kinit.login).renewed().ticket.end == END
+    cache = TicketCacheFile(kinit.login)
+    try:
+        for end in (END, END + 7_200):
+            credential_files.deliver({str(kinit.file): b64encode(content(end=end)).decode()})
+            assert cache.renewed().ticket.end == end
+    finally:
+        credential_files.deliver({})
     assert kinit.runs == []
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_file_that_is_being_replaced(kinit: Kinit) -> None:
+    cache = TicketCacheFile(kinit.login)
+    kinit.file.write_bytes(cache_of("bob@MM2.TEST", tgt_of("bob@MM2.TEST")))
+    with pytest.raises(KerberosError, match=f"contains the ticket of bob@MM2.TEST, not of {ALICE}"):
+        cache.renewed()
+    kinit.file.unlink()
+    with pytest.raises(KerberosError, match=f"ticket cache {kinit.file} cannot be read .No such file"):
+        cache.renewed()
+    kinit.file.write_bytes(content(end=END + 1))
+    assert cache.renewed().ticket.end == END + 1
+    kinit.file.write_bytes(b"")
+    assert cache.renewed().ticket.end == END + 1
