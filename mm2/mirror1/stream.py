@@ -16,9 +16,9 @@ from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError
 from mm2.kafka.groups.consumer_member import ConsumerMember
-from mm2.kafka.groups.groups import committed_offsets
 from mm2.kafka.groups.member_errors import MembershipRefused
 from mm2.mirror1.stream_leases import COPIED, ROUTED, stream_lease
+from mm2.mirror1.stream_offsets import StreamOffsets
 from mm2.mirror1.stream_reports import StreamReports
 from mm2.mirror1.topics import NOTHING, Prepared, SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
@@ -90,17 +90,14 @@ class Stream:
         )
         self._announced: frozenset[TopicPartition] = frozenset()  # to the listener
         self._assigned: frozenset[TopicPartition] = frozenset()
-        self._starts: dict[TopicPartition, int | None] = {}
         self._kept: frozenset[str] = frozenset()
-        self._committed: dict[TopicPartition, int] = {}
-        self._committing = asyncio.Lock()
-        self._epoch = 0
         self._stopping = False
         self._drain_until = float("inf")  # in the time of the event loop
         self._refused: str | None = None
         self._starting: asyncio.Task[None] | None = None
         self._not_started: str | None = None  # why assigned partitions are not started yet
         self.reports = StreamReports(flow, leases.board)
+        self._offsets = StreamOffsets(flow, self._cluster, consumer.group.group_id, self.member, self.reports)
         self.all_committed = True
         self.drained = True  # what was in flight at the end is acknowledged
 
@@ -137,9 +134,7 @@ class Stream:
         """Copy these partitions from now on."""
         log.info("%s: %d partitions assigned (generation %d)", self.flow, len(partitions), generation)
         self._refused = None
-        self._epoch += 1
-        self._starts, self._committed = {}, {}
-        self.reports.begin(self._epoch)
+        self._offsets.begin()
         if self._listener is not None and partitions:
             self._announced = frozenset(partitions)
             await self._call_listener(self._listener.on_partitions_assigned, self._announced)
@@ -162,13 +157,13 @@ class Stream:
                 found = await self._topics.look_up({one.topic for one in waiting})
                 counts = {name: count for name, count in found.items() if isinstance(count, int)}
                 prepared = await self._prepared(counts)
-                starts = await self._stored(waiting)
+                starts = await self._offsets.stored(waiting)
             except ClusterError as error:
                 self._report(f"cannot start the assigned partitions: {error}")
                 await asyncio.sleep(backoff.next())
                 continue
             ready = {one for one in waiting if one.topic in counts and one.topic not in prepared.refused}
-            self._starts |= {one: starts[one] for one in ready}
+            self._offsets.start({one: starts[one] for one in ready})
             self._kept = (self._kept - counts.keys()) | prepared.kept
             self._assigned |= ready
             waiting -= ready
@@ -238,10 +233,10 @@ class Stream:
     async def _commit_last(self, partitions: Collection[TopicPartition]) -> bool:
         """Commit before the partitions are given up; return whether all positions are committed."""
         if not self._stopping:
-            return await self._commit(partitions)
+            return await self._offsets.commit(partitions)
         try:
             async with asyncio.timeout(LAST_COMMIT_S):
-                return await self._commit(partitions)
+                return await self._offsets.commit(partitions)
         except TimeoutError:
             log.warning(
                 "%s: cannot commit offsets: the source has not answered within %.0f s", self.flow, LAST_COMMIT_S
@@ -278,20 +273,15 @@ class Stream:
 
     async def _prepare(self, _: int) -> None:
         """A lane starts, or starts again: after what the target has, as far as that is reported or committed."""
-        while True:
-            epoch, positions = self._epoch, self.reports.positions()
-            starts = await self._stored([one for one in self._assigned if one not in positions])
-            if epoch == self._epoch:
-                self._starts.update(starts)
-                return
+        while not await self._offsets.refresh_starts(self._assigned):
+            continue
 
     def _lease(self, number: int) -> SourceTaskLease | None:
         return self._build(number) if self._of(number) else None
 
     def _build(self, number: int) -> SourceTaskLease:
-        positions = self.reports.positions()
-        starts = {one: positions.get(one, self._starts.get(one)) for one in self._of(number)}
-        return stream_lease(self._settings, self._consumer, self.flow, starts, source_task=number, epoch=self._epoch)
+        starts, epoch = self._offsets.starts_of(self._of(number)), self._offsets.epoch
+        return stream_lease(self._settings, self._consumer, self.flow, starts, source_task=number, epoch=epoch)
 
     # -- progress
 
@@ -299,31 +289,14 @@ class Stream:
         """A start that was chosen because no offset is committed is committed at once: it would be chosen again."""
         while True:
             news = self._leases.news
-            known = self.reports.positions()
             self.reports.log_losses()
-            chosen = [one for one in known if self._starts.get(one, 0) is None and one not in self._committed]
-            if chosen:
-                await self._commit(chosen)
+            if chosen := self._offsets.chosen():
+                await self._offsets.commit(chosen)
             await self._leases.changed(LOOK_EVERY_S, news)
 
     def trouble(self) -> str | None:
         """Return why the stream does not copy all of its partitions."""
         return self._refused or self._not_started or self.member.status.trouble or self.reports.error()
-
-    # -- offsets
-
-    async def _stored(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
-        group = self._consumer.group.group_id
-        if not partitions:
-            return {}
-        found = (await committed_offsets(self._cluster, [group]))[group]
-        if isinstance(found, ClusterError):
-            raise found
-        stored: dict[TopicPartition, int | None] = {}
-        for one in partitions:
-            committed = found.get(one)
-            stored[one] = None if committed is None else committed.offset
-        return stored
 
     async def _commit_regularly(self) -> None:
         interval = max(self._settings.commit_interval_ms / 1000, SHORTEST_COMMIT_S)
@@ -331,34 +304,4 @@ class Stream:
             await asyncio.sleep(interval)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(interval + LAST_COMMIT_S):
-                    await self._commit(self._assigned)
-
-    async def _commit(self, partitions: Collection[TopicPartition]) -> bool:
-        """Commit the positions of partitions; return whether all are committed.
-
-        There is one commit at a time: a commit is retried, and would overwrite a later one.
-        """
-        async with self._committing:
-            return await self._commit_positions(partitions)
-
-    async def _commit_positions(self, partitions: Collection[TopicPartition]) -> bool:
-        positions = self.reports.positions()
-        new = {
-            one: positions[one]
-            for one in partitions
-            if one in positions and self._committed.get(one, self._starts.get(one)) != positions[one]
-        }
-        if not new:
-            return True
-        epoch = self._epoch
-        try:
-            outcome: Mapping[TopicPartition, ClusterError | None] = await self.member.commit(new)
-        except ClusterError as error:
-            log.warning("%s: cannot commit offsets: %s", self.flow, error)
-            return False
-        if epoch == self._epoch:
-            self._committed.update({one: new[one] for one, failure in outcome.items() if failure is None})
-        failures = {str(failure) for failure in outcome.values() if failure is not None}
-        if failures:
-            log.warning("%s: cannot commit offsets: %s", self.flow, "; ".join(sorted(failures)))
-        return not failures
+                    await self._offsets.commit(self._assigned)

@@ -142,7 +142,7 @@ def no_committed_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     async def committed(_: object, groups: Collection[str]) -> dict[str, dict[TopicPartition, Any]]:
         return {group: {} for group in groups}
 
-    monkeypatch.setattr("mm2.mirror1.stream.committed_offsets", committed)
+    monkeypatch.setattr("mm2.mirror1.stream_offsets.committed_offsets", committed)
 
 
 def new_stream(

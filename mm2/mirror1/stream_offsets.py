@@ -1,0 +1,110 @@
+"""The offsets of a stream in its consumer group: where partitions start, and what is committed of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping
+
+from mm2.core.naming.names import Flow, TopicPartition
+from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.errors import ClusterError
+from mm2.kafka.groups.consumer_member import ConsumerMember
+from mm2.kafka.groups.groups import committed_offsets
+from mm2.mirror1.stream_reports import StreamReports
+
+log = logging.getLogger("mm2.mirror1")
+
+
+class StreamOffsets:
+    """The offsets of the partitions that are assigned in one generation of the group.
+
+    (A) Only what lanes have reported is committed: an offset before which the target has everything.
+    (B) There is one commit at a time: a commit is retried, and would overwrite a later one.
+    """
+
+    def __init__(
+        self, flow: Flow, cluster: Cluster, group_id: str, member: ConsumerMember, reports: StreamReports
+    ) -> None:
+        """``cluster`` is the source, which stores the offsets of the group."""
+        self._flow = flow
+        self._cluster = cluster
+        self._group_id = group_id
+        self._member = member
+        self._reports = reports
+        self._starts: dict[TopicPartition, int | None] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        self._committing = asyncio.Lock()
+        self.epoch = 0
+
+    def begin(self) -> None:
+        """Begin the next assignment: offsets of the one before it do not count."""
+        self.epoch += 1
+        self._starts, self._committed = {}, {}
+        self._reports.begin(self.epoch)
+
+    async def stored(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """Return the committed offset of each partition; None if there is none. Raises ClusterError."""
+        if not partitions:
+            return {}
+        found = (await committed_offsets(self._cluster, [self._group_id]))[self._group_id]
+        if isinstance(found, ClusterError):
+            raise found
+        stored: dict[TopicPartition, int | None] = {}
+        for one in partitions:
+            committed = found.get(one)
+            stored[one] = None if committed is None else committed.offset
+        return stored
+
+    def start(self, starts: Mapping[TopicPartition, int | None]) -> None:
+        """Start partitions at these offsets; None: where auto.offset.reset says."""
+        self._starts.update(starts)
+
+    async def refresh_starts(self, partitions: Collection[TopicPartition]) -> bool:
+        """Read the committed offsets of the partitions of which no lane has reported a position.
+
+        Return False if the assignment has changed meanwhile. Raises ClusterError.
+        """
+        epoch, positions = self.epoch, self._reports.positions()
+        starts = await self.stored([one for one in partitions if one not in positions])
+        if epoch != self.epoch:
+            return False
+        self._starts.update(starts)
+        return True
+
+    def starts_of(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """Return where a lane starts now: after what the target has, as far as that is reported or committed."""
+        positions = self._reports.positions()
+        return {one: positions.get(one, self._starts.get(one)) for one in partitions}
+
+    def chosen(self) -> list[TopicPartition]:
+        """Return the partitions whose start was chosen by auto.offset.reset and is not committed yet."""
+        known = self._reports.positions()
+        return [one for one in known if self._starts.get(one, 0) is None and one not in self._committed]
+
+    async def commit(self, partitions: Collection[TopicPartition]) -> bool:
+        """Commit the positions of partitions; return whether all are committed."""
+        async with self._committing:
+            return await self._commit_positions(partitions)
+
+    async def _commit_positions(self, partitions: Collection[TopicPartition]) -> bool:
+        positions = self._reports.positions()
+        new = {
+            one: positions[one]
+            for one in partitions
+            if one in positions and self._committed.get(one, self._starts.get(one)) != positions[one]
+        }
+        if not new:
+            return True
+        epoch = self.epoch
+        try:
+            outcome: Mapping[TopicPartition, ClusterError | None] = await self._member.commit(new)
+        except ClusterError as error:
+            log.warning("%s: cannot commit offsets: %s", self._flow, error)
+            return False
+        if epoch == self.epoch:
+            self._committed.update({one: new[one] for one, failure in outcome.items() if failure is None})
+        failures = {str(failure) for failure in outcome.values() if failure is not None}
+        if failures:
+            log.warning("%s: cannot commit offsets: %s", self._flow, "; ".join(sorted(failures)))
+        return not failures
