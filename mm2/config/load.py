@@ -41,10 +41,12 @@ _TOPIC_CHARACTERS = re.compile("[a-zA-Z0-9._-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """``settings`` is None if ``problems`` contain an error."""
+    """``settings`` is None if ``problems`` contain an error. ``of_node`` are the same, but not None if all errors are
+    temporary: a node starts with them, and the flows concerned wait."""
 
     settings: NodeSettings | None
     problems: tuple[Problem, ...]
+    of_node: NodeSettings | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +82,12 @@ def load_file(path: Path, clusters: Sequence[str] = ()) -> tuple[Loaded, File | 
     if file is not None:
         settings = _node(path, file, problems)
         unknown_keys.report(file.findings, problems)
-    return Loaded(settings=None if problems.failed else settings, problems=problems.in_order()), file
+    loaded = Loaded(
+        settings=None if problems.failed else settings,
+        problems=problems.in_order(),
+        of_node=None if problems.prevents_start else settings,
+    )
+    return loaded, file
 
 
 def read(path: Path, clusters: Sequence[str], problems: ProblemLog) -> File | None:
@@ -122,7 +129,7 @@ def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
     reader = ClientReader(clusters=file.clusters, problems=problems)
     flows = tuple(read_flow(FlowProperties.of(file.properties, flow), flow, reader, path.parent) for flow in file.flows)
     _check_policies(flows, file.clusters, problems)
-    if not problems.failed:  # an invalid value is replaced by its default, which must not be judged
+    if not problems.prevents_start:  # an invalid value is replaced by its default, which must not be judged
         _check_enabled(flows, file, problems)
         check_loops(file.properties, (*flows, *_elsewhere(path, file)), problems)
         check_one_cluster(file.properties, flows, problems)
@@ -167,7 +174,7 @@ def _elsewhere(path: Path, file: File) -> Iterator[FlowSettings]:
         problems = ProblemLog(str(path))
         reader = ClientReader(clusters=file.clusters, problems=problems)
         settings = read_flow(FlowProperties.of(file.properties, flow), flow, reader, path.parent)
-        if not problems.failed:
+        if not problems.prevents_start:
             yield settings
 
 

@@ -30,7 +30,7 @@ from mm2.core.naming.names import Flow
 from mm2.core.settings.client import ClientSettings
 from mm2.core.settings.kerberos import KerberosLogin
 from mm2.core.settings.oauth import OAuthLogin
-from mm2.core.settings.sasl import SaslLogin
+from mm2.core.settings.sasl import SaslLogin, UnusableLogin
 from mm2.core.settings.tls import TlsSettings
 from mm2.core.settings.zookeeper import ZooKeeperSettings
 
@@ -223,6 +223,8 @@ def _login_contents(login: SaslLogin | None) -> dict[str, object]:
             return dict(login.file_contents)
         case KerberosLogin():
             return {"sasl.jaas.config": (login.keytab, login.ticket_cache, login.krb5_conf)}
+        case UnusableLogin():
+            return {login.key: login.reason, "sasl.jaas.config": login.reason}
         case _:
             return {}
 

@@ -79,8 +79,8 @@ class _Reader:
             ),
         )
 
-    def _refused(self, rule: str, fix: str) -> _Refused:
-        self.sasl.refuse_login(rule, fix, line=self.module.line)
+    def _refused(self, rule: str, fix: str, *, is_temporary: bool = False) -> _Refused:
+        self.sasl.refuse_login(rule, fix, line=self.module.line, is_temporary=is_temporary)
         return _Refused()
 
     def _service(self) -> str:
@@ -110,9 +110,8 @@ class _Reader:
         try:
             return read_krb5_conf()
         except Krb5ConfError as error:
-            protocol = self.sasl.properties["security.protocol"]
-            protocol.refuse(
-                self.sasl.problems,
+            self.sasl.refuse_content(
+                "security.protocol",
                 str(error),
                 "correct -Djava.security.krb5.conf in KAFKA_OPTS, or the environment variable KRB5_CONFIG, "
                 "or let this user read the file",
@@ -142,13 +141,16 @@ class _Reader:
                 return None
             reason = f"cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error)
             raise self._refused(
-                f"names the keytab {path}, which {reason}", "give the path of a keytab that this user can read"
+                f"names the keytab {path}, which {reason}",
+                "give the path of a keytab that this user can read",
+                is_temporary=True,
             ) from error
         if principal not in found:
             contains = ", ".join(found) or "no principal"
             raise self._refused(
                 f"names the keytab {path}, which contains no key of {principal} but {contains}",
                 "correct the principal, or create the keytab for it",
+                is_temporary=True,
             )
         return content
 
@@ -169,6 +171,7 @@ class _Reader:
                 f"has {option}, but ticket cache {path} {reason}",
                 f"run kinit as the user of this program:{to_copy(f'kinit -c {_file(path)} {who}')}"
                 + ("" if options.own_cache else f'\nand add ticketCache="{_file(path)}"'),
+                is_temporary=True,
             ) from error
 
     def _require_gssapi(self) -> None:

@@ -95,7 +95,9 @@ def _read_sasl(
         return None
     if mechanism is not SaslMechanism.OAUTHBEARER:
         _refuse_java_class(properties, LOGIN_HANDLER.name, problems)
-    return _READERS[mechanism](SaslProperties(properties, settings, mechanism, problems, rereads_files))
+    sasl = SaslProperties(properties, settings, mechanism, problems, rereads_files)
+    login = _READERS[mechanism](sasl)
+    return sasl.unusable[0] if login is None and sasl.unusable else login
 
 
 def _mechanism(properties: Properties, settings: SecurityKeys, problems: ProblemLog) -> SaslMechanism | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -51,7 +51,7 @@ class Store:
     """The properties of one store, ``kind`` keystore or truststore, and the log for what is wrong with them.
 
     ``type`` is ssl.….type or its default, as Kafka and Java compare it: in upper case unless it is PEM. ``password`` is
-    ssl.….password.
+    ssl.….password. ``unusable``: why the store cannot be used before its file is replaced.
     """
 
     properties: Properties
@@ -59,6 +59,7 @@ class Store:
     type: str
     password: str | None
     problems: ProblemLog
+    unusable: list[str] = field(default_factory=list)
 
     def value(self, name: str) -> Value | None:
         """Return ssl.KIND.``name``."""
@@ -77,6 +78,14 @@ class Store:
     def refuse(self, name: str, rule: str, fix: str) -> None:
         """Add an error about ssl.KIND.``name``, which is set."""
         self.set_value(name).refuse(self.problems, rule, fix)
+
+    def refuse_content(self, rule: str, fix: str, name: str = "location") -> None:
+        """Add an error about the content of the store. If it is that of a file, a node starts all the same, and its
+        clients wait for another file."""
+        value = self.set_value(name)
+        value.refuse(self.problems, rule, fix, is_temporary=name == "location")
+        if name == "location":
+            self.unusable.append(value.reason(rule))
 
     def warn(self, name: str, rule: str, fix: str) -> None:
         """Add a warning about ssl.KIND.``name``, which is set."""
@@ -125,7 +134,7 @@ class Store:
             content = path.read_bytes()
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            self.refuse("location", f"cannot be read ({reason})", "give the path of a file that this user can read")
+            self.refuse_content(f"cannot be read ({reason})", "give the path of a file that this user can read")
             return None
         found = self._format(content)
         if found is None:
@@ -136,10 +145,10 @@ class Store:
         """Return ``content`` if it contains a PEM block of ``kind``; else add an error about ssl.KIND.``name``."""
         if any(match["kind"].endswith(kind) for match in PEM_BLOCK.finditer(content)):
             return content
-        self.refuse(
-            name,
+        self.refuse_content(
             f"contains no -----BEGIN {kind}----- block",
             f"use PEM with a block from -----BEGIN {kind}----- to -----END {kind}-----",
+            name,
         )
         return None
 
@@ -155,8 +164,7 @@ class Store:
                 "write the password with which the store was created",
             )
         except StoreError as error:
-            self.refuse(
-                "location",
+            self.refuse_content(
                 f"cannot be read as a {format_of_file} store: {error}",
                 "compare with the output of keytool -list -keystore FILE, and replace the file",
             )
@@ -179,8 +187,7 @@ class Store:
         """Return the format of a file; None after an error, if Java does not read it as ssl.….type."""
         found = _format_of(content)
         if found is None:
-            self.refuse(
-                "location",
+            self.refuse_content(
                 f"is not a {self.kind}: neither {PEM} nor {JKS}, {JCEKS} or {PKCS12}",
                 "give the path of another file",
             )

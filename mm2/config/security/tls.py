@@ -53,6 +53,7 @@ def read_tls(properties: Properties, keys: SecurityKeys, problems: ProblemLog) -
         check_hostname=check_hostname,
         ciphers=tuple(suite for suite in keys.cipher_suites if suite not in _SIGNALLING),
         protocols=keys.enabled_protocols or TlsSettings().protocols,
+        unusable="; ".join((*own.unusable, *trusted.unusable)) or None,
     )
 
 
@@ -93,13 +94,13 @@ def _anchors(store: Store, content: KeyStore) -> str:
         )
     pem = to_pem(content.anchors)
     if not pem:
-        store.refuse("location", "contains no trusted certificate", "import the CA's certificate: keytool -importcert")
+        store.refuse_content("contains no trusted certificate", "import the CA's certificate: keytool -importcert")
     return pem
 
 
 def _check_trusted(store: Store, name: str, pem: str) -> None:
     if (reason := untrustworthy(pem)) is not None:
-        store.refuse(name, f"contains a certificate that cannot be read ({reason})", "replace the certificate")
+        store.refuse_content(f"contains a certificate that cannot be read ({reason})", "replace the certificate", name)
     elif (date := all_expired(pem, datetime.now(UTC))) is not None:
         store.warn(
             name,
