@@ -63,8 +63,9 @@ NODE_SILENCE_S = 15.0
 class EngineStart:
     """The first line on standard input.
 
-    ``spark`` are the settings of the Spark context, ``token`` signs calls to the node at ``node_url``. Lanes request
-    their leases at ``leases``. ``on_cluster``: lanes run in executors of a cluster.
+    ``spark`` are the settings of the Spark context, ``hidden_spark`` the names of those that are secret, ``token``
+    signs calls to the node at ``node_url``. Lanes request their leases at ``leases``. ``on_cluster``: lanes run in
+    executors of a cluster.
     """
 
     node_url: str
@@ -73,6 +74,7 @@ class EngineStart:
     spark: dict[str, str]
     leases: LeasePlace
     on_cluster: bool
+    hidden_spark: tuple[str, ...] = ()
 
 
 _START = TypeAdapter(EngineStart)
@@ -106,7 +108,7 @@ class Engine:
 
         Returns the exit code.
         """
-        spark = open_context(self._start.app_name, self._start.spark)
+        spark = open_context(self._start.app_name, self._start.spark, self._start.hidden_spark)
         sql = SqlSession(spark)
         record_errors = RecordErrors(lambda record: _message_for(sql, record))
         jvm = spark._gateway.proc  # type: ignore[union-attr]  # the only reference to the JVM's process

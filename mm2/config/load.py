@@ -21,6 +21,7 @@ from mm2.config.grammar.comments import NO_COMMENT, comment_fix, without_comment
 from mm2.config.grammar.java_types import read_list
 from mm2.config.grammar.problems import Problem, ProblemLog, to_copy
 from mm2.config.grammar.properties import Entry, parse, read_content
+from mm2.config.grammar.secrets import HIDDEN
 from mm2.config.grammar.values import Properties, Value
 from mm2.config.keys import declaration
 from mm2.config.keys.election_keys import read_elections
@@ -141,6 +142,7 @@ def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
     check_threads(file.properties, own, flows, problems)
     every_flow = (*file.flows, *file.elsewhere)
     check_unused_security(file.properties, every_flow, problems, https=listening.peers is not None)
+    spark = {name: value for name, value in file.properties.items() if name.startswith("spark.")}
     return NodeSettings(
         path=path,
         clusters=file.aliases,
@@ -148,8 +150,13 @@ def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
         rest=rest,
         listening=listening,
         own=own,
-        spark={name: value.text for name, value in file.properties.items() if name.startswith("spark.")},
+        spark={name: value.text for name, value in spark.items()},
+        hidden_spark=frozenset(name for name, value in spark.items() if _is_hidden(value)),
     )
+
+
+def _is_hidden(value: Value) -> bool:
+    return value.entry is not None and (value.entry.has_references or value.entry.shown == HIDDEN)
 
 
 def _check_admin(own: OwnSettings, rest: RestSettings, properties: Properties, problems: ProblemLog) -> None:

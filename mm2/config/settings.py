@@ -99,7 +99,8 @@ class FlowSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
     """A node: its flows, in the order of ``clusters``, and its own settings. ``spark`` is passed to the Spark session
-    unchanged; it can contain passwords."""
+    unchanged; it can contain passwords. ``hidden_spark``: the names of those that no other user may see, because their
+    names say so, or because a config provider returned them."""
 
     path: Path
     clusters: tuple[str, ...]
@@ -108,6 +109,7 @@ class NodeSettings:
     listening: ListenerSettings
     own: OwnSettings
     spark: Mapping[str, str] = field(repr=False)
+    hidden_spark: frozenset[str] = frozenset()
 
     @property
     def master(self) -> SparkMaster:

@@ -43,6 +43,9 @@ class Location(Protocol):
     def broken(self) -> bool:
         """Whether the value could not be resolved; that is reported already."""
 
+    def masked(self, text: str) -> str:
+        """Return a message about the value, safe to print."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -146,6 +149,7 @@ class ProblemLog:
             return
         else:
             line, key, value = at.line, at.key, at.shown
+            rule, fix = at.masked(rule), at.masked(fix)
         problem = Problem(
             file=self.file,
             line=line,

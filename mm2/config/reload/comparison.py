@@ -126,7 +126,8 @@ class _Comparison:
                 continue
             either = before if now is NOT_SET else now
             change = self._change(before.entry, now.entry, before.shown, now.shown, either.update_mode)
-            yield place, replace(change, is_list=either.is_list)
+            provided = before.shown == now.shown and now.entry is not None and now.entry.has_references
+            yield place, replace(change, is_list=either.is_list, provided=provided)
 
     def _contents(self, before: FlowClients, now: FlowClients, old: Settings, new: Settings) -> Iterator[Change]:
         for client in CLIENTS:
