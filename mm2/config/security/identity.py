@@ -16,8 +16,9 @@ from mm2.config.security.formats.key_store import (
     WrongKeyPasswordError,
     in_order_of_java,
 )
+from mm2.config.security.formats.pem import PEM_BLOCK
 from mm2.config.security.security_keys import SecurityKeys
-from mm2.config.security.stores import PEM_BLOCK, Store
+from mm2.config.security.stores import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

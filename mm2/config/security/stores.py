@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -18,9 +17,8 @@ from mm2.config.security.formats.key_store import (
     StoreError,
     WrongStorePasswordError,
 )
+from mm2.config.security.formats.pem import PEM_BLOCK, normalized_pem
 from mm2.config.security.property_names import sibling
-
-PEM_BLOCK = re.compile(r"-----BEGIN (?P<kind>[A-Z0-9 ]+)-----.*?-----END (?P=kind)-----", re.DOTALL)
 
 REMEMBERED = 64
 """Number of stores and keys whose content is kept: a file has a few, and a node reads it again when it changes."""
@@ -139,12 +137,13 @@ class Store:
         found = self._format(content)
         if found is None:
             return None
-        return content.decode("utf-8", "replace") if found == PEM else self._open(found, content)
+        return normalized_pem(content.decode("utf-8", "replace")) if found == PEM else self._open(found, content)
 
     def expect(self, name: str, content: str, kind: str) -> str | None:
-        """Return ``content`` if it contains a PEM block of ``kind``; else add an error about ssl.KIND.``name``."""
+        """Return ``content``, normalized, if it contains a PEM block of ``kind``; else add an error about
+        ssl.KIND.``name``."""
         if any(match["kind"].endswith(kind) for match in PEM_BLOCK.finditer(content)):
-            return content
+            return normalized_pem(content)
         self.refuse_content(
             f"contains no -----BEGIN {kind}----- block",
             f"use PEM with a block from -----BEGIN {kind}----- to -----END {kind}-----",
