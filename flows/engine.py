@@ -25,6 +25,7 @@ import httpx
 from pydantic import TypeAdapter
 from pyspark import SparkContext
 
+from flows.messages import read_message
 from flows.spark.cluster_watch import ClusterWatch
 from flows.spark.context import open_context, ui_url
 from flows.spark.lane_job import LaneJob, last_line
@@ -153,7 +154,7 @@ class Engine:
                 continue
             answered_at = time.monotonic()
             self._ended.clear()
-            orders = _ORDERS.validate_json(response.content)
+            orders = read_message(_ORDERS, response.content, "order")
             self._apply(spark, sql, orders)
             record_errors.apply(orders.failed_records)
         deadline = time.monotonic() + LANES_END_WITHIN_S
@@ -209,7 +210,7 @@ def main() -> None:
     logging.getLogger("mm2").setLevel(logging.INFO)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # a lost JVM is logged once, by us
     end_with_parent()
-    engine = Engine(_START.validate_json(sys.stdin.readline()))
+    engine = Engine(read_message(_START, sys.stdin.readline(), "start of the engine"))
     threading.Thread(target=serve, args=(engine,), name="engine", daemon=True).start()
     sys.stdin.read()  # returns when the node closes the pipe or dies
     engine.stop()

@@ -22,7 +22,7 @@ from mm2.core.kerberos.ticket_cache import TicketCache, read_ticket_cache
 from mm2.core.settings.kerberos import KerberosLogin, TicketRenewal
 
 _EXAMPLE = f'{SUN} required useKeyTab=true storeKey=true keyTab="FILE" principal="NAME@REALM";'
-_INSTALL = "pip install 'mm2[kerberos]'"
+_INSTALL = "pip install --require-hashes -r requirements-kerberos.lock"
 _SERVICE = "sasl.kerberos.service.name"
 _FILE_TYPES = ("KCM:", "KEYRING:", "DIR:", "API:", "MEMORY:", "MSLSA:")
 
@@ -182,7 +182,7 @@ class _Reader:
             self.sasl.problems,
             "GSSAPI requires the Python package gssapi, which is not installed",
             "it is built from source: install a C compiler and the headers of MIT Kerberos (on Debian: gcc and "
-            f"libkrb5-dev), and run:{to_copy(_INSTALL)}",
+            f"libkrb5-dev), and run in the checkout of mm2:{to_copy(_INSTALL)}",
         )
         raise _Refused
 
