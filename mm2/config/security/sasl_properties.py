@@ -52,10 +52,12 @@ class SaslProperties:
             return None
         fix = self.fix(example, placeholders)
         try:
-            module = read_jaas_file(file) if own is None and file is not None else jaas.parse(own or "")
+            found = read_jaas_file(file) if own is None and file is not None else (jaas.parse(own or ""),)
         except jaas.JaasError as error:
             self.refuse_login(str(error), fix, line=error.line)
             return None
+        # As in Java, a section can have modules for several mechanisms.
+        module = next((one for one in found if one.name in names), found[0])
         if module.name not in names:
             self.refuse_login(
                 f"must have the login module of sasl.mechanism = {self.mechanism}{self._by_default(' (the default)')}",

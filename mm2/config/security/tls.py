@@ -21,6 +21,8 @@ from mm2.core.settings.tls import TlsSettings
 
 _VERSIONS = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
 
+_SECURE = TlsSettings().protocols
+
 _SIGNALLING = frozenset({"TLS_EMPTY_RENEGOTIATION_INFO_SCSV", "TLS_FALLBACK_SCSV"})
 """Names in Java's lists that are not cipher suites."""
 
@@ -52,7 +54,7 @@ def read_tls(properties: Properties, keys: SecurityKeys, problems: ProblemLog) -
         key_password=identity.key_password,
         check_hostname=check_hostname,
         ciphers=tuple(suite for suite in keys.cipher_suites if suite not in _SIGNALLING),
-        protocols=keys.enabled_protocols or TlsSettings().protocols,
+        protocols=tuple(one for one in keys.enabled_protocols if one in _SECURE) or TlsSettings().protocols,
         unusable="; ".join((*own.unusable, *trusted.unusable)) or None,
     )
 
@@ -116,6 +118,18 @@ def _check_protocols(properties: Properties, keys: SecurityKeys, problems: Probl
             problems,
             f"must be a list of {', '.join(_VERSIONS)}",
             f"remove {', '.join(unknown)} from the list",
+        )
+        return
+    old = [version for version in keys.enabled_protocols if version not in _SECURE]
+    if old and len(old) == len(keys.enabled_protocols):
+        properties["ssl.enabled.protocols"].refuse(
+            problems,
+            f"must contain {' or '.join(_SECURE)}: older versions are insecure, and disabled in Java and OpenSSL",
+            f"remove the line to use the default ({', '.join(_SECURE)})",
+        )
+    elif old:
+        properties["ssl.enabled.protocols"].warn(
+            problems, f"{', '.join(old)} are not used: they are insecure, and disabled in Java", "remove them"
         )
 
 
