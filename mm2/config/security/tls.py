@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from mm2.config.grammar.problems import ProblemLog
 from mm2.config.grammar.values import Properties
 from mm2.config.security.certificates import all_expired, to_pem, untrustworthy
-from mm2.config.security.default_trust import default_trust
+from mm2.config.security.default_trust import DefaultTrustError, default_trust
 from mm2.config.security.formats.key_store import KeyStore
 from mm2.config.security.identity import read_identity, refuse_both
 from mm2.config.security.security_keys import REFUSED_TLS, SecurityKeys
@@ -82,7 +82,13 @@ def _trusted(store: Store, keys: SecurityKeys) -> str | None:
     if pem:
         _check_trusted(store, name, pem)
         return pem
-    return None if has_trust_store(store.properties) else default_trust()
+    if has_trust_store(store.properties):
+        return None
+    try:
+        return default_trust()
+    except DefaultTrustError as error:
+        store.problems.error(str(error), "correct the options in KAFKA_OPTS", key="KAFKA_OPTS")
+        return None
 
 
 def _anchors(store: Store, content: KeyStore) -> str:
