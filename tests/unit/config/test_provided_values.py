@@ -97,3 +97,9 @@ def test_spark_settings_that_nobody_may_see(tmp_path: Path) -> None:
 def test_representation() -> None:
     entry = Entry(file="f", line=7, key="a", raw="${env:X}", value=SECRET)
     assert repr(entry) == "Entry(f:7 a = ${env:X})"
+
+
+def test_short_texts_are_not_replaced_in_messages() -> None:
+    """They protect nothing, and a message can contain them by chance."""
+    entry = Entry(file="f", line=7, key="a", raw="${env:X}", value="1", provided=(("${env:X}", "1"),))
+    assert entry.masked("must be at least 1") == "must be at least 1"
