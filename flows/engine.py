@@ -25,6 +25,7 @@ import httpx
 from pydantic import TypeAdapter
 from pyspark import SparkContext
 
+from flows.messages import read_message
 from flows.spark.cluster_watch import ClusterWatch
 from flows.spark.context import open_context, ui_url
 from flows.spark.lane_job import LaneJob, last_line
@@ -63,8 +64,9 @@ NODE_SILENCE_S = 15.0
 class EngineStart:
     """The first line on standard input.
 
-    ``spark`` are the settings of the Spark context, ``token`` signs calls to the node at ``node_url``. Lanes request
-    their leases at ``leases``. ``on_cluster``: lanes run in executors of a cluster.
+    ``spark`` are the settings of the Spark context, ``hidden_spark`` the names of those that are secret, ``token``
+    signs calls to the node at ``node_url``. Lanes request their leases at ``leases``. ``on_cluster``: lanes run in
+    executors of a cluster.
     """
 
     node_url: str
@@ -73,6 +75,7 @@ class EngineStart:
     spark: dict[str, str]
     leases: LeasePlace
     on_cluster: bool
+    hidden_spark: tuple[str, ...] = ()
 
 
 _START = TypeAdapter(EngineStart)
@@ -106,7 +109,7 @@ class Engine:
 
         Returns the exit code.
         """
-        spark = open_context(self._start.app_name, self._start.spark)
+        spark = open_context(self._start.app_name, self._start.spark, self._start.hidden_spark)
         sql = SqlSession(spark)
         record_errors = RecordErrors(lambda record: _message_for(sql, record))
         jvm = spark._gateway.proc  # type: ignore[union-attr]  # the only reference to the JVM's process
@@ -163,7 +166,7 @@ class Engine:
             headers={"Content-Type": "application/json"},
         )
         response.raise_for_status()
-        return _ORDERS.validate_json(response.content)
+        return read_message(_ORDERS, response.content, "order")
 
     def _collect_ended(self) -> list[LaneEnd]:
         for lane, job in list(self._jobs.items()):
@@ -211,7 +214,7 @@ def main() -> None:
     logging.getLogger("mm2").setLevel(logging.INFO)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # a lost JVM is logged once, by us
     end_with_parent()
-    engine = Engine(_START.validate_json(sys.stdin.readline()))
+    engine = Engine(read_message(_START, sys.stdin.readline(), "start of the engine"))
     threading.Thread(target=serve, args=(engine,), name="engine", daemon=True).start()
     sys.stdin.read()  # returns when the node closes the pipe or dies
     engine.stop()

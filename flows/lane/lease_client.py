@@ -15,6 +15,7 @@ import httpx
 from pydantic import TypeAdapter
 
 from flows.lane.lease_deadline import LeaseDeadline
+from flows.messages import read_message
 from mm2.core.lanes.lease import (
     MAX_FAILED_RECORD_BYTES,
     FailedRecordReport,
@@ -100,7 +101,7 @@ class LeaseClient:
     async def acquire(self) -> LaneOrders:
         """Ask for the lease and return the first orders. Raises LeaseLostError when a newer attempt has it."""
         sent, response = await self._call("PUT", "lease", _REQUEST.dump_json(self._request))
-        grant = _GRANT.validate_json(response.content)
+        grant = read_message(_GRANT, response.content, "lease")
         self._client.headers["Authorization"] = f"Bearer {grant.session}"
         self._renew(sent, grant.renewal)
         return self.orders
@@ -114,7 +115,7 @@ class LeaseClient:
         draining = any(source_task.state is TaskState.DRAINING for source_task in progress.source_tasks)
         wait = DRAINING_REPORT_EVERY_S if draining else REPORT_EVERY_S
         sent, response = await self._call("POST", "progress", _PROGRESS.dump_json(progress), wait)
-        self._renew(sent, _RENEWAL.validate_json(response.content))
+        self._renew(sent, read_message(_RENEWAL, response.content, "lease renewal"))
         return self.orders
 
     async def failure_of(self, topic: str, partition: int, batch: bytes) -> str | None:

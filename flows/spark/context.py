@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
 from pyspark import SparkConf, SparkContext
@@ -14,16 +14,31 @@ HIDDEN_BY_SPARK = re.compile("secret|password|token|access[.]?key|credential", r
 """Names of settings whose values Spark hides in its own displays (spark.redaction.regex)."""
 
 
-def open_context(app_name: str, settings: Mapping[str, str]) -> SparkContext:
+_REDACTION = "spark.redaction.regex"
+
+_FOR_LAUNCH = re.compile(
+    r"spark\.(?:master|submit\.|driver\.(?:memory|default|extra)|jars|files|archives|repositories)"
+)
+"""Names of settings that only the start of the JVM can apply, most of them on its command line."""
+
+
+def open_context(app_name: str, settings: Mapping[str, str], hidden: Collection[str] = ()) -> SparkContext:
     """Create the Spark context of this node.
 
     It has no SQL session until the first SQL lane (`flows.sql.session`): other lanes move no rows through Spark, and
     without Catalyst the JVM needs half the CPU to start and two thirds of the memory
     (docs/adr/0002-lanes-are-rdd-tasks.md).
 
-    Secret settings are set in the running JVM, not on its command line, which every user of the machine can read.
+    Secret settings, those with ``hidden`` names among them, are set in the running JVM, not on its command line, which
+    every user of the machine can read. Spark's UI does not show them either.
     """
-    shown = [(name, value) for name, value in settings.items() if not HIDDEN_BY_SPARK.search(name)]
+    secret = [name for name in hidden if not (HIDDEN_BY_SPARK.search(name) or _FOR_LAUNCH.match(name))]
+    if secret:
+        names = "|".join(re.escape(name.removeprefix("spark.hadoop.")) for name in secret)  # Hadoop's are shown twice
+        settings = {_REDACTION: f"(?i){HIDDEN_BY_SPARK.pattern}|{names}", **settings}
+    shown = [
+        (name, value) for name, value in settings.items() if not HIDDEN_BY_SPARK.search(name) and name not in secret
+    ]
     gateway = launch_gateway(SparkConf().setAll(shown))  # type: ignore[no-untyped-call]  # PySpark leaves it untyped
     conf = SparkConf().setAppName(app_name).setAll(list(settings.items()))
     return SparkContext(conf=conf, gateway=gateway)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 
@@ -18,6 +19,8 @@ from mm2.core.settings.row_query import RowQuery
 LONGEST_TEXT = 1_000
 """Characters of a query that Spark's UI shows as the title of a job."""
 
+_NUMBERS = itertools.count(1)
+
 _ERROR_NAME = re.compile(r"[\w.$]+(?:Error|Exception)")
 
 
@@ -33,7 +36,7 @@ class LaneJob(threading.Thread):
         self._spark = spark
         self._sql = sql
         self._place = place
-        self._group = f"mm2-lane-{start.lane}-{start.token[:8]}"
+        self._group = f"mm2-lane-{start.lane}-{next(_NUMBERS)}"  # shown in Spark's UI
         self._error: str | None = None
         self._refused = False
 

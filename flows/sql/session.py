@@ -35,7 +35,9 @@ class SqlSession:
         """Return the session. Raises QueryRefusedError if a package that it needs is not installed."""
         missing = [name for name in REQUIRED if find_spec(name) is None]
         if missing:
-            raise QueryRefusedError(f"SQL flows need {' and '.join(missing)}; run: pip install 'mm2[sql]'")
+            raise QueryRefusedError(
+                f"SQL flows need {' and '.join(missing)}; install them from requirements-runtime.lock (README.md)"
+            )
         with self._lock:
             if self._session is None:
                 self._session = self._opened()

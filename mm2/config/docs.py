@@ -13,6 +13,7 @@ from mm2.config.clients.ignored_client_keys import MISSED, POINTLESS
 from mm2.config.clients.java_derivation import LEGACY_NAMES
 from mm2.config.flow_features import features_of
 from mm2.config.keys import declaration, ignored_java_keys
+from mm2.config.keys.class_keys import LOGIN_HANDLER
 from mm2.config.keys.connector_keys import CheckpointSettings, ConnectorSettings, HeartbeatSettings, SourceSettings
 from mm2.config.keys.declaration import KeyModel, KeySpec
 from mm2.config.keys.election_keys import election_models
@@ -22,7 +23,14 @@ from mm2.config.keys.worker_keys import WorkerSettings
 from mm2.config.load import load
 from mm2.config.security.kerberos_keys import KerberosKeys
 from mm2.config.security.oauth_keys import OAuthKeys
-from mm2.config.security.security_keys import OTHER_MECHANISMS, REFUSED_ALWAYS, REFUSED_SASL, REFUSED_TLS, SecurityKeys
+from mm2.config.security.security_keys import (
+    OTHER_MECHANISMS,
+    RANDOM,
+    REFUSED_ALWAYS,
+    REFUSED_SASL,
+    REFUSED_TLS,
+    SecurityKeys,
+)
 from mm2.core.access.required_acls import RequiredAcl, required_acls
 from mm2.core.access.rights import resource_words
 from mm2.core.topics.acls import PatternType, ResourceType
@@ -87,13 +95,15 @@ def _ignored() -> Iterator[str]:
     for kind, reasons in POINTLESS.items():
         yield from _reasons(f"Java {kind}", reasons)
     yield f"Keys of brokers: {_names(OTHER_MECHANISMS)}.\n"
+    yield f"Java's random numbers: `{RANDOM}`.\n"
     yield "## Unsupported client keys\n"
     yield "`mm2 check` warns about them, unless the value matches the actual behavior.\n"
     for kind, missed in MISSED.items():
         yield from _reasons(f"Java {kind}", {name: miss.why for name, miss in missed.items()})
     yield "## Rejected security keys\n"
-    yield "They are errors.\n"
-    yield from (f"- `{name}`" for name in sorted((*REFUSED_TLS, *REFUSED_SASL, *REFUSED_ALWAYS)))
+    yield "They are errors, unless the value is one of Java's own that changes nothing.\n"
+    rejected = {*REFUSED_TLS, *REFUSED_SASL, *REFUSED_ALWAYS} - {LOGIN_HANDLER.name}  # read with OAUTHBEARER
+    yield from (f"- `{name}`" for name in sorted(rejected))
     yield "\n## Old names\n\nKafka 2.4 to 3.9 accepted these names; they still work here.\n"
     yield "| old name | new name |\n|---|---|"
     yield from (f"| `{old}` | `{new}` |" for old, new in LEGACY_NAMES.items())

@@ -21,6 +21,7 @@ from mm2.config.grammar.comments import NO_COMMENT, comment_fix, without_comment
 from mm2.config.grammar.java_types import read_list
 from mm2.config.grammar.problems import Problem, ProblemLog, to_copy
 from mm2.config.grammar.properties import Entry, parse, read_content
+from mm2.config.grammar.secrets import HIDDEN
 from mm2.config.grammar.values import Properties, Value
 from mm2.config.keys import declaration
 from mm2.config.keys.election_keys import read_elections
@@ -41,10 +42,12 @@ _TOPIC_CHARACTERS = re.compile("[a-zA-Z0-9._-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """``settings`` is None if ``problems`` contain an error."""
+    """``settings`` is None if ``problems`` contain an error. ``of_node`` are the same, but not None if all errors are
+    temporary: a node starts with them, and the flows concerned wait."""
 
     settings: NodeSettings | None
     problems: tuple[Problem, ...]
+    of_node: NodeSettings | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +83,12 @@ def load_file(path: Path, clusters: Sequence[str] = ()) -> tuple[Loaded, File | 
     if file is not None:
         settings = _node(path, file, problems)
         unknown_keys.report(file.findings, problems)
-    return Loaded(settings=None if problems.failed else settings, problems=problems.in_order()), file
+    loaded = Loaded(
+        settings=None if problems.failed else settings,
+        problems=problems.in_order(),
+        of_node=None if problems.prevents_start else settings,
+    )
+    return loaded, file
 
 
 def read(path: Path, clusters: Sequence[str], problems: ProblemLog) -> File | None:
@@ -122,7 +130,7 @@ def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
     reader = ClientReader(clusters=file.clusters, problems=problems)
     flows = tuple(read_flow(FlowProperties.of(file.properties, flow), flow, reader, path.parent) for flow in file.flows)
     _check_policies(flows, file.clusters, problems)
-    if not problems.failed:  # an invalid value is replaced by its default, which must not be judged
+    if not problems.prevents_start:  # an invalid value is replaced by its default, which must not be judged
         _check_enabled(flows, file, problems)
         check_loops(file.properties, (*flows, *_elsewhere(path, file)), problems)
         check_one_cluster(file.properties, flows, problems)
@@ -134,6 +142,7 @@ def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
     check_threads(file.properties, own, flows, problems)
     every_flow = (*file.flows, *file.elsewhere)
     check_unused_security(file.properties, every_flow, problems, https=listening.peers is not None)
+    spark = {name: value for name, value in file.properties.items() if name.startswith("spark.")}
     return NodeSettings(
         path=path,
         clusters=file.aliases,
@@ -141,9 +150,14 @@ def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
         rest=rest,
         listening=listening,
         own=own,
-        spark={name: value.text for name, value in file.properties.items() if name.startswith("spark.")},
+        spark={name: value.text for name, value in spark.items()},
+        hidden_spark=frozenset(name for name, value in spark.items() if _is_hidden(value)),
         credentials=reader.credentials,
     )
+
+
+def _is_hidden(value: Value) -> bool:
+    return value.entry is not None and (value.entry.has_references or value.entry.shown == HIDDEN)
 
 
 def _check_admin(own: OwnSettings, rest: RestSettings, properties: Properties, problems: ProblemLog) -> None:
@@ -168,7 +182,7 @@ def _elsewhere(path: Path, file: File) -> Iterator[FlowSettings]:
         problems = ProblemLog(str(path))
         reader = ClientReader(clusters=file.clusters, problems=problems)
         settings = read_flow(FlowProperties.of(file.properties, flow), flow, reader, path.parent)
-        if not problems.failed:
+        if not problems.prevents_start:
             yield settings
 
 

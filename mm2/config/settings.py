@@ -99,8 +99,9 @@ class FlowSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
     """A node: its flows, in the order of ``clusters``, and its own settings. ``spark`` is passed to the Spark session
-    unchanged; it can contain passwords. ``credentials``: contents of the files that clients read again, in base64, for
-    lanes on other machines."""
+    unchanged; it can contain passwords. ``hidden_spark``: the names of those that no other user may see, because their
+    names say so, or because a config provider returned them. ``credentials``: contents of the files that clients read
+    again, in base64, for lanes on other machines."""
 
     path: Path
     clusters: tuple[str, ...]
@@ -110,6 +111,7 @@ class NodeSettings:
     own: OwnSettings
     spark: Mapping[str, str] = field(repr=False)
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+    hidden_spark: frozenset[str] = frozenset()
 
     @property
     def master(self) -> SparkMaster:

@@ -106,7 +106,7 @@ class _Program:
         except ListenerError as error:
             print(f"{self._settings.path}: error: {error}", file=sys.stderr)  # noqa: T201 as above
             await self._close()
-            return MISTAKE
+            return FATAL if self._settings.listening.unusable else MISTAKE
         self._background.append(asyncio.create_task(self._speak(), name="log lines"))
         following = asyncio.create_task(self._follower.run(), name="file")
         await self._signalled.wait()

@@ -247,17 +247,17 @@ async def test_replaced_credentials_arrive_in_a_lane_with_the_same_leases(lane_s
 
 async def test_sparks_message_for_a_failed_record(lane_server: LaneServer) -> None:
     """The engine gets the record with the query of the lane, and the lane gets the engine's answer."""
-    engine, secret = lane_server.service.engine, lane_server.service.engine_token
+    engine = lane_server.service.engine
     async with lane_server.sql_lease(QUERY) as lease:
         await lease.acquire()
         report = EngineReport(version=lane_server.board.engine_orders(0.0).version, pid=1, jvm_pid=None, spark_ui=None)
-        polling = asyncio.create_task(engine(secret, report, 30.0))
+        polling = asyncio.create_task(engine(report, 30.0))
         asking = asyncio.create_task(lease.failure_of("orders", 3, b"batch"))
         (record,) = (await polling).failed_records
         assert (record.query, record.topic, record.partition) == (QUERY, "orders", 3)
         assert base64.b64decode(record.batch) == b"batch"
         error = RecordError(number=record.number, message="[CAST_INVALID_INPUT] …")
-        assert (await engine(secret, replace(report, record_errors=(error,)), 0.0)).failed_records == ()
+        assert (await engine(replace(report, record_errors=(error,)), 0.0)).failed_records == ()
         assert await asking == "[CAST_INVALID_INPUT] …"
 
 

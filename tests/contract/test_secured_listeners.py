@@ -23,6 +23,7 @@ from mm2.rest.server.tls import RenewableContext
 from tests.contract.certificates import caller_context, https_file, node_context
 from tests.contract.nodes import PLAIN, rest_context, rest_nodes
 from tests.contract.test_status_command import mm2
+from tests.lab.commands import run
 from tests.lab.listeners import Authority
 from tests.lab.waiting import require_within
 
@@ -262,3 +263,16 @@ async def test_cross_origin_requests_are_not_allowed_by_default(authority: Autho
         assert "Access-Control-Allow-Origin" not in answer.headers
         preflight = {"Origin": "https://ops.example.org", "Access-Control-Request-Method": "GET"}
         assert (await client.options("/flows", headers=preflight)).status_code == 405
+
+
+def test_a_listener_without_its_key_store_is_worth_a_restart(tmp_path: Path) -> None:
+    """Exit code 2 would keep process managers from restarting the node when the store is there."""
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        "clusters = A, B\nA.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:1\nA->B.enabled = true\n"
+        "listeners = https://127.0.0.1:0\nssl.keystore.type = PEM\nssl.keystore.location = /none/me.pem\n"
+    )
+    outcome = run("mm2", "run", str(file))
+    assert outcome.code == 1
+    assert "ssl.keystore.location = /none/me.pem: cannot be read (No such file or directory)" in outcome.stderr
+    assert "Traceback" not in outcome.stderr

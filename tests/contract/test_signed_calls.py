@@ -13,7 +13,7 @@ from mm2.core.coordination.request_signing import ALGORITHM_HEADER, SIGNATURE_HE
 from mm2.core.coordination.session_keys import SessionKey
 from mm2.node.commands.pause import Pause
 from mm2.rest.internal.peers import LARGEST_BYTES, PeerError, PeerRequest, Peers
-from mm2.rest.internal.signed_calls import RefusalError, by_leader
+from mm2.rest.internal.signed_calls import LARGEST_REQUEST, RefusalError, by_leader
 from tests.contract.nodes import A_B, KEY, OTHER_KEY, PLAIN, RestNode, rest_nodes
 
 PATH = "/A/B/mm2/commands"
@@ -74,8 +74,8 @@ async def test_rejected_requests(leads: bool) -> None:
 async def test_large_bodies_are_rejected_before_they_are_read() -> None:
     async with rest_nodes(["one"]) as (node,):
         node.stand(leads=True)
-        code, message = await post(node, body=b" " * (LARGEST_BYTES + 1))
-        assert (code, message) == (413, f"more than {LARGEST_BYTES} bytes")
+        code, message = await post(node, body=b" " * (LARGEST_REQUEST + 1))
+        assert (code, message) == (413, f"more than {LARGEST_REQUEST} bytes")
 
 
 async def test_follower_forwards_to_the_leader_with_its_own_signature() -> None:

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.timeout(300)  # the first test waits for the node, whic
 
 SCRAM_512 = SaslMechanism.SCRAM_SHA_512
 PASSWORD_OF_A, PASSWORD_OF_B = "first = sesame;1", "second = sesame;2"
+PROVIDED = "fourth-sesame-4"  # what a config provider returns for a setting of Spark whose name says nothing
 SPARK_SECRET = "third sesame 3"  # a custom secret that Spark needs, such as for the storage of its event log
 RECORDS = 500
 SOON = 60.0  # seconds: a rejected login is retried at least every 10 s, on two shared cores
@@ -63,6 +64,8 @@ def secured() -> Iterator[Secured]:
         a.create_topic("orders", 2)
         write(a.bootstrap, "orders", plain(RECORDS, partitions=2), codec="lz4")
         bob = b.authority.client("bob")
+        provided = scratch.directory("provided")
+        (provided / "value").write_text(PROVIDED)
         file = two_clusters(
             sasl_tls(a, SCRAM_512, user="mirror", password=PASSWORD_OF_A),
             {
@@ -74,6 +77,11 @@ def secured() -> Iterator[Secured]:
             },
             topics="orders",
             **{"mm2.log.level": "DEBUG", "spark.hadoop.fs.s3a.secret.key": SPARK_SECRET},
+            **{
+                "config.providers": "dir",
+                "config.providers.dir.class": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
+                "spark.hadoop.example.name": f"${{dir:{provided}:value}}",
+            },
         )
         with Node(file, name="secured-node", env={"TMPDIR": str(temp)}) as node:
             node.wait_answering()
@@ -95,6 +103,7 @@ def secured() -> Iterator[Secured]:
                     "password of the key": KEY_PASSWORD,
                     "private key": file["B.ssl.keystore.key"].splitlines()[5],
                     "Spark's secret": SPARK_SECRET,
+                    "Spark's setting of a config provider": PROVIDED,
                 },
                 temp=temp,
             )
@@ -202,6 +211,7 @@ def test_no_secret_in_the_spark_ui(secured: Secured) -> None:
     pages = ("/environment/", "/jobs/", "/stages/", "/executors/", f"{own}/environment", f"{own}/jobs", f"{own}/stages")
     texts = {page: httpx.get(ui + page, timeout=SOON).raise_for_status().text for page in pages}
     assert "spark.hadoop.fs.s3a.secret.key" in texts[f"{own}/environment"], "Spark received the secret"
+    assert "spark.hadoop.example.name" in texts[f"{own}/environment"], "Spark received the setting"
     for page, text in texts.items():
         assert secured.found_in(text) == [], page
 

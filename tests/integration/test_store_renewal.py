@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -91,4 +92,72 @@ def test_renewed_certificates_apply_without_a_restart_of_the_node(
         verdict = wait_until_copied((cluster_a.bootstrap, topic), (mutual.bootstrap, f"A.{topic}"), COPIED)
         assert verdict.records == 100
         assert STORE_PASSWORD not in node.process.output()
+        assert node.stop() == 0
+
+
+def test_a_node_starts_without_a_key_store_and_uses_it_when_it_is_there(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, mutual: KafkaCluster, port: int
+) -> None:
+    """The flow of the cluster with the store waits, first for the file, then for a valid certificate; another flow
+    copies meanwhile."""
+    topic = cluster_a.create_topic(unique_name("orders"), 1)
+    write(cluster_a.bootstrap, topic, plain(20))
+    secured = stores(mutual, "JKS")
+    store = Path(secured["ssl.keystore.location"])
+    store.unlink()
+    file = two_clusters(
+        address_only(cluster_a, INTERNAL),
+        address_only(cluster_b, INTERNAL),
+        topics=topic,
+        **{
+            "clusters": "A, B, C",
+            "A->C.enabled": "true",
+            **{f"C.{key}": value for key, value in secured.items()},
+            "listeners": f"http://{HOST}:{port}",
+        },
+    )
+
+    def reason(words: str) -> bool:
+        flow = node.flow("A->C")
+        return flow["state"] == "WAITING" and any(words in one for one in flow["reasons"])
+
+    with Node(file, name="no-store") as node:
+        node.wait_answering()
+        wait_until_copied((cluster_a.bootstrap, topic), (cluster_b.bootstrap, f"A.{topic}"), COPIED)
+        wait_until(
+            lambda: reason(f"C.ssl.keystore.location = {store}: cannot be read (No such file or directory)"),
+            SOON,
+            "the flow waits",
+        )
+        assert not node.healthy
+        yesterday = datetime.now(UTC) - timedelta(days=1)
+        replace_store(store, mutual.authority.client("carol", yesterday), "JKS")
+        wait_until(
+            lambda: reason("the broker rejected the client certificate"), SOON, "the broker rejects the certificate"
+        )
+        assert "its certificate (CN=carol" in node.process.output()
+        replace_store(store, mutual.authority.client("carol"), "JKS")
+        wait_until_copied((cluster_a.bootstrap, topic), (mutual.bootstrap, f"A.{topic}"), COPIED)
+        node.wait_running()
+        assert node.stop() == 0
+
+
+def test_a_node_starts_with_an_expired_certificate(cluster_b: KafkaCluster, mutual: KafkaCluster, port: int) -> None:
+    """Of its source: only that flow waits until the certificate is renewed."""
+    topic = mutual.create_topic(unique_name("orders"), 1)
+    write(mutual.bootstrap, topic, plain(20))
+    secured = stores(mutual, "PKCS12")
+    store = Path(secured["ssl.keystore.location"])
+    replace_store(store, mutual.authority.client("bob", datetime.now(UTC) - timedelta(days=1)), "PKCS12")
+    file = two_clusters(secured, address_only(cluster_b, INTERNAL), topics=topic, listeners=f"http://{HOST}:{port}")
+    with Node(file, name="expired") as node:
+        wait_until(
+            lambda: any("rejected the client certificate" in reason for reason in node.health().get("reasons", ())),
+            SOON,
+            "/health says that the broker rejects the certificate",
+        )
+        assert "expired on" in node.process.output()
+        replace_store(store, mutual.authority.client("bob"), "PKCS12")
+        wait_until_copied((mutual.bootstrap, topic), (cluster_b.bootstrap, f"A.{topic}"), COPIED)
+        node.wait_running()
         assert node.stop() == 0

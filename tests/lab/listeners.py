@@ -109,9 +109,9 @@ class Authority:
     def ca_pem(self) -> str:
         return self._ca.cert_pem.bytes().decode()
 
-    def client(self, name: str) -> ClientPems:
+    def client(self, name: str, expires: datetime | None = None) -> ClientPems:
         """A certificate for CN=``name``."""
-        issued = self._ca.issue_cert(f"{name}.client.test", common_name=name)
+        issued = self._ca.issue_cert(f"{name}.client.test", common_name=name, not_after=expires)
         return ClientPems(certificate=_chain(issued), key=_pkcs8(issued))
 
     def server(self, *hosts: str) -> ClientPems:

@@ -17,7 +17,7 @@ from mm2.config.load import load
 from mm2.config.settings import FlowSettings, NodeSettings
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.client.cluster import Cluster
-from mm2.kafka.errors import ClusterError, RequestTimedOut
+from mm2.kafka.errors import ClusterError, RequestTimedOut, SecuritySettingsInvalid
 
 T = TypeVar("T")
 
@@ -80,11 +80,15 @@ def reason(alias: str, error: ClusterError) -> str:
 
 
 def ask(answer: Coroutine[Any, Any, T], what: str) -> T:
-    """Run ``answer``. A terminal shows ``what`` and the elapsed time meanwhile."""
+    """Run ``answer``. A terminal shows ``what`` and the elapsed time meanwhile. Raises UsageError for certificates and
+    keys that cannot be used."""
     columns = (TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         progress.add_task(what, total=None)
-        return asyncio.run(answer)
+        try:
+            return asyncio.run(answer)
+        except SecuritySettingsInvalid as error:
+            raise UsageError(str(error)) from error
 
 
 def note(text: str) -> None:

@@ -35,7 +35,7 @@ def connect_mirror_maker(file: Path, *, daemon: bool = False, clusters: tuple[st
     if not daemon:
         return run(file, clusters=clusters)
     loaded = load(file, clusters)
-    if loaded.settings is None:  # printed to the terminal rather than to the log
+    if loaded.of_node is None:  # printed to the terminal rather than to the log
         write_rejection(file, loaded.problems, sys.stderr)
         return USAGE
     from mm2.config.grammar.environment import Environment  # noqa: PLC0415 only a daemon needs it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import permutations, product
 
@@ -13,6 +13,7 @@ from mm2.config.checks.key_rules import REMOVE, KeyScope, UnknownKeyError, Weigh
 from mm2.config.clients.ignored_client_keys import ClientKind
 from mm2.config.grammar.problems import ProblemLog
 from mm2.config.grammar.properties import ARROWS, Entry, as_utf8
+from mm2.config.grammar.secrets import is_secret
 from mm2.config.keys import class_keys
 from mm2.core.naming.names import Flow
 
@@ -120,6 +121,8 @@ def _of_place(
         if meant is None:
             return Finding(entry, "unknown property, ignored", REMOVE)
         consequence = _consequence(meant, prefix, place, entries)
+        if is_secret(meant, entry.raw):
+            entry = replace(entry, hidden=True)
         return Finding(entry, f"unknown property, ignored{consequence}", f"did you mean {prefix}{meant}?")
     if remark is None:
         return None

@@ -9,7 +9,6 @@ from mm2.config.clients.client_keys import ClientKeys, ConsumerKeys, ProducerKey
 from mm2.config.grammar.comments import NO_COMMENT, comment_fix
 from mm2.config.grammar.problems import ProblemLog, shortened
 from mm2.config.grammar.properties import Entry
-from mm2.config.grammar.secrets import HIDDEN
 from mm2.config.grammar.values import Properties, Value
 from mm2.config.keys import declaration
 from mm2.config.security.security import read_security
@@ -121,7 +120,7 @@ class ClientReader:
         wrong = [(number, server) for number, server in enumerate(servers, 1) if not _SERVER.fullmatch(server)]
         if comment := comment_fix(value.entry):
             rule, fix = f"{rule} ({NO_COMMENT})", comment
-        elif wrong and value.entry.shown != HIDDEN:
+        elif wrong and value.entry.shown == value.entry.value:
             number, server = wrong[0]
             rule = f'{rule}; element {number} "{shortened(server)}" is not host:port'
             split = _SEPARATORS.split(" ".join(servers))

@@ -43,6 +43,9 @@ class Location(Protocol):
     def broken(self) -> bool:
         """Whether the value could not be resolved; that is reported already."""
 
+    def masked(self, text: str) -> str:
+        """Return a message about the value, safe to print."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -60,8 +63,9 @@ class Place:
 class Problem:
     """One error or warning. ``line`` is None if no line of the file is to blame; ``value`` is safe to print.
 
-    ``column`` and ``excerpt`` are those of a `Place` within the value. ``str()`` returns the problem and its fix in one
-    line, for logs and REST.
+    ``column`` and ``excerpt`` are those of a `Place` within the value. ``is_temporary``: an error that can disappear
+    while this file stays as it is, such as an expired certificate in a key store: it does not prevent a node from
+    starting. ``str()`` returns the problem and its fix in one line, for logs and REST.
     """
 
     file: str
@@ -73,6 +77,7 @@ class Problem:
     is_warning: bool
     column: int | None = None
     excerpt: tuple[str, ...] = ()
+    is_temporary: bool = False
 
     @property
     def headline(self) -> str:
@@ -102,20 +107,41 @@ class ProblemLog:
         self.file = file
         self._problems: dict[Problem, None] = {}
 
-    def error(self, rule: str, fix: str, *, at: Location | None = None, key: str | None = None) -> None:
-        """Add a problem that prevents a node from starting, ``at`` a line, or about a ``key`` that no line sets."""
-        self._add(rule, fix, at, key, is_warning=False)
+    def error(
+        self,
+        rule: str,
+        fix: str,
+        *,
+        at: Location | None = None,
+        key: str | None = None,
+        is_temporary: bool = False,
+    ) -> None:
+        """Add a problem that prevents a node from starting, ``at`` a line, or about a ``key`` that no line sets.
+
+        ``is_temporary``: as in `Problem`, whose flows only wait.
+        """
+        self._add(rule, fix, at, key, is_warning=False, is_temporary=is_temporary)
 
     def warning(self, rule: str, fix: str, *, at: Location | None = None, key: str | None = None) -> None:
         """Add a problem that does not prevent a node from starting."""
         self._add(rule, fix, at, key, is_warning=True)
 
-    def within(self, at: Location, place: Place, rule: str, fix: str, *, is_warning: bool) -> None:
+    def within(
+        self, at: Location, place: Place, rule: str, fix: str, *, is_warning: bool, is_temporary: bool = False
+    ) -> None:
         """Add a problem at a ``place`` within the value of a line, or within the file that the value names."""
-        self._add(rule, fix, at, None, place, is_warning=is_warning)
+        self._add(rule, fix, at, None, place, is_warning=is_warning, is_temporary=is_temporary)
 
     def _add(
-        self, rule: str, fix: str, at: Location | None, key: str | None, place: Place | None = None, *, is_warning: bool
+        self,
+        rule: str,
+        fix: str,
+        at: Location | None,
+        key: str | None,
+        place: Place | None = None,
+        *,
+        is_warning: bool,
+        is_temporary: bool = False,
     ) -> None:
         if at is None:
             line, value = None, None
@@ -123,7 +149,17 @@ class ProblemLog:
             return
         else:
             line, key, value = at.line, at.key, at.shown
-        problem = Problem(file=self.file, line=line, key=key, value=value, rule=rule, fix=fix, is_warning=is_warning)
+            rule, fix = at.masked(rule), at.masked(fix)
+        problem = Problem(
+            file=self.file,
+            line=line,
+            key=key,
+            value=value,
+            rule=rule,
+            fix=fix,
+            is_warning=is_warning,
+            is_temporary=is_temporary,
+        )
         if place is not None:
             problem = replace(problem, file=place.file, line=place.line, column=place.column, excerpt=place.excerpt)
         self._problems[problem] = None
@@ -139,6 +175,11 @@ class ProblemLog:
     def failed(self) -> bool:
         """Whether any problem is an error."""
         return any(not problem.is_warning for problem in self._problems)
+
+    @property
+    def prevents_start(self) -> bool:
+        """Whether any problem is an error that a node cannot wait out."""
+        return any(not (problem.is_warning or problem.is_temporary) for problem in self._problems)
 
     def in_order(self) -> tuple[Problem, ...]:
         """All problems: errors before warnings, problems of the whole file before those of its lines, and those before

@@ -30,12 +30,12 @@ _REGEX_KEYS = (
 QUERY_KEY = re.compile(r"(?:^|\.)mm2\.sql\.[^.]*\.query$")
 """Keys whose values are SQL."""
 
-_SQL = "mm2.sql."
-"""Part of these keys, also if the rest is misspelt."""
-
 ARROWS = re.compile("[→⇒➔⟶\u2013\u2014]")
 """Characters that editors and web pages substitute for the arrow of a flow."""
 _ARROW = re.compile(rf"[-=]*(?:>|{ARROWS.pattern})")
+
+_SHORTEST_SECRET = 6
+"""Characters. Shorter texts protect nothing, and can be part of any message."""
 
 _KEY = re.compile(r"\s*(?:\\.|[^\\=:\s])*", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
@@ -50,6 +50,8 @@ class Entry:
 
     ``broken``: a reference could not be resolved; that is reported already, and nothing else is reported about the key.
     ``source`` are the lines of the file as they are, with escapes and continuation lines; empty: not known.
+    ``hidden``: the value must not be printed, whatever the key: it is probably meant as that of a secret key.
+    ``provided``: each reference with the text that replaced it.
     """
 
     file: str
@@ -59,21 +61,33 @@ class Entry:
     value: str
     broken: bool = False
     source: str = field(default="", compare=False)
+    hidden: bool = field(default=False, compare=False)
+    provided: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     def __repr__(self) -> str:
         return f"Entry({self.file}:{self.line} {self.key} = {self.shown})"
 
     @property
     def shown(self) -> str:
-        """The value, safe to print. A query, also under a misspelt key, has its references: they can stand for the salt
-        of a hash."""
-        if secrets.is_secret(self.key, self.raw):
-            return secrets.HIDDEN
-        return self.raw if _SQL in self.key else secrets.shown(self.key, self.value)
+        """The value, safe to print. One with references is shown as it is in the file: what a config provider returns
+        can be a secret under any key."""
+        return secrets.HIDDEN if self.hidden else secrets.shown(self.key, self.raw)
 
-    def resolved(self, value: str) -> Entry:
+    @property
+    def has_references(self) -> bool:
+        """Whether a config provider has returned the value, or a part of it."""
+        return self.raw != self.value
+
+    def masked(self, text: str) -> str:
+        """Return a message about the value, safe to print: with references instead of what replaced them."""
+        for reference, provided in self.provided:
+            if len(provided) >= _SHORTEST_SECRET:
+                text = text.replace(provided, reference)
+        return text
+
+    def resolved(self, value: str, provided: tuple[tuple[str, str], ...] = ()) -> Entry:
         """Return the same line with its references replaced."""
-        return replace(self, value=value)
+        return replace(self, value=value, provided=provided)
 
 
 def read_file(path: Path, problems: ProblemLog) -> dict[str, Entry] | None:

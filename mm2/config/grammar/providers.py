@@ -166,6 +166,8 @@ def files(entries: Mapping[str, Entry]) -> frozenset[Path]:
 
 
 def _resolved(entry: Entry, found: Mapping[str, ConfigProvider | None], problems: ProblemLog) -> Entry:
+    provided: list[tuple[str, str]] = []
+
     def replace_one(match: re.Match[str]) -> str:
         name, path, key = match[1], match[2] or "", match[3]
         if name not in found and entry.key.startswith("spark."):
@@ -179,12 +181,14 @@ def _resolved(entry: Entry, found: Mapping[str, ConfigProvider | None], problems
         if provider is None:
             raise _AlreadyReported
         try:
-            return provider.get(path, key)
+            text = provider.get(path, key)
         except ProviderError as error:
             raise ProviderError(error.rule, error.fix.replace("PROVIDER", name)) from error
+        provided.append((match[0], text))
+        return text
 
     try:
-        resolved = entry.resolved(_REFERENCE.sub(replace_one, entry.raw))
+        resolved = entry.resolved(_REFERENCE.sub(replace_one, entry.raw), tuple(provided))
     except _AlreadyReported:
         return replace(entry, broken=True)
     except ProviderError as error:

@@ -7,10 +7,10 @@ import re
 HIDDEN = "[hidden]"
 
 _SENSITIVE = (
-    r"passw|passphrase|secret|jaas|credential|token(?!\.endpoint)|basic\.auth|access\.?key"
+    r"passw|pwd|passphrase|secret|jaas|credential|token(?!\.endpoint)|basic\.auth|(?:access|account|api)[._-]?key"
     r"|keystore\.key\b|certificate\.chain\b|truststore\.certificates\b"
 )
-"""Java's PASSWORD keys, and the names that Spark and other tools use: Spark redacts secret, password, token and
+"""Java's PASSWORD keys, and the names that Spark, Hadoop and other tools use: Spark redacts secret, password, token and
 access key in its own UI too."""
 
 _SECRET_NAME = re.compile(_SENSITIVE, re.IGNORECASE)

@@ -24,10 +24,16 @@ class Value:
     def __repr__(self) -> str:
         return f"Value({self.entry!r})" if self.entry else f"Value({self.text!r})"
 
-    def refuse(self, problems: ProblemLog, rule: str, fix: str) -> None:
-        """Add an error about this value."""
+    def refuse(self, problems: ProblemLog, rule: str, fix: str, *, is_temporary: bool = False) -> None:
+        """Add an error about this value; ``is_temporary`` as in `Problem`."""
         assert self.entry is not None, f"a value that no user wrote is invalid: {rule}"
-        problems.error(rule, fix, at=self.entry)
+        problems.error(rule, fix, at=self.entry, is_temporary=is_temporary)
+
+    def reason(self, rule: str) -> str:
+        """Return why a client cannot be used that breaks ``rule`` with this value, safe to print."""
+        assert self.entry is not None, f"a value that no user wrote is invalid: {rule}"
+        value = "" if self.entry.shown == secrets.HIDDEN else f" = {self.entry.shown}"
+        return f"{self.entry.key}{value}: {rule}"
 
     def warn(self, problems: ProblemLog, rule: str, fix: str) -> None:
         """Add a warning about this value."""

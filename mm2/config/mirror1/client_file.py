@@ -16,6 +16,7 @@ from mm2.config.clients.ignored_client_keys import MISSED, POINTLESS, ClientKind
 from mm2.config.grammar import providers
 from mm2.config.grammar.problems import ProblemLog
 from mm2.config.grammar.properties import Entry, parse, read_content
+from mm2.config.grammar.secrets import is_secret
 from mm2.config.grammar.values import Properties, Value
 from mm2.config.keys import declaration
 from mm2.config.mirror1.group_keys import GroupKeys
@@ -177,7 +178,7 @@ def _of_today(name: str, text: str) -> str:
 
 
 def _shown(entry: Entry, text: str) -> str:
-    return text if text != entry.value else entry.shown
+    return entry.shown if text == entry.value or entry.has_references else text
 
 
 def _judge(name: str, value: Value, old: OldKey | None, kind: ClientKind, problems: ProblemLog) -> bool:
@@ -211,4 +212,6 @@ def _report_unknown(name: str, value: Value, kind: ClientKind, problems: Problem
         return
     known = sorted(SUPPORTED[kind] | OLD_KEYS[kind].keys() | MISSED[kind].keys() | POINTLESS[kind].keys())
     close = get_close_matches(name, known, n=1, cutoff=_CLOSE)
+    if close and value.entry is not None and is_secret(close[0], value.entry.raw):
+        value = replace(value, entry=replace(value.entry, hidden=True))
     value.warn(problems, "unknown property, ignored", f"did you mean {close[0]}?" if close else REMOVE)

@@ -15,7 +15,8 @@ class Change:
     """One changed key, with its line in the new file; ``line`` is None if the new file does not set it.
 
     ``old`` and ``new`` are safe to print; None: no value. ``content``: the value is the same, but the file that it
-    names has different content. ``is_list``: the values are comma-separated lists.
+    names has different content. ``provided``: the lines are the same, but a config provider returns another value.
+    ``is_list``: the values are comma-separated lists.
     """
 
     file: str
@@ -25,6 +26,7 @@ class Change:
     new: str | None
     update_mode: UpdateMode
     content: bool = False
+    provided: bool = False
     is_list: bool = False
 
     def __str__(self) -> str:
@@ -35,6 +37,8 @@ class Change:
     def _body(self) -> str:
         if self.content:
             return f"{self.key} = {shortened(self.new or '')} (the content of the file changed)"
+        if self.provided:
+            return f"{self.key} = {shortened(self.new or '')} (its config provider returns another value)"
         if self.is_list and max(len(self.old or ""), len(self.new or "")) > LONGEST_VALUE:
             return f"{self.key} ({self._items()})"
         was = "was not set" if self.old is None else f"was {shortened(self.old)}"

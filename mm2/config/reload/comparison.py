@@ -30,7 +30,7 @@ from mm2.core.naming.names import Flow
 from mm2.core.settings.client import ClientSettings
 from mm2.core.settings.kerberos import KerberosLogin
 from mm2.core.settings.oauth import OAuthLogin
-from mm2.core.settings.sasl import SaslLogin
+from mm2.core.settings.sasl import SaslLogin, UnusableLogin
 from mm2.core.settings.tls import TlsSettings
 from mm2.core.settings.zookeeper import ZooKeeperSettings
 
@@ -126,7 +126,8 @@ class _Comparison:
                 continue
             either = before if now is NOT_SET else now
             change = self._change(before.entry, now.entry, before.shown, now.shown, either.update_mode)
-            yield place, replace(change, is_list=either.is_list)
+            provided = before.shown == now.shown and now.entry is not None and now.entry.has_references
+            yield place, replace(change, is_list=either.is_list, provided=provided)
 
     def _contents(self, before: FlowClients, now: FlowClients, old: Settings, new: Settings) -> Iterator[Change]:
         for client in CLIENTS:
@@ -224,6 +225,8 @@ def _login_contents(login: SaslLogin | None) -> dict[str, object]:
             return dict(login.file_contents)
         case KerberosLogin():
             return {"sasl.jaas.config": (login.principal, login.keytab, login.files, login.krb5_conf)}
+        case UnusableLogin():
+            return {login.key: login.reason, "sasl.jaas.config": login.reason}
         case _:
             return {}
 

@@ -70,10 +70,10 @@ class Setting:
 
     @property
     def shown(self) -> str | None:
-        """``text``, safe to print; of a query as it is in the file, with its references."""
+        """``text``, safe to print; a query, and a value with references, as it is in the file."""
         if self.secret:
             return secrets.HIDDEN
-        if self.entry is not None and QUERY_KEY.search(self.entry.key):
+        if self.entry is not None and (self.entry.has_references or QUERY_KEY.search(self.entry.key)):
             return self.entry.shown.strip()
         return self.text
 

@@ -37,14 +37,19 @@ Signature = Mapping[Path, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """Result of one load. ``reading`` is None if ``problems`` contain an error. ``signature``: the digests from before
-    the load, so that a file that changes during the load counts as changed."""
+    """Result of one load. ``reading`` is None if ``problems`` contain an error that is not temporary. ``signature``:
+    the digests from before the load, so that a file that changes during the load counts as changed."""
 
     path: Path
     clusters: tuple[str, ...]
     reading: ParsedConfig | None
     problems: tuple[Problem, ...]
     signature: Signature
+
+    @property
+    def waits_for(self) -> frozenset[str | None]:
+        """The keys with errors that are temporary."""
+        return frozenset(problem.key for problem in self.problems if problem.is_temporary)
 
     @property
     def digest(self) -> str:
@@ -59,8 +64,8 @@ def take(path: Path, clusters: Sequence[str] = (), also: Iterable[Path] = ()) ->
     loaded, file = load_file(path, clusters)
     named = () if file is None else named_files(file, path.parent)
     reading = None
-    if loaded.settings is not None and file is not None:
-        reading = ParsedConfig(settings=loaded.settings, file=file)
+    if loaded.of_node is not None and file is not None:
+        reading = ParsedConfig(settings=loaded.of_node, file=file)
         before = {kept: word for kept, word in before.items() if kept == path or kept in named}
     return Taken(
         path=path,

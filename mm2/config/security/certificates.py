@@ -13,7 +13,8 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 from cryptography.utils import CryptographyDeprecationWarning
 
-from mm2.config.security.stores import PEM_BLOCK, REMEMBERED
+from mm2.config.security.formats.pem import PEM_BLOCK
+from mm2.config.security.stores import REMEMBERED
 
 _SHOWN = "%Y-%m-%d %H:%M UTC"
 

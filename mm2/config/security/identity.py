@@ -16,8 +16,9 @@ from mm2.config.security.formats.key_store import (
     WrongKeyPasswordError,
     in_order_of_java,
 )
+from mm2.config.security.formats.pem import PEM_BLOCK
 from mm2.config.security.security_keys import SecurityKeys
-from mm2.config.security.stores import PEM_BLOCK, Store
+from mm2.config.security.stores import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,7 @@ def _of_key_store(store: Store, content: KeyStore, keys: SecurityKeys) -> PemIde
     entries = in_order_of_java(content.keys)
     if not entries:
         what = ": it contains only trusted certificates" if content.trusted else ""
-        store.refuse("location", f"contains no private key{what}", "give the path of a store with a private key")
+        store.refuse_content(f"contains no private key{what}", "give the path of a store with a private key")
         return NO_IDENTITY
     identities = []
     for entry in entries:
@@ -84,13 +85,11 @@ def _of_key_store(store: Store, content: KeyStore, keys: SecurityKeys) -> PemIde
             _refuse_key_password(store, f'does not decrypt the private key "{entry.alias}" of {store.path}')
             return NO_IDENTITY
         except StoreError as error:
-            store.refuse("location", f'private key "{entry.alias}": {error}', "replace the key in the store")
+            store.refuse_content(f'private key "{entry.alias}": {error}', "replace the key in the store")
             return NO_IDENTITY
     chosen, identity = entries[0].alias, identities[0]
     if not identity.chain:
-        store.refuse(
-            "location", f'contains no certificate of the private key "{chosen}"', "import it: keytool -importcert"
-        )
+        store.refuse_content(f'contains no certificate of the private key "{chosen}"', "import it: keytool -importcert")
         return NO_IDENTITY
     if others := [entry.alias for entry in entries[1:]]:
         store.warn(
@@ -122,10 +121,13 @@ def _checked(store: Store, name: str, identity: PemIdentity, keys: SecurityKeys)
         _refuse_key_password(store, "does not decrypt the private key")
         return NO_IDENTITY
     if rule is not None:
-        store.refuse(name, rule, "use a private key with its own certificate first, followed by those of its issuers")
+        fix = "use a private key with its own certificate first, followed by those of its issuers"
+        store.refuse_content(rule, fix, name)
         return NO_IDENTITY
     if (rule := outside_validity(certificate, datetime.now(UTC))) is not None:
-        store.refuse(name, rule, "renew the certificate, and check the clock of this machine")
+        # A node tries it: brokers decide by their own clocks, and a certificate can become valid.
+        fix = "renew the certificate, and check the clock of this machine"
+        store.set_value(name).refuse(store.problems, rule, fix, is_temporary=True)
     return PemIdentity(certificate_pem=certificate, key_pem=key, key_password=password)
 
 

@@ -67,8 +67,8 @@ def parse(text: str) -> LoginModule:
     return _module(list(_tokens(text)))
 
 
-def parse_section(text: str, section: str) -> LoginModule:
-    """Parse the login module of a section of a JAAS file. Raises JaasError."""
+def parse_section(text: str, section: str) -> tuple[LoginModule, ...]:
+    """Parse the login modules of a section of a JAAS file. Raises JaasError."""
     tokens = list(_tokens(text))
     while tokens:
         name, *rest = tokens
@@ -76,11 +76,21 @@ def parse_section(text: str, section: str) -> LoginModule:
             raise JaasError("must have sections of the form NAME { LOGIN MODULE; };", name.line)
         end = rest.index(_CLOSE)
         if name.text == section:
-            return _module(rest[1:end], line=name.line)
+            return tuple(_modules(rest[1:end], name.line))
         if rest[end + 1 : end + 2] != [_END]:
             raise JaasError("must have a semicolon after the } of a section", rest[end].line)
         tokens = rest[end + 2 :]
     raise JaasError(f"must have a section {section}")
+
+
+def _modules(tokens: list[_Token], line: int) -> Iterator[LoginModule]:
+    while tokens:
+        end = tokens.index(_END) + 1 if _END in tokens else len(tokens)
+        yield _module(tokens[:end], line)
+        tokens = tokens[end:]
+        if not tokens:
+            return
+    yield _module([], line)
 
 
 def _module(tokens: list[_Token], line: int = 1) -> LoginModule:

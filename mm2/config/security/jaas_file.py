@@ -19,15 +19,18 @@ def jaas_file() -> Path | None:
     return file_of(JAAS_FILE)
 
 
-def read_jaas_file(path: Path) -> jaas.LoginModule:
-    """Return the login module of section KafkaClient; ``${user.home}`` and other system properties in its options are
-    replaced (PropertyExpander). Raises JaasError."""
+def read_jaas_file(path: Path) -> tuple[jaas.LoginModule, ...]:
+    """Return the login modules of section KafkaClient; ``${user.home}`` and other system properties in their options
+    are replaced (PropertyExpander). Raises JaasError."""
     try:
         text = path.read_text("utf-8")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise jaas.JaasError(f"cannot be read ({reason})") from error
-    module = jaas.parse_section(text, SECTION)
+    return tuple(_expanded(module) for module in jaas.parse_section(text, SECTION))
+
+
+def _expanded(module: jaas.LoginModule) -> jaas.LoginModule:
     known = {**system_properties(), "/": "/"}
 
     def value_of(match: re.Match[str]) -> str:

@@ -4,6 +4,7 @@ KAFKA_OPTS (bin/kafka-run-class.sh)."""
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 JAAS_FILE = "java.security.auth.login.config"
@@ -12,8 +13,12 @@ USER_HOME = "user.home"
 
 
 def system_properties() -> dict[str, str]:
-    """Return the properties of KAFKA_OPTS, the last value of each."""
-    words = os.environ.get("KAFKA_OPTS", "").split()
+    """Return the properties of KAFKA_OPTS, the last value of each. Words can be quoted as in a shell."""
+    text = os.environ.get("KAFKA_OPTS", "")
+    try:
+        words = shlex.split(text)
+    except ValueError:  # quotes are not paired
+        words = text.split()
     given = (word.removeprefix("-D").partition("=") for word in words if word.startswith("-D"))
     return {name: value for name, _, value in given}
 

@@ -35,7 +35,7 @@ def _modules(properties: Mapping[str, Value], file: Path | None) -> Iterator[jaa
                 continue  # an error of the file
     if file is not None:
         try:
-            yield read_jaas_file(file)
+            yield from read_jaas_file(file)
         except jaas.JaasError:
             return  # the same
 

@@ -24,7 +24,7 @@ from mm2.core.kerberos.ticket_cache import TicketCache, read_ticket_cache
 from mm2.core.settings.kerberos import KerberosLogin, TicketRenewal
 
 _EXAMPLE = f'{SUN} required useKeyTab=true storeKey=true keyTab="FILE" principal="NAME@REALM";'
-_INSTALL = "pip install 'mm2[kerberos]'"
+_INSTALL = "pip install --require-hashes -r requirements-kerberos.lock"
 _SERVICE = "sasl.kerberos.service.name"
 _FILE_TYPES = ("KCM:", "KEYRING:", "DIR:", "API:", "MEMORY:", "MSLSA:")
 
@@ -85,8 +85,8 @@ class _Reader:
         """Return the file that is read again for each ticket; None without ``content``, or if it is no regular file."""
         return None if path is None or content is None else self.sasl.reread_file(path, content)
 
-    def _refused(self, rule: str, fix: str) -> _Refused:
-        self.sasl.refuse_login(rule, fix, line=self.module.line)
+    def _refused(self, rule: str, fix: str, *, is_temporary: bool = False) -> _Refused:
+        self.sasl.refuse_login(rule, fix, line=self.module.line, is_temporary=is_temporary)
         return _Refused()
 
     def _service(self) -> str:
@@ -116,9 +116,8 @@ class _Reader:
         try:
             return read_krb5_conf()
         except Krb5ConfError as error:
-            protocol = self.sasl.properties["security.protocol"]
-            protocol.refuse(
-                self.sasl.problems,
+            self.sasl.refuse_content(
+                "security.protocol",
                 str(error),
                 "correct -Djava.security.krb5.conf in KAFKA_OPTS, or the environment variable KRB5_CONFIG, "
                 "or let this user read the file",
@@ -148,13 +147,16 @@ class _Reader:
                 return None
             reason = f"cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error)
             raise self._refused(
-                f"names the keytab {path}, which {reason}", "give the path of a keytab that this user can read"
+                f"names the keytab {path}, which {reason}",
+                "give the path of a keytab that this user can read",
+                is_temporary=True,
             ) from error
         if principal not in found:
             contains = ", ".join(found) or "no principal"
             raise self._refused(
                 f"names the keytab {path}, which contains no key of {principal} but {contains}",
                 "correct the principal, or create the keytab for it",
+                is_temporary=True,
             )
         return content
 
@@ -175,6 +177,7 @@ class _Reader:
                 f"has {option}, but ticket cache {path} {reason}",
                 f"run kinit as the user of this program:{to_copy(f'kinit -c {_file(path)} {who}')}"
                 + ("" if options.own_cache else f'\nand add ticketCache="{_file(path)}"'),
+                is_temporary=True,
             ) from error
 
     def _require_gssapi(self) -> None:
@@ -185,7 +188,7 @@ class _Reader:
             self.sasl.problems,
             "GSSAPI requires the Python package gssapi, which is not installed",
             "it is built from source: install a C compiler and the headers of MIT Kerberos (on Debian: gcc and "
-            f"libkrb5-dev), and run:{to_copy(_INSTALL)}",
+            f"libkrb5-dev), and run in the checkout of mm2:{to_copy(_INSTALL)}",
         )
         raise _Refused
 

@@ -21,9 +21,6 @@ from mm2.core.settings.listener import ClientAuth, CrossOrigin, ListenerSettings
 from mm2.core.settings.response_headers import read_header_rules
 from mm2.core.settings.tls import TlsSettings
 
-SPOKEN = frozenset({"TLSv1.2", "TLSv1.3"})
-"""TLS versions of listeners. Older versions are insecure, and most builds of OpenSSL disable them."""
-
 LONGEST_ORIGIN = 300
 """Characters of scheme, host name and port. A limit, because patterns can take long on long input."""
 
@@ -95,12 +92,6 @@ def read_server_tls(properties: Properties, problems: ProblemLog) -> ServerTls:
             f"requires a certificate for https, but {prefix}ssl.keystore.location is not set",
             "replace FILE with a PEM file that contains the private key and the certificate chain, and add:"
             + to_copy(f"{prefix}ssl.keystore.type = PEM", f"{prefix}ssl.keystore.location = FILE"),
-        )
-    if read.enabled_protocols and not SPOKEN.intersection(read.enabled_protocols):
-        own["ssl.enabled.protocols"].refuse(
-            problems,
-            f"must contain {' or '.join(sorted(SPOKEN))}: REST listeners support no other version",
-            "remove the line to use the default (TLSv1.2, TLSv1.3)",
         )
     client_auth = ClientAuth(auth_keys.ssl_client_auth)
     if client_auth is not ClientAuth.NONE and not has_trust_store(own):

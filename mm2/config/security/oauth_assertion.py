@@ -55,7 +55,8 @@ def _assertion_file(oauth: OAuthProperties, path: str) -> str | None:
     try:
         return jwt_value(content)
     except TokenInvalid as error:
-        oauth.refuse(FILE, f"the file contains no assertion: {error}", "give the path of a file with a signed JWT")
+        rule = f"the file contains no assertion: {error}"
+        oauth.refuse_content(FILE, rule, "give the path of a file with a signed JWT")
         return None
 
 
@@ -73,7 +74,8 @@ def _private_key(oauth: OAuthProperties) -> str | None:
     try:
         return read_private_key(content, passphrase or None, oauth.keys.assertion_algorithm)
     except KeyProblem as problem:
-        oauth.refuse(KEY_FILE, str(problem), _key_fix(oauth, problem))
+        refuse = oauth.refuse if problem.is_password else oauth.refuse_content
+        refuse(KEY_FILE, str(problem), _key_fix(oauth, problem))
         return None
 
 
@@ -94,6 +96,7 @@ def _template(oauth: OAuthProperties) -> str | None:
     try:
         read_template(content)
     except ValueError as error:
-        oauth.refuse(TEMPLATE, str(error), 'write it as in {"header": {"kid": "key-1"}, "payload": {"sub": "mm2"}}')
+        fix = 'write it as in {"header": {"kid": "key-1"}, "payload": {"sub": "mm2"}}'
+        oauth.refuse_content(TEMPLATE, str(error), fix)
         return None
     return content

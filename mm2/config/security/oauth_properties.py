@@ -41,6 +41,10 @@ class OAuthProperties:
         """Add an error about property ``name``, which is set."""
         self.sasl.properties[name].refuse(self.sasl.problems, rule, fix)
 
+    def refuse_content(self, name: str, rule: str, fix: str) -> None:
+        """Add an error about the content of the file that property ``name`` names."""
+        self.sasl.refuse_content(name, rule, fix)
+
     def refuse_mechanism(self, missing: str, fix: str) -> None:
         """Add an error about property ``missing``; ``{key}`` in ``fix`` becomes its key."""
         key = self.key(missing)
@@ -65,9 +69,10 @@ class OAuthProperties:
         try:
             return path.read_text("utf-8")
         except OSError as error:
-            self.refuse(name, f"cannot be read ({error.strerror})", f"give the path of {what} that this user can read")
+            rule = f"cannot be read ({error.strerror})"
+            self.refuse_content(name, rule, f"give the path of {what} that this user can read")
         except ValueError:  # not UTF-8, or a path with a null character
-            self.refuse(name, "is not a text file", f"give the path of {what}")
+            self.refuse_content(name, "is not a text file", f"give the path of {what}")
         return None
 
     def read_jwt_file(self, name: str, path: Path, what: str, *, sub_claim: str) -> str | None:
@@ -78,5 +83,5 @@ class OAuthProperties:
         try:
             return read_jwt(content, sub_claim=sub_claim).value
         except TokenInvalid as error:
-            self.refuse(name, f"the file contains no token: {error}", f"give the path of {what}")
+            self.refuse_content(name, f"the file contains no token: {error}", f"give the path of {what}")
             return None

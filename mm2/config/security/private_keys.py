@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from mm2.config.security.formats.pem import normalized_pem
+
 _PEM = "-----BEGIN "
 
 
@@ -36,7 +38,8 @@ def read_private_key(text: str, password: str | None, algorithm: str) -> str:
     """
     secret = None if password is None else password.encode()
     try:
-        key = load_pem_private_key(text.encode(), secret) if _PEM in text else load_der_private_key(_der(text), secret)
+        pem = normalized_pem(text).encode()
+        key = load_pem_private_key(pem, secret) if _PEM in text else load_der_private_key(_der(text), secret)
     except TypeError as error:  # a password that is missing, or not needed
         if secret is None:
             raise KeyProblem("contains an encrypted private key, and no password is set", is_password=True) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from base64 import b64encode
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mm2.config.grammar.problems import Place, ProblemLog, to_copy
@@ -14,7 +14,7 @@ from mm2.config.security import jaas
 from mm2.config.security.jaas_file import SECTION, jaas_file, read_jaas_file
 from mm2.config.security.property_names import sibling
 from mm2.config.security.security_keys import SecurityKeys
-from mm2.core.settings.sasl import SaslMechanism
+from mm2.core.settings.sasl import SaslMechanism, UnusableLogin
 
 JAAS = "sasl.jaas.config"
 
@@ -24,6 +24,7 @@ class SaslProperties:
     """``properties`` of one client, of which ``settings`` were read; errors are added to ``problems``.
 
     ``credentials``: files that clients read again, with their contents in base64, are added here.
+    ``unusable``: the login to use until the content of a file is mended.
     """
 
     properties: Properties
@@ -31,6 +32,7 @@ class SaslProperties:
     mechanism: SaslMechanism
     problems: ProblemLog
     credentials: dict[str, str]
+    unusable: list[UnusableLogin] = field(default_factory=list)
 
     def reread_file(self, path: str | Path, content: bytes) -> str | None:
         """Return the absolute path of a file that clients read again, and remember its ``content``; None for what is
@@ -56,10 +58,12 @@ class SaslProperties:
             return None
         fix = self.fix(example, placeholders)
         try:
-            module = read_jaas_file(file) if own is None and file is not None else jaas.parse(own or "")
+            found = read_jaas_file(file) if own is None and file is not None else (jaas.parse(own or ""),)
         except jaas.JaasError as error:
             self.refuse_login(str(error), fix, line=error.line)
             return None
+        # As in Java, a section can have modules for several mechanisms.
+        module = next((one for one in found if one.name in names), found[0])
         if module.name not in names:
             self.refuse_login(
                 f"must have the login module of sasl.mechanism = {self.mechanism}{self._by_default(' (the default)')}",
@@ -72,14 +76,28 @@ class SaslProperties:
     def _by_default(self, words: str, otherwise: str = "") -> str:
         return otherwise if "sasl.mechanism" in self.properties else words
 
-    def refuse_login(self, rule: str, fix: str, *, line: int = 1) -> None:
-        """Add an error about the login module. ``line``: its place, if it is in the JAAS file."""
+    def refuse_content(self, name: str, rule: str, fix: str) -> None:
+        """Add an error about the content of a file that property ``name`` names. A node starts all the same, and its
+        clients wait for another file."""
+        value = self.properties[name]
+        value.refuse(self.problems, rule, fix, is_temporary=True)
+        self.unusable.append(UnusableLogin(mechanism=self.mechanism, reason=rule, key=name))
+
+    def refuse_login(self, rule: str, fix: str, *, line: int = 1, is_temporary: bool = False) -> None:
+        """Add an error about the login module. ``line``: its place, if it is in the JAAS file. ``is_temporary``: as in
+        `refuse_content`, about a file that the login module names."""
         if JAAS in self.properties:
-            self.properties[JAAS].refuse(self.problems, rule, fix)
+            if is_temporary:
+                self.refuse_content(JAAS, rule, fix)
+            else:
+                self.properties[JAAS].refuse(self.problems, rule, fix)
             return
         entry, file = self.properties["security.protocol"].entry, jaas_file()
         assert entry is not None, "without this line there is no SASL"
-        self.problems.within(entry, Place(file=str(file), line=line), rule, fix, is_warning=False)
+        place = Place(file=str(file), line=line)
+        self.problems.within(entry, place, rule, fix, is_warning=False, is_temporary=is_temporary)
+        if is_temporary:
+            self.unusable.append(UnusableLogin(mechanism=self.mechanism, reason=rule, key="security.protocol"))
 
     def fix(self, example: str, placeholders: str) -> str:
         """Return the fix that writes ``example`` as the login module, which exists."""

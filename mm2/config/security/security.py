@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -88,14 +88,15 @@ def uses_sasl(protocol: SecurityProtocol) -> bool:
 def _read_sasl(
     properties: Properties, settings: SecurityKeys, problems: ProblemLog, credentials: dict[str, str]
 ) -> SaslLogin | None:
-    for name in REFUSED_SASL:
-        _refuse_java_class(properties, name, problems)
     mechanism = _mechanism(properties, settings, problems)
+    for name, harmless in REFUSED_SASL.items():
+        if name != LOGIN_HANDLER.name or mechanism not in (None, SaslMechanism.OAUTHBEARER):
+            _refuse_java_class(properties, name, problems, harmless)
     if mechanism is None:
         return None
-    if mechanism is not SaslMechanism.OAUTHBEARER:
-        _refuse_java_class(properties, LOGIN_HANDLER.name, problems)
-    return _READERS[mechanism](SaslProperties(properties, settings, mechanism, problems, credentials))
+    sasl = SaslProperties(properties, settings, mechanism, problems, credentials)
+    login = _READERS[mechanism](sasl)
+    return sasl.unusable[0] if login is None and sasl.unusable else login
 
 
 def _mechanism(properties: Properties, settings: SecurityKeys, problems: ProblemLog) -> SaslMechanism | None:
@@ -111,6 +112,6 @@ def _mechanism(properties: Properties, settings: SecurityKeys, problems: Problem
     return None
 
 
-def _refuse_java_class(properties: Properties, name: str, problems: ProblemLog) -> None:
-    if (value := properties.get(name)) is not None and value.text.strip():
+def _refuse_java_class(properties: Properties, name: str, problems: ProblemLog, harmless: Collection[str] = ()) -> None:
+    if (value := properties.get(name)) is not None and value.text.strip() not in ("", *harmless):
         value.refuse(problems, "not supported: Java classes cannot be loaded", "remove the line")

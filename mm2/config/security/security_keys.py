@@ -7,9 +7,10 @@ from functools import partial
 from typing import Annotated
 
 from mm2.config.grammar.java_types import ListOf, OptionalString, String, one_of
+from mm2.config.keys.class_keys import LOGIN_HANDLER
 from mm2.config.keys.declaration import KeyModel, flow_key, idle_key, names
 from mm2.config.security.kerberos_keys import KerberosKeys
-from mm2.config.security.oauth_keys import BROKER_KEYS, OAuthKeys
+from mm2.config.security.oauth_keys import BROKER_KEYS, OAUTH, OAuthKeys
 from mm2.core.settings.client import SecurityProtocol
 
 _key = partial(flow_key, local=True)
@@ -71,7 +72,7 @@ class SecurityKeys(KeyModel):
         "`https`: the server's certificate must match its host name; empty: host names are not verified.",
     )
     enabled_protocols: ListOf = _key("ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), "Enabled TLS versions.")
-    ssl_protocol: Annotated[String, one_of("TLS", "TLSv1.2", "TLSv1.3")] = idle_key(
+    ssl_protocol: Annotated[String, one_of("TLS", "TLSv1.2", "TLSv1.3", "TLSv1.1", "TLSv1", "SSL", "SSLv3")] = idle_key(
         "ssl.protocol", "TLSv1.3", "TLS context of Java. No effect: ssl.enabled.protocols decides.", local=True
     )
     cipher_suites: ListOf = _key(
@@ -80,16 +81,32 @@ class SecurityKeys(KeyModel):
 
 
 REFUSED_TLS: Mapping[str, tuple[str, ...]] = {
-    "ssl.engine.factory.class": (),
+    "ssl.engine.factory.class": ("org.apache.kafka.common.security.ssl.DefaultSslEngineFactory",),
     "ssl.keymanager.algorithm": ("SunX509", "PKIX", "NewSunX509"),
-    "ssl.provider": (),
-    "ssl.secure.random.implementation": (),
-    "ssl.trustmanager.algorithm": ("PKIX", "SunX509"),
+    "ssl.provider": ("SunJSSE",),
+    "ssl.trustmanager.algorithm": ("PKIX", "SunPKIX", "X509", "X.509", "SunX509"),
 }
 """Properties of Java's TLS implementation, each with the values that change nothing; others are errors."""
 
-REFUSED_SASL = ("sasl.client.callback.handler.class", "sasl.login.class")
-"""Java classes used for authentication. Not supported."""
+RANDOM = "ssl.secure.random.implementation"
+"""Java's source of random numbers. No effect: OpenSSL has its own."""
+
+_INTERNALS = f"{OAUTH}.internals"
+_AUTHENTICATOR = "org.apache.kafka.common.security.authenticator"
+REFUSED_SASL: Mapping[str, tuple[str, ...]] = {
+    "sasl.client.callback.handler.class": (
+        f"{_INTERNALS}.OAuthBearerSaslClientCallbackHandler",
+        f"{_AUTHENTICATOR}.SaslClientCallbackHandler",
+        "org.apache.kafka.common.security.kerberos.KerberosClientCallbackHandler",
+    ),
+    "sasl.login.class": (
+        f"{_INTERNALS}.OAuthBearerRefreshingLogin",
+        f"{_AUTHENTICATOR}.DefaultLogin",
+        "org.apache.kafka.common.security.kerberos.KerberosLogin",
+    ),
+    LOGIN_HANDLER.name: (f"{_AUTHENTICATOR}.AbstractLogin$DefaultLoginCallbackHandler",),
+}
+"""Java classes used for authentication, each with Java's own, which change nothing; others are not supported."""
 
 REFUSED_ALWAYS = ("security.providers",)
 """Java classes that provide cryptography. Not among the properties that clients inherit from their cluster."""
@@ -100,5 +117,5 @@ OTHER_MECHANISMS = (*BROKER_KEYS,)
 MODELS: tuple[type[KeyModel], ...] = (SecurityKeys, KerberosKeys, OAuthKeys)
 """The supported properties: those of all clients, and those of single SASL mechanisms."""
 
-NAMES = names(*MODELS) | set(REFUSED_TLS) | set(REFUSED_SASL) | set(OTHER_MECHANISMS)
+NAMES = names(*MODELS) | set(REFUSED_TLS) | {RANDOM} | set(REFUSED_SASL) | set(OTHER_MECHANISMS)
 """The properties that clients inherit from their cluster, apart from bootstrap.servers."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,9 +17,8 @@ from mm2.config.security.formats.key_store import (
     StoreError,
     WrongStorePasswordError,
 )
+from mm2.config.security.formats.pem import PEM_BLOCK, normalized_pem
 from mm2.config.security.property_names import sibling
-
-PEM_BLOCK = re.compile(r"-----BEGIN (?P<kind>[A-Z0-9 ]+)-----.*?-----END (?P=kind)-----", re.DOTALL)
 
 REMEMBERED = 64
 """Number of stores and keys whose content is kept: a file has a few, and a node reads it again when it changes."""
@@ -51,7 +49,7 @@ class Store:
     """The properties of one store, ``kind`` keystore or truststore, and the log for what is wrong with them.
 
     ``type`` is ssl.….type or its default, as Kafka and Java compare it: in upper case unless it is PEM. ``password`` is
-    ssl.….password.
+    ssl.….password. ``unusable``: why the store cannot be used before its file is replaced.
     """
 
     properties: Properties
@@ -59,6 +57,7 @@ class Store:
     type: str
     password: str | None
     problems: ProblemLog
+    unusable: list[str] = field(default_factory=list)
 
     def value(self, name: str) -> Value | None:
         """Return ssl.KIND.``name``."""
@@ -77,6 +76,14 @@ class Store:
     def refuse(self, name: str, rule: str, fix: str) -> None:
         """Add an error about ssl.KIND.``name``, which is set."""
         self.set_value(name).refuse(self.problems, rule, fix)
+
+    def refuse_content(self, rule: str, fix: str, name: str = "location") -> None:
+        """Add an error about the content of the store. If it is that of a file, a node starts all the same, and its
+        clients wait for another file."""
+        value = self.set_value(name)
+        value.refuse(self.problems, rule, fix, is_temporary=name == "location")
+        if name == "location":
+            self.unusable.append(value.reason(rule))
 
     def warn(self, name: str, rule: str, fix: str) -> None:
         """Add a warning about ssl.KIND.``name``, which is set."""
@@ -125,21 +132,22 @@ class Store:
             content = path.read_bytes()
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            self.refuse("location", f"cannot be read ({reason})", "give the path of a file that this user can read")
+            self.refuse_content(f"cannot be read ({reason})", "give the path of a file that this user can read")
             return None
         found = self._format(content)
         if found is None:
             return None
-        return content.decode("utf-8", "replace") if found == PEM else self._open(found, content)
+        return normalized_pem(content.decode("utf-8", "replace")) if found == PEM else self._open(found, content)
 
     def expect(self, name: str, content: str, kind: str) -> str | None:
-        """Return ``content`` if it contains a PEM block of ``kind``; else add an error about ssl.KIND.``name``."""
+        """Return ``content``, normalized, if it contains a PEM block of ``kind``; else add an error about
+        ssl.KIND.``name``."""
         if any(match["kind"].endswith(kind) for match in PEM_BLOCK.finditer(content)):
-            return content
-        self.refuse(
-            name,
+            return normalized_pem(content)
+        self.refuse_content(
             f"contains no -----BEGIN {kind}----- block",
             f"use PEM with a block from -----BEGIN {kind}----- to -----END {kind}-----",
+            name,
         )
         return None
 
@@ -155,8 +163,7 @@ class Store:
                 "write the password with which the store was created",
             )
         except StoreError as error:
-            self.refuse(
-                "location",
+            self.refuse_content(
                 f"cannot be read as a {format_of_file} store: {error}",
                 "compare with the output of keytool -list -keystore FILE, and replace the file",
             )
@@ -179,8 +186,7 @@ class Store:
         """Return the format of a file; None after an error, if Java does not read it as ssl.….type."""
         found = _format_of(content)
         if found is None:
-            self.refuse(
-                "location",
+            self.refuse_content(
                 f"is not a {self.kind}: neither {PEM} nor {JKS}, {JCEKS} or {PKCS12}",
                 "give the path of another file",
             )

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from mm2.config.grammar.problems import ProblemLog
 from mm2.config.grammar.values import Properties
 from mm2.config.security.certificates import all_expired, to_pem, untrustworthy
-from mm2.config.security.default_trust import default_trust
+from mm2.config.security.default_trust import DefaultTrustError, default_trust
 from mm2.config.security.formats.key_store import KeyStore
 from mm2.config.security.identity import read_identity, refuse_both
 from mm2.config.security.security_keys import REFUSED_TLS, SecurityKeys
@@ -20,6 +20,8 @@ from mm2.core.settings.cipher_suites import TLS13_SUITES, openssl_name
 from mm2.core.settings.tls import TlsSettings
 
 _VERSIONS = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
+
+_SECURE = TlsSettings().protocols
 
 _SIGNALLING = frozenset({"TLS_EMPTY_RENEGOTIATION_INFO_SCSV", "TLS_FALLBACK_SCSV"})
 """Names in Java's lists that are not cipher suites."""
@@ -52,7 +54,8 @@ def read_tls(properties: Properties, keys: SecurityKeys, problems: ProblemLog) -
         key_password=identity.key_password,
         check_hostname=check_hostname,
         ciphers=tuple(suite for suite in keys.cipher_suites if suite not in _SIGNALLING),
-        protocols=keys.enabled_protocols or TlsSettings().protocols,
+        protocols=tuple(one for one in keys.enabled_protocols if one in _SECURE) or TlsSettings().protocols,
+        unusable="; ".join((*own.unusable, *trusted.unusable)) or None,
     )
 
 
@@ -79,7 +82,13 @@ def _trusted(store: Store, keys: SecurityKeys) -> str | None:
     if pem:
         _check_trusted(store, name, pem)
         return pem
-    return None if has_trust_store(store.properties) else default_trust()
+    if has_trust_store(store.properties):
+        return None
+    try:
+        return default_trust()
+    except DefaultTrustError as error:
+        store.problems.error(str(error), "correct the options in KAFKA_OPTS", key="KAFKA_OPTS")
+        return None
 
 
 def _anchors(store: Store, content: KeyStore) -> str:
@@ -93,13 +102,13 @@ def _anchors(store: Store, content: KeyStore) -> str:
         )
     pem = to_pem(content.anchors)
     if not pem:
-        store.refuse("location", "contains no trusted certificate", "import the CA's certificate: keytool -importcert")
+        store.refuse_content("contains no trusted certificate", "import the CA's certificate: keytool -importcert")
     return pem
 
 
 def _check_trusted(store: Store, name: str, pem: str) -> None:
     if (reason := untrustworthy(pem)) is not None:
-        store.refuse(name, f"contains a certificate that cannot be read ({reason})", "replace the certificate")
+        store.refuse_content(f"contains a certificate that cannot be read ({reason})", "replace the certificate", name)
     elif (date := all_expired(pem, datetime.now(UTC))) is not None:
         store.warn(
             name,
@@ -115,6 +124,18 @@ def _check_protocols(properties: Properties, keys: SecurityKeys, problems: Probl
             problems,
             f"must be a list of {', '.join(_VERSIONS)}",
             f"remove {', '.join(unknown)} from the list",
+        )
+        return
+    old = [version for version in keys.enabled_protocols if version not in _SECURE]
+    if old and len(old) == len(keys.enabled_protocols):
+        properties["ssl.enabled.protocols"].refuse(
+            problems,
+            f"must contain {' or '.join(_SECURE)}: older versions are insecure, and disabled in Java and OpenSSL",
+            f"remove the line to use the default ({', '.join(_SECURE)})",
+        )
+    elif old:
+        properties["ssl.enabled.protocols"].warn(
+            problems, f"{', '.join(old)} are not used: they are insecure, and disabled in Java", "remove them"
         )
 
 

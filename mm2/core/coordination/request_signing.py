@@ -13,6 +13,7 @@ import base64
 import hmac
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from mm2.core.coordination.session_keys import SessionKey
@@ -76,13 +77,27 @@ def sign(secret: bytes, body: bytes, algorithm: str) -> dict[str, str]:
     return {SIGNATURE_HEADER: mac, ALGORITHM_HEADER: algorithm}
 
 
-def verify(
-    *, signature: str | None, algorithm: str | None, body: bytes, key: SessionKey | None, accepted: Collection[str]
-) -> None:
-    """Verify the two headers of a request (None: absent) with the flow's session key. Raises BadSignatureError.
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A signature that a request carries, with the secret that it must be made with."""
 
-    ``accepted`` are names of algorithms, compared exactly. Checks are made in Java's order, and the comparison of
-    signatures takes constant time.
+    given: bytes = field(repr=False)
+    secret: bytes = field(repr=False)
+    algorithm: str
+
+    def verify(self, body: bytes) -> None:
+        """Raise BadSignatureError unless it is that of ``body``. The comparison takes constant time."""
+        if not hmac.compare_digest(_mac(self.secret, body, self.algorithm), self.given):
+            raise BadSignatureError(Fault.WRONG, "Internal request contained invalid signature")
+
+
+def check_headers(
+    *, signature: str | None, algorithm: str | None, key: SessionKey | None, accepted: Collection[str]
+) -> Signature:
+    """Check the two headers of a request (None: absent), before its body is read. Raises BadSignatureError.
+
+    ``key`` is the flow's session key. ``accepted`` are names of algorithms, compared exactly. Checks are made in Java's
+    order.
     """
     if signature is None or algorithm is None:
         raise BadSignatureError(Fault.MISSING, "Internal request missing required signature")
@@ -97,8 +112,7 @@ def verify(
         )
     if key is None:
         raise BadSignatureError(Fault.NO_KEY, "This node has not read the session key from the config topic yet")
-    if not hmac.compare_digest(_mac(key.secret, body, algorithm), given):
-        raise BadSignatureError(Fault.WRONG, "Internal request contained invalid signature")
+    return Signature(given, key.secret, algorithm)
 
 
 def _mac(secret: bytes, body: bytes, algorithm: str) -> bytes:

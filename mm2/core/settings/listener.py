@@ -50,3 +50,9 @@ class ListenerSettings:
     peers: TlsSettings | None = None
     headers: tuple[HeaderRule, ...] = ()
     cross_origin: CrossOrigin | None = field(default=None)
+
+    @property
+    def unusable(self) -> bool:
+        """Whether the listeners cannot be opened before a store, which cannot be read now, is replaced."""
+        own = None if self.tls is None else self.tls.tls
+        return any(tls is not None and tls.unusable is not None for tls in (self.peers, own))

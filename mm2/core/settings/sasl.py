@@ -46,5 +46,27 @@ class PasswordLogin:
         return ()
 
 
-SaslLogin = PasswordLogin | KerberosLogin | OAuthLogin
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnusableLogin:
+    """A login whose file cannot be read now: every authentication fails with ``reason`` until the file is replaced.
+    ``key``: the property that names the file, without the cluster's alias."""
+
+    mechanism: SaslMechanism
+    reason: str
+    key: str
+
+    @property
+    def user(self) -> str:
+        return ""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return ()
+
+
+SaslLogin = PasswordLogin | KerberosLogin | OAuthLogin | UnusableLogin
 """How a client logs in."""

@@ -27,6 +27,8 @@ def ssl_context(tls: TlsSettings) -> ssl.SSLContext:
     Every certificate in ``ca_pem`` is a trust anchor, including intermediate and leaf certificates, as in a Java trust
     store. Raises SecuritySettingsInvalid with the name of Java's key.
     """
+    if tls.unusable is not None:
+        raise SecuritySettingsInvalid(tls.unusable)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.check_hostname
     _protocols(context, tls.protocols)

@@ -8,12 +8,13 @@ from weakref import WeakKeyDictionary
 
 from mm2.core.settings.kerberos import KerberosLogin
 from mm2.core.settings.oauth import OAuthLogin
-from mm2.core.settings.sasl import PasswordLogin, SaslLogin
+from mm2.core.settings.sasl import PasswordLogin, SaslLogin, UnusableLogin
 from mm2.kafka.sasl.kerberos.kerberos_tickets import kerberos_login
 from mm2.kafka.sasl.login import Login
 from mm2.kafka.sasl.login_threads import in_login_thread
 from mm2.kafka.sasl.oauthbearer import OAuthBearerLogin
 from mm2.kafka.sasl.passwords import PasswordExchanges
+from mm2.kafka.sasl.unusable import NoLogin
 
 _MOST_LOGINS = 64
 """Logins that are kept. More than a node has; those of earlier configurations are dropped."""
@@ -29,6 +30,8 @@ def login_of(settings: SaslLogin) -> Login:
             return OAuthBearerLogin(settings)
         case KerberosLogin():
             return kerberos_login(settings)
+        case UnusableLogin():
+            return NoLogin(settings)
 
 
 _renewals: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, asyncio.Task[None]]] = WeakKeyDictionary()

@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -51,7 +51,8 @@ class EngineProcess:
     """Keeps one ``python -m flows.engine`` running until `close`.
 
     ``trouble`` is why it is not running, or None. ``ended`` is how its last process ended, if there was one.
-    ``on_lost`` is called each time it has exited.
+    ``on_lost`` is called each time it has exited. ``hidden_spark``: names among ``spark`` whose values no other user of
+    the machine may see.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class EngineProcess:
         spark: Mapping[str, str],
         temp_dir: Path,
         on_lost: Callable[[], None],
+        hidden_spark: Collection[str] = (),
     ) -> None:
         self._master = read_master(spark["spark.master"])
         self._start = {
@@ -71,6 +73,7 @@ class EngineProcess:
             "token": token,
             "app_name": app_name,
             "spark": dict(spark),
+            "hidden_spark": sorted(hidden_spark),
             "leases": asdict(leases),
             "on_cluster": self._master.is_cluster,
         }

@@ -147,9 +147,11 @@ class LeaseService:
 
     # -- LeaseApi
 
-    async def engine(self, secret: str, report: EngineReport, wait: float) -> EngineOrders:
+    def check_engine(self, secret: str) -> None:
         if not secrets.compare_digest(secret, self.engine_token):
             raise LeaseRefusedError("the request is not from this node's engine")
+
+    async def engine(self, report: EngineReport, wait: float) -> EngineOrders:
         self.board.engine_report(report, time.monotonic())
         self._failed_records.take(report.pid, report.record_errors)
         if report.ended:

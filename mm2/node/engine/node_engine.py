@@ -53,6 +53,7 @@ class NodeEngine:
             app_name=f"mm2 {' '.join(enabled)}",
             leases=self._lane_place,
             spark=self._spark,
+            hidden_spark=settings.hidden_spark,
             temp_dir=self._temp_dir,
             on_lost=self._lost,
         )

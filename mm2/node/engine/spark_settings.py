@@ -109,6 +109,7 @@ def engine_environment(spark: Mapping[str, str], temp_dir: Path) -> dict[str, st
     environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
     environment["PYSPARK_PYTHON"] = spark.get(_PYTHON, sys.executable)
     environment["PYTHONUNBUFFERED"] = "1"
+    environment["PYTHONSAFEPATH"] = "1"  # python -m would import from the directory that the node was started in
     environment["TMPDIR"] = str(temp_dir)
     if read_master(spark[_MASTER]).elsewhere:
         environment.setdefault("SPARK_LOCAL_IP", LOOPBACK)

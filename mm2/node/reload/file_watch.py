@@ -1,9 +1,11 @@
 """Detection of changes to the node's configuration file. The consumer of the events applies them.
 
-Invariants: (A) `FileWatch.reading` is valid; an invalid file never replaces it. (B) A file is read when it has been
-unchanged for `SETTLE_S`, or after `LONGEST_S` of changes. (C) The errors of a file are reported once, until they
-change, the file was valid in between, or a request asks for them. (D) Every request (`FileWatch.ask`, SIGHUP) produces
-an event. (E) Each diff starts from the file of the previous diff, so that no change is lost or applied twice.
+Invariants: (A) `FileWatch.reading` is valid; an invalid file never replaces it. A file with a temporary error, such as
+an expired certificate in a key store, is invalid unless the former one has an error of the same key: the node started
+with it. (B) A file is read when it has been unchanged for `SETTLE_S`, or after `LONGEST_S` of changes. (C) The errors
+of a file are reported once, until they change, the file was valid in between, or a request asks for them. (D) Every
+request (`FileWatch.ask`, SIGHUP) produces an event. (E) Each diff starts from the file of the previous diff, so that no
+change is lost or applied twice.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
@@ -65,7 +67,7 @@ class FileChanged:
     """A valid file that differs from the last valid one by ``diff``.
 
     ``pending`` are the changes, of this file or an earlier one, that take effect when the node is restarted.
-    ``warnings`` are those of the whole file.
+    ``warnings`` are those of the whole file, with the temporary errors that flows wait for.
     """
 
     reading: ParsedConfig = field(repr=False)
@@ -140,6 +142,7 @@ class FileWatch:
         self.reading = first.reading
         self.digest = first.digest
         self._signature = first.signature
+        self._waits_for = first.waits_for
         self._settle_timer = SettleTimer(first.signature)
         self._reported: tuple[Problem, ...] = ()
         self._asked = asyncio.Event()
@@ -176,6 +179,7 @@ class FileWatch:
         self._settle_timer.handled(taken.signature)
         if taken.reading is not None:
             self._reported, self.reading, self.digest = (), taken.reading, taken.digest
+            self._waits_for = taken.waits_for
             return event
         errors = tuple(problem for problem in taken.problems if not problem.is_warning)
         again, self._reported = errors == self._reported, errors
@@ -184,15 +188,15 @@ class FileWatch:
     def _look(self) -> tuple[Taken, Event]:
         """Read the file and compare it. Runs in a thread and does not change this object."""
         taken = take(self.path, self._clusters, self._signature)
-        if taken.reading is None:
-            return taken, FileInvalid(problems=taken.problems)
+        if taken.reading is None or not taken.waits_for <= self._waits_for:
+            return replace(taken, reading=None), FileInvalid(problems=taken.problems)
         diff = compare(self.reading, taken.reading)
         pending = tuple(
             change for change in of_nodes(self.began, taken.reading) if change.update_mode is UpdateMode.NODE
         )
         if diff.says_the_same:
             return taken, FileUnchanged(reading=taken.reading, pending=pending, repaired=bool(self._reported))
-        warnings = tuple(problem for problem in taken.problems if problem.is_warning)
+        warnings = tuple(problem for problem in taken.problems if problem.is_warning or problem.is_temporary)
         return taken, FileChanged(reading=taken.reading, diff=diff, pending=pending, warnings=warnings)
 
     def _unforeseen(self) -> tuple[Problem, ...]:

@@ -34,11 +34,13 @@ LARGEST_REQUEST = 4 * 1024
 """Maximum bytes of a lease request, which contains a token and two numbers."""
 
 LARGEST_REPORT = 64 * 1024 * 1024
-"""Maximum bytes of a lane's progress: 100,000 partitions on one lane, each with an error as long as this line."""
+"""Maximum bytes of a report of the engine, and of a lane's progress: 100,000 partitions on one lane, each with an error
+as long as this line."""
 
 LARGEST_RECORD = 2 * MAX_FAILED_RECORD_BYTES
 """Maximum bytes of a failed record, whose batch is in base64."""
 
+_ENGINE_REPORT = TypeAdapter(EngineReport)
 _FAILED_RECORD = TypeAdapter(FailedRecordReport)
 _REQUEST = TypeAdapter(LeaseRequest)
 _PROGRESS = TypeAdapter(LaneProgress)
@@ -49,7 +51,10 @@ _T = TypeVar("_T")
 class LeaseApi(Protocol):
     """The lease service of a node. Every method raises LeaseRefusedError if the caller's secret is not valid."""
 
-    async def engine(self, secret: str, report: EngineReport, wait: float) -> EngineOrders:
+    def check_engine(self, secret: str) -> None:
+        """Check that ``secret`` is that of the node's engine."""
+
+    async def engine(self, report: EngineReport, wait: float) -> EngineOrders:
         """Process the engine's report; return as soon as its orders change, otherwise after ``wait`` seconds."""
 
     async def lease(self, lane: int, request: LeaseRequest) -> LeaseGrant:
@@ -73,13 +78,13 @@ def engine_router(lease_service: LeaseApi) -> APIRouter:
     router = APIRouter(prefix="/internal", include_in_schema=False)
 
     @router.post("/engine")
-    async def engine(
-        report: EngineReport, wait: float = 0.0, authorization: Annotated[str, Header()] = ""
-    ) -> EngineOrders:
+    async def engine(request: Request, wait: float = 0.0, authorization: Annotated[str, Header()] = "") -> EngineOrders:
         try:
-            return await lease_service.engine(_secret(authorization), report, min(wait, LONGEST_WAIT_S))
+            lease_service.check_engine(_secret(authorization))
         except LeaseRefusedError as error:
             raise HTTPException(status.HTTP_403_FORBIDDEN, str(error)) from error
+        report = await _body(request, LARGEST_REPORT, _ENGINE_REPORT.validate_json)
+        return await lease_service.engine(report, min(wait, LONGEST_WAIT_S))
 
     return router
 
@@ -132,11 +137,11 @@ async def _body(request: Request, largest: int, read: Callable[[bytes], _T]) -> 
             raise HTTPException(status.HTTP_413_CONTENT_TOO_LARGE, f"more than {largest} bytes")
     try:
         return read(bytes(body))
-    except ValidationError as error:  # its message would contain the request, which may contain a token
+    except ValidationError:  # its message would contain the request, which may contain a token
         raise HTTPException(
             status.HTTP_422_UNPROCESSABLE_CONTENT,
-            "invalid report from a lane: is the same release of mm2 installed on all machines?",
-        ) from error
+            "invalid report: is the same release of mm2 installed on all machines?",
+        ) from None
 
 
 def _secret(authorization: str) -> str:

@@ -24,10 +24,19 @@ from fastapi.responses import JSONResponse
 
 from mm2.core.coordination.leader_context import LeaderContext
 from mm2.core.coordination.request_routing import CarryOut, Conflict, SendOn
-from mm2.core.coordination.request_signing import ALGORITHM_HEADER, SIGNATURE_HEADER, BadSignatureError, Fault, verify
-from mm2.rest.internal.peers import ANSWER_WITHIN_S, LARGEST_BYTES, PeerError, PeerRequest, Peers
+from mm2.core.coordination.request_signing import (
+    ALGORITHM_HEADER,
+    SIGNATURE_HEADER,
+    BadSignatureError,
+    Fault,
+    check_headers,
+)
+from mm2.rest.internal.peers import ANSWER_WITHIN_S, PeerError, PeerRequest, Peers
 
 log = logging.getLogger("mm2.rest")
+
+LARGEST_REQUEST = 1024 * 1024
+"""Maximum bytes of a body, which is a command: twice what an operator can send."""
 
 _STATUS = {
     Fault.MISSING: HTTPStatus.BAD_REQUEST,
@@ -67,15 +76,15 @@ def signed_call(leader_contexts: LeaderContexts) -> Callable[[Request, str, str,
 
     async def check(request: Request, source: str, target: str, forward: bool | None = None) -> SignedCall:
         leader_context = leader_context_of(leader_contexts, source, target)
-        body = await read_body(request)
         try:
-            verify(
+            signature = check_headers(
                 signature=request.headers.get(SIGNATURE_HEADER),
                 algorithm=request.headers.get(ALGORITHM_HEADER),
-                body=body,
                 key=leader_context.session_key,
                 accepted=leader_context.accepted_algorithms,
             )
+            body = await read_body(request)
+            signature.verify(body)
         except BadSignatureError as error:
             raise RefusalError(_STATUS[error.fault], str(error)) from error
         return SignedCall(leader_context=leader_context, body=body, forward=forward)
@@ -96,8 +105,8 @@ async def read_body(request: Request) -> bytes:
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > LARGEST_BYTES:
-            raise RefusalError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {LARGEST_BYTES} bytes")
+        if len(body) > LARGEST_REQUEST:
+            raise RefusalError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {LARGEST_REQUEST} bytes")
     return bytes(body)
 
 

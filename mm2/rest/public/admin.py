@@ -17,7 +17,7 @@ _WHO = {"WWW-Authenticate": 'Bearer realm="mm2"'}
 
 
 class AdminGate:
-    """A FastAPI dependency. ``enabled`` without a ``token`` rejects all commands."""
+    """Checks a request by its headers (`gated_route`). ``enabled`` without a ``token`` rejects all commands."""
 
     def __init__(self, *, enabled: bool, token: str | None) -> None:
         self._token = token.encode() if enabled and token else None

@@ -23,9 +23,13 @@ from mm2.rest.internal.signed_calls import RefusalError, SignedCall, by_leader, 
 from mm2.rest.public.command_response import COMMAND_RESPONSE, CommandResponse
 from mm2.rest.public.flows import whole_flow
 from mm2.rest.public.responses import JSON
+from mm2.rest.server.limited_body import gated_route
 
 PATH = ("mm2", "commands")
 """Follows ``/{source}/{target}/``, like ``connectors`` of KIP-710."""
+
+LARGEST_COMMAND = 512 * 1024
+"""Maximum bytes of the body of a command: pause and resume can name 2,000 topics, each as long as Kafka allows."""
 
 NO_COMMANDS = (
     "the command was forwarded to a node with commands disabled: set mm2.rest.admin = true in the files of all nodes "
@@ -37,6 +41,7 @@ _REFUSALS = {
     403: "commands are disabled, or the connection is not encrypted",
     404: "no such flow, topic or task",
     409: "not possible in the current state",
+    413: "body too large",
     422: "invalid body",
     503: "the node is starting",
 }
@@ -52,7 +57,7 @@ class CommandRefusedResponse:
 def _router(context: RestContext) -> APIRouter:
     public = APIRouter(
         prefix="/flows/{source}/{target}",
-        dependencies=[Depends(context.gate)],
+        route_class=gated_route(context.gate, LARGEST_COMMAND),
         include_in_schema=context.gate.takes_commands,
         responses={code: {"model": CommandRefusedResponse, "description": text} for code, text in _REFUSALS.items()},
     )

@@ -32,6 +32,13 @@ STOP_WITHIN_S = 5.0
 CUT_OFF_WITHIN_S = 1.0
 """A cancelled request ends immediately; uvicorn checks every 0.1 s."""
 
+REQUEST_WITHIN_S = 60
+"""Time for a client to send a whole request: the largest from a lane, over a slow link. Who sends nothing must not
+occupy a connection for ever."""
+
+MOST_CONNECTIONS = 1_000
+"""Connections of one listener; more get the status 503. Lanes and monitoring need one each."""
+
 BACKLOG = 128
 
 START_WITHIN_S = 10.0
@@ -60,6 +67,7 @@ class RestServer:
             proxy_headers=False,
             server_header=False,
             timeout_keep_alive=KEEP_ALIVE_S,
+            limit_concurrency=MOST_CONNECTIONS,
             backlog=BACKLOG,
             ssl_context_factory=None if context is None else lambda *_: context,
         )
@@ -205,9 +213,42 @@ def _why(error: OSError) -> str:
     return error.strerror or str(error)
 
 
+_INCOMPLETE = ("IDLE", "SEND_BODY")
+"""States of h11 for a client whose request has not arrived completely."""
+
+
 class _Connection(H11Protocol):
-    """uvicorn's connection, closed immediately if it is idle: asyncio would wait up to 30 s for the TLS shutdown of a
-    connection that monitoring keeps open."""
+    """uvicorn's connection, closed if a request does not arrive within `REQUEST_WITHIN_S`.
+
+    At shutdown it is closed immediately if it is idle: asyncio would wait up to 30 s for the TLS shutdown of a
+    connection that monitoring keeps open.
+    """
+
+    _expecting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)  # type: ignore[arg-type]  # uvicorn's type is narrower than asyncio's
+        self._expect()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state.__name__ in _INCOMPLETE:
+            self._expect()
+        else:
+            self._expect_nothing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect_nothing()
+        super().connection_lost(exc)
+
+    def _expect(self) -> None:
+        if self._expecting is None:
+            self._expecting = self.loop.call_later(REQUEST_WITHIN_S, self.transport.abort)
+
+    def _expect_nothing(self) -> None:
+        if self._expecting is not None:
+            self._expecting.cancel()
+            self._expecting = None
 
     def shutdown(self) -> None:
         idle = self.cycle is None or self.cycle.response_complete

@@ -43,6 +43,8 @@ class RenewableContext(ssl.SSLContext):
 def server_context(server: ServerTls) -> ssl.SSLContext:
     """Return the TLS context of an https listener, from PEM contents. Raises ListenerError if they do not match."""
     tls = server.tls
+    if tls.unusable is not None:
+        raise ListenerError(f"listeners: {tls.unusable}")
     if tls.certificate_pem is None or tls.key_pem is None:
         raise ListenerError("listeners: an https listener needs a certificate chain and its private key")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -18,6 +18,8 @@ from_openssl() { openssl pkcs12 -export -inkey "$work/client.key" -in chain.pem 
 from_openssl -out identity-openssl.p12
 from_openssl -out identity-openssl-legacy.p12 -legacy
 from_openssl -out without-mac.p12 -nomac
+from_openssl -passout pass: -out no-password.p12
+from_openssl -passout pass: -out no-password-legacy.p12 -legacy
 openssl pkcs12 -export -nokeys -in ca.pem -passout pass:sesame -out trust-openssl.p12
 openssl pkcs12 -export -nokeys -in other.pem -caname "Corp CA" -certpbe NONE -nomac -passout pass:sesame -out trust-openssl-open.p12
 openssl pkcs12 -export -inkey "$work/other.key" -in other.pem -name Other -passout pass:sesame -out "$work/other.p12"

@@ -41,7 +41,7 @@ from mm2.config.security.formats.key_store import (
     once,
 )
 from mm2.config.security.formats.pkcs12_bags import CertificateBag, KeyBag, is_key, read_certificates, read_key
-from mm2.config.security.formats.pkcs12_encryption import decrypted
+from mm2.config.security.formats.pkcs12_encryption import decrypted, decrypted_key
 from mm2.config.security.formats.pkcs12_mac import verify_mac
 
 START = b"\x30"
@@ -198,8 +198,13 @@ def _entry(
 
 
 def _decrypt(bag: KeyBag, certificates: list[PKCS12Certificate], password: str) -> Identity:
+    plain = bag.key
+    if bag.is_encrypted and not password:  # the library takes an empty password for none
+        if (found := decrypted_key(bag.key, password)) is None:
+            raise WrongKeyPasswordError
+        plain = found
     try:
-        key = load_der_private_key(bag.key, password.encode() if bag.is_encrypted else None)
+        key = load_der_private_key(plain, password.encode() if bag.is_encrypted and password else None)
     except (ValueError, UnsupportedAlgorithm) as error:
         if "Incorrect password" in str(error):
             raise WrongKeyPasswordError from error

@@ -1,4 +1,4 @@
-"""Encrypted parts of PKCS12 stores (RFC 7292), with the algorithms that keytool and openssl use for certificates."""
+"""Encrypted parts of PKCS12 stores (RFC 7292), with the algorithms that keytool and openssl use."""
 
 from __future__ import annotations
 
@@ -47,14 +47,28 @@ def decrypted(encrypted_data: Element, password: str) -> Element | None:
     try:
         _, info = encrypted_data.children
         _, algorithm, content = info.children
-        data = _joined(content)
-        kind, parameters = algorithm.children
-        if kind.content == _PBES2:
-            return _contents(_pbes2(parameters, password, data))
-        found = (_with_sha1(kind.content, parameters, spelling, data) for spelling in spellings(password))
-        return next((element for padded in found if (element := _contents(padded)) is not None), None)
+        return _opened(algorithm, _joined(content), password)
     except (DerError, ValueError, LookupError, UnsupportedAlgorithm):
         return None
+
+
+def decrypted_key(encrypted_key: bytes, password: str) -> bytes | None:
+    """Return the PrivateKeyInfo in an EncryptedPrivateKeyInfo (RFC 5208); None as in `decrypted`. Unlike the library it
+    accepts an empty password."""
+    try:
+        algorithm, content = parse(encrypted_key).children
+        found = _opened(algorithm, content.content, password)
+    except (DerError, ValueError, LookupError, UnsupportedAlgorithm):
+        return None
+    return None if found is None else found.raw
+
+
+def _opened(algorithm: Element, data: bytes, password: str) -> Element | None:
+    kind, parameters = algorithm.children
+    if kind.content == _PBES2:
+        return _contents(_pbes2(parameters, password, data))
+    found = (_with_sha1(kind.content, parameters, spelling, data) for spelling in spellings(password))
+    return next((element for padded in found if (element := _contents(padded)) is not None), None)
 
 
 def _joined(content: Element) -> bytes:
@@ -64,7 +78,7 @@ def _joined(content: Element) -> bytes:
 
 
 def _contents(padded: bytes) -> Element | None:
-    """Return the element before the padding; None if there is none, which is the case with another password."""
+    """Return the sequence before the padding; None if there is none, which is the case with another password."""
     try:
         found = parse(padded[: -padded[-1]])
     except (DerError, IndexError):

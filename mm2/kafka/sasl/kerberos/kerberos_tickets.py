@@ -52,7 +52,9 @@ def kerberos_login(settings: KerberosLogin) -> Login:
         import gssapi  # noqa: F401, PLC0415 - optional
     except ImportError as error:
         raise LoginFailed(
-            f"the Python package gssapi cannot be loaded ({error}): run pip install 'mm2[kerberos]'", "sasl.mechanism"
+            f"the Python package gssapi cannot be loaded ({error}): install it from requirements-kerberos.lock"
+            " (docs/how-to/security.md)",
+            "sasl.mechanism",
         ) from error
     return KerberosTickets(settings)
 

@@ -9,7 +9,8 @@ import pytest
 
 from mm2.cli.clusters.cluster_access import ask, choose_flow, read_settings, reason, short_timeout_cluster
 from mm2.cli.errors import UsageError
-from mm2.core.settings.client import ClientSettings
+from mm2.core.settings.client import ClientSettings, SecurityProtocol
+from mm2.core.settings.tls import TlsSettings
 from mm2.kafka.errors import RequestTimedOut, Unreachable
 
 ADDRESSES = "clusters = A, B\nA.bootstrap.servers = a:9092\nB.bootstrap.servers = b:9092\n"
@@ -88,3 +89,16 @@ def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_progress_is_not_written_to_pipes(capsys: pytest.CaptureFixture[str]) -> None:
     ask(asyncio.sleep(0.1), "asking A")
     assert capsys.readouterr() == ("", "")
+
+
+def test_certificates_that_cannot_be_used_are_a_mistake() -> None:
+    async def opened() -> None:
+        async with short_timeout_cluster(
+            ClientSettings(
+                bootstrap_servers=("a:9092",), security_protocol=SecurityProtocol.SSL, tls=TlsSettings(ca_pem="?")
+            )
+        ):
+            pass
+
+    with pytest.raises(UsageError, match="contains no certificate"):
+        ask(opened(), "asking A")

@@ -53,7 +53,8 @@ def test_secrets_are_never_shown() -> None:
         *("ssl.keystore.certificate.chain", "ssl.truststore.certificates", "spark.ssl.keyPassword"),
         *("spark.hadoop.fs.s3a.secret.key", "spark.hadoop.fs.s3a.access.key", "basic.auth.credentials.source"),
         *("sasl.oauthbearer.client.credentials.client.secret", "some.token", "config.providers.v.param.token"),
-        "sasl.oauthbearer.assertion.private.key.passphrase",
+        *("sasl.oauthbearer.assertion.private.key.passphrase", "spark.hadoop.fs.azure.account.key.store", "my.pwd"),
+        *("my.api.key", "my.api_key", "accountKey"),
     ):
         assert is_secret(key, "x"), key
     for key in (

@@ -229,3 +229,8 @@ def test_same_cluster_on_both_sides(tmp_path: Path) -> None:
         "consumer.properties:1: error: bootstrap.servers = a:9092: a:9092 is a broker of the target, too: each record"
         " would be copied again without end"
     ]
+
+
+def test_a_misspelt_secret_is_hidden(tmp_path: Path) -> None:
+    (problem,) = loaded(tmp_path, "sasl.jass.config=open-sesame\n").problems
+    assert (problem.value, problem.fix) == ("[hidden]", "did you mean sasl.jaas.config?")

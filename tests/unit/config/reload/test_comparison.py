@@ -216,7 +216,7 @@ def test_changed_secret_of_a_reference(tmp_path: Path) -> None:
     found = compare(old, read(tmp_path, lines))
     assert flow(found).update_mode is UpdateMode.FLOW
     assert change_lines(flow(found).changes, tmp_path) == [
-        "mm2.properties:9: A.sasl.jaas.config = [hidden] (was [hidden])"
+        "mm2.properties:9: A.sasl.jaas.config = [hidden] (its config provider returns another value)"
     ]
     assert not any(secret in repr(found) for secret in ("sesame", "simsim"))
 

@@ -9,6 +9,8 @@ import pytest
 
 from mm2.config.security import default_trust
 from mm2.config.security.default_trust import default_trust as read
+from mm2.config.security.formats.jks import JKS_MAGIC
+from tests.unit.config.files import flow, loaded
 from tests.unit.config.security.formats.golden import STORES
 
 CA, OTHER = (STORES / "ca.pem").read_text(), (STORES / "other.pem").read_text()
@@ -73,3 +75,47 @@ def test_no_store_or_an_unreadable_one(home: Path) -> None:
     assert read() is None
     (home / "lib" / "security" / "cacerts").write_text("neither JKS nor PKCS12")
     assert read() is None
+
+
+OPTION = "-Djavax.net.ssl.trustStore"
+TLS = "A.security.protocol = SSL\n"
+
+
+@pytest.mark.parametrize("name", ["trust.jks", "trust.jceks", "trust.p12"])
+def test_a_store_that_the_options_of_java_name(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    copy(STORES / "mixed.jks", home / "lib" / "security" / "cacerts")
+    monkeypatch.setenv("KAFKA_OPTS", f"{OPTION}={STORES / name} {OPTION}Password=sesame")
+    assert flow(tmp_path, TLS).clients.source_consumer.tls.ca_pem == CA
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "rule"),
+    [
+        ("none.jks", "sesame", "cannot be read (No such file or directory)"),
+        ("trust.p12", None, f"requires {OPTION}Password"),
+        ("trust.jks", "simsim", f"{OPTION}Password does not open"),
+        ("make.sh", "sesame", "cannot be read as a key store"),
+        ("secret.jceks", "sesame", "key"),
+    ],
+)
+def test_a_store_of_the_options_that_cannot_be_used(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, password: str | None, rule: str
+) -> None:
+    """It is not replaced by another one, which trusts others."""
+    copy(STORES / "trust.jks", home / "lib" / "security" / "cacerts")
+    words = f"{OPTION}={STORES / name}" + ("" if password is None else f" {OPTION}Password={password}")
+    monkeypatch.setenv("KAFKA_OPTS", words)
+    (problem,) = loaded(tmp_path, TLS).problems
+    assert (problem.key, problem.is_warning) == ("KAFKA_OPTS", False)
+    assert rule in problem.rule
+    assert "simsim" not in str(problem)
+
+
+def test_an_empty_store_of_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = tmp_path / "empty.jks"
+    empty.write_bytes(JKS_MAGIC + bytes((0, 0, 0, 2)) + bytes(4) + bytes(20))
+    monkeypatch.setenv("KAFKA_OPTS", f"{OPTION}={empty}")
+    (problem,) = loaded(tmp_path, TLS).problems
+    assert problem.rule == f"{OPTION}={empty} contains no trusted certificate"

@@ -9,6 +9,7 @@ import pytest
 
 from mm2.config.security import jaas
 from mm2.config.security.jaas_file import read_jaas_file
+from mm2.config.security.java_options import JAAS_FILE, KRB5_CONF, file_of
 from mm2.core.settings.oauth import OAuthLogin
 from mm2.core.settings.sasl import PasswordLogin
 from tests.unit.config import files
@@ -39,13 +40,13 @@ def test_home_directory(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPa
     written = f'KafkaClient {{\n  {PLAIN} required\n  username="${{user.home}}" password="p";\n}};\n'
     file.write_text(written)
     monkeypatch.setenv("HOME", "/home/alice")
-    assert read_jaas_file(file).options["username"] == "/home/alice"
+    assert read_jaas_file(file)[0].options["username"] == "/home/alice"
     monkeypatch.delenv("HOME")
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
     with pytest.raises(jaas.JaasError, match=r"uses the system property user\.home, which KAFKA_OPTS does not set"):
         read_jaas_file(file)
     monkeypatch.setenv("KAFKA_OPTS", f"-Djava.security.auth.login.config={file} -Duser.home=/home/bob")
-    assert read_jaas_file(file).options["username"] == "/home/bob"
+    assert read_jaas_file(file)[0].options["username"] == "/home/bob"
     monkeypatch.delenv("KAFKA_OPTS")
     own = f'A.sasl.jaas.config = {PLAIN} required username="bob" password="p";\n'
     assert files.flow(tmp_path, LINES + own).clients.source_consumer.sasl is not None
@@ -70,7 +71,8 @@ def test_sasl_jaas_config_comes_first(tmp_path: Path, file: Path) -> None:
         ("KafkaClient {\n X required\n a=b\n};", 3, "must end with a semicolon"),
         ("KafkaClient {\n X required\n a=/b;\n};", 3, "must have matching quotes, and quotes around options with"),
         ("KafkaClient {\n X required\n a b c;\n};", 3, "must have options of the form name=value"),
-        ("KafkaClient {\n X required;\n Y required;\n};", 2, "must contain only one login module"),
+        ("KafkaClient {\n X required;\n Y required;\n};", 2, "must have the login module of sasl.mechanism = PLAIN"),
+        (f"KafkaClient {{\n {PLAIN} required;\n Y required\n}};", 3, "must end with a semicolon"),
         ("KafkaClient {\n X;\n};", 2, "must start with a login module followed by required"),
         ('KafkaClient {\n X required\n a="${b}";\n};', 2, "uses the system property b, which KAFKA_OPTS does not set"),
         (f"\nKafkaClient {{\n {PLAIN} required;\n}};", 3, "must have the options username and password"),
@@ -121,3 +123,17 @@ def test_wrong_options_of_oauth(tmp_path: Path, file: Path) -> None:
     rules = " ".join(problem.rule for problem in files.loaded(tmp_path, TOKENS).problems)
     assert "option extension_auth: " in rules
     assert "cannot be read" in rules
+
+
+def test_login_modules_of_several_mechanisms(tmp_path: Path, file: Path) -> None:
+    file.write_text(f'KafkaClient {{\n  X required;\n  {PLAIN} required username="alice" password="p";\n}};\n')
+    found = files.flow(tmp_path, LINES).clients.source_consumer.sasl
+    assert found is not None
+    assert found.user == "alice"
+
+
+def test_quoted_paths_in_the_options_of_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_OPTS", f'-Dx=y "-D{JAAS_FILE}={tmp_path}/my jaas" -D{KRB5_CONF}="/my krb5"')
+    assert (file_of(JAAS_FILE), file_of(KRB5_CONF)) == (tmp_path / "my jaas", Path("/my krb5"))
+    monkeypatch.setenv("KAFKA_OPTS", f"-Dx='y -D{JAAS_FILE}=/jaas")  # as Java, if quotes are not paired
+    assert file_of(JAAS_FILE) == Path("/jaas")

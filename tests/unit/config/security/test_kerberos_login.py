@@ -234,7 +234,7 @@ def test_without_the_package(place: Path, monkeypatch: pytest.MonkeyPatch, more:
     monkeypatch.setattr(kerberos_login, "find_spec", lambda _: None)
     found = problem(place, keytab(place), *more)
     assert (found.key, found.rule) == (key, "GSSAPI requires the Python package gssapi, which is not installed")
-    assert found.fix_lines[-1] == "  pip install 'mm2[kerberos]'"
+    assert found.fix_lines[-1] == "  pip install --require-hashes -r requirements-kerberos.lock"
 
 
 def test_unreadable_krb5_conf(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

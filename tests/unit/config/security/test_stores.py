@@ -4,18 +4,27 @@ tests/snapshots/config/bad/security-tls.txt."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from shutil import copy
 
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from mm2.config.grammar.problems import Problem
 from mm2.config.load import load
 from mm2.config.security import stores
 from mm2.config.security.formats.sun_keys import decrypt
 from mm2.core.settings.tls import TlsSettings
+from mm2.kafka.connection.security import ssl_context
 from tests.unit.config.files import CLUSTERS
 from tests.unit.config.security.formats.golden import STORES
+from tests.unit.config.security.issued import issue
 
 PEM = Path(__file__).parents[3] / "snapshots" / "config" / "pem"
 TRUST = "truststore.location = {}\ntruststore.type = {}\ntruststore.password = sesame"
@@ -245,3 +254,51 @@ def test_a_store_of_many_clients_is_decrypted_once(tmp_path: Path, monkeypatch: 
     stores._read.cache_clear()
     tls(tmp_path, KEYS.format(STORES / "identity.jceks", "JCEKS", "open sesame"))
     assert len(decrypted) == 1
+
+
+def joined(pem: str) -> str:
+    """As it is after lines of a properties file that end with a backslash."""
+    return pem.replace("\n", " \\\n")
+
+
+def indented(pem: str) -> str:
+    return "".join(f"    {line}\n" for line in pem.splitlines())
+
+
+def on_one_line(pem: str) -> str:
+    return pem.replace("\n", " ") + "\n"
+
+
+@pytest.mark.parametrize("form", [indented, on_one_line, str.strip])
+def test_forms_of_pem_files(tmp_path: Path, form: Callable[[str], str]) -> None:
+    """Java reads them, and OpenSSL only normal lines."""
+    certificate, key = issue("me")
+    (tmp_path / "me.pem").write_text(form(certificate) + "\n" + form(encrypted_key(key)))
+    location = f"location = {tmp_path / 'me.pem'}"
+    found = tls(
+        tmp_path,
+        f"keystore.type = PEM\nkeystore.{location}\nkey.password = sesame\n"
+        f"truststore.type = PEM\ntruststore.{location}",
+    )
+    assert ssl_context(found).cert_store_stats()["x509"] == 1
+
+
+def test_pem_values_of_continued_lines(tmp_path: Path) -> None:
+    certificate, key = issue("me")
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        f"{CLUSTERS}security.protocol = SSL\nssl.keystore.type = PEM\nssl.truststore.type = PEM\n"
+        f"ssl.keystore.key = {joined(key.strip())}\nssl.keystore.certificate.chain = {joined(certificate.strip())}\n"
+        f"ssl.truststore.certificates = {joined(certificate.strip())}\n"
+    )
+    settings = load(file).settings
+    assert settings is not None
+    assert ssl_context(settings.flows[0].clients.source_consumer.tls).cert_store_stats()["x509"] == 1
+
+
+def encrypted_key(key: str) -> str:
+    """Return a key in openssl's older format, whose encryption has headers."""
+    loaded = load_pem_private_key(key.encode(), None)
+    return loaded.private_bytes(
+        Encoding.PEM, PrivateFormat.TraditionalOpenSSL, BestAvailableEncryption(b"sesame")
+    ).decode()

@@ -83,8 +83,8 @@ def test_inline_stores(tmp_path: Path) -> None:
         f"A.ssl.keystore.certificate.chain = {inline('ca.pem')}\n"
         "A.ssl.enabled.protocols = TLSv1.3\nA.ssl.cipher.suites = TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384\n",
     )
-    assert found.ca_pem == (PEM / "ca.pem").read_text().strip()
-    assert found.key_pem == (PEM / "key.pem").read_text().strip()
+    assert found.ca_pem == (PEM / "ca.pem").read_text()
+    assert found.key_pem == (PEM / "key.pem").read_text()
     assert found.certificate_pem == found.ca_pem
     assert found.protocols == ("TLSv1.3",)
     assert found.ciphers == ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",)

@@ -8,8 +8,8 @@ from mm2.core.coordination.request_signing import (
     SIGNATURE_HEADER,
     BadSignatureError,
     Fault,
+    check_headers,
     sign,
-    verify,
 )
 from mm2.core.coordination.session_keys import SessionKey
 
@@ -28,7 +28,7 @@ def fault(
     accepted: tuple[str, ...] = ("HmacSHA256",),
 ) -> Fault | None:
     try:
-        verify(signature=signature, algorithm=algorithm, body=body, key=key, accepted=accepted)
+        check_headers(signature=signature, algorithm=algorithm, key=key, accepted=accepted).verify(body)
     except BadSignatureError as error:
         return error.fault
     return None

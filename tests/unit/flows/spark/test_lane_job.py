@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import pytest
 from pyspark import SparkContext
@@ -78,3 +78,12 @@ def test_the_engine_imports_nothing_of_sql_flows() -> None:
     show = "import sys, flows.engine; print(*(name for name in ('pandas', 'pyarrow', 'numpy') if name in sys.modules))"
     shown = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True, timeout=60)
     assert shown.stdout.split() == []
+
+
+def test_the_name_of_a_job_group_is_no_secret() -> None:
+    """Spark's UI shows it."""
+    order = LaneStart(lane=2, token="open-sesame", description="A->B lane 2", query=None)
+    jobs = [LaneJob(cast("SparkContext", None), cast("SqlSession", None), LeasePlace(url=""), order) for _ in range(2)]
+    groups = {job._group for job in jobs}
+    assert len(groups) == 2
+    assert not any("open" in group for group in groups)

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
+from mm2.core.settings.sasl import PasswordLogin, SaslMechanism, UnusableLogin
 from mm2.kafka.sasl.login import Exchange, LoginFailed
 from mm2.kafka.sasl.logins import login_of, renewed
 
@@ -79,3 +79,14 @@ async def test_a_failure_that_no_connection_waits_for_is_not_an_error(caplog: py
     await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})
     gc.collect()
     assert not caplog.records
+
+
+async def test_a_login_without_its_file_fails_with_the_reason() -> None:
+    settings = UnusableLogin(mechanism=SaslMechanism.GSSAPI, reason="names a keytab that cannot be read", key="a.key")
+    login = login_of(settings)
+    for attempt in range(2):
+        with pytest.raises(LoginFailed, match="names a keytab") as caught:
+            await renewed(login)
+        assert caught.value.key == "a.key", attempt
+    with pytest.raises(LoginFailed, match="names a keytab"):
+        login.exchange("broker")

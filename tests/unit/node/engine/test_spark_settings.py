@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -95,3 +96,18 @@ def test_sparks_pages_are_on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_host_name_in_a_url() -> None:
     assert host_of("https://node-1.example.org:8443") == "node-1.example.org"
     assert host_of("https://[fd00::2]:8443") == "fd00::2"
+
+
+def test_the_engine_imports_nothing_from_the_working_directory(tmp_path: Path) -> None:
+    """Also not if the node was started in a directory that others can write to. PYTHONPATH is searched as before."""
+    writable, own = tmp_path / "writable", tmp_path / "own"
+    for directory in (writable, own):
+        directory.mkdir()
+        (directory / "acme_place.py").write_text(f"print({directory.name!r})")
+    (writable / "json.py").write_text("print('imported')")
+    environment = {**engine_environment(told(), TEMP), "PYTHONPATH": str(own)}
+    for arguments in (("-m", "acme_place"), ("-c", "import json, acme_place")):
+        ended = subprocess.run(
+            [sys.executable, *arguments], env=environment, cwd=writable, capture_output=True, text=True, check=True
+        )
+        assert ended.stdout == "own\n"

@@ -41,6 +41,18 @@ def test_private_key(name: str) -> None:
         read_pkcs12(content(name), "wrong")
 
 
+@pytest.mark.parametrize("name", ["no-password.p12", "no-password-legacy.p12"])
+def test_private_key_with_an_empty_password(name: str) -> None:
+    """The two versions of openssl's format differ in the bytes of an empty password."""
+    store = read_pkcs12(content(name), "")
+    assert fits(store.keys[0].decrypt(""))
+    assert names(store.anchors) == ["CN=client"]
+    with pytest.raises(WrongStorePasswordError):
+        read_pkcs12(content(name), STORE_PASSWORD)
+    with pytest.raises(WrongKeyPasswordError):
+        read_pkcs12(content("identity.p12"), STORE_PASSWORD).keys[0].decrypt("")
+
+
 def test_private_key_with_its_own_password() -> None:
     (entry,) = read_pkcs12(content("key-password.p12"), STORE_PASSWORD).keys
     assert fits(entry.decrypt(KEY_PASSWORD))

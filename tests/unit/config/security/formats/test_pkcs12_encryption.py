@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.hashes import SHA1
 from cryptography.hazmat.primitives.kdf.pbkdf2 import PBKDF2HMAC
 
 from mm2.config.security.formats.der import EXPLICIT, INTEGER, OCTETS, SEQUENCE, Element, encode, parse
-from mm2.config.security.formats.pkcs12_encryption import decrypted
+from mm2.config.security.formats.pkcs12_encryption import decrypted, decrypted_key
 from tests.unit.config.security.formats.golden import STORE_PASSWORD, content
 
 OID = 0x06
@@ -85,3 +85,8 @@ def test_other_algorithms() -> None:
 def test_another_password(name: str) -> None:
     assert decrypted(part(name), STORE_PASSWORD) is not None
     assert decrypted(part(name), "other") is None
+
+
+def test_damaged_keys() -> None:
+    assert decrypted_key(b"?", "") is None
+    assert decrypted_key(sequence(encode(OID, PBES2)), "") is None
