@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, NullType, StringT
 
 from flows.sql.refusal import QueryRefusedError
 from flows.sql.row_select import RowSelect, untouched
-from mm2.core.settings.row_query import COLUMNS, ResultColumn
+from mm2.core.settings.row_query import COLUMNS, TABLE, ResultColumn
 
 _ROW_BY_ROW = ("Project", "Filter", "SubqueryAlias")
 """Nodes of a plan that take each row by itself."""
@@ -45,8 +45,9 @@ def check_select(select: RowSelect, records: DataFrame) -> frozenset[str]:
 
 def _check_plan(result: DataFrame, records: DataFrame) -> frozenset[str]:
     """Check that the result is computed from each row by itself, and always the same. Return the columns it is of."""
-    columns_read: set[str] = set()
+    references: list[Any] = []
     node, relation = _analyzed(result), _analyzed(records)
+    names = {attribute.exprId().id(): attribute.name() for attribute in _elements(relation.output())}
     patterns = records.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern  # type: ignore[union-attr]
     while not node.equals(relation):
         name = node.nodeName()
@@ -59,9 +60,18 @@ def _check_plan(result: DataFrame, records: DataFrame) -> frozenset[str]:
                     raise QueryRefusedError(f"{reason}: {expression.sql()}", reason)
             if not expression.deterministic():
                 raise QueryRefusedError(f"is not deterministic: {expression.sql()}", "is not deterministic")
-        columns_read |= {attribute.name() for attribute in _elements(node.references().toSeq())}
+        references += _elements(node.references().toSeq())
         node = node.children().apply(0)
-    return frozenset(columns_read)
+    return frozenset(_name(attribute, names) for attribute in references)
+
+
+def _name(attribute: Any, names: Mapping[int, str]) -> str:
+    """Return the column, of these by their ids, that an attribute is. Its own name is as the user wrote it: VALUE."""
+    name = names.get(attribute.exprId().id())
+    if name is None:
+        rule = f"reads a column that {TABLE} does not have"
+        raise QueryRefusedError(f"{rule}: {attribute.name()}", rule)
+    return name
 
 
 def _analyzed(frame: DataFrame) -> Any:

@@ -18,8 +18,8 @@ SEEN = 120.0  # seconds until a SQL lane has started and records are copied, or 
 
 QUERIES = {
     "orders": (
-        r"SELECT regexp_replace(CAST(value AS STRING), r'\d{4}-\d{4}-\d{4}', '****') AS value FROM records"
-        r" WHERE coalesce(get_json_object(CAST(value AS STRING), '$.test'), '') <> 'true'"
+        r"SELECT regexp_replace(CAST(Value AS STRING), r'\d{4}-\d{4}-\d{4}', '****') AS VALUE FROM Records"
+        r" WHERE coalesce(get_json_object(CAST(VALUE AS STRING), '$.test'), '') <> 'true'"
     ),
     "same": "SELECT * FROM records",
     "parts": (
@@ -34,7 +34,7 @@ QUERIES = {
     "deleted": "SELECT CAST(NULL AS BINARY) AS value FROM records",
     "numbers": "SELECT CAST(CAST(CAST(value AS STRING) AS INT) * 2 AS STRING) AS value FROM records",
 }
-"""Query by the stem of its topics' names."""
+"""Query by the stem of its topics' names. That of ``orders`` has names in other cases than the columns."""
 
 TRANSFORM = "tests.integration.queries.own_columns:shout"
 """The transform of topics with the stem ``own``."""

@@ -13,14 +13,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flows.spark.lane_job import LaneJob
-from flows.sql.lane_query import checked
+from flows.sql.lane_query import checked, fed_rows, used_columns
 from flows.sql.record_error import message_for
 from flows.sql.refusal import QueryRefusedError
 from flows.sql.rows import RESULT
 from flows.sql.session import SqlSession
 from mm2.core.lanes.engine_orders import FailedRecord, LaneStart
 from mm2.core.lanes.lease import LaneQuery, LeasePlace
-from mm2.core.settings.row_query import RowQuery, RowTransform
+from mm2.core.settings.row_query import COLUMNS, RowQuery, RowTransform
 from tests.integration.sql.queries import Row, lane_query, rows_with_fillers
 from tests.lab.batches import Batch, Record
 
@@ -36,6 +36,7 @@ REFUSED = {
     "Cannot resolve routine `mask_card`": lane_query(value="mask_card(value)"),
     "`amount` cannot be resolved": lane_query("amount > 1"),
     "`_mm2_offset` cannot be resolved": lane_query("_mm2_offset > 1"),
+    "`_MM2_OFFSET` cannot be resolved": lane_query("_MM2_OFFSET > 1"),
     "[PARSE_SYNTAX_ERROR]": lane_query(value="upper(value"),
     "(Spark plans Aggregate)": lane_query(value="CAST(max(offset) AS STRING)"),
     "(Spark plans Generate)": lane_query(value="explode(array('a', 'b'))"),
@@ -120,12 +121,27 @@ def test_a_function_returns_columns(session: SparkSession, tmp_path: Path, monke
     ]
 
 
+def test_a_function_names_columns_in_any_case(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = """
+        def change(records):
+            return {"value": F.upper(F.col("Value").cast("string")), "where": records["TOPIC"] == F.col("records.Topic")}
+        """
+    query = transform(tmp_path, monkeypatch, body, "mm2_test_own_case")
+    used = used_columns(fed_rows(session, "token", COLUMNS), query)
+    assert used == {"key", "value", "topic", "timestamp", "headers"}
+    assert checked(rows_with_fillers(session, [Row(1)]), query).collect()[0].value == b"V"
+
+
 REFUSED_FUNCTIONS = {
     "module mm2_test_refused cannot be imported (ModuleNotFoundError: No module named 'nowhere')": "import nowhere",
     "module mm2_test_refused has no function change": "def other(records): ...",
     "mm2_test_refused:change raised KeyError: 'a'": "def change(records): return {}['a']",
     "mm2_test_refused:change returned NoneType; it must return a dict": "def change(records): return None",
     "returned 'topic', which cannot be set": "def change(records): return {'topic': records['topic']}",
+    "returned 'VALUE', which cannot be set": "def change(records): return {'VALUE': F.lit('x'), 'value': F.lit('y')}",
+    "`_Mm2_Offset` cannot be resolved": "def change(records): return {'where': F.col('_Mm2_Offset') > 1}",
     "returned str for value; it must be a Column": "def change(records): return {'value': 'x'}",
     "calls a Python UDF": "def change(records): return {'value': udf(lambda value: value, 'binary')(records['value'])}",
     "is not deterministic: (rand(": "def change(records): return {'where': F.rand() > 0.5}",
