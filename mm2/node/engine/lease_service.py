@@ -145,7 +145,8 @@ class LeaseService:
     async def engine(self, secret: str, report: EngineReport, wait: float) -> EngineOrders:
         if not secrets.compare_digest(secret, self.engine_token):
             raise LeaseRefusedError("the request is not from this node's engine")
-        self.board.engine_report(report, time.monotonic())
+        for message in self.board.engine_report(report, time.monotonic()):
+            log.warning("%s", message)
         self._failed_records.take(report.pid, report.record_errors)
         if report.ended:
             self.wake()
