@@ -263,9 +263,11 @@ class LaneBoard:
         return None if lane is None else lane.error
 
     def ended_by(self, key: SourceTaskKey) -> str | None:
-        """Return the error that ended the lane of a source task last; None if it runs well since."""
+        """Return the error that ended the lane of a source task; None if it runs well since, or has not restarted."""
         lane = self._lanes.lane_of(key)
-        return None if lane is None or lane.ended_by is None else f"lane {lane.number} failed: {lane.ended_by}"
+        if lane is None or lane.ended_by is None or lane.error is not None:
+            return None
+        return f"lane {lane.number} failed: {lane.ended_by}"
 
     def refused(self, key: SourceTaskKey) -> str | None:
         """Return why the query of a source task cannot run; None if it can, as far as is known."""
