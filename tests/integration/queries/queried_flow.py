@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,8 @@ QUERIES = {
     ),
     "rare": "SELECT * FROM records WHERE CAST(CAST(value AS STRING) AS BIGINT) % 100 = 7",
     "never": "SELECT * FROM records WHERE false",
+    # a quarter of a millisecond for each record
+    "slow": "SELECT * FROM records WHERE sha2(repeat(CAST(value AS STRING), 100), 512) = '0'",
     "live": "SELECT * FROM records WHERE value IS NOT NULL",
     "deleted": "SELECT CAST(NULL AS BINARY) AS value FROM records",
     "numbers": "SELECT CAST(CAST(CAST(value AS STRING) AS INT) * 2 AS STRING) AS value FROM records",
@@ -75,6 +77,8 @@ class QueriedFlow:
                 "groups": f"{self.a}-.*",
                 "tasks.max": "2",
                 "mm2.lanes": "1",
+                "mm2.rest.admin": "true",
+                "mm2.rest.admin.token": "t" * 32,
                 "emit.heartbeats.enabled": "false",
                 "heartbeats.replication.enabled": "false",
                 "emit.checkpoints.interval.seconds": "1",
@@ -89,9 +93,9 @@ class QueriedFlow:
             | more
         )
 
-    def create(self, stem: str, partitions: int = 1) -> str:
+    def create(self, stem: str, partitions: int = 1, *, config: Mapping[str, str] | None = None) -> str:
         """Create a new source topic for the query of this stem."""
-        return self.source.create_topic(unique_name(f"{self.a}-{stem}"), partitions)
+        return self.source.create_topic(unique_name(f"{self.a}-{stem}"), partitions, config=config)
 
     def remote(self, topic: str) -> str:
         return f"{self.a}.{topic}"
