@@ -105,8 +105,11 @@ def job_title(start: LaneStart) -> str:
 
 
 def last_line(text: str) -> str:
-    """Return the last line of a Spark error that names an exception, truncated to 500 characters."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    """Return the last line of a Spark error that names an exception, truncated to 500 characters.
+
+    Lines of Java's stack trace do not count: they name methods such as handlePythonException.
+    """
+    lines = [line for line in map(str.strip, text.splitlines()) if line and not line.startswith("at ")]
     named = [line for line in lines if "Error" in line or "Exception" in line]
     return (named or lines or ["unknown error"])[-1][:500]
 

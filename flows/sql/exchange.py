@@ -22,7 +22,7 @@ FEEDER_WITHIN_S = 60.0
 
 STUCK_AFTER_S = 15.0
 """If a query returns nothing for this long although frames are in it, a process of it is suspended or has failed: as
-long as a lease is valid."""
+long as a lease is valid. A query that works returns padding at least, also within a frame (`flows.sql.rows`)."""
 
 CLOSE_WITHIN_S = 1.0
 

@@ -43,11 +43,10 @@ class Feeder:
         with self._connect(socket_path(self.token, context.taskAttemptId())) as connection:
             collected = RowBuilder(self.columns)
             while (frame := read_frame(connection)) is not None:
-                collected.add(frame, arrived_ms=int(time.time() * 1_000))
+                yield from collected.add(frame, arrived_ms=int(time.time() * 1_000))
                 is_last = not select.select([connection], [], [], 0)[0]
                 if is_last:
                     collected.pad()
-                if is_last or collected.is_full:
                     yield from collected.take()
 
     def _connect(self, path: str) -> socket.socket:

@@ -13,16 +13,21 @@ A filler follows the rows of every frame. Spark passes rows on in batches of `BY
 wait for the next one; a filler of that size pushes it through. Spark looks one row ahead before it passes on a batch,
 so that another filler follows. The worker's output has a buffer, too, of `OUTPUT_BUFFER_BYTES`: what is written last of
 a batch, the values of the last column, must not fit into it.
+
+Rows that a query drops push nothing through, however many follow. So padding is also written in a backlog
+(`PADDED_AFTER_ROWS`, `PADDED_AFTER_S`), even within a frame.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
+from itertools import chain, islice
 from typing import Any
 
 import pyarrow as pa
 from aiokafka.errors import CorruptRecordException
-from aiokafka.record.default_records import DefaultRecordBatch
+from aiokafka.record.default_records import DefaultRecord
 
 from flows.batch.blob import batches
 from flows.batch.decoded import MAX_UNCOMPRESSED, decoded
@@ -45,6 +50,14 @@ ROWS_WRITTEN = 512
 
 BYTES_WRITTEN = 1024 * 1024
 """Bytes from which on fewer rows are written at once."""
+
+PADDED_AFTER_ROWS = 4 * ROWS_WRITTEN
+"""Rows after which padding follows although more are waiting. A query that needs up to 7 ms for each row and drops all
+of them then returns something within `flows.sql.exchange.STUCK_AFTER_S`. Padding costs half a millisecond, and so many
+rows of 1 kB cost 27 ms (docs/adr/0015-sql-flows.md)."""
+
+PADDED_AFTER_S = 0.5
+"""Time after which padding follows although rows are waiting, so that a slow query reports its progress."""
 
 NO_FRAME = -1
 
@@ -72,7 +85,7 @@ SCHEMA = pa.schema(
     ]
 )
 
-_VALUE = SCHEMA.get_field_index("value")
+_KEY, _VALUE, _HEADERS, _OFFSET = map(SCHEMA.get_field_index, ("key", "value", "headers", OFFSET))
 
 _PADDING = (" " * BYTES_PER_BATCH, " " * (2 * OUTPUT_BUFFER_BYTES))
 PADDING_ROWS = len(_PADDING)
@@ -93,55 +106,79 @@ def spark_schema(columns: Collection[str]) -> str:
 
 
 def rows_of(frame: Frame, *, max_uncompressed: int = MAX_UNCOMPRESSED, arrived_ms: int = 0) -> Iterator[pa.RecordBatch]:
-    """Return the rows of one frame, as `RowBuilder` collects them."""
+    """Yield the rows of one frame, as `RowBuilder` collects them."""
     rows = RowBuilder()
-    rows.add(frame, max_uncompressed=max_uncompressed, arrived_ms=arrived_ms)
-    return rows.take()
+    yield from rows.add(frame, max_uncompressed=max_uncompressed, arrived_ms=arrived_ms)
+    yield from rows.take()
 
 
 class RowBuilder:
     """Collects the rows of frames. Each Arrow batch costs as much as some hundred rows, so small frames share one.
 
-    The rows have the hidden columns and those of the user that are among ``columns``.
+    The rows have the hidden columns and those of the user that are among ``columns``. ``now`` is a clock in seconds.
     """
 
-    def __init__(self, columns: Collection[str] = COLUMNS) -> None:
+    def __init__(self, columns: Collection[str] = COLUMNS, now: Callable[[], float] = time.monotonic) -> None:
         self._schema = pa.schema([field for field in SCHEMA if field.name in columns or field.name in _HIDDEN])
         self._columns: list[list[Any]] = [[] for _ in SCHEMA]
         self._bytes = 0
+        self._now = now
+        self._rows_unpadded = 0
+        self._padded_at = now()
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the rows are worth an Arrow batch."""
-        return len(self._columns[0]) >= ROWS_WRITTEN or self._bytes >= BYTES_WRITTEN
-
-    def add(self, frame: Frame, *, max_uncompressed: int = MAX_UNCOMPRESSED, arrived_ms: int = 0) -> None:
-        """Add the rows of a frame's records, and the filler after them.
+    def add(
+        self, frame: Frame, *, max_uncompressed: int = MAX_UNCOMPRESSED, arrived_ms: int = 0
+    ) -> Iterator[pa.RecordBatch]:
+        """Add the rows of a frame's records, and the filler after them. Yield all rows whenever they are many.
 
         ``max_uncompressed``: bytes of the records of one batch. If a batch cannot be decoded, the rows before it are
         followed by a filler with the error. ``arrived_ms`` is the timestamp of messages that have none, epoch ms.
         """
         error: str | None = None
-        before = len(self._columns[_VALUE])
         try:
             for header, records in _decoded(frame, max_uncompressed, arrived_ms):
-                _append(self._columns, frame, header, records)
+                more = True
+                while more:
+                    more = self._append_some(frame, header, records)
+                    yield from self._take_if_full()
         except (CorruptBatchError, BatchTooLargeError) as problem:
             error = str(problem)
-        self._bytes += sum(map(len, filter(None, self._columns[_VALUE][before:])))
         self._add_filler(frame.number, error)
+        yield from self._take_if_full()
+
+    def _append_some(self, frame: Frame, header: BatchHeader, records: Iterator[DefaultRecord]) -> bool:
+        """Append the next records of a batch. Return whether there can be more. Raises CorruptBatchError."""
+        before = len(self._columns[_OFFSET])
+        count = max(1, ROWS_WRITTEN - before)
+        try:
+            return _append(self._columns, frame, header, islice(records, count)) == count
+        finally:
+            keys, values, headers = (self._columns[at][before:] for at in (_KEY, _VALUE, _HEADERS))
+            self._bytes += sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
+            self._bytes += sum(len(value or b"") for one in filter(None, headers) for _, value in one)
+
+    def _take_if_full(self) -> Iterator[pa.RecordBatch]:
+        rows = len(self._columns[_OFFSET])
+        if rows >= ROWS_WRITTEN or self._bytes >= BYTES_WRITTEN:
+            late = self._now() - self._padded_at >= PADDED_AFTER_S
+            if late or self._rows_unpadded + rows >= PADDED_AFTER_ROWS:
+                self.pad()
+            yield from self.take()
 
     def pad(self) -> None:
         """Add the fillers of no frame that push everything before them through Spark's batches."""
         for padding in _PADDING:
             self._add_filler(NO_FRAME, padding)
+        self._padded_at = self._now()
+        self._rows_unpadded = -len(self._columns[_OFFSET])
 
     def _add_filler(self, number: int, error: str | None) -> None:
         for column, field in zip(self._columns, SCHEMA, strict=True):
             column.append(number if field.name == FRAME else error if field.name == ERROR else None)
 
     def take(self) -> Iterator[pa.RecordBatch]:
-        """Return all rows in Arrow batches of `ROWS_WRITTEN` or `BYTES_WRITTEN`, and begin again."""
+        """Yield all rows in Arrow batches of `ROWS_WRITTEN` or `BYTES_WRITTEN`, and begin again."""
+        self._rows_unpadded += len(self._columns[_OFFSET])
         columns = dict(zip(SCHEMA.names, self._columns, strict=True))
         self._columns = [[] for _ in SCHEMA]
         self._bytes = 0
@@ -161,18 +198,21 @@ def _parts(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield from _parts(rows.slice(half))
 
 
-def _decoded(frame: Frame, limit: int, arrived_ms: int) -> Iterator[tuple[BatchHeader, DefaultRecordBatch]]:
+def _decoded(frame: Frame, limit: int, arrived_ms: int) -> Iterator[tuple[BatchHeader, Iterator[DefaultRecord]]]:
     """Return header and records of each batch. Raises CorruptBatchError and BatchTooLargeError."""
     for header, data in batches(frame.blob, check_crcs=False, start=frame.wanted):
-        yield decoded(header, data, limit=limit, arrived_ms=arrived_ms)
+        header_of_rows, records = decoded(header, data, limit=limit, arrived_ms=arrived_ms)
+        yield header_of_rows, chain(records)  # can be continued, unlike aiokafka's own iterator
 
 
-def _append(columns: list[list[Any]], frame: Frame, header: BatchHeader, records: DefaultRecordBatch) -> None:
-    """Append the wanted records of a batch to the columns. Raises CorruptBatchError."""
+def _append(columns: list[list[Any]], frame: Frame, header: BatchHeader, records: Iterator[DefaultRecord]) -> int:
+    """Append the wanted records to the columns. Return how many records there were. Raises CorruptBatchError."""
     keys, values, topics, partitions, offsets, times, types, all_headers, sources, frames, errors = columns
     append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
+    count = 0
     try:
         for record in records:
+            count += 1
             offset = record.offset
             if offset < frame.wanted:
                 continue
@@ -197,3 +237,4 @@ def _append(columns: list[list[Any]], frame: Frame, header: BatchHeader, records
         frames += [frame.number] * added
         sources += offsets[complete - added : complete]
         errors += [None] * added
+    return count

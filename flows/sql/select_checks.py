@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, BinaryType, DataType, NullType, StringType, StructType, TimestampType
 
+from flows.sql.expression_checks import check_expressions, elements
 from flows.sql.refusal import QueryRefusedError
 from flows.sql.row_select import RowSelect, untouched
-from mm2.core.settings.row_query import COLUMNS, ResultColumn
+from mm2.core.settings.row_query import COLUMNS, TABLE, ResultColumn
 
 _ROW_BY_ROW = ("Project", "Filter", "SubqueryAlias")
 """Nodes of a plan that take each row by itself."""
@@ -45,31 +46,40 @@ def check_select(select: RowSelect, records: DataFrame) -> frozenset[str]:
 
 def _check_plan(result: DataFrame, records: DataFrame) -> frozenset[str]:
     """Check that the result is computed from each row by itself, and always the same. Return the columns it is of."""
-    columns_read: set[str] = set()
+    references: list[Any] = []
+    depth = 0
     node, relation = _analyzed(result), _analyzed(records)
+    names = {attribute.exprId().id(): attribute.name() for attribute in elements(relation.output())}
     patterns = records.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern  # type: ignore[union-attr]
     while not node.equals(relation):
         name = node.nodeName()
         if name not in _ROW_BY_ROW:
             rule = "needs more than one record, or returns several"
             raise QueryRefusedError(f"{rule} (Spark plans {name}); only expressions of one record are allowed", rule)
-        for expression in _elements(node.expressions()):
+        for expression in elements(node.expressions()):
             for pattern, reason in _FORBIDDEN.items():
                 if expression.containsPattern(getattr(patterns, pattern)()):
                     raise QueryRefusedError(f"{reason}: {expression.sql()}", reason)
             if not expression.deterministic():
                 raise QueryRefusedError(f"is not deterministic: {expression.sql()}", "is not deterministic")
-        columns_read |= {attribute.name() for attribute in _elements(node.references().toSeq())}
+        references += elements(node.references().toSeq())
         node = node.children().apply(0)
-    return frozenset(columns_read)
+        depth += 1
+    check_expressions(result, depth)
+    return frozenset(_name(attribute, names) for attribute in references)
+
+
+def _name(attribute: Any, names: Mapping[int, str]) -> str:
+    """Return the column, of these by their ids, that an attribute is. Its own name is as the user wrote it: VALUE."""
+    name = names.get(attribute.exprId().id())
+    if name is None:
+        rule = f"reads a column that {TABLE} does not have"
+        raise QueryRefusedError(f"{rule}: {attribute.name()}", rule)
+    return name
 
 
 def _analyzed(frame: DataFrame) -> Any:
     return frame._jdf.queryExecution().analyzed()
-
-
-def _elements(seq: Any) -> Iterator[Any]:
-    return (seq.apply(index) for index in range(seq.size()))
 
 
 def _is_bytes(found: DataType) -> bool:

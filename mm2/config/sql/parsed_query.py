@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
@@ -58,6 +59,14 @@ class ParsedQuery:
     def offset_of(self, *types: TokenType) -> int:
         """Return where the last token of one of ``types`` starts; 0 if there is none."""
         return next((token.start for token in reversed(self.tokens) if token.token_type in types), 0)
+
+
+_DEPTHS = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1, TokenType.L_BRACKET: 1, TokenType.R_BRACKET: -1}
+
+
+def nesting(tokens: Sequence[Token]) -> Iterator[int]:
+    """Return how many parentheses and brackets are open after each token."""
+    return accumulate(_DEPTHS.get(token.token_type, 0) for token in tokens)
 
 
 def parse(text: str) -> ParsedQuery:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import accumulate
 
 from sqlglot import TokenType, exp
 
-from mm2.config.sql.parsed_query import FORM, ParsedQuery
+from mm2.config.sql.parsed_query import FORM, ParsedQuery, nesting
 from mm2.config.sql.query_finding import QueryFinding
 from mm2.core.settings.row_query import TABLE
 
@@ -116,21 +115,13 @@ def _from(query: ParsedQuery) -> int:
     """Return the index of the FROM of the statement: the first one outside of parentheses, but not that of IS DISTINCT
     FROM."""
     tokens = query.tokens
-    depths = accumulate(_DEPTHS.get(token.token_type, 0) for token in tokens)
+    depths = nesting(tokens)
     found = (
         index
         for index, (token, depth) in enumerate(zip(tokens, depths, strict=True))
         if token.token_type is TokenType.FROM and not depth and tokens[index - 1].token_type is not TokenType.DISTINCT
     )
     return next(found, 0)
-
-
-_DEPTHS = {
-    TokenType.L_PAREN: 1,
-    TokenType.R_PAREN: -1,
-    TokenType.L_BRACKET: 1,
-    TokenType.R_BRACKET: -1,
-}
 
 
 def _check_inside(query: ParsedQuery, tree: exp.Select) -> Iterator[QueryFinding]:

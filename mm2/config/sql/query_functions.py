@@ -7,12 +7,16 @@ starts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
+from operator import itemgetter
 
 from sqlglot import Token, TokenType
 
-from mm2.config.sql.parsed_query import ParsedQuery
+from mm2.config.sql.parsed_query import ParsedQuery, nesting
 from mm2.config.sql.query_finding import QueryFinding
+from mm2.core.settings.relative_times import is_relative_time
+from mm2.core.settings.row_query import TABLE
 
 
 def _names(text: str) -> frozenset[str]:
@@ -44,18 +48,26 @@ WINDOWS = _names(
 
 GENERATORS = _names(
     """
-    explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack variant_explode
-    variant_explode_outer
+    collations explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer python_worker_logs range
+    sql_keywords stack variant_explode variant_explode_outer
     """
 )
 
 RANDOM = _names(
-    "distributed_id monotonically_increasing_id rand randn random randstr shuffle spark_partition_id uniform uuid"
+    """
+    distributed_id kll_sketch_merge_bigint kll_sketch_merge_double kll_sketch_merge_float monotonically_increasing_id
+    rand randn random randstr shuffle spark_partition_id uniform uuid
+    """
 )
+"""Spark takes merges of KLL sketches for deterministic, but they drop values at random."""
 
 CLOCK = _names("curdate current_date current_time current_timestamp localtime localtimestamp now")
 
-SESSION = _names("current_catalog current_database current_path current_schema current_user session_user user version")
+SESSION = _names(
+    """
+    current_catalog current_database current_path current_schema current_timezone current_user session_user user version
+    """
+)
 
 FILES = _names("input_file_block_length input_file_block_start input_file_name")
 
@@ -80,6 +92,12 @@ _RULES: Mapping[frozenset[str], tuple[str, str]] = {
     CODE: ("calls any method of a Java class, which Spark cannot check", "use functions of Spark SQL"),
 }
 
+_RANDOM_IV = "encrypts a value differently each time, unless it has an IV or the mode 'ECB'"
+_FIX_OF_IV = "derive the IV from the record: aes_encrypt(value, key, 'GCM', 'DEFAULT', substr(sha2(value, 256), 1, 12))"
+_MODE, _IV = 2, 4
+
+REJECTED_FUNCTIONS: Collection[frozenset[str]] = _RULES.keys()
+
 _WITHOUT_PARENTHESES = CLOCK - {"now", "curdate"} | {
     "current_user",
     "session_user",
@@ -87,10 +105,15 @@ _WITHOUT_PARENTHESES = CLOCK - {"now", "curdate"} | {
     "current_schema",
 }
 _NAME = re.compile(r"[A-Za-z_]\w*|`[^`]*`")
+_STRINGS = (TokenType.STRING, TokenType.RAW_STRING)
 _LIKE = (TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE)
 _QUANTIFIERS = ("any", "some")
+_COMPARISONS = ("=", "==", "<=>", "<", "<=", ">", ">=", "<>", "!=", "between")
+_TIME_FUNCTIONS = (
+    *("date", "timestamp", "to_date", "to_timestamp", "to_timestamp_ltz", "to_timestamp_ntz"),
+    *("try_to_date", "try_to_timestamp"),
+)
 _TIME_TYPES = ("date", "timestamp", "timestamp_ltz", "timestamp_ntz")
-_TIME_WORDS = ("now", "today", "tomorrow", "yesterday")
 
 
 def check_functions(query: ParsedQuery) -> Iterator[QueryFinding]:
@@ -99,14 +122,19 @@ def check_functions(query: ParsedQuery) -> Iterator[QueryFinding]:
     for index, token in enumerate(tokens):
         before = tokens[index - 1] if index else None
         name = token.text.lower()
-        if before is not None and _is_time_literal(before, token):
-            yield _finding(before, f"{before.text} {query.source(token)}", *_RULES[CLOCK])
+        if token.token_type in _STRINGS and is_relative_time(token.text):
+            if before is not None and before.text.lower() in _TIME_TYPES:
+                yield _relative_time(before, f"{before.text} {query.source(token)}")
+            elif _becomes_a_time(query, index):
+                yield _relative_time(token, f"{query.source(token)} as a time")
         elif _is_function(query, index, before):
             rule = next((rule for names, rule in _RULES.items() if name in names), None)
             if rule is not None:
                 yield _finding(token, name, *rule)
             elif name == "unix_timestamp" and tokens[index + 2].token_type is TokenType.R_PAREN:
                 yield _finding(token, "unix_timestamp()", *_RULES[CLOCK])
+            elif name == "aes_encrypt" and not _is_deterministic_aes(_arguments(query, index + 1)):
+                yield _finding(token, name, _RANDOM_IV, _FIX_OF_IV)
 
 
 def check_strings(query: ParsedQuery) -> Iterator[QueryFinding]:
@@ -132,10 +160,54 @@ _KNOWN_ESCAPE = re.compile(r"""\\(?:[0-3][0-7]{2}|[0'"nrtZ\\%_uU\n])""")
 """As in Spark's SparkParserUtils.unescapeSQLString, except for ``\\b``, which is meant as a word boundary."""
 
 
-def _is_time_literal(before: Token, token: Token) -> bool:
-    """Return whether two tokens are a time that is not fixed, such as ``TIMESTAMP 'now'``."""
-    is_text = token.token_type is TokenType.STRING
-    return is_text and token.text.strip().lower() in _TIME_WORDS and before.text.lower() in _TIME_TYPES
+def _relative_time(token: Token, text: str) -> QueryFinding:
+    rule, fix = _RULES[CLOCK]
+    return QueryFinding(
+        offset=token.start, rule=f"{text} {rule}", fix=fix, without_text=f"a text that is read as a time {rule}"
+    )
+
+
+def _becomes_a_time(query: ParsedQuery, index: int) -> bool:
+    """Return whether a text is cast to a time, an argument of a function that does so, or compared with timestamp."""
+    words = ["", "", "", "", *(token.text.lower() for token in query.tokens), "", "", "", ""]
+    *of, name, before = words[index : index + 4]
+    after, then, *last = words[index + 5 : index + 9]
+    if before == "(":
+        if name in ("cast", "try_cast"):
+            return after == "as" and then in _TIME_TYPES
+        return name in _TIME_FUNCTIONS
+    if after == "::":
+        return then in _TIME_TYPES
+    if before in _COMPARISONS:
+        return name == "timestamp" and (of[1] != "." or of[0] == TABLE)
+    return after in _COMPARISONS and (then == "timestamp" or (then, *last) == (TABLE, ".", "timestamp"))
+
+
+def _is_deterministic_aes(arguments: Sequence[Sequence[Token]]) -> bool:
+    """Return whether a call of aes_encrypt(value, key, mode, padding, iv, aad) has the mode ECB or an IV."""
+    given: dict[int | str, Sequence[Token]] = {}
+    for at, argument in enumerate(arguments):
+        if len(argument) > 1 and argument[1].token_type is TokenType.FARROW:
+            given[argument[0].text.lower()] = argument[2:]
+        else:
+            given[at] = argument
+    mode, iv = given.get("mode", given.get(_MODE, ())), given.get("iv", given.get(_IV, ()))
+    if len(iv) == 1 and iv[0].token_type in _STRINGS and not iv[0].text:
+        return False
+    return bool(iv) or (len(mode) == 1 and mode[0].text.upper() == "ECB")
+
+
+def _arguments(query: ParsedQuery, opening: int) -> list[list[Token]]:
+    """Return the tokens of each argument of a call, whose parenthesis is at index ``opening``."""
+    found: list[list[Token]] = [[]]
+    tokens = query.tokens[opening:]
+    inside = takewhile(itemgetter(1), zip(tokens, nesting(tokens), strict=True))
+    for token, depth in islice(inside, 1, None):
+        if depth == 1 and token.token_type is TokenType.COMMA:
+            found.append([])
+        else:
+            found[-1].append(token)
+    return found
 
 
 def _is_function(query: ParsedQuery, index: int, before: Token | None) -> bool:

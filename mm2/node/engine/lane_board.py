@@ -174,8 +174,12 @@ class LaneBoard:
 
     # -- reports of the engine
 
-    def engine_report(self, report: EngineReport, now: float) -> None:
-        """Apply the engine's report: lanes whose job has ended are restarted with a new token after their backoff."""
+    def engine_report(self, report: EngineReport, now: float) -> list[str]:
+        """Apply the engine's report: lanes whose job has ended are restarted with a new token after their backoff.
+
+        Return one message per lane that an error has ended, except for queries that cannot run.
+        """
+        found = []
         self.engine = report
         for lane in self._lanes:
             lane.unplaced = lane.number in report.unplaced
@@ -186,7 +190,11 @@ class LaneBoard:
             self._restart(ended, end.error, now)
             if end.refused and ended.runs is not None:
                 ended.refused = ended.error = f"query {ended.runs.query.name} cannot run: {end.error}"
+            elif end.error is not None and self._wanted(ended):
+                ended.ended_by = end.error
+                found.append(f"lane {end.lane} failed; restarting: {end.error}")
         self._lanes.forget_ended()
+        return found
 
     def engine_lost(self, now: float) -> None:
         """Restart all lanes, because the engine process has exited and they with it."""
@@ -264,6 +272,13 @@ class LaneBoard:
         """Return why the lane of a source task is not running, if known."""
         lane = self._lanes.lane_of(key)
         return None if lane is None else lane.error
+
+    def ended_by(self, key: SourceTaskKey) -> str | None:
+        """Return the error that ended the lane of a source task; None if it runs well since, or has not restarted."""
+        lane = self._lanes.lane_of(key)
+        if lane is None or lane.ended_by is None or lane.error is not None:
+            return None
+        return f"lane {lane.number} failed: {lane.ended_by}"
 
     def refused(self, key: SourceTaskKey) -> str | None:
         """Return why the query of a source task cannot run; None if it can, as far as is known."""

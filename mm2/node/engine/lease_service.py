@@ -152,7 +152,8 @@ class LeaseService:
             raise LeaseRefusedError("the request is not from this node's engine")
 
     async def engine(self, report: EngineReport, wait: float) -> EngineOrders:
-        self.board.engine_report(report, time.monotonic())
+        for message in self.board.engine_report(report, time.monotonic()):
+            log.warning("%s", message)
         self._failed_records.take(report.pid, report.record_errors)
         if report.ended:
             self.wake()

@@ -58,7 +58,8 @@ class ManagedLane:
     ``source_tasks`` are its orders and ``version`` is their version. ``removed`` are the source tasks that were removed
     from the orders, each with the version of the first orders without it. ``ordered_at``, ``granted_at`` and
     ``heard_at`` are when the engine was last ordered to run the lane, when it got its lease, and when it last reported,
-    in seconds of a monotonic clock.
+    in seconds of a monotonic clock. ``error`` is why the lane does not run, and ``ended_by`` is the error that ended it
+    last, until it has run for `HEALTHY_AFTER_S`: a lane that fails at the same record again and again runs in between.
     """
 
     number: int
@@ -81,6 +82,7 @@ class ManagedLane:
     source_tasks: dict[SourceTaskKey, SourceTaskLease] = field(default_factory=dict)
     removed: dict[SourceTaskKey, int] = field(default_factory=dict)
     error: str | None = None
+    ended_by: str | None = None
 
     # -- its lease
 
@@ -117,6 +119,8 @@ class ManagedLane:
         Raises LeaseRefusedError if the first report about a source task is incomplete.
         """
         before, self.heard_at, self.error = self.progress, now, None
+        if self.granted_at is not None and now - self.granted_at > HEALTHY_AFTER_S:
+            self.ended_by = None
         accumulated, news = {}, False
         for source_task in progress.source_tasks:
             key = (source_task.flow, source_task.source_task)

@@ -151,8 +151,14 @@ class SourceTaskRunner(TaskRunner):
             *error,
             *self._refused,
             *self._leases.errors,
+            *self._lane_failures(),
             *dict.fromkeys(self._lane_warnings + self._leases.warnings),
         ]
+
+    def _lane_failures(self) -> Iterable[str]:
+        """Return the errors that ended lanes lately, each once."""
+        found = (self._lease_service.board.ended_by((self._flow, source_task)) for source_task in self._runs)
+        return dict.fromkeys(one for one in found if one is not None)
 
     @property
     def hosted(self) -> tuple[HostedSourceTask, ...]:

@@ -10,4 +10,4 @@ from pyspark.sql import functions as F
 
 def shout(records: DataFrame) -> Mapping[str, Column]:
     """Write values in capitals, and drop records without a key."""
-    return {"value": F.upper(records.value.cast("string")), "where": records.key.isNotNull()}
+    return {"value": F.upper(F.col("Value").cast("string")), "where": records["KEY"].isNotNull()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,8 @@ SEEN = 120.0  # seconds until a SQL lane has started and records are copied, or 
 
 QUERIES = {
     "orders": (
-        r"SELECT regexp_replace(CAST(value AS STRING), r'\d{4}-\d{4}-\d{4}', '****') AS value FROM records"
-        r" WHERE coalesce(get_json_object(CAST(value AS STRING), '$.test'), '') <> 'true'"
+        r"SELECT regexp_replace(CAST(Value AS STRING), r'\d{4}-\d{4}-\d{4}', '****') AS VALUE FROM Records"
+        r" WHERE coalesce(get_json_object(CAST(VALUE AS STRING), '$.test'), '') <> 'true'"
     ),
     "same": "SELECT * FROM records",
     "parts": (
@@ -30,11 +30,13 @@ QUERIES = {
     ),
     "rare": "SELECT * FROM records WHERE CAST(CAST(value AS STRING) AS BIGINT) % 100 = 7",
     "never": "SELECT * FROM records WHERE false",
+    # a quarter of a millisecond for each record
+    "slow": "SELECT * FROM records WHERE sha2(repeat(CAST(value AS STRING), 100), 512) = '0'",
     "live": "SELECT * FROM records WHERE value IS NOT NULL",
     "deleted": "SELECT CAST(NULL AS BINARY) AS value FROM records",
     "numbers": "SELECT CAST(CAST(CAST(value AS STRING) AS INT) * 2 AS STRING) AS value FROM records",
 }
-"""Query by the stem of its topics' names."""
+"""Query by the stem of its topics' names. That of ``orders`` has names in other cases than the columns."""
 
 TRANSFORM = "tests.integration.queries.own_columns:shout"
 """The transform of topics with the stem ``own``."""
@@ -75,6 +77,8 @@ class QueriedFlow:
                 "groups": f"{self.a}-.*",
                 "tasks.max": "2",
                 "mm2.lanes": "1",
+                "mm2.rest.admin": "true",
+                "mm2.rest.admin.token": "t" * 32,
                 "emit.heartbeats.enabled": "false",
                 "heartbeats.replication.enabled": "false",
                 "emit.checkpoints.interval.seconds": "1",
@@ -89,9 +93,9 @@ class QueriedFlow:
             | more
         )
 
-    def create(self, stem: str, partitions: int = 1) -> str:
+    def create(self, stem: str, partitions: int = 1, *, config: Mapping[str, str] | None = None) -> str:
         """Create a new source topic for the query of this stem."""
-        return self.source.create_topic(unique_name(f"{self.a}-{stem}"), partitions)
+        return self.source.create_topic(unique_name(f"{self.a}-{stem}"), partitions, config=config)
 
     def remote(self, topic: str) -> str:
         return f"{self.a}.{topic}"

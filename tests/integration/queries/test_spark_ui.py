@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import html
+import re
 from typing import Any
 
 import httpx
 
 from tests.integration.queries.conftest import Queried
 from tests.integration.queries.queried_flow import QUERIES, SEEN
-from tests.lab.records import Outgoing
+from tests.lab.records import Outgoing, plain
 from tests.lab.waiting import wait_until
+
+COUNT = 1_000
+ROWS = re.compile(r'"name":"number of output rows","value":"([\d,]+)"')
 
 
 def shown(ui: str, what: str) -> Any:
@@ -37,5 +42,31 @@ def test_jobs_and_stages_say_what_is_fixed(queried: Queried) -> None:
     running = {stage["stageId"]: stage for stage in shown(ui, "stages?status=active")}
     assert running[job["stageIds"][0]]["name"] == lane
     assert f"{flow.name} lane 0" in {stage["name"] for stage in running.values()}, "lane 0 has no query"
-    queries = [one["description"] for one in shown(ui, "sql?details=false")]
-    assert job["description"] in queries
+    assert "RUNNING" in [
+        one["status"] for one in shown(ui, "sql?details=false") if one["description"] == job["description"]
+    ]
+
+
+def rows_of_query(ui: str, stem: str) -> int:
+    """Return the largest number of rows that an operator of the query has returned so far, as the SQL tab shows it.
+
+    Spark's REST interface has the rows of a query only after its end.
+    """
+    running = (one for one in shown(ui, "sql?details=false") if one["status"] == "RUNNING")
+    found = [0]
+    for number in (one["id"] for one in running if one["description"].endswith(QUERIES[stem])):
+        with httpx.Client(timeout=60) as client:
+            page = html.unescape(client.get(f"{ui}/SQL/execution/", params={"id": number}).text)
+        found += [int(rows.replace(",", "")) for rows in ROWS.findall(page)]
+    return max(found)
+
+
+def test_the_rows_of_a_query_are_counted_while_it_runs(queried: Queried) -> None:
+    flow, node = queried.flow, queried.node
+    topic = flow.create("live")
+    ui = wait_until(node.spark_ui, SEEN, "the Spark UI answers")
+    for _ in range(2):
+        before = rows_of_query(ui, "live")
+        flow.write(topic, plain(COUNT))
+        flow.wait_passed(node, topic)
+        wait_until(lambda: rows_of_query(ui, "live") >= before + COUNT, SEEN, "the SQL tab counts the rows")  # noqa: B023

@@ -180,6 +180,23 @@ def test_a_regular_expression_without_stack_does_not_end_spark(session: SparkSes
         ),
         (lane_query(headers="transform(headers, h -> struct(h.key, key))"), "key value headers timestamp"),
         (lane_query(), "key value headers timestamp"),
+        *(
+            (
+                lane_query(
+                    f"{name.upper()} IS NULL",
+                    key="'k'",
+                    value="'v'",
+                    headers="array()",
+                    timestamp="timestamp_millis(0)",
+                ),
+                name,
+            )
+            for name in COLUMNS
+        ),
+        (
+            lane_query("RECORDS.Value IS NULL", value="UPPER(CAST(`TOPIC` AS STRING))"),
+            "key value topic headers timestamp",
+        ),
     ],
     ids=lambda one: one if isinstance(one, str) else one.action.text,
 )

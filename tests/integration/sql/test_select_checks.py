@@ -13,14 +13,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flows.spark.lane_job import LaneJob
-from flows.sql.lane_query import checked
+from flows.sql.lane_query import checked, fed_rows, used_columns
 from flows.sql.record_error import message_for
 from flows.sql.refusal import QueryRefusedError
 from flows.sql.rows import RESULT
 from flows.sql.session import SqlSession
+from mm2.config.sql.query_functions import REJECTED_FUNCTIONS
 from mm2.core.lanes.engine_orders import FailedRecord, LaneStart
 from mm2.core.lanes.lease import LaneQuery, LeasePlace
-from mm2.core.settings.row_query import RowQuery, RowTransform
+from mm2.core.settings.row_query import COLUMNS, RowQuery, RowTransform
 from tests.integration.sql.queries import Row, lane_query, rows_with_fillers
 from tests.lab.batches import Batch, Record
 
@@ -36,6 +37,7 @@ REFUSED = {
     "Cannot resolve routine `mask_card`": lane_query(value="mask_card(value)"),
     "`amount` cannot be resolved": lane_query("amount > 1"),
     "`_mm2_offset` cannot be resolved": lane_query("_mm2_offset > 1"),
+    "`_MM2_OFFSET` cannot be resolved": lane_query("_MM2_OFFSET > 1"),
     "[PARSE_SYNTAX_ERROR]": lane_query(value="upper(value"),
     "(Spark plans Aggregate)": lane_query(value="CAST(max(offset) AS STRING)"),
     "(Spark plans Generate)": lane_query(value="explode(array('a', 'b'))"),
@@ -47,6 +49,14 @@ REFUSED = {
     "is not deterministic: reflect": lane_query(value="reflect('java.lang.System', 'getProperty', 'user.home')"),
     "depends on when it runs": lane_query(timestamp="current_timestamp()"),
     "such as current_timestamp(): current_user()": lane_query(value="current_user()"),
+    "relative to now: CAST('yesterday' AS TIMESTAMP)": lane_query("timestamp >= 'yesterday'"),
+    "relative to now: CAST(coalesce('now', 'x') AS TIMESTAMP)": lane_query("timestamp >= nvl('now', 'x')"),
+    "relative to now: CAST('today' AS DATE)": lane_query("year('today') = 2026"),
+    "relative to now: CAST('tomorrow' AS DATE)": lane_query("make_date(2020, 1, 1) < to_date('tomorrow')"),
+    "relative to now: CAST('10:15' AS TIMESTAMP)": lane_query("timestamp >= to_timestamp('10:15')"),
+    "aes_encrypt without an IV (mode ECB needs none)": lane_query(value="aes_encrypt(value, 'abcdefghijklmnop')"),
+    "aes_encrypt without an IV": lane_query(value="base64(aes_encrypt(value, key, 'GCM', 'DEFAULT', ''))"),
+    "is not deterministic: kll_sketch_merge_bigint(": lane_query(value="kll_sketch_merge_bigint(key, value)"),
 }
 
 
@@ -67,6 +77,32 @@ def test_values_of_config_providers_are_not_shown(session: SparkSession, reason:
     assert str(caught.value).endswith("(the rest is not shown, because the query contains values of config providers)")
     quoted = ("INT", "map<", "`", "'", "struct<value", "offset", "uuid(", "rand", "user.home", "current_user()")
     assert not [one for one in quoted if one in str(caught.value)]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "aes_encrypt(value, 'abcdefghijklmnop', upper('ecb'))",
+        "aes_encrypt(value, 'abcdefghijklmnop', 'GCM', 'DEFAULT', substr(sha2(value, 256), 1, 12))",
+        "CAST(to_timestamp('2024-01-01 10:15:00') AS STRING)",
+        "CAST(timestamp > TIMESTAMP 'epoch' AS STRING)",
+        "CAST(to_date(CAST(NULL AS STRING)) AS STRING)",
+        "CAST(to_date(raise_error('x')) AS STRING)",
+    ],
+)
+def test_expressions_that_give_the_same_each_time(session: SparkSession, value: str) -> None:
+    rows = checked(rows_with_fillers(session, [Row(1)]), lane_query(value=value))
+    assert rows.collect() == rows.collect()
+
+
+def test_every_function_of_spark_is_known(session: SparkSession) -> None:
+    """Each is rejected by `mm2 check`, or was found to depend on nothing but its arguments."""
+    names = {row[0] for row in session.sql("SHOW SYSTEM FUNCTIONS").collect()}
+    accepted = set((Path(__file__).parent / "accepted_functions.txt").read_text().split())
+    rejected = set[str]().union(*REJECTED_FUNCTIONS)
+    assert not accepted & rejected
+    assert names - accepted - rejected == set(), "can they depend on anything but their arguments?"
+    assert accepted - names == set(), "Spark does not have them any more"
 
 
 def with_references(query: LaneQuery) -> LaneQuery:
@@ -120,15 +156,33 @@ def test_a_function_returns_columns(session: SparkSession, tmp_path: Path, monke
     ]
 
 
+def test_a_function_names_columns_in_any_case(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = """
+        def change(records):
+            value = F.upper(F.col("Value").cast("string"))
+            return {"value": value, "where": records["TOPIC"] == F.col("records.Topic")}
+        """
+    query = transform(tmp_path, monkeypatch, body, "mm2_test_own_case")
+    used = used_columns(fed_rows(session, "token", COLUMNS), query)
+    assert used == {"key", "value", "topic", "timestamp", "headers"}
+    assert checked(rows_with_fillers(session, [Row(1)]), query).collect()[0].value == b"V"
+
+
 REFUSED_FUNCTIONS = {
     "module mm2_test_refused cannot be imported (ModuleNotFoundError: No module named 'nowhere')": "import nowhere",
     "module mm2_test_refused has no function change": "def other(records): ...",
     "mm2_test_refused:change raised KeyError: 'a'": "def change(records): return {}['a']",
     "mm2_test_refused:change returned NoneType; it must return a dict": "def change(records): return None",
     "returned 'topic', which cannot be set": "def change(records): return {'topic': records['topic']}",
+    "returned 'VALUE', which cannot be set": "def change(records): return {'VALUE': F.lit('x'), 'value': F.lit('y')}",
+    "`_Mm2_Offset` cannot be resolved": "def change(records): return {'where': F.col('_Mm2_Offset') > 1}",
     "returned str for value; it must be a Column": "def change(records): return {'value': 'x'}",
     "calls a Python UDF": "def change(records): return {'value': udf(lambda value: value, 'binary')(records['value'])}",
     "is not deterministic: (rand(": "def change(records): return {'where': F.rand() > 0.5}",
+    "aes_encrypt without an IV": "def change(records): return {'value': F.aes_encrypt('value', F.lit('k' * 16))}",
+    "relative to now": "def change(records): return {'where': records['timestamp'] > 'today'}",
     "value has the type int": "def change(records): return {'value': records['partition']}",
     "[UNRESOLVED_COLUMN": "def change(records): return {'value': F.col('amount')}",
 }

@@ -41,6 +41,9 @@ def test_the_title_of_a_long_query_is_cut_off() -> None:
 
 def test_the_last_line_that_names_an_error() -> None:
     assert last_line("Job aborted\njava.lang.Exception: no\n  at x\n") == "java.lang.Exception: no"
+    assert last_line("a.QueryFailed: stuck\n\tat org.Runner.handlePythonException(PythonRunner.scala:1)\n") == (
+        "a.QueryFailed: stuck"
+    )
     assert last_line("one\ntwo\n") == "two"
     assert last_line("") == "unknown error"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +18,8 @@ from flows.sql.rows import (
     NO_FRAME,
     OFFSET,
     OUTPUT_BUFFER_BYTES,
+    PADDED_AFTER_ROWS,
+    PADDED_AFTER_S,
     PADDING_ROWS,
     ROWS_WRITTEN,
     SCHEMA,
@@ -151,8 +155,7 @@ def frame(number: int, count: int) -> Frame:
 
 def test_frames_share_a_batch_that_padding_pushes_through() -> None:
     rows = RowBuilder()
-    rows.add(frame(7, 1))
-    rows.add(frame(8, 2))
+    assert [*rows.add(frame(7, 1)), *rows.add(frame(8, 2))] == []
     rows.pad()
     (batch,) = rows.take()
     assert batch.column(FRAME).to_pylist() == [7, 7, 8, 8, 8] + [NO_FRAME] * PADDING_ROWS
@@ -167,29 +170,58 @@ def test_frames_share_a_batch_that_padding_pushes_through() -> None:
 
 def test_many_rows_are_written_in_parts() -> None:
     rows = RowBuilder()
-    rows.add(frame(7, ROWS_WRITTEN - 2))
-    assert not rows.is_full
-    rows.add(frame(8, 1))
-    assert rows.is_full
-    assert [batch.num_rows for batch in rows.take()] == [ROWS_WRITTEN, 1]
-    assert not rows.is_full
+    assert list(rows.add(frame(7, ROWS_WRITTEN - 2))) == []
+    assert [batch.num_rows for batch in rows.add(frame(8, 2))] == [ROWS_WRITTEN]
+    assert [batch.num_rows for batch in rows.take()] == [2]
 
 
 def test_large_records_are_written_in_parts_of_fewer_rows() -> None:
     records = [Record(at, 5, b"k", bytes(BYTES_WRITTEN // 3)) for at in range(4)]
     rows = RowBuilder()
-    rows.add(Frame(7, 0, "orders", 3, Batch(records=records, codec=1).encode()))
-    assert rows.is_full, "frames are not collected for ever if their records compress well"
-    parts = list(rows.take())
-    assert [batch.column(OFFSET).to_pylist() for batch in parts] == [[0, 1], [2, 3, None]]
-    assert not rows.is_full
-    rows.add(Frame(8, 0, "orders", 3, Batch(records=[Record(0, 5, b"k", bytes(2 * BYTES_WRITTEN))]).encode()))
-    assert [batch.num_rows for batch in rows.take()] == [1, 1], "a record is never divided"
+    parts = list(rows.add(Frame(7, 0, "orders", 3, Batch(records=records, codec=1).encode())))
+    assert [batch.column(OFFSET).to_pylist() for batch in parts] == [[0, 1], [2, 3]], "though they compress well"
+    large = Batch(records=[Record(0, 5, b"k", bytes(2 * BYTES_WRITTEN))]).encode()
+    (filler, record) = rows.add(Frame(8, 0, "orders", 3, large))
+    assert filler.column(FRAME).to_pylist() == [7]
+    assert record.column(OFFSET).to_pylist() == [0], "a record is never divided"
+
+
+@pytest.mark.parametrize("part", ["key", "header"])
+def test_large_keys_and_headers_count(part: str) -> None:
+    large = bytes(BYTES_WRITTEN)
+    key, headers = (large, ()) if part == "key" else (b"k", (("h", large),))
+    rows = RowBuilder()
+    encoded = Batch(records=[Record(0, 5, key, b"v", headers)]).encode()
+    assert [batch.num_rows for batch in rows.add(Frame(7, 0, "orders", 3, encoded))] == [1]
+
+
+def padding_at(batches: Iterable[pa.RecordBatch]) -> list[int]:
+    """The index of each row that pushes others through."""
+    frames = [number for batch in batches for number in batch.column(FRAME).to_pylist()]
+    found = [at for at, number in enumerate(frames) if number == NO_FRAME]
+    assert found[1::2] == [at + 1 for at in found[::2]]
+    return found[::2]
+
+
+def test_rows_that_the_query_may_drop_are_pushed_through_within_a_frame() -> None:
+    rows = RowBuilder(now=lambda: 0.0)
+    batches = rows.add(frame(7, 2 * PADDED_AFTER_ROWS + 10))
+    assert next(batches).num_rows == ROWS_WRITTEN, "a large batch is not decoded at once"
+    assert padding_at(batches) == [
+        PADDED_AFTER_ROWS - ROWS_WRITTEN,
+        2 * PADDED_AFTER_ROWS - ROWS_WRITTEN + PADDING_ROWS,
+    ]
+
+
+def test_slow_queries_are_pushed_through_after_a_time() -> None:
+    clock = itertools.count(step=0.6 * PADDED_AFTER_S)
+    rows = RowBuilder(now=lambda: next(clock))
+    assert padding_at(rows.add(frame(7, 2 * ROWS_WRITTEN))) == [2 * ROWS_WRITTEN]
 
 
 def test_only_columns_that_are_used_are_written() -> None:
     rows = RowBuilder({"value", "topic"})
-    rows.add(frame(7, 1))
+    assert list(rows.add(frame(7, 1))) == []
     (batch,) = rows.take()
     assert batch.schema.names == ["value", "topic", OFFSET, FRAME, ERROR]
     assert batch.to_pylist()[0] == {"value": b"v", "topic": "orders", OFFSET: 0, FRAME: 7, ERROR: None}

@@ -90,3 +90,4 @@ async def test_a_login_without_its_file_fails_with_the_reason() -> None:
         assert caught.value.key == "a.key", attempt
     with pytest.raises(LoginFailed, match="names a keytab"):
         login.exchange("broker")
+    assert (settings.secrets, settings.files) == ((), ()), "lanes on other machines receive nothing of it"

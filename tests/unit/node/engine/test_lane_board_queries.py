@@ -10,6 +10,7 @@ from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.naming.names import Flow
 from mm2.node.engine.executors import MOVED_AFTER_S, STARVED_FOR_S
 from mm2.node.engine.lane_board import LEASE_SECONDS, LaneBoard
+from mm2.node.engine.managed_lane import HEALTHY_AFTER_S
 from tests.unit.node.engine.lane_boards import (
     FLOW,
     carried_out,
@@ -30,9 +31,11 @@ def placed(board: LaneBoard) -> dict[int, list[int]]:
     return {lane: [source_task for _, source_task in board.source_tasks_of(lane)] for lane in lanes}
 
 
-def ended(board: LaneBoard, lane: int, error: str | None = None, *, refused: bool = False, now: float = 0.0) -> None:
+def ended(
+    board: LaneBoard, lane: int, error: str | None = None, *, refused: bool = False, now: float = 0.0
+) -> list[str]:
     end = LaneEnd(lane=lane, token=token(board, lane, now), error=error, refused=refused)
-    board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), now)
+    return board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), now)
 
 
 def test_each_query_of_a_flow_has_lanes_of_its_own() -> None:
@@ -246,3 +249,33 @@ def test_a_node_is_alive_as_long_as_its_plain_lanes_are() -> None:
     board.lane_report(0, grant(board, 0), LaneProgress(version=1, pid=1), 1.0)
     ended(board, 1, "lost", now=2.0)
     assert board.alive
+
+
+def test_the_error_of_a_lane_is_shown_until_it_has_run_for_a_minute() -> None:
+    board = new_board(lanes=1)
+    board.put(source_task_lease(4, query=MASK))
+    now = 0.0
+    for number in range(3):
+        session = grant(board, 1, now)
+        carried_out(board, 1, session, 4, now=now)
+        assert board.ended_by((FLOW, 4)) == (None if number == 0 else f"lane 1 failed: stuck {number - 1}")
+        assert ended(board, 1, f"stuck {number}", now=now + 15) == [f"lane 1 failed; restarting: stuck {number}"]
+        now += 60
+    session = grant(board, 1, now)
+    carried_out(board, 1, session, 4, now=now + HEALTHY_AFTER_S)
+    assert board.ended_by((FLOW, 4)) == "lane 1 failed: stuck 2"
+    carried_out(board, 1, session, 4, now=now + HEALTHY_AFTER_S + 1)
+    assert board.ended_by((FLOW, 4)) is None
+    assert board.ended_by((FLOW, 5)) is None
+
+
+def test_the_end_of_a_lane_without_source_tasks_or_with_a_rejected_query_is_no_failure() -> None:
+    board = new_board(lanes=1)
+    board.put(source_task_lease(4, query=MASK))
+    grant(board, 1)
+    assert ended(board, 1, "no such function", refused=True) == []
+    assert board.ended_by((FLOW, 4)) is None
+    board.put(source_task_lease(8, query=KEYS))
+    grant(board, 2)
+    board.remove((FLOW, 8))
+    assert ended(board, 2, "cancelled") == []

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+
+import pytest
 
 from mm2.core.lanes.engine_orders import EngineReport, LaneEnd
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.node.engine.lane_board import LaneBoard
+from mm2.node.engine.managed_lane import LONGEST_RESTART_S
 from mm2.node.flow.task_runner import TaskContext
 from mm2.node.source.source_task_leases import SourceTaskLeases
 from mm2.node.source.source_task_run import SourceTaskRun
@@ -15,7 +19,7 @@ from mm2.node.source.source_task_runner import SourceTaskRunner
 from mm2.node.store.config_store import ConfigStore
 from tests.lab.tasks import task_context, unconnected_cluster
 from tests.unit.config import files
-from tests.unit.node.engine.lane_boards import lane_query, source_task_lease, token
+from tests.unit.node.engine.lane_boards import carried_out, grant, lane_query, source_task_lease, token
 
 MASK = lane_query("mask")
 MESSAGE = "query mask cannot run: no function fo"
@@ -46,6 +50,26 @@ def test_source_tasks_with_a_rejected_query_are_failed_and_others_are_not(tmp_pa
         (TaskState.WAITING, None),
         (TaskState.FAILED, MESSAGE),
     ]
+
+
+async def test_the_error_of_a_lane_is_logged_and_shown_after_it_has_restarted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    context = new_context(tmp_path)
+    service, runner = context.lease_service, SourceTaskRunner(context, lambda: None)
+    runner.assign({1: 1}, "m-1")
+    service.put(source_task_lease(1, query=MASK))
+    lane = service.board.engine_orders(0.0).lanes[0].lane
+    end = LaneEnd(lane=lane, token=token(service.board, lane), error="stuck")
+    report = EngineReport(version=-1, pid=1, jvm_pid=2, spark_ui=None, ended=(end,))
+    await service.engine(report, 0.0)
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [
+        f"lane {lane} failed; restarting: stuck"
+    ]
+    assert (runner.status()[0].error, runner.reasons()) == ("stuck", [])
+    later = time.monotonic() + LONGEST_RESTART_S
+    carried_out(service.board, lane, grant(service.board, lane, later), 1, now=later)
+    assert runner.reasons() == [f"lane {lane} failed: stuck"]
 
 
 def test_partitions_that_no_lane_can_copy(tmp_path: Path) -> None:
