@@ -21,8 +21,8 @@ from mm2.config.keys.node_keys import FileSettings, OwnFlowSettings, OwnSettings
 from mm2.config.keys.sql_keys import SqlKeys
 from mm2.config.keys.worker_keys import WorkerSettings
 from mm2.config.load import load
-from mm2.config.security.kerberos_keys import KerberosKeys
-from mm2.config.security.oauth_keys import OAuthKeys
+from mm2.config.security.kerberos.keys import KerberosKeys
+from mm2.config.security.oauth.keys import OAuthKeys
 from mm2.config.security.security_keys import (
     OTHER_MECHANISMS,
     RANDOM,

@@ -17,7 +17,7 @@ from mm2.config.keys.declaration import key
 from mm2.config.keys.election_keys import ELECTION, BackendKeys, FlowElection, given
 from mm2.config.keys.update_mode import UpdateMode
 from mm2.config.security.security_keys import SecurityKeys
-from mm2.config.security.tls import read_tls
+from mm2.config.security.tls.settings import read_tls
 from mm2.core.naming.names import Flow
 from mm2.core.settings.tls import TlsSettings
 from mm2.core.settings.zookeeper import (

@@ -22,8 +22,8 @@ from mm2.config.grammar.problems import Problem
 from mm2.config.keys import sql_keys
 from mm2.config.load import File, load_file
 from mm2.config.reload.comparison import ParsedConfig
-from mm2.config.security.kerberos_files import login_files
-from mm2.config.security.oauth_files import oauth_files
+from mm2.config.security.kerberos.files import login_files
+from mm2.config.security.oauth.files import oauth_files
 from mm2.config.sql.query_source import query_path
 
 _LOCATIONS = ("ssl.truststore.location", "ssl.keystore.location")

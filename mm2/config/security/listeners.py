@@ -16,7 +16,7 @@ from mm2.config.keys import declaration
 from mm2.config.keys.node_keys import CLIENT_AUTH, HTTPS, ClientAuthKeys, RestSettings
 from mm2.config.regex.java_regex import compile_java
 from mm2.config.security.security_keys import SecurityKeys
-from mm2.config.security.tls import has_trust_store, read_tls
+from mm2.config.security.tls.settings import has_trust_store, read_tls
 from mm2.core.settings.listener import ClientAuth, CrossOrigin, ListenerSettings, ServerTls
 from mm2.core.settings.response_headers import read_header_rules
 from mm2.core.settings.tls import TlsSettings

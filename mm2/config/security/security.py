@@ -11,13 +11,13 @@ from mm2.config.grammar.problems import ProblemLog, to_copy
 from mm2.config.grammar.values import Properties
 from mm2.config.keys import declaration
 from mm2.config.keys.class_keys import LOGIN_HANDLER
-from mm2.config.security.kerberos_login import read_kerberos_login
-from mm2.config.security.oauth_login import LOGIN_MODULE, read_oauth_login
+from mm2.config.security.kerberos.login import read_kerberos_login
+from mm2.config.security.oauth.login import LOGIN_MODULE, read_oauth_login
 from mm2.config.security.password_login import read_password_login
 from mm2.config.security.property_names import sibling
 from mm2.config.security.sasl_properties import SaslProperties
 from mm2.config.security.security_keys import REFUSED_ALWAYS, REFUSED_SASL, SecurityKeys
-from mm2.config.security.tls import read_tls
+from mm2.config.security.tls.settings import read_tls
 from mm2.core.settings.client import SecurityProtocol
 from mm2.core.settings.sasl import SaslLogin, SaslMechanism
 from mm2.core.settings.tls import TlsSettings

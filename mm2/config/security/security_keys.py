@@ -9,8 +9,8 @@ from typing import Annotated
 from mm2.config.grammar.java_types import ListOf, OptionalString, String, one_of
 from mm2.config.keys.class_keys import LOGIN_HANDLER
 from mm2.config.keys.declaration import KeyModel, flow_key, idle_key, names
-from mm2.config.security.kerberos_keys import KerberosKeys
-from mm2.config.security.oauth_keys import BROKER_KEYS, OAUTH, OAuthKeys
+from mm2.config.security.kerberos.keys import KerberosKeys
+from mm2.config.security.oauth.keys import BROKER_KEYS, OAUTH, OAuthKeys
 from mm2.core.settings.client import SecurityProtocol
 
 _key = partial(flow_key, local=True)

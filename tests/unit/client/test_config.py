@@ -7,7 +7,7 @@ import pytest
 from mm2.client import ConfigInvalid, DefaultReplicationPolicy, IdentityReplicationPolicy, MirrorClientConfig
 from mm2.core.settings.client import SecurityProtocol
 from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
-from tests.unit.config.security.formats.golden import STORES
+from tests.unit.config.security.tls.formats.golden import STORES
 from tests.unit.core.test_policies import SuffixPolicy
 
 JAVA = "org.apache.kafka.connect.mirror"

@@ -16,8 +16,8 @@ from mm2.core.settings.oauth import OAuthLogin, TokenEndpoint
 from mm2.core.settings.sasl import SaslMechanism, UnusableLogin
 from mm2.core.settings.tls import TlsSettings
 from tests.unit.config.files import CLUSTERS, loaded
-from tests.unit.config.security.issued import DAY, NOW, issue
-from tests.unit.config.security.kerberos import MM2, lines, place
+from tests.unit.config.security.kerberos.key_files import MM2, lines, place
+from tests.unit.config.security.tls.issued import DAY, NOW, issue
 from tests.unit.core.kerberos.formats import keytab_of
 
 __all__ = ["place"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mm2.cli.file.check import check_file
-from tests.unit.config.security.issued import issue
+from tests.unit.config.security.tls.issued import issue
 from tests.unit.deploy.shipped import COMPOSE, DEPLOY, KUBERNETES, read_yaml
 
 SECRETS = "/etc/mm2-secrets"

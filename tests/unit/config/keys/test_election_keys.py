@@ -8,7 +8,7 @@ import pytest
 
 from mm2.core.settings.zookeeper import AuthScheme, ZooKeeperAuth, ZooKeeperSettings
 from tests.unit.config.files import flow, loaded, settings
-from tests.unit.config.security.formats.golden import STORES
+from tests.unit.config.security.tls.formats.golden import STORES
 
 ZOOKEEPER = "mm2.election = zookeeper\nmm2.zookeeper.connect = zk1:2181, zk2/prod\n"
 USER = "mm2.zookeeper.auth.scheme = digest\nmm2.zookeeper.auth.username = mm2\n"

@@ -12,8 +12,8 @@ from mm2.core.settings.kerberos import KerberosLogin
 from mm2.core.settings.oauth import AssertionFile, ClientAssertionGrant, OAuthLogin, TokenEndpoint, TokenFile
 from mm2.core.settings.sasl import SaslLogin
 from tests.unit.config.mirror1.files import settings
-from tests.unit.config.security.kerberos import MM2, place  # noqa: F401 a fixture
-from tests.unit.config.security.oauth_lines import OAUTH, jwt
+from tests.unit.config.security.kerberos.key_files import MM2, place  # noqa: F401 a fixture
+from tests.unit.config.security.oauth.lines import OAUTH, jwt
 
 LOGIN = (
     "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"

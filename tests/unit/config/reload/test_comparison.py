@@ -18,10 +18,10 @@ from mm2.core.naming.names import Flow
 from mm2.core.settings.zookeeper import ZooKeeperSettings
 from tests.unit.config.files import CLUSTERS
 from tests.unit.config.readings import change_lines, diff, flow, read, update_modes
-from tests.unit.config.security.formats.golden import STORES
-from tests.unit.config.security.issued import issue
-from tests.unit.config.security.oauth_lines import OAUTH, RSA, jwt
-from tests.unit.config.security.oauth_lines import pem as private_key
+from tests.unit.config.security.oauth.lines import OAUTH, RSA, jwt
+from tests.unit.config.security.oauth.lines import pem as private_key
+from tests.unit.config.security.tls.formats.golden import STORES
+from tests.unit.config.security.tls.issued import issue
 
 PLAIN = (
     "A.security.protocol = SASL_PLAINTEXT\nA.sasl.mechanism = PLAIN\nA.sasl.jaas.config = "

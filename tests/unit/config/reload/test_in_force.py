@@ -10,7 +10,7 @@ from mm2.config.reload.in_force import in_force
 from mm2.core.settings.listener import ClientAuth
 from mm2.core.settings.zookeeper import ZooKeeperSettings
 from tests.unit.config.readings import read
-from tests.unit.config.security.issued import issue
+from tests.unit.config.security.tls.issued import issue
 
 ZOOKEEPER = "mm2.election = zookeeper\nmm2.zookeeper.connect = {}:2181\n"
 

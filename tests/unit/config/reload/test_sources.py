@@ -8,7 +8,7 @@ import pytest
 from mm2.config.reload.sources import Taken, named_files, sign, take
 from tests.unit.config.files import CLUSTERS
 from tests.unit.config.readings import read
-from tests.unit.config.security.issued import issue
+from tests.unit.config.security.tls.issued import issue
 
 PROVIDERS = (
     "config.providers = env, file, dir, odd\n"

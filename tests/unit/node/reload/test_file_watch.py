@@ -30,7 +30,7 @@ from mm2.node.reload.file_watch import (
     SettleTimer,
 )
 from tests.unit.config.files import CLUSTERS
-from tests.unit.config.security.issued import issue
+from tests.unit.config.security.tls.issued import issue
 
 BAD = "tasks.max = 0\n"
 DIRECTORY = (
