@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import TypeAdapter
@@ -16,6 +14,7 @@ from mm2.cli.node.lag_report import LagReport
 from mm2.cli.node.progress_rates import Pace
 from mm2.node.status.status_model import FlowStatus
 from tests.lab.arrivals import Arrivals
+from tests.lab.background_thread import BackgroundThread
 from tests.lab.node import Node
 
 EVERY = 0.5  # seconds
@@ -24,7 +23,7 @@ COUNTERS = ("mm2_source_records_total", "mm2_source_bytes_total")
 FLOWS = TypeAdapter(tuple[FlowStatus, ...])
 
 
-class Observer:
+class Observer(BackgroundThread):
     """Polls /flows and /metrics of ``nodes`` from a thread while the block runs, and collects wrong values.
 
     ``written`` and ``copied`` are the topic's end offsets on the source and on the target.
@@ -43,18 +42,7 @@ class Observer:
         self._sums: dict[tuple[str, str], float] = {}
         self._read_at: dict[str, float] = {}  # of each node
         self._began = time.monotonic()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="observer")
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stopping.set()
-        self._thread.join()
+        super().__init__("observer")
 
     def _run(self) -> None:
         while not self._stopping.wait(EVERY):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
-from types import TracebackType
-from typing import Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
+from tests.lab.background_thread import BackgroundThread
 from tests.lab.cluster import KafkaCluster
 from tests.lab.waiting import wait_until
 
@@ -34,7 +32,7 @@ SETTINGS: dict[str, str | int | bool] = {
 }
 
 
-class Arrivals:
+class Arrivals(BackgroundThread):
     """Reads ``topic`` in a thread while the block runs, and records when records of each partition arrived.
 
     Times are those of `time.monotonic`. Records that the topic has already arrive with the first response.
@@ -46,8 +44,7 @@ class Arrivals:
         self._numbers = range(partitions)
         self._grew: defaultdict[int, list[float]] = defaultdict(list)
         self._ends: dict[int, int] = {}
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"arrivals {topic}")
+        super().__init__(f"arrivals {topic}")
 
     def gap(self, since: float, until: float | None = None) -> float:
         """Return the longest pause of any partition that ended after ``since`` and started before ``until`` (default:
@@ -82,16 +79,6 @@ class Arrivals:
 
     def _first_after(self, partition: int, since: float) -> float | None:
         return next((moment for moment in list(self._grew[partition]) if moment > since), None)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stopping.set()
-        self._thread.join()
 
     def _run(self) -> None:
         consumer = Consumer({"bootstrap.servers": self._bootstrap, **SETTINGS})

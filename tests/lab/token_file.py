@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tests.lab import scratch
+from tests.lab.background_thread import BackgroundThread
 from tests.lab.identity_provider import IdentityProvider
 
 
-class TokenFile:
+class TokenFile(BackgroundThread):
     """Writes a new token of ``user`` every ``every`` seconds while the block runs. Tokens last for ``lifetime``."""
 
     def __init__(self, provider: IdentityProvider, user: str, *, lifetime: float, every: float) -> None:
         self.path = scratch.directory("token") / "token"
         self._provider, self._user, self._lifetime, self._every = provider, user, lifetime, every
         self.replaced = 0
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="token file")
+        super().__init__("token file")
 
     def __enter__(self) -> Self:
         self._write()
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stopping.set()
-        self._thread.join()
+        return super().__enter__()
 
     def _run(self) -> None:
         while not self._stopping.wait(self._every):
