@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
-from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
 
@@ -21,7 +19,6 @@ from mm2.node.reload.file_watch import (
     LONGEST_S,
     LOOK_EVERY_S,
     SETTLE_S,
-    Event,
     FileChanged,
     FileInvalid,
     FileUnchanged,
@@ -30,86 +27,13 @@ from mm2.node.reload.file_watch import (
     SettleTimer,
 )
 from tests.unit.config.files import CLUSTERS
-from tests.unit.config.security.tls.issued import issue
+from tests.unit.node.reload.watched_file import SimulatedClock, WatchedFile, keys_of
 
 BAD = "tasks.max = 0\n"
 DIRECTORY = (
     "config.providers = dir\n"
     "config.providers.dir.class = org.apache.kafka.common.config.provider.DirectoryConfigProvider\n"
 )
-
-
-class _Over(Exception):
-    """The time that a test gives its watch."""
-
-
-class SimulatedClock:
-    """A simulated clock, which runs scheduled actions at their time."""
-
-    def __init__(self) -> None:
-        self._now = 0.0
-        self._until = 0.0
-        self._plan: list[tuple[float, Callable[[], object]]] = []
-
-    def at(self, when: float, deed: Callable[[], object]) -> None:
-        self._plan.append((when, deed))
-
-    def now(self) -> float:
-        return self._now
-
-    async def wait(self, asked: asyncio.Event, within: float) -> None:
-        await asyncio.sleep(0)
-        end = self._now + within
-        while not asked.is_set() and self._now < end:
-            self._now = min([end, *(when for when, _ in self._plan)])
-            if self._now > self._until:
-                raise _Over
-            for due in [one for one in self._plan if one[0] <= self._now]:
-                self._plan.remove(due)
-                due[1]()
-
-    async def run(self, watch: FileWatch, seconds: float) -> list[tuple[float, Event]]:
-        """Return the events of the watch within ``seconds``, with their times."""
-        self._until = self._now + seconds
-        said: list[tuple[float, Event]] = []
-        async with aclosing(watch.events()) as events:
-            with contextlib.suppress(_Over):
-                while True:
-                    event = await anext(events)
-                    said.append((self._now, event))
-        return said
-
-
-class WatchedFile:
-    """A file, a watch on it, and a simulated clock."""
-
-    def __init__(self, directory: Path, lines: str = "") -> None:
-        self.path = directory / "mm2.properties"
-        self.write(lines)
-        self.clock = SimulatedClock()
-        self.watch = FileWatch(take(self.path), self.clock)
-
-    def write(self, lines: str) -> None:
-        self.path.write_text(CLUSTERS + lines)
-
-    def rename(self, lines: str) -> None:
-        """Write and rename, as editors do."""
-        new = self.path.with_suffix(".new")
-        new.write_text(CLUSTERS + lines)
-        new.rename(self.path)
-
-    async def run(self, seconds: float = 60) -> list[tuple[float, Event]]:
-        return await self.clock.run(self.watch, seconds)
-
-    @property
-    def tasks_max(self) -> int:
-        return self.watch.reading.settings.flows[0].source.tasks_max
-
-
-def keys_of(event: Event) -> list[str]:
-    assert isinstance(event, FileChanged)
-    changed = [change for flow in event.diff.changed for change in flow.changes]
-    return [change.key for change in (*changed, *event.diff.node, *event.diff.idle)]
 
 
 async def test_nothing_happens_while_nothing_changes(tmp_path: Path) -> None:
@@ -379,31 +303,3 @@ def test_the_pause_while_a_file_changes() -> None:
     assert unrest.is_over({path: "2"}, 20.0 + SETTLE_S)
     unrest.handled({path: "2"})
     assert not unrest.is_over({path: "2"}, 99.0)
-
-
-def with_store(store: Path) -> str:
-    return f"A.security.protocol = SSL\nA.ssl.truststore.type = PEM\nA.ssl.truststore.location = {store}\n"
-
-
-async def test_a_node_that_waits_for_a_store_follows_its_file(tmp_path: Path) -> None:
-    """The node started without the store. Another change is applied, and the store when it is there."""
-    store = tmp_path / "ca.pem"
-    watched = WatchedFile(tmp_path, with_store(store))
-    watched.clock.at(5, lambda: watched.write(with_store(store) + "tasks.max = 4\n"))
-    watched.clock.at(15, lambda: store.write_text(issue("ca")[0]))
-    first, second = await watched.run()
-    assert keys_of(first[1]) == ["tasks.max"]
-    assert isinstance(first[1], FileChanged)
-    assert ["cannot be read" in str(problem) for problem in first[1].warnings] == [True]
-    assert set(keys_of(second[1])) == {"A.ssl.truststore.location"}  # of both flows of A
-
-
-async def test_a_store_that_vanishes_keeps_the_former_one(tmp_path: Path) -> None:
-    store = tmp_path / "ca.pem"
-    store.write_text(issue("ca")[0])
-    watched = WatchedFile(tmp_path, with_store(store))
-    before = watched.watch.reading
-    watched.clock.at(5, store.unlink)
-    ((_, event),) = await watched.run()
-    assert isinstance(event, FileInvalid)
-    assert watched.watch.reading is before
