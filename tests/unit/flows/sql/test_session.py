@@ -29,4 +29,4 @@ def test_packages_that_are_not_installed(tmp_path: Path, missing: tuple[str, ...
     env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     command = [sys.executable, "-S", "-c", OPEN]  # without site-packages
     shown = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60).stdout
-    assert shown == f"SQL flows need {' and '.join(missing)}; run: pip install 'mm2[sql]'\n"
+    assert shown == f"SQL flows need {' and '.join(missing)}; install them from requirements-runtime.lock (README.md)\n"
