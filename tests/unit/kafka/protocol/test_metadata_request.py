@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -145,6 +147,16 @@ def test_no_request_creates_topics(topics: list[str] | None, plain: str, flexibl
         assert request.encode() == bytes.fromhex(raw)
 
 
+@pytest.fixture
+def no_old_objects() -> Iterator[None]:
+    """Exclude the objects of all other tests from garbage collections, which would take about a second each."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("no_old_objects")
 async def test_a_large_response_does_not_block_the_loop() -> None:
     partitions: list[Any] = [(0, index, 1, 0, [1, 2, 3], [1, 2, 3], [], {}) for index in range(10)]
     topics: list[Any] = [(0, f"topic-{number}", TOPIC_ID, False, partitions, 0, {}) for number in range(2_000)]
@@ -161,10 +173,8 @@ async def test_a_large_response_does_not_block_the_loop() -> None:
     watching = asyncio.create_task(watch())
     response = MetadataRequest([]).prepare({3: (12, 12)}).decode(bytes(5) + body)
     assert isinstance(response, DeferredResponse)
-    began = time.monotonic()
     answer = await asyncio.to_thread(response.decode)
-    decoding = time.monotonic() - began
     watching.cancel()
     await asyncio.wait([watching])
     assert len(answer.topics) == 2_000
-    assert longest < max(1.0, decoding / 2)  # a heartbeat must go out every few seconds; usually this is 20 ms
+    assert longest < 1.0  # a heartbeat must go out every few seconds; usually this is 20 ms
