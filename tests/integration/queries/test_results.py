@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 import re
+import time
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.lab.history import Content
 from tests.lab.records import Outgoing, every_shape, plain
 from tests.lab.verify import wait_until_copied
 
-NOW_MS = 1_700_000_000_000
+NOW_MS = int(time.time() * 1000)  # not in the past: brokers delete records by their timestamps, after seven days
 KEPT = {"retention.ms": "-1"}
 
 
