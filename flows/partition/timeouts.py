@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 STUCK_AFTER_S = 1.0
 """A partition whose batches have been rejected for this long releases its buffered bytes to the others, and fetches the
 batches again later. A leader change takes less than this."""
 
 STUCK_RETRY_S = 5.0
-"""A partition that released its bytes fetches some again to probe the target, after a quarter of the time for which it
-has been stuck, but at least this often. An attempt costs both clusters up to PROBE_BYTES."""
+"""A partition that released its bytes fetches some again to probe the target, after a quarter of the time for which its
+leader has failed, but at least this often. An attempt costs both clusters up to PROBE_BYTES."""
 
 FAILED_RETRY_S = 30.0
 """Retry interval of a FAILED partition: an operator may have raised max.message.bytes or granted a permission. Short
@@ -43,3 +45,18 @@ REJECTION_MEMORY_S = 300.0
 """What a rejected batch taught about the target, its size limit or a codec it does not support, is forgotten after this
 long: max.message.bytes may have been raised, or the brokers upgraded. If nothing has changed, that costs one rejected
 request, after which the limit is read again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StuckPauses:
+    """When a partition counts as stuck, and its pauses between attempts from then on, in seconds.
+
+    A pause is ``share`` of the time for which the leader has failed, at most ``longest_s``.
+    """
+
+    after_s: float = STUCK_AFTER_S
+    share: float = 0.25
+    longest_s: float = STUCK_RETRY_S
+
+
+STUCK_PAUSES = StuckPauses()
