@@ -5,10 +5,10 @@ from __future__ import annotations
 from flows.partition.timeouts import (
     CORRUPT_ATTEMPTS,
     MISSING_TOPIC_TIMEOUT_S,
-    STUCK_PAUSES,
+    TIMEOUTS,
     TIMER_TOLERANCE_S,
     UNANSWERED_REPORT_S,
-    StuckPauses,
+    Timeouts,
 )
 from flows.target.produce_errors import ProduceError
 from mm2.kafka.backoff import Backoff
@@ -31,12 +31,12 @@ class RetryState:
         "_leader_failing_for",
         "_leader_failing_since",
         "_not_before",
-        "_pauses",
+        "_timeouts",
     )
 
-    def __init__(self, backoff: Backoff, pauses: StuckPauses = STUCK_PAUSES) -> None:
+    def __init__(self, backoff: Backoff, timeouts: Timeouts = TIMEOUTS) -> None:
         self._backoff = backoff
-        self._pauses = pauses
+        self._timeouts = timeouts
         self._not_before = 0.0
         self.reset()
 
@@ -60,7 +60,7 @@ class RetryState:
     @property
     def is_stuck(self) -> bool:
         """Whether the leader has failed for so long that the partition releases its bytes to others."""
-        return self._leader_failing_for > self._pauses.after_s
+        return self._leader_failing_for > self._timeouts.stuck_after_s
 
     @property
     def is_prolonged(self) -> bool:
@@ -93,7 +93,7 @@ class RetryState:
 
     def fetch_delay(self, delay: float) -> float:
         """Return the seconds until a stuck partition fetches again; at least ``delay``."""
-        return max(delay, min(self._leader_failing_for * self._pauses.share, self._pauses.longest_s))
+        return max(delay, min(self._leader_failing_for * self._timeouts.stuck_share, self._timeouts.stuck_retry_s))
 
     def is_exhausted(self, error: ProduceError, now: float) -> bool:
         """Return whether a retriable error has persisted beyond its limit, so that the partition should fail."""

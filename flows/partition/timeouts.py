@@ -4,14 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-STUCK_AFTER_S = 1.0
-"""A partition whose batches have been rejected for this long releases its buffered bytes to the others, and fetches the
-batches again later. A leader change takes less than this."""
-
-STUCK_RETRY_S = 5.0
-"""A partition that released its bytes fetches some again to probe the target, after a quarter of the time for which its
-leader has failed, but at least this often. An attempt costs both clusters up to PROBE_BYTES."""
-
 FAILED_RETRY_S = 30.0
 """Retry interval of a FAILED partition: an operator may have raised max.message.bytes or granted a permission. Short
 enough to wait for after a repair, and long enough not to burden the brokers with a partition that stays broken."""
@@ -48,15 +40,19 @@ request, after which the limit is read again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StuckPauses:
-    """When a partition counts as stuck, and its pauses between attempts from then on, in seconds.
+class Timeouts:
+    """All in seconds, except ``stuck_share``."""
 
-    A pause is ``share`` of the time for which the leader has failed, at most ``longest_s``.
-    """
+    stuck_after_s: float = 1.0
+    """A partition whose batches have been rejected for this long by one leader releases its buffered bytes to the
+    others, and fetches the batches again later. A leader change takes less than this."""
 
-    after_s: float = STUCK_AFTER_S
-    share: float = 0.25
-    longest_s: float = STUCK_RETRY_S
+    stuck_share: float = 0.25
+    """A partition that released its bytes fetches some again to probe the target, after this share of the time for
+    which its leader has failed."""
+
+    stuck_retry_s: float = 5.0
+    """But at least this often. An attempt costs both clusters up to PROBE_BYTES."""
 
 
-STUCK_PAUSES = StuckPauses()
+TIMEOUTS = Timeouts()

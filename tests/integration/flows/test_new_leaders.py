@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from flows.partition.timeouts import StuckPauses
+from flows.partition.timeouts import Timeouts
 from tests.integration.flows.lane import COPIED, copying
 from tests.lab.arrivals import Arrivals
 from tests.lab.cluster import KafkaCluster
@@ -18,7 +18,7 @@ PARTITIONS, PER_SECOND = 6, 300
 LONG = 300.0  # seconds: longer than the test
 # A lost leader is not replaced before its session of 3 s has ended: until then its partitions are stuck, and pause. Its
 # successor may take some time to learn that it leads.
-PAUSES = StuckPauses(after_s=2.0, share=LONG, longest_s=LONG)
+TIMEOUTS = Timeouts(stuck_after_s=2.0, stuck_share=LONG, stuck_retry_s=LONG)
 MOVED = (
     20.0  # seconds until new leaders are elected: a session of 3 s, and an election if the broker was the controller
 )
@@ -35,7 +35,7 @@ async def test_pause_after_failed_attempts_ends_with_a_new_leader(
     topic, plain = unique("orders"), unique("plain")
     cluster_a.create_topic(topic, PARTITIONS)
     await asyncio.to_thread(target.create_topic, plain, PARTITIONS, copies=2)
-    async with copying(cluster_a, target, {topic: PARTITIONS}, stuck_pauses=PAUSES) as source_task:
+    async with copying(cluster_a, target, {topic: PARTITIONS}, timeouts=TIMEOUTS) as source_task:
         remote = source_task.remote[topic]
         with (
             Arrivals(target, remote, partitions=PARTITIONS) as arrivals,

@@ -5,20 +5,20 @@ from __future__ import annotations
 from flows.partition.retry_state import RetryState
 from flows.partition.timeouts import (
     MISSING_TOPIC_TIMEOUT_S,
-    STUCK_AFTER_S,
-    STUCK_PAUSES,
+    TIMEOUTS,
     UNANSWERED_REPORT_S,
-    StuckPauses,
+    Timeouts,
 )
 from flows.target.produce_errors import from_response
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.error_codes import ErrorCode
 
+STUCK_AFTER_S = TIMEOUTS.stuck_after_s
 MISSING = from_response(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def failing(seconds: float, pauses: StuckPauses = STUCK_PAUSES) -> RetryState:
-    retry = RetryState(Backoff(100, 1_000), pauses)
+def failing(seconds: float, timeouts: Timeouts = TIMEOUTS) -> RetryState:
+    retry = RetryState(Backoff(100, 1_000), timeouts)
     retry.record_failure(0.0)
     retry.record_failure(seconds)
     return retry
@@ -53,7 +53,7 @@ def test_reports_and_limits_count_from_the_first_failure_at_any_leader() -> None
 
 
 def test_pauses_are_a_share_of_the_time_up_to_the_longest() -> None:
-    pauses = StuckPauses(after_s=4.0, share=0.5, longest_s=7.0)
-    assert not failing(4.0, pauses).is_stuck
-    assert failing(4.1, pauses).is_stuck
-    assert [failing(seconds, pauses).fetch_delay(1.0) for seconds in (1.0, 6.0, 60.0)] == [1.0, 3.0, 7.0]
+    timeouts = Timeouts(stuck_after_s=4.0, stuck_share=0.5, stuck_retry_s=7.0)
+    assert not failing(4.0, timeouts).is_stuck
+    assert failing(4.1, timeouts).is_stuck
+    assert [failing(seconds, timeouts).fetch_delay(1.0) for seconds in (1.0, 6.0, 60.0)] == [1.0, 3.0, 7.0]

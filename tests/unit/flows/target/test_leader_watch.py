@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flows.partition.in_flight import InFlightBatch
-from flows.partition.timeouts import STUCK_RETRY_S
+from flows.partition.timeouts import TIMEOUTS
 from flows.target.leader_watch import FailedLeaders
 from flows.target.produce_errors import ProduceError, from_exception, from_response
 from mm2.kafka.client.metadata import PartitionLeader
@@ -17,6 +17,7 @@ REFUSED = from_exception(Unreachable("connection refused"))
 NOT_LEADER = from_response(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 LONGEST_BACKOFF = 1.0 * 1.2  # of `partition`, with its jitter
 FIRST_BACKOFF = 0.1 * 1.2
+STUCK_RETRY_S = TIMEOUTS.stuck_retry_s
 OUTAGE = 30.0  # seconds: after a quarter of it, pauses are as long as they get
 FORMER, LATER = PartitionLeader(node_id=1, epoch=5), PartitionLeader(node_id=2, epoch=6)
 
