@@ -101,7 +101,7 @@ async def test_a_transactional_id_that_is_not_used_is_renewed(cluster_b: KafkaCl
     async with connected(cluster_b) as cluster:
         ids = ProducerIds(cluster, ProduceSettings(), lambda work: work.close(), producer, renew_every_s=0.2)
         renewing = asyncio.create_task(ids.keep_renewed())
-        renewed = partial(was_renewed, cluster_b, producer.transactional_id)
+        renewed = partial(asyncio.to_thread, was_renewed, cluster_b, producer.transactional_id)
         await until(renewed, COPIED, "the coordinator stores a renewal")
         current = await acquired(cluster_b, producer.transactional_id)
         assert current.producer_id == producer.producer_id
