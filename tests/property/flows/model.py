@@ -172,7 +172,7 @@ class World:
         if self.target.faulty and self.rng.random() < 0.02:
             can = [self._outage_begins_or_ends]
         if self.rng.random() < 0.01:
-            can = [self.replicator.release_memory]
+            can = [self.replicator.release_memory, self.replicator.leader_changed]
         self.rng.choice(can)()
         self.check()
 
