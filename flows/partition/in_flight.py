@@ -91,6 +91,11 @@ class InFlightBatches:
         return len(self._batches) < self._window
 
     @property
+    def has_failed(self) -> bool:
+        """Whether a failure is to be handled, as soon as nothing is in flight."""
+        return self._failed
+
+    @property
     def is_settled(self) -> bool:
         """Whether a failure is to be handled and nothing is in flight."""
         return self._failed and not self.in_flight

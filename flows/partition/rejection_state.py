@@ -37,12 +37,13 @@ class RejectionState(FetchState):
         max_held_bytes: int,
         dead_letters: str | None,
         source_backoff: Backoff,
-        target_backoff: Backoff,
+        retry: RetryState,
         now: float,
         metrics: PartitionMetrics,
         policy: LossPolicy | None,
     ) -> None:
-        """``dead_letters``: the topic for records that cannot be copied; None: they stop the partition."""
+        """``dead_letters``: the topic for records that cannot be copied; None: they stop the partition. ``retry``: a
+        new one, with the backoff of attempts at the target."""
         super().__init__(
             lease,
             listener,
@@ -54,7 +55,7 @@ class RejectionState(FetchState):
             policy=policy,
         )
         self._packer = packer
-        self._retry = RetryState(target_backoff)
+        self._retry = retry
         self._dead_letters = dead_letters
         self._skip_offset = lease.skip_offset
 

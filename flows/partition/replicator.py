@@ -12,6 +12,7 @@ from flows.partition.listener import PartitionListener
 from flows.partition.packer import Packer, PackingError
 from flows.partition.query_state import QueryState
 from flows.partition.rejection import of_fetched_batch, of_source_batch
+from flows.partition.retry_state import RetryState
 from flows.partition.row_transform import RowTransform
 from flows.partition.timeouts import CORRUPT_ATTEMPTS, FAILED_RETRY_S, TIMER_TOLERANCE_S
 from flows.source.completed_fetch import read_completed_fetch
@@ -47,15 +48,15 @@ class PartitionReplicator(QueryState):
         check_crcs: bool,
         dead_letters: str | None = None,
         source_backoff: Backoff,
-        target_backoff: Backoff,
+        retry: RetryState,
         counts: Counter[Reason],
         now: float,
         metrics: PartitionMetrics | None = None,
         policy: LossPolicy | None = None,
         transform: RowTransform | None = None,
     ) -> None:
-        """``dead_letters``: the topic for records that cannot be copied; None: they stop the partition. ``transform``:
-        the query that the records pass through."""
+        """``dead_letters``: the topic for records that cannot be copied; None: they stop the partition. ``retry``: a
+        new one, with the backoff of attempts at the target. ``transform``: the query that the records pass through."""
         super().__init__(
             lease,
             listener,
@@ -64,7 +65,7 @@ class PartitionReplicator(QueryState):
             max_held_bytes=max_held_bytes,
             dead_letters=dead_letters,
             source_backoff=source_backoff,
-            target_backoff=target_backoff,
+            retry=retry,
             now=now,
             metrics=metrics or PartitionMetrics(),
             policy=policy,
@@ -148,6 +149,11 @@ class PartitionReplicator(QueryState):
         return self._retry.is_retrying
 
     @property
+    def awaits_retry(self) -> bool:
+        """Whether the last attempt failed, also while others that were in flight with it are not answered."""
+        return self._retry.is_retrying or self._in_flight.has_failed
+
+    @property
     def has_unsent(self) -> bool:
         return self._in_flight.has_unsent or (bool(self._fetched) and self._can_pack)
 
@@ -214,7 +220,7 @@ class PartitionReplicator(QueryState):
     def leader_changed(self) -> None:
         """The remote partition has a new leader: end the pause after failed attempts, unless it is FAILED."""
         if self.is_retrying and not self._health.is_failed:
-            self._retry.end_backoff()
+            self._retry.leader_changed()
             self.wake(float("inf"))
 
     def produce_failed(self, entry: InFlightBatch, error: ProduceError, now: float) -> None:

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-STUCK_AFTER_S = 1.0
-"""A partition whose batches have been rejected for this long releases its buffered bytes to the others, and fetches the
-batches again later. A leader change takes less than this."""
-
-STUCK_RETRY_S = 5.0
-"""A partition that released its bytes fetches some again to probe the target, after a quarter of the time for which it
-has been stuck, but at least this often. An attempt costs both clusters up to PROBE_BYTES."""
+from dataclasses import dataclass
 
 FAILED_RETRY_S = 30.0
 """Retry interval of a FAILED partition: an operator may have raised max.message.bytes or granted a permission. Short
@@ -43,3 +37,22 @@ REJECTION_MEMORY_S = 300.0
 """What a rejected batch taught about the target, its size limit or a codec it does not support, is forgotten after this
 long: max.message.bytes may have been raised, or the brokers upgraded. If nothing has changed, that costs one rejected
 request, after which the limit is read again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """All in seconds, except ``stuck_share``."""
+
+    stuck_after_s: float = 1.0
+    """A partition whose batches have been rejected for this long by one leader releases its buffered bytes to the
+    others, and fetches the batches again later. A leader change takes less than this."""
+
+    stuck_share: float = 0.25
+    """A partition that released its bytes fetches some again to probe the target, after this share of the time for
+    which its leader has failed."""
+
+    stuck_retry_s: float = 5.0
+    """But at least this often. An attempt costs both clusters up to PROBE_BYTES."""
+
+
+TIMEOUTS = Timeouts()

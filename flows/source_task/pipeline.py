@@ -17,7 +17,9 @@ from flows.lane.byte_budget import ByteBudget
 from flows.partition.health import PartitionMetrics
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
+from flows.partition.retry_state import RetryState
 from flows.partition.row_transform import LaneTransforms, RowTransform
+from flows.partition.timeouts import Timeouts
 from flows.source.end_offsets import EndOffsets
 from flows.source.fetcher import Fetcher
 from flows.source.topic_id_checker import TopicIdChecker
@@ -81,6 +83,7 @@ class Pipeline:
         dead_letters: DeadLetterWriter | None,
         lane_query: LaneTransforms | None,
         router: Callable[[Spawn], RowTransform] | None = None,
+        timeouts: Timeouts,
         on_source_recreated: Callable[[PartitionReplicator, UUID], None],
     ) -> None:
         """``dead_letters`` None: records that cannot be copied stop their partition. ``lane_query``: of a SQL lane.
@@ -92,6 +95,7 @@ class Pipeline:
         self._source = source
         self._target = target
         self._committer = committer
+        self._timeouts = timeouts
         self._rules = rules_from(lease.produce, lease.fetch)
         on_data_loss = lease.losses.on_data_loss if lease.losses is not None else OnDataLoss.CONTINUE
         self._policy = LossPolicy(flow=lease.flow, on_data_loss=on_data_loss)
@@ -186,8 +190,8 @@ class Pipeline:
             max_held_bytes=max(1, self._budget.limit // HELD_SHARE),
             check_crcs=self._lease.fetch.check_crcs,
             dead_letters=self._dead_letters.topic if self._dead_letters is not None else None,
-            source_backoff=Backoff(source.retry_backoff_ms, source.retry_backoff_max_ms),
-            target_backoff=Backoff(target.retry_backoff_ms, target.retry_backoff_max_ms),
+            source_backoff=Backoff.for_retries(source),
+            retry=RetryState(Backoff.for_retries(target), self._timeouts),
             counts=self._counts,
             now=time.monotonic(),
             metrics=metrics,

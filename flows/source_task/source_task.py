@@ -14,6 +14,7 @@ from flows.lane.lease_deadline import LeaseDeadline
 from flows.partition.health import PartitionMetrics
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.row_transform import LaneTransforms
+from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.source_task.committers import open_committer
 from flows.source_task.pipeline import Pipeline
 from flows.source_task.routers import open_router
@@ -50,13 +51,16 @@ class SourceTask:
         budget: ByteBudget,
         deadline: LeaseDeadline,
         lane_query: LaneTransforms | None = None,
+        *,
+        timeouts: Timeouts = TIMEOUTS,
     ) -> None:
         """``deadline``: until when the source task may send anything; it is renewed by the caller. ``lane_query``: of
-        the lane, if the lease has a query."""
+        the lane, if the lease has a query. ``timeouts``: of partitions whose batches the target does not accept."""
         self._lane_query = lane_query
         self._lease = lease
         self._budget = budget
         self._deadline = deadline
+        self._timeouts = timeouts
         self._clusters: dict[ClientSettings, Cluster] = {}
         self._task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -239,6 +243,7 @@ class SourceTask:
                     dead_letters=letters,
                     lane_query=self._lane_query,
                     router=router,
+                    timeouts=self._timeouts,
                     on_source_recreated=self._source_recreated,
                 )
                 self._pipeline = pipeline

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import time
+import itertools
+from functools import partial
 
+from mm2.core.offsets.connect_offsets import decode_offset
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
-from tests.lab.history import end_offset_sum
+from tests.lab.history import end_offset_sum, read_topic
 from tests.lab.load import Load
 from tests.lab.node import Node
 from tests.lab.records import plain, write
@@ -19,6 +21,13 @@ PER_SECOND = 2_000
 FLUSH_S = 6
 FIRST = 300  # records before the first flush
 COPIED = 90.0  # seconds
+
+
+def are_stored(target: KafkaCluster, alias: str) -> bool:
+    """Return whether the newest offset of each source partition is that of its last record."""
+    records = itertools.chain.from_iterable(read_topic(target.bootstrap, f"mm2-offsets.{alias}.internal").values())
+    newest = {record.key: decode_offset(record.value) for record in records}
+    return list(newest.values()) == [FIRST // PARTITIONS - 1] * PARTITIONS
 
 
 def test_records_copied_since_the_last_flush_are_not_repeated(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
@@ -36,7 +45,7 @@ def test_records_copied_since_the_last_flush_are_not_repeated(cluster_a: KafkaCl
     with Node(properties) as node:
         node.wait_running()
         wait_until(lambda: end_offset_sum(cluster_b.bootstrap, remote) >= FIRST, COPIED, "the first records arrive")
-        time.sleep(FLUSH_S + 1)  # their offsets are stored
+        wait_until(partial(are_stored, cluster_b, a), COPIED, "their offsets are stored")
         with Load(cluster_a, topic, partitions=PARTITIONS, per_second=PER_SECOND) as load:
             load.wait_for_more(2 * PER_SECOND)
             node.kill()

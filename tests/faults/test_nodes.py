@@ -182,7 +182,9 @@ def test_suspended_leader_loses_leadership(group: NodeGroup, topic: str) -> None
             group.wait_shared(follower.name)
         finally:
             thaw(leader.process)
-        leader.process.wait_until_output("lost leadership", NOISE, "the old leader steps down after it resumes")
+        leader.process.wait_until_output(
+            "lost leadership", SESSION + NOISE, "the old leader steps down after it resumes"
+        )
         view = group.wait_shared()
         load.wait_for_more(PER_SECOND)
         load.stop()

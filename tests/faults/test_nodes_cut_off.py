@@ -95,7 +95,9 @@ def test_node_without_target_releases_its_tasks(wired: Wired, topic: str) -> Non
                 SESSION + NOISE,
                 "the node has noticed that it lost its membership",
             )
-            wait_until(lambda: one.flow(FLOW).get("reasons") and not one.healthy, NOISE, "the node reports the reason")
+            wait_until(
+                lambda: one.flow(FLOW).get("reasons") and not one.healthy, 3 * NOISE, "the node reports the reason"
+            )
             group.wait_shared("two")
             arrivals.wait_for_all(time.monotonic(), COPIED)
             gaps = arrivals.gaps(cut, time.monotonic())
@@ -126,7 +128,7 @@ def test_node_without_source_reports_and_resumes(wired: Wired, topic: str) -> No
                 lambda: errors(group["one"], topic), REPORTED + 2 * NOISE, "the node reports the error"
             )
             print(f"reported after {time.monotonic() - cut:.0f} s: {reported[0]}")
-            wait_until(lambda: not group["one"].healthy, NOISE, "/health reports it too")
+            wait_until(lambda: not group["one"].healthy, 3 * NOISE, "/health reports it too")
             gaps = arrivals.gaps(cut, time.monotonic())
             print(f"cut off the source: pauses {gaps}; node two copies {sorted(mine)}")
             longest = max(gap for number, gap in gaps.items() if number in mine)

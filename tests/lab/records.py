@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ HEADERS: tuple[Headers, ...] = (
     (("twice", b"a"), ("twice", b"b")),
     (("null", None), ("empty", b""), ("größe", b"\x00\xff")),
 )
+SHAPES = tuple(itertools.product(KEYS, HEADERS))
+SOME = b"some"  # a value that is drawn
+VALUES = (None, None, b"", *[SOME] * 17)
 
 
 def every_shape(
@@ -39,15 +43,18 @@ def every_shape(
 ) -> list[Outgoing]:
     """``count`` records over all ``partitions``: null, empty and binary keys, tombstones, empty values, headers.
 
-    About one value in ten is a tombstone and one in twenty empty; the others contain their number, so that duplicates
-    differ from records with equal content, and half random, half repeated bytes, so that codecs have work.
+    Any 24 records in sequence have each key with each list of headers, and any 20 have two tombstones and one empty
+    value, in random order. Other values contain their number, so that duplicates differ from records with equal
+    content, and half random, half repeated bytes, so that codecs have work.
     With ``now_ms`` timestamps are explicit and increasing, with an earlier one now and then.
     """
+    shapes = rng.sample(SHAPES, len(SHAPES))
+    values = rng.sample(VALUES, len(VALUES))
     return [
         Outgoing(
-            key=rng.choice(KEYS),
-            value=_value(rng, number, value_bytes),
-            headers=rng.choice(HEADERS),
+            key=shapes[number % len(shapes)][0],
+            value=_some_value(rng, number, value_bytes) if (value := values[number % len(values)]) is SOME else value,
+            headers=shapes[number % len(shapes)][1],
             timestamp_ms=0 if now_ms is None else now_ms + number - rng.choice((0, 0, 0, 500)),
             partition=rng.randrange(partitions),
         )
@@ -63,12 +70,7 @@ def plain(count: int, *, partitions: int = 1, value_bytes: int = 100, first: int
         yield Outgoing(key=b"%d" % (number % 97), value=(text + padding)[:value_bytes], partition=number % partitions)
 
 
-def _value(rng: random.Random, number: int, size: int) -> bytes | None:
-    dice = rng.random()
-    if dice < 0.1:
-        return None
-    if dice < 0.15:
-        return b""
+def _some_value(rng: random.Random, number: int, size: int) -> bytes:
     noise = rng.randbytes(rng.randrange(size + 1) // 2)
     return b"%d:" % number + noise + b"x" * (size - len(noise))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from flows.lane.byte_budget import ByteBudget
 from flows.lane.lease_deadline import LeaseDeadline
+from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.source_task.source_task import SourceTask
 from mm2.core.lanes.accumulated_progress import AccumulatedProgress
 from mm2.core.lanes.lease import (
@@ -194,13 +195,14 @@ async def copying(
     on_data_loss: OnDataLoss | None = None,
     losses_config: Mapping[str, str] | None = None,
     dead_letters: str | None = None,
+    timeouts: Timeouts = TIMEOUTS,
 ) -> AsyncIterator[RunningSourceTask]:
     """Run a source task that copies ``topics`` (name to number of partitions) from offsets ``starts``.
 
     ``predecessor``: run as successor of that source task, with its newest ``segments`` of the exact offsets topic, and
     the leader ``epochs`` in them. ``deadline``: of its lease, by default never. ``on_data_loss``: losses are recorded
     in a topic of their own, created with ``losses_config``. ``dead_letters``: the topic for records that cannot be
-    copied.
+    copied. ``timeouts``: of partitions whose batches the target does not accept.
     """
     remote = {topic: f"A.{topic}" for topic in topics}
     starts = starts or {}
@@ -250,7 +252,7 @@ async def copying(
                 config=dict(remote_config or {}),
             )
     budget = ByteBudget(buffer_bytes)
-    runner = SourceTask(lease, budget, deadline or unlimited())
+    runner = SourceTask(lease, budget, deadline or unlimited(), timeouts=timeouts)
     runner.start()
     try:
         yield RunningSourceTask(source, target, lease, budget, runner, remote)

@@ -89,13 +89,20 @@ async def test_a_partition_that_returns_gets_the_next_epoch(
     assert (current.producer_id, current.epoch) == (producer.producer_id, producer.epoch + 2)
 
 
+def was_renewed(cluster_b: KafkaCluster, transactional_id: str) -> bool:
+    """Return whether the coordinator has stored more than the first acquisition."""
+    stored = read_topic(cluster_b.bootstrap, "__transaction_state").values()
+    return sum(transactional_id.encode() in (one.key or b"") for partition in stored for one in partition) > 1
+
+
 async def test_a_transactional_id_that_is_not_used_is_renewed(cluster_b: KafkaCluster, unique: Unique) -> None:
     """Brokers forget it otherwise, and a later owner would get another producer ID."""
     producer = await acquired(cluster_b, unique("id"))
     async with connected(cluster_b) as cluster:
         ids = ProducerIds(cluster, ProduceSettings(), lambda work: work.close(), producer, renew_every_s=0.2)
         renewing = asyncio.create_task(ids.keep_renewed())
-        await asyncio.sleep(1)
+        renewed = partial(asyncio.to_thread, was_renewed, cluster_b, producer.transactional_id)
+        await until(renewed, COPIED, "the coordinator stores a renewal")
         current = await acquired(cluster_b, producer.transactional_id)
         assert current.producer_id == producer.producer_id
         assert current.epoch > producer.epoch + 1, "it was renewed before"

@@ -24,7 +24,7 @@ from tests.integration.flows.lane import COPIED, RunningSourceTask, copying
 from tests.integration.flows.test_progress import stored_offsets
 from tests.lab.cluster import KafkaCluster
 from tests.lab.history import count, read_topic
-from tests.lab.records import plain, write
+from tests.lab.records import plain, wait_for_markers, write
 from tests.lab.topic_configs import alter
 from tests.lab.waiting import until
 
@@ -159,6 +159,7 @@ async def test_compaction_markers_and_aborted_records_are_no_losses(
             producer.produce(topic, key=b"k", value=b"v", partition=0)
         producer.flush(30)
         (producer.abort_transaction if number % 2 else producer.commit_transaction)(30)
+    await asyncio.to_thread(wait_for_markers, cluster_a.bootstrap, topic)
     async with copying(cluster_a, cluster_b, {topic: 1}, on_data_loss=OnDataLoss.STOP_PARTITION) as source_task:
         await source_task.caught_up(topic)
         assert source_task.partition(topic).position == 36

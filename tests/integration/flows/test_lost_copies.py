@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from mm2.core.lanes.lease import TransactionsLease
 from mm2.core.lanes.losses import LossKind, OnDataLoss
 from mm2.core.naming.names import TopicPartition
-from tests.integration.flows.lane import COPIED, copying
+from tests.integration.flows.lane import COPIED, RunningSourceTask, copying
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import StartCluster
@@ -22,6 +23,10 @@ from tests.lab.waiting import until
 
 BATCH = 100
 MARKERS = 8  # that can have taken the place of copies
+
+
+def has_copied(source_task: RunningSourceTask, topic: str, position: int) -> bool:
+    return source_task.partition(topic).position == position
 
 
 @pytest.mark.parametrize("transactions", [None, TransactionsLease()], ids=["at-least-once", "exactly-once"])
@@ -46,7 +51,8 @@ async def test_copies_that_the_target_lost_are_on_record(
         remote = source_task.remote[topic]
         for first in range(0, 1_000, BATCH):  # each its own transaction
             write(cluster_a.bootstrap, topic, plain(BATCH, first=first))
-            await asyncio.sleep(0.2)
+            done = partial(has_copied, source_task, topic, first + BATCH)
+            await until(done, COPIED, "the records are copied, with exactly-once committed")
         await source_task.caught_up(topic)
         broker = target.broker(1)
         batches = stored_batches(broker.directory / scratch.DATA, remote)

@@ -27,7 +27,7 @@ from tests.lab.records import Outgoing, write
 from tests.lab.waiting import until, wait_until
 
 Unique = Callable[[str], str]
-BIG = {"message.max.bytes": 3_000_000, "batch.size": 2_000_000}  # librdkafka's
+BIG = {"message.max.bytes": 3_000_000, "batch.size": 2_000_000, "linger.ms": 60_000}  # librdkafka's: batches are full
 LIMIT = 77_777
 LEAST_SEGMENT = 1_048_576  # that Kafka 4 accepts
 RECORD_BYTES = 1_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +19,12 @@ from tests.integration.flows.lane import acquired
 from tests.integration.flows.test_fencing import abort_on
 from tests.integration.kafka.clients import connected
 from tests.lab.cluster import KafkaCluster
+from tests.lab.records import wait_for_markers
 from tests.unit.config import files
 
 Unique = Callable[[str], str]
 Headers = list[tuple[str, str | bytes | None]]
+FIRST_MS = time.time_ns() // 1_000_000  # not in the past: brokers delete records by their timestamps, after seven days
 
 
 def produce(kafka: KafkaCluster, topic: str, numbers: Sequence[int], **changes: bytes) -> None:
@@ -29,7 +32,7 @@ def produce(kafka: KafkaCluster, topic: str, numbers: Sequence[int], **changes: 
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0, "compression.type": "lz4"})
     for number in numbers:
         value = changes.get("value", b"v" * (number % 50))
-        moment = 1_700_000_000_000 + number
+        moment = FIRST_MS + number
         producer.produce(topic, key=str(number), value=value, headers=headers(number), partition=0, timestamp=moment)
     assert producer.flush(30) == 0
 
@@ -103,13 +106,15 @@ async def test_records_of_transactions_count_if_they_are_committed(
     pair = Pair(cluster_a, cluster_b, unique, tmp_path)
     produce(cluster_a, pair.source.topic, range(100))
     produce(cluster_b, pair.remote.topic, range(50))
-    java = Producer({"bootstrap.servers": cluster_b.bootstrap, "transactional.id": unique("id"), "log_level": 0})
+    own = unique("id")
+    java = Producer({"bootstrap.servers": cluster_b.bootstrap, "transactional.id": own, "log_level": 0})
     java.init_transactions(30)
     java.begin_transaction()
-    java.produce(pair.remote.topic, key="50", value=b"", headers=headers(50), timestamp=1_700_000_000_050, partition=0)
+    java.produce(pair.remote.topic, key="50", value=b"", headers=headers(50), timestamp=FIRST_MS + 50, partition=0)
     java.flush(30)
     assert await pair.found(20, 20) is None, "a transaction is open"
     java.abort_transaction(30)
+    wait_for_markers(cluster_b.bootstrap, own)
     assert await pair.found(20, 20) == 50
 
 

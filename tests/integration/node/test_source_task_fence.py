@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -54,7 +55,7 @@ def fence_of(cluster: Cluster, directory: Path, group: str, releases: Releases, 
 async def write(cluster: Cluster, producer: TaskProducer, partition: TopicPartition, sequence: int = 0) -> int:
     """Write one record outside transactions as this producer; return the broker's error code."""
     builder = DefaultRecordBatchBuilder(2, 0, 0, producer.producer_id, producer.epoch, sequence, 1_000)
-    builder.append(0, 1_700_000_000_000, b"k", f"epoch {producer.epoch}".encode(), [])
+    builder.append(0, time.time_ns() // 1_000_000, b"k", f"epoch {producer.epoch}".encode(), [])
     leader = await cluster.leader(partition)
     request = ProduceRequest(acks=-1, timeout_ms=10_000, batches={partition: [bytes(builder.build())]})
     answer = await cluster.send(leader.node_id, request, purpose="test", timeout_ms=20_000)

@@ -10,7 +10,7 @@ from mm2.core.settings.client import ClientSettings
 from mm2.kafka.client.cluster import Cluster
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from tests.lab.cluster import KafkaCluster
-from tests.lab.records import DELIVERED, Outgoing, Writer, write_transactions
+from tests.lab.records import DELIVERED, Outgoing, Writer, wait_for_markers, write_transactions
 
 
 async def test_only_committed_offsets_count(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
@@ -40,8 +40,8 @@ async def test_an_open_transaction_does_not_hide_committed_offsets(
         key = encode_key(SourceKey(cluster="A", topic=partition.topic, partition=partition.partition))
         return Outgoing(key=key, value=encode_offset(offset), partition=3)
 
-    own_id = unique("A-mm2")
-    blocking = Writer(cluster_b.bootstrap, settings={"transactional.id": unique("A-mm2")})
+    own_id, other_id = unique("A-mm2"), unique("A-mm2")
+    blocking = Writer(cluster_b.bootstrap, settings={"transactional.id": other_id})
     blocking.transactions.init_transactions(DELIVERED)
     blocking.transactions.begin_transaction()
     blocking.send(topic, stored(other, 49))
@@ -52,6 +52,7 @@ async def test_an_open_transaction_does_not_hide_committed_offsets(
         await offsets.refresh()
         assert (offsets.position(mine), offsets.position(other)) == (100, None)
         blocking.transactions.commit_transaction(DELIVERED)
+        wait_for_markers(cluster_b.bootstrap, other_id)
         write_transactions(cluster_b.bootstrap, topic, [([stored(mine, 199)], False)], transactional_id=own_id)
         await offsets.refresh()
         assert (offsets.position(mine), offsets.position(other)) == (100, 50)

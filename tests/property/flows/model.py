@@ -11,6 +11,7 @@ from flows.batch.target_batch import ProducerId, TargetBatch
 from flows.partition.in_flight import InFlightBatch
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
+from flows.partition.retry_state import RetryState
 from flows.partition.state import OffsetRange
 from flows.target.produce_errors import DUPLICATE, from_exception, from_response
 from mm2.core.lanes.lease import PartitionLease
@@ -75,7 +76,7 @@ class World:
             check_crcs=True,
             dead_letters=self._dead_letters,
             source_backoff=Backoff(100, 1000, generator=random.Random(1)),
-            target_backoff=Backoff(100, 1000, generator=random.Random(1)),
+            retry=RetryState(Backoff(100, 1000, generator=random.Random(1))),
             counts=Counter[Reason](),
             now=self.now,
             transform=self.query,
@@ -171,7 +172,7 @@ class World:
         if self.target.faulty and self.rng.random() < 0.02:
             can = [self._outage_begins_or_ends]
         if self.rng.random() < 0.01:
-            can = [self.replicator.release_memory]
+            can = [self.replicator.release_memory, self.replicator.leader_changed]
         self.rng.choice(can)()
         self.check()
 

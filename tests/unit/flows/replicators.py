@@ -10,6 +10,7 @@ from flows.batch.target_batch import ProducerId, TargetBatch
 from flows.partition.in_flight import InFlightBatch
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
+from flows.partition.retry_state import RetryState
 from flows.partition.row_transform import RowTransform
 from flows.partition.state import OffsetRange
 from mm2.core.lanes.lease import PartitionLease
@@ -122,7 +123,7 @@ def replicator_of(
         check_crcs=True,
         dead_letters=dead_letters,
         source_backoff=Backoff(100, 1000, generator=random.Random(1)),
-        target_backoff=Backoff(100, 1000, generator=random.Random(1)),
+        retry=RetryState(Backoff(100, 1000, generator=random.Random(1))),
         counts=Counter[Reason](),
         now=0.0,
         policy=policy,
