@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.integration.queries.conftest import Queried
 from tests.integration.queries.queried_flow import QUERIES, SEEN
@@ -61,6 +62,7 @@ def rows_of_query(ui: str, stem: str) -> int:
     return max(found)
 
 
+@pytest.mark.long  # test_operation.py counts rows with metrics
 def test_the_rows_of_a_query_are_counted_while_it_runs(queried: Queried) -> None:
     flow, node = queried.flow, queried.node
     topic = flow.create("live")
