@@ -36,7 +36,7 @@ pytestmark = pytest.mark.timeout(600)  # seconds: a start without any ACL, or fo
 IN_GATE = (
     EXACTLY_ONCE,
     pytest.param(AT_LEAST_ONCE, marks=pytest.mark.long),
-)  # the former needs every ACL of the latter
+)  # both need the same ACLs
 STARTED = 240.0  # seconds until the node has asked for all ACLs: about 50 steps
 COPIED = 60.0
 ROUND = 3.0  # seconds between records: what was not permitted is used again with the next ones
