@@ -20,7 +20,8 @@ from confluent_kafka.admin import (
 
 from mm2.core.settings.sasl import SaslMechanism
 from tests.lab import class_data, scratch
-from tests.lab.broker import Broker
+from tests.lab.broker import READY, Broker
+from tests.lab.freezing import thaw
 from tests.lab.jars import KAFKA_4
 from tests.lab.listeners import CONTROLLER, INTERNAL, Authority, Listener
 from tests.lab.server import Server
@@ -218,6 +219,23 @@ class KafkaCluster(Server):
             ]
 
         wait_until(lambda: not behind(), timeout, f"all replicas of {self.name} are in sync")
+
+    def heal(self) -> Self:
+        """Let every broker run that was frozen, killed or stopped, and wait until all are live and in sync.
+
+        For a cluster that several tests share. Raises GaveUp.
+        """
+        for broker in self.brokers:
+            if broker.process.running:
+                thaw(broker.process)
+            else:
+                broker.start()
+        everyone = {broker.node_id for broker in self.brokers}
+        for broker in self.brokers:
+            broker.wait_ready(everyone)
+        if len(self.brokers) > 1:
+            self.wait_in_sync(READY)
+        return self
 
     def _create_scram_users(self) -> None:
         for mechanism in {one for listener in self._listeners for one in listener.mechanisms if one in SCRAM}:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.lab import processes, scratch, verify
 from tests.lab.cluster import KafkaCluster
+from tests.lab.jars import KAFKA_3, KAFKA_4
 
 LOGS_SHOWN = 6  # of the newest programs: a three-broker cluster, its peer, a node and Java
 
@@ -19,6 +20,12 @@ class StartCluster(Protocol):
     """What the `start_cluster` fixture gives: `KafkaCluster`'s arguments to a running cluster."""
 
     def __call__(self, name: str = "kafka", **options: Any) -> KafkaCluster: ...
+
+
+class ClusterOf(Protocol):
+    """What the `cluster_of` fixture gives: a release to a shared broker of it."""
+
+    def __call__(self, version: str) -> KafkaCluster: ...
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +40,41 @@ def cluster_b() -> Iterator[KafkaCluster]:
     """A single plain broker for the whole run, as target. Never stop it; name topics with `unique`."""
     with KafkaCluster("b") as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def cluster_3() -> Iterator[KafkaCluster]:
+    """A single plain broker of the older release for the whole run. Never stop it; name topics with `unique`."""
+    with KafkaCluster("older", version=KAFKA_3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster_of(request: pytest.FixtureRequest) -> ClusterOf:
+    """Gives a shared plain broker of a release. Never stop it; name topics with `unique`."""
+    shared = {KAFKA_3: "cluster_3", KAFKA_4: "cluster_b"}
+
+    def cluster(version: str) -> KafkaCluster:
+        found: KafkaCluster = request.getfixturevalue(shared[version])
+        return found
+
+    return cluster
+
+
+@pytest.fixture(scope="session")
+def _breakable() -> Iterator[KafkaCluster]:
+    quick = {"log.cleaner.backoff.ms": "100", "quota.window.num": "2", "quota.window.size.seconds": "1"}
+    with KafkaCluster("breakable", properties=quick) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def breakable(_breakable: KafkaCluster) -> KafkaCluster:
+    """A single plain broker of this process that runs now; a test may freeze, kill or restart it, and leave it so.
+
+    Name topics with `unique`. It cleans logs often, and enforces quotas within seconds.
+    """
+    return _breakable.heal()
 
 
 @pytest.fixture

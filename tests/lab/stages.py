@@ -38,6 +38,10 @@ STAGES: tuple[tuple[str, ...], ...] = (
         *(f"tests/parity/test_{name}.py" for name in ("offset_syncs", "remote_cluster_utils", "topics")),
     ),
     ("tests/integration/client/test_*.py",),
+    (
+        *(f"tests/integration/node/test_{name}.py" for name in ("config_writer", "source_task_fence")),
+        "tests/integration/node/test_strict_fencing.py",
+    ),
     ("tests/integration/guarded/test_*.py",),
     ("tests/integration/access/test_*.py",),
     ("tests/integration/queries/test_*.py",),

@@ -19,7 +19,7 @@ from mm2.core.access.required_acls import AclRole, RequiredAcl
 from mm2.core.topics.acls import Operation
 from mm2.core.wire.formats import Heartbeat
 from mm2.kafka.errors import BrokerError
-from tests.faults.mode import OURS, SHORT_AND_LONG
+from tests.faults.mode import AT_LEAST_ONCE, EXACTLY_ONCE
 from tests.integration.access.guarded_flow import FLOW, NAMED, PROGRAM, GuardedFlow, rights_in, security
 from tests.integration.guarded.permissions import add, binding
 from tests.integration.guarded.test_topic_acls import acls_of
@@ -33,6 +33,10 @@ from tests.lab.waiting import GaveUp, wait_until
 
 pytestmark = pytest.mark.timeout(600)  # seconds: a start without any ACL, or four rounds of missing ones
 
+IN_GATE = (
+    EXACTLY_ONCE,
+    pytest.param(AT_LEAST_ONCE, marks=pytest.mark.long),
+)  # both need the same ACLs
 STARTED = 240.0  # seconds until the node has asked for all ACLs: about 50 steps
 COPIED = 60.0
 ROUND = 3.0  # seconds between records: what was not permitted is used again with the next ones
@@ -105,7 +109,7 @@ def offset_is_synced(flow: GuardedFlow, remote: str, consumed: int) -> bool:
     return consumed <= committed(flow.target, GROUP).get((remote, 0), -1)
 
 
-@pytest.mark.parametrize("guarded", OURS, ids=str, indirect=True)
+@pytest.mark.parametrize("guarded", IN_GATE, ids=str, indirect=True)
 def test_messages_lead_from_nothing_to_exactly_the_listed_acls(guarded: GuardedFlow) -> None:
     source, target, node = guarded.source, guarded.target, guarded.node
     create_topics(guarded)
@@ -144,7 +148,8 @@ def test_messages_lead_from_nothing_to_exactly_the_listed_acls(guarded: GuardedF
     assert read_topic(target.bootstrap, "heartbeats")[0]
 
 
-@pytest.mark.parametrize("guarded", SHORT_AND_LONG, ids=str, indirect=True)
+@pytest.mark.parametrize("guarded", IN_GATE, ids=str, indirect=True)
+@pytest.mark.long  # each missing ACL is named in test_messages_lead_from_nothing_to_exactly_the_listed_acls
 def test_a_running_flow_names_a_withdrawn_acl_and_recovers(guarded: GuardedFlow) -> None:
     run_with_all_acls(guarded)
     for some, use in rounds(guarded):
@@ -214,7 +219,7 @@ def rounds(flow: GuardedFlow) -> list[tuple[list[RequiredAcl], Callable[[], None
     return found
 
 
-@pytest.mark.parametrize("guarded", SHORT_AND_LONG, ids=str, indirect=True)
+@pytest.mark.parametrize("guarded", IN_GATE, ids=str, indirect=True)
 def test_client_library_needs_exactly_its_acls(guarded: GuardedFlow) -> None:
     run_with_all_acls(guarded)
     listed = [one for one in guarded.listed if one.role is AclRole.CLIENT]
@@ -235,7 +240,7 @@ def test_client_library_needs_exactly_its_acls(guarded: GuardedFlow) -> None:
             client.remote_consumer_offsets(GROUP, "A")
 
 
-@pytest.mark.parametrize("guarded", SHORT_AND_LONG, ids=str, indirect=True)
+@pytest.mark.parametrize("guarded", IN_GATE, ids=str, indirect=True)
 def test_a_command_names_the_missing_acl(guarded: GuardedFlow) -> None:
     run_with_all_acls(guarded)
     command = ("mm2", "heartbeats", str(guarded.node.file))
@@ -247,7 +252,8 @@ def test_a_command_names_the_missing_acl(guarded: GuardedFlow) -> None:
     assert run(*command).code == 0
 
 
-@pytest.mark.parametrize("guarded", SHORT_AND_LONG, ids=str, indirect=True)
+@pytest.mark.parametrize("guarded", IN_GATE, ids=str, indirect=True)
+@pytest.mark.long  # tests/unit/node/leader/test_hidden_topics.py
 def test_refresh_forgets_topics_that_are_not_visible(guarded: GuardedFlow) -> None:
     """As when a topic was deleted with its ACLs: a broker does not say whether it exists."""
 

@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections.abc import Callable
 
+import pytest
+
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.clock import session_clock
 from tests.integration.consumer_group.conftest import PROPERTIES
@@ -93,6 +95,7 @@ async def test_a_join_that_waits_at_a_coordinator_that_hangs(new_cluster: KafkaC
             await two.until_assigned(partitions(topic, 1))
 
 
+@pytest.mark.long  # the client: tests/integration/kafka/test_group_coordinators.py
 async def test_members_follow_the_coordinator_to_another_broker(
     start_cluster: StartCluster, unique: Callable[[str], str]
 ) -> None:

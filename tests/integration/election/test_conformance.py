@@ -199,6 +199,7 @@ async def test_member_suspended_beyond_its_session_no_longer_leads(
     assert two.losses == []
 
 
+@pytest.mark.long  # test_member_suspended_beyond_its_session_no_longer_leads
 async def test_leader_with_blocked_event_loop_is_replaced(
     join: Join, store: Store, name: str, processes: ExitStack
 ) -> None:
@@ -253,6 +254,7 @@ async def test_store_restart(join: Join, store: Store) -> None:
         assert one_leader_each(one, two)
 
 
+@pytest.mark.long  # test_store_restart
 async def test_member_waits_for_unavailable_store(join: Join, store: Store) -> None:
     await asyncio.to_thread(store.process.stop)
     try:

@@ -60,7 +60,14 @@ async def until_alone(*members: Watched, others: int = 0, within: float) -> None
     await until(alone, within, f"{len(members) + others} members, and no former process")
 
 
-@pytest.mark.parametrize("role", ["alone", "leader", "follower"])
+@pytest.mark.parametrize(
+    "role",
+    [  # a leader is the hardest: the other node has to lead first
+        pytest.param("alone", marks=pytest.mark.long),
+        "leader",
+        pytest.param("follower", marks=pytest.mark.long),
+    ],
+)
 async def test_former_process_ends_with_its_session_in_the_group(members: Members, role: str) -> None:
     """The restarted node joins before that, so the group always has a member with its node ID."""
     async with AsyncExitStack() as ends:
@@ -102,6 +109,7 @@ async def test_suspended_process_leaves_when_it_resumes(members: Members) -> Non
         assert [at for at, _ in former.leads() if at > resumed] == []
 
 
+@pytest.mark.long  # two processes with one id: test_suspended_process_leaves_when_it_resumes
 async def test_members_with_one_node_id_are_told_apart(members: Members) -> None:
     """One of two processes whose files have the same mm2.node.id by mistake is killed: the other remains a member."""
     async with members.join("one") as one, members.join("two") as two:

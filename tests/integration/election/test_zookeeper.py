@@ -54,6 +54,12 @@ async def session(server_settings: ZooKeeperSettings) -> AsyncIterator[ZooKeeper
         yield one
 
 
+@pytest.fixture(scope="module")
+def sasl_server() -> Iterator[ZooKeeperServer]:
+    with ZooKeeperServer(users={"mm2": "sasl-secret"}) as server:
+        yield server
+
+
 @pytest.fixture
 def observer(zookeeper: ZooKeeperServer) -> Iterator[KazooClient]:
     """An independent client of the same server."""
@@ -219,24 +225,29 @@ async def test_znodes_belong_to_the_digest_user_that_created_them(
     assert one.losses == two.losses == []
 
 
-async def test_only_sasl_users_are_admitted(name: str) -> None:
+async def test_only_sasl_users_are_admitted(sasl_server: ZooKeeperServer, name: str) -> None:
     wrong = ZooKeeperAuth(scheme=AuthScheme.SASL, username="mm2", password="a guess")
-    with ZooKeeperServer(users={"mm2": "sasl-secret"}) as server:
-        async with member(server, name, "one", SASL) as one, member(server, name, "two", SASL) as two:
-            await until_together(one, two)
-            async with member(server, name, "three", wrong) as three:
-                await until_lost(three, "the servers rejected the user or password")
-            async with member(server, name, "four") as four:
-                await until_lost(four, "the servers require SASL authentication")
-        assert one.losses == two.losses == []
+    server = sasl_server
+    async with member(server, name, "one", SASL) as one, member(server, name, "two", SASL) as two:
+        await until_together(one, two)
+        async with member(server, name, "three", wrong) as three:
+            await until_lost(three, "the servers rejected the user or password")
+        async with member(server, name, "four") as four:
+            await until_lost(four, "the servers require SASL authentication")
+    assert one.losses == two.losses == []
 
 
 @pytest.mark.parametrize("auth", [DIGEST, SASL])
-async def test_passwords_are_not_logged(name: str, auth: ZooKeeperAuth, caplog: pytest.LogCaptureFixture) -> None:
+async def test_passwords_are_not_logged(
+    zookeeper: ZooKeeperServer,
+    sasl_server: ZooKeeperServer,
+    name: str,
+    auth: ZooKeeperAuth,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.DEBUG)
-    with ZooKeeperServer(users={"mm2": "sasl-secret"} if auth is SASL else None) as server:
-        async with member(server, name, "one", auth) as one:
-            assert isinstance(await one.until_joined(), Joined)
+    async with member(sasl_server if auth is SASL else zookeeper, name, "one", auth) as one:
+        assert isinstance(await one.until_joined(), Joined)
     assert "Sending request" in caplog.text
     assert auth.password not in caplog.text
     assert auth.password not in repr(auth)

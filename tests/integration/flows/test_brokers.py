@@ -12,7 +12,6 @@ from mm2.core.settings.client import FetchSettings
 from tests.integration.flows.lane import COPIED, copying
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import StartCluster
-from tests.lab.jars import KAFKA_3
 from tests.lab.records import every_shape, plain, write
 from tests.lab.waiting import until
 
@@ -23,13 +22,12 @@ Unique = Callable[[str], str]
 async def test_kafka_3_9(
     cluster_a: KafkaCluster,
     cluster_b: KafkaCluster,
-    start_cluster: StartCluster,
+    cluster_3: KafkaCluster,
     unique: Unique,
     rng: random.Random,
     old: str,
 ) -> None:
-    older = await asyncio.to_thread(start_cluster, "older", version=KAFKA_3)
-    source, target = (older, cluster_b) if old == "source" else (cluster_a, older)
+    source, target = (cluster_3, cluster_b) if old == "source" else (cluster_a, cluster_3)
     topic = unique("older")
     source.create_topic(topic, partitions=2)
     write(source.bootstrap, topic, every_shape(rng, 2_000, partitions=2, value_bytes=500), codec="zstd")

@@ -14,7 +14,6 @@ from tests.integration.flows.lane import copying
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
 from tests.lab.exact_map import all_ranges, judge, read_segments
-from tests.lab.fixtures import StartCluster
 from tests.lab.history import count, read_topic
 from tests.lab.records import Outgoing, write, write_transactions
 from tests.lab.waiting import wait_until
@@ -50,17 +49,17 @@ def is_clean(cluster: KafkaCluster, topic: str) -> bool:
     return checkpoint.exists() and f"{topic} 0 {last}" in checkpoint.read_text().splitlines()
 
 
-@pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
+@pytest.mark.parametrize("codec", ["none", pytest.param("lz4", marks=pytest.mark.long), "zstd"])  # as zstd
 async def test_holes_and_tombstones(
-    start_cluster: StartCluster, cluster_b: KafkaCluster, unique: Callable[[str], str], rng: random.Random, codec: str
+    breakable: KafkaCluster, cluster_b: KafkaCluster, unique: Callable[[str], str], rng: random.Random, codec: str
 ) -> None:
-    source = await asyncio.to_thread(start_cluster, properties={"log.cleaner.backoff.ms": "100"})
+    source = breakable
     topic = unique("compacted")
     source.create_topic(topic, config=COMPACTED)
     for _ in range(4):  # several segments, as the last one is never cleaned
         write(source.bootstrap, topic, keyed(rng, 1_500), codec=codec)
         plan = [(keyed(rng, 20), True), (keyed(rng, 20), False)]
-        write_transactions(source.bootstrap, topic, plan, transactional_id="tx", codec=codec)
+        write_transactions(source.bootstrap, topic, plan, transactional_id=unique("tx"), codec=codec)
         await asyncio.sleep(0.2)  # lets segment.ms pass
 
     def cleaned() -> bool:
@@ -82,10 +81,10 @@ async def test_holes_and_tombstones(
 
 
 async def test_thousands_of_holes_are_exact(
-    start_cluster: StartCluster, cluster_b: KafkaCluster, unique: Callable[[str], str], rng: random.Random
+    breakable: KafkaCluster, cluster_b: KafkaCluster, unique: Callable[[str], str], rng: random.Random
 ) -> None:
     """Short runs of records between holes of any size, far more than fit into one segment of unpacked ranges."""
-    source = await asyncio.to_thread(start_cluster, properties={"log.cleaner.backoff.ms": "100"})
+    source = breakable
     topic = unique("compacted")
     source.create_topic(topic, config=COMPACTED)
     for first in range(0, 12_000, 4_000):

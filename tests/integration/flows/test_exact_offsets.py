@@ -223,6 +223,7 @@ async def test_warning_ends_when_the_partition_is_revoked(
         await until(lambda: not source_task.runner.progress().warnings, COPIED, "the lane has no warning any more")
 
 
+@pytest.mark.long  # the throttled producer itself: tests/integration/kafka/test_control_producer.py
 async def test_throttling_is_an_error_only_after_a_while(start_cluster: StartCluster) -> None:
     target = start_cluster()
     topic, other = target.create_topic("mm2-exact-offsets"), target.create_topic("other")

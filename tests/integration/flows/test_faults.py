@@ -36,11 +36,11 @@ async def writing(cluster: KafkaCluster, topic: str, partitions: int, *, codec: 
         await asyncio.to_thread(load.stop)
 
 
-@pytest.mark.parametrize("fault", ["restart", "kill"])
+@pytest.mark.parametrize("fault", [pytest.param("restart", marks=pytest.mark.long), "kill"])  # a kill is the harsher
 async def test_target_broker_restarts(
-    cluster_a: KafkaCluster, start_cluster: StartCluster, unique: Unique, fault: str
+    cluster_a: KafkaCluster, breakable: KafkaCluster, unique: Unique, fault: str
 ) -> None:
-    target = await asyncio.to_thread(start_cluster, "target")
+    target = breakable
     topic = unique("target-gone")
     cluster_a.create_topic(topic, partitions=3)
     async with copying(cluster_a, target, {topic: 3}) as source_task:
@@ -58,18 +58,17 @@ async def test_target_broker_restarts(
 
 @pytest.mark.parametrize("side", ["source", "target"])
 async def test_unresponsive_broker_is_reported_and_retried(
-    cluster_a: KafkaCluster, start_cluster: StartCluster, unique: Unique, side: str
+    cluster_a: KafkaCluster, breakable: KafkaCluster, unique: Unique, side: str
 ) -> None:
     """Its connections stay open without a response, so only a timeout detects it
     (`flows.partition.timeouts.UNANSWERED_REPORT_S`)."""
-    other = await asyncio.to_thread(start_cluster, side)
-    source, target = (other, cluster_a) if side == "source" else (cluster_a, other)
+    source, target = (breakable, cluster_a) if side == "source" else (cluster_a, breakable)
     topic = unique("silent")
     source.create_topic(topic)
     async with copying(source, target, {topic: 1}) as source_task:
         write(source.bootstrap, topic, plain(100))
         assert (await source_task.copied(topic)).exact
-        broker = other.broker(1).process
+        broker = breakable.broker(1).process
         with frozen(broker):
             if side == "target":
                 write(source.bootstrap, topic, plain(100, first=100))
@@ -88,11 +87,11 @@ async def test_unresponsive_broker_is_reported_and_retried(
         await until(resolved, COPIED, "the partition runs again and the error is resolved")
 
 
-@pytest.mark.parametrize("fault", ["restart", "kill"])
+@pytest.mark.parametrize("fault", [pytest.param("restart", marks=pytest.mark.long), "kill"])  # a kill is the harsher
 async def test_source_broker_restarts(
-    start_cluster: StartCluster, cluster_b: KafkaCluster, unique: Unique, fault: str
+    breakable: KafkaCluster, cluster_b: KafkaCluster, unique: Unique, fault: str
 ) -> None:
-    source = await asyncio.to_thread(start_cluster, "source")
+    source = breakable
     topic = unique("source-gone")
     source.create_topic(topic, partitions=3)
     async with copying(source, cluster_b, {topic: 3}) as source_task:
@@ -166,17 +165,15 @@ async def test_stuck_partition_does_not_block_others(
         assert (await source_task.copied(stuck)).exact
 
 
-async def test_throttled_by_the_target(cluster_a: KafkaCluster, start_cluster: StartCluster, unique: Unique) -> None:
-    properties = {"quota.window.num": "2", "quota.window.size.seconds": "1"}
-    target = await asyncio.to_thread(start_cluster, "target", properties=properties)
+async def test_throttled_by_the_target(cluster_a: KafkaCluster, breakable: KafkaCluster, unique: Unique) -> None:
     topic = unique("throttled")
     cluster_a.create_topic(topic)
     writer = Writer(cluster_a.bootstrap)
     for number in range(4_500):  # several requests, as the time for which the broker mutes one depends on its samples
         writer.send(topic, Outgoing(value=b"%d" % number + bytes(1_000)))
     writer.flush()
-    with set_quota(target, "producer_byte_rate", 300_000):
-        async with copying(cluster_a, target, {topic: 1}) as source_task:
+    with set_quota(breakable, "producer_byte_rate", 300_000):
+        async with copying(cluster_a, breakable, {topic: 1}) as source_task:
             began = asyncio.get_running_loop().time()
             assert (await source_task.copied(topic)).exact
             assert asyncio.get_running_loop().time() - began > 2, "4.5 MB at 0.3 MB/s"

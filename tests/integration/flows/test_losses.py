@@ -233,7 +233,7 @@ async def test_no_offset_after_a_loss_is_stored_before_it_is_recorded(
     on_data_loss: OnDataLoss,
 ) -> None:
     """Under ``continue`` the wait ends; a loss that an operator has accepted must be recorded before copying counts."""
-    monkeypatch.setattr(loss_writer, "PATIENCE_S", 5.0)
+    monkeypatch.setattr(loss_writer, "PATIENCE_S", 2.0)
     topic = unique("unrecorded")
     cluster_a.create_topic(topic)
     write(cluster_a.bootstrap, topic, plain(1_000), records_per_batch=100)
@@ -252,7 +252,7 @@ async def test_no_offset_after_a_loss_is_stored_before_it_is_recorded(
         if on_data_loss is OnDataLoss.CONTINUE:
             await until(lambda: source_task.partition(topic).stored == 1_000, COPIED, "the wait for the topic ends")
         else:
-            await asyncio.sleep(7)  # longer than the wait under continue
+            await asyncio.sleep(3)  # longer than the wait under continue
             assert source_task.partition(topic).stored == 200
         (warning,) = source_task.runner.progress().warnings
         assert warning.startswith(f"cannot record losses in {losses}: ")

@@ -14,7 +14,6 @@ from mm2.core.naming.names import TopicPartition
 from tests.integration.flows.lane import COPIED, RunningSourceTask, copying
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
-from tests.lab.fixtures import StartCluster
 from tests.lab.history import read_topic
 from tests.lab.records import plain, write
 from tests.lab.stored_batches import stored_batches
@@ -32,11 +31,11 @@ def has_copied(source_task: RunningSourceTask, topic: str, position: int) -> boo
 @pytest.mark.parametrize("transactions", [None, TransactionsLease()], ids=["at-least-once", "exactly-once"])
 async def test_copies_that_the_target_lost_are_on_record(
     cluster_a: KafkaCluster,
-    start_cluster: StartCluster,
+    breakable: KafkaCluster,
     unique: Callable[[str], str],
     transactions: TransactionsLease | None,
 ) -> None:
-    target = await asyncio.to_thread(start_cluster, "target")
+    target = breakable
     topic = cluster_a.create_topic(unique("orders"))
     exact = target.create_topic(unique("exact"), config={"cleanup.policy": "compact"})
     async with copying(

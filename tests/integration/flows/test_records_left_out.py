@@ -16,7 +16,6 @@ from mm2.core.naming.internal_topics import DEAD_LETTER_CONFIGS
 from mm2.core.settings.client import ProduceSettings
 from tests.integration.flows.lane import COPIED, RunningSourceTask, copying
 from tests.lab.cluster import KafkaCluster
-from tests.lab.fixtures import StartCluster
 from tests.lab.history import Record, read_topic
 from tests.lab.records import Outgoing, plain, write
 from tests.lab.segments import damage_batch
@@ -65,7 +64,14 @@ def causes() -> dict[str, Cause]:
 
 CAUSES = causes()
 BATCHES = pytest.mark.parametrize(
-    ("codec", "recoded"), [("none", None), ("lz4", None), ("none", "gzip"), ("lz4", "gzip")], ids=str
+    ("codec", "recoded"),
+    [  # compressed or not, passed through or rebuilt, each once
+        ("none", None),
+        ("lz4", "gzip"),
+        pytest.param("lz4", None, marks=pytest.mark.long),
+        pytest.param("none", "gzip", marks=pytest.mark.long),
+    ],
+    ids=str,
 )
 
 
@@ -252,12 +258,19 @@ async def test_a_lane_that_is_killed_loses_no_dead_letter(
     assert list(copied) == [b"%d" % offset for offset in range(600) if offset not in bad]
 
 
-@pytest.mark.parametrize("damaged", ["record", "last offset delta"])
-@pytest.mark.parametrize("recoded", [None, "gzip"])
+@pytest.mark.parametrize(
+    ("recoded", "damaged"),
+    [  # each once
+        (None, "record"),
+        ("gzip", "last offset delta"),
+        pytest.param(None, "last offset delta", marks=pytest.mark.long),
+        pytest.param("gzip", "record", marks=pytest.mark.long),
+    ],
+)
 async def test_a_corrupt_batch_of_the_source(
-    start_cluster: StartCluster, cluster_b: KafkaCluster, unique: Unique, recoded: str | None, damaged: str
+    breakable: KafkaCluster, cluster_b: KafkaCluster, unique: Unique, recoded: str | None, damaged: str
 ) -> None:
-    source_cluster = start_cluster("damaged")
+    source_cluster = breakable
     topic, skipped, letters = unique("corrupt"), unique("corrupt-skipped"), unique("mm2-dead-letters")
     for one in (topic, skipped):
         source_cluster.create_topic(one)

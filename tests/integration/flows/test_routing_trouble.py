@@ -105,8 +105,8 @@ async def test_a_partition_that_the_target_does_not_have(cluster_a: KafkaCluster
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_target_that_is_down_is_reported(cluster_a: KafkaCluster, start_cluster: StartCluster) -> None:
-    target, topic = start_cluster(), unique_name("orders")
+async def test_a_target_that_is_down_is_reported(cluster_a: KafkaCluster, breakable: KafkaCluster) -> None:
+    target, topic = breakable, unique_name("orders")
     cluster_a.create_topic(topic, 1)
     target.create_topic(topic, 2)
     write(cluster_a.bootstrap, topic, plain(20, partitions=1))

@@ -17,7 +17,6 @@ from mm2.core.settings.client import FetchSettings, IsolationLevel
 from tests.integration.flows.lane import COPIED, RunningSourceTask, acquired, copying
 from tests.lab.cluster import KafkaCluster
 from tests.lab.exact_map import judge, read_segments
-from tests.lab.fixtures import StartCluster
 from tests.lab.freezing import frozen
 from tests.lab.history import Record, read_topic
 from tests.lab.load import mixed_batches_load
@@ -141,12 +140,14 @@ async def test_a_fenced_source_task_ends_and_commits_nothing_more(
         assert stored(source_task) == {TopicPartition(topic, 0): 9}
 
 
-@pytest.mark.parametrize("outage", ["kill", "restart", "freeze"])
+@pytest.mark.parametrize(
+    "outage", ["kill", pytest.param("restart", marks=pytest.mark.long), "freeze"]
+)  # a kill is harsher
 async def test_target_broker_is_gone_for_a_while(
-    cluster_a: KafkaCluster, start_cluster: StartCluster, unique: Unique, outage: str
+    cluster_a: KafkaCluster, breakable: KafkaCluster, unique: Unique, outage: str
 ) -> None:
     """Batches in flight have an unknown result: the transaction is aborted, and its records are fetched again."""
-    target = await asyncio.to_thread(start_cluster, "target")
+    target = breakable
     topic = cluster_a.create_topic(unique("outage"), 3)
     async with copying(cluster_a, target, {topic: 3}, transactions=TransactionsLease()) as source_task:
         load = mixed_batches_load(cluster_a, topic, partitions=3, codec="lz4")

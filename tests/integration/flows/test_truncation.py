@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
@@ -23,7 +23,7 @@ from tests.lab import verify
 from tests.lab.cable import CUT_OFF, Cable, listener_behind
 from tests.lab.cluster import KafkaCluster
 from tests.lab.exact_map import fold, read_segments
-from tests.lab.fixtures import StartCluster
+from tests.lab.fixtures import ClusterOf
 from tests.lab.history import Content, read_topic
 from tests.lab.jars import KAFKA_3, KAFKA_4, VERSIONS
 from tests.lab.records import plain, write
@@ -41,13 +41,32 @@ def exact_topic(cluster_b: KafkaCluster, unique: Unique) -> str:
     return cluster_b.create_topic(unique("mm2-exact-offsets"), config={"cleanup.policy": "compact"})
 
 
-@contextmanager
-def behind_cable(start_cluster: StartCluster, version: str) -> Iterator[tuple[KafkaCluster, Cable]]:
-    """A source of one broker, reached through a cable."""
-    with Cable("source") as cable:
-        source = start_cluster("truncated", version=version, listeners=(listener_behind(cable),))
-        cable.plug(source.broker(1).address(CUT_OFF))
-        yield source, cable
+class Sources:
+    """A source of one broker for each release, which can also be reached through a cable."""
+
+    def __init__(self, ends: ExitStack) -> None:
+        self._of_version: dict[str, tuple[KafkaCluster, Cable]] = {}
+        for version in VERSIONS:
+            cable = ends.enter_context(Cable("source"))
+            source = KafkaCluster("truncated", version=version, listeners=(listener_behind(cable),))
+            self._of_version[version] = ends.enter_context(source), cable
+            cable.plug(source.broker(1).address(CUT_OFF))
+
+    def behind_cable(self, version: str) -> tuple[KafkaCluster, Cable]:
+        """Return the source and its cable, both intact. Name topics with `unique`."""
+        source, cable = self._of_version[version]
+        cable.heal()
+        return source.heal(), cable
+
+    def of(self, version: str) -> KafkaCluster:
+        """Return the source alone."""
+        return self.behind_cable(version)[0]
+
+
+@pytest.fixture(scope="module")
+def sources() -> Iterator[Sources]:
+    with ExitStack() as ends:
+        yield Sources(ends)
 
 
 def contents(cluster: KafkaCluster, topic: str) -> list[Content]:
@@ -86,33 +105,33 @@ def newest_segment(cluster: KafkaCluster, exact_topic: str, topic: str) -> Segme
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_log_truncated_and_regrown_between_two_fetches(
-    start_cluster: StartCluster, cluster_b: KafkaCluster, unique: Unique, version: str, exact_topic: str
+    sources: Sources, cluster_b: KafkaCluster, unique: Unique, version: str, exact_topic: str
 ) -> None:
     topic = unique("regrown")
-    with behind_cable(start_cluster, version) as (source, cable):
-        source.create_topic(topic)
-        write(source.bootstrap, topic, plain(1_000), records_per_batch=BATCH)
-        through = replace(client(source, "A"), bootstrap_servers=(cable.address,))
-        async with copying(
-            source,
-            cluster_b,
-            {topic: 1},
-            starts={TopicPartition(topic, 0): 0},
-            source_client=through,
-            exact_offsets=exact_topic,
-            fetch=NO_RESET,
-        ) as source_task:
-            await source_task.caught_up(topic)
-            before = contents(source, topic)
-            cable.cut()
-            await cut_off_the_end(source, topic, 900)
-            append(source, topic, 350)
-            after = contents(source, topic)
-            assert (after[:900], len(after)) == (before[:900], 1_250)
-            cable.heal()
-            await remote_is(source_task, topic, before + after[900:])
-            assert losses(source_task) == [(900, 1_000, LossKind.TRUNCATED)]
-            assert await source_task.drained() == {TopicPartition(topic, 0): 1_250}
+    source, cable = await asyncio.to_thread(sources.behind_cable, version)
+    source.create_topic(topic)
+    write(source.bootstrap, topic, plain(1_000), records_per_batch=BATCH)
+    through = replace(client(source, "A"), bootstrap_servers=(cable.address,))
+    async with copying(
+        source,
+        cluster_b,
+        {topic: 1},
+        starts={TopicPartition(topic, 0): 0},
+        source_client=through,
+        exact_offsets=exact_topic,
+        fetch=NO_RESET,
+    ) as source_task:
+        await source_task.caught_up(topic)
+        before = contents(source, topic)
+        cable.cut()
+        await cut_off_the_end(source, topic, 900)
+        append(source, topic, 350)
+        after = contents(source, topic)
+        assert (after[:900], len(after)) == (before[:900], 1_250)
+        cable.heal()
+        await remote_is(source_task, topic, before + after[900:])
+        assert losses(source_task) == [(900, 1_000, LossKind.TRUNCATED)]
+        assert await source_task.drained() == {TopicPartition(topic, 0): 1_250}
     segment = newest_segment(cluster_b, exact_topic, topic)
     assert (segment.truncated, [start.offset for start in segment.epochs]) == (900, [0, 900])
     offsets = fold(read_segments(cluster_b.bootstrap, exact_topic)[TopicPartition(topic, 0)])
@@ -122,13 +141,20 @@ async def test_log_truncated_and_regrown_between_two_fetches(
     }
 
 
-@pytest.mark.parametrize("regrown", [True, False])
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("version", "regrown"),
+    [  # each release and each end once
+        (KAFKA_4, True),
+        (KAFKA_3, False),
+        pytest.param(KAFKA_4, False, marks=pytest.mark.long),
+        pytest.param(KAFKA_3, True, marks=pytest.mark.long),
+    ],
+)
 async def test_log_truncated_while_no_source_task_runs(
-    start_cluster: StartCluster, cluster_b: KafkaCluster, unique: Unique, version: str, regrown: bool, exact_topic: str
+    sources: Sources, cluster_b: KafkaCluster, unique: Unique, version: str, regrown: bool, exact_topic: str
 ) -> None:
     topic = unique("restarted")
-    source = await asyncio.to_thread(start_cluster, "truncated", version=version)
+    source = await asyncio.to_thread(sources.of, version)
     source.create_topic(topic)
     place = TopicPartition(topic, 0)
     write(source.bootstrap, topic, plain(1_000), records_per_batch=BATCH)
@@ -162,11 +188,11 @@ async def test_log_truncated_while_no_source_task_runs(
 
 
 async def test_log_truncated_twice_while_no_source_task_runs(
-    start_cluster: StartCluster, cluster_b: KafkaCluster, unique: Unique, exact_topic: str
+    sources: Sources, cluster_b: KafkaCluster, unique: Unique, exact_topic: str
 ) -> None:
     """The logs part in an epoch before the last one: the source task goes back in steps."""
     topic = unique("twice")
-    source = await asyncio.to_thread(start_cluster, "truncated")
+    source = await asyncio.to_thread(sources.of, KAFKA_4)
     source.create_topic(topic)
     place = TopicPartition(topic, 0)
     write(source.bootstrap, topic, plain(500), records_per_batch=BATCH)
@@ -190,10 +216,10 @@ async def test_log_truncated_twice_while_no_source_task_runs(
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_offset_that_the_source_has_is_kept_if_it_does_not_know_the_epoch(
-    cluster_a: KafkaCluster, start_cluster: StartCluster, cluster_b: KafkaCluster, unique: Unique, version: str
+    cluster_of: ClusterOf, cluster_b: KafkaCluster, unique: Unique, version: str
 ) -> None:
     """The broker answers that the offset is out of range; it did not lose anything."""
-    source = cluster_a if version == KAFKA_4 else await asyncio.to_thread(start_cluster, "older", version=version)
+    source = cluster_of(version)
     topic = source.create_topic(unique("unknown"))
     place = TopicPartition(topic, 0)
     write(source.bootstrap, topic, plain(1_000), records_per_batch=BATCH)
@@ -221,9 +247,12 @@ async def test_offset_is_out_of_range_after_a_truncation_without_known_epochs(
         assert "offset 700 is beyond the source's end offset 100" in message
 
 
-@pytest.mark.parametrize(("version", "regrown"), [(11, True), (11, False), (12, True)])
+@pytest.mark.parametrize(
+    ("version", "regrown"),
+    [(11, True), pytest.param(11, False, marks=pytest.mark.long), pytest.param(12, True, marks=pytest.mark.long)],
+)
 async def test_older_fetch_versions(
-    start_cluster: StartCluster,
+    sources: Sources,
     cluster_b: KafkaCluster,
     unique: Unique,
     monkeypatch: pytest.MonkeyPatch,
@@ -234,23 +263,23 @@ async def test_older_fetch_versions(
     brokers without topic ids, checks it with every fetch."""
     monkeypatch.setattr(FetchRequest, "usable_versions", lambda _: range(4, version + 1))
     topic = unique("ancient")
-    with behind_cable(start_cluster, KAFKA_3) as (source, cable):
-        source.create_topic(topic)
-        write(source.bootstrap, topic, plain(1_000), records_per_batch=BATCH)
-        through = replace(client(source, "A"), bootstrap_servers=(cable.address,))
-        async with copying(
-            source,
-            cluster_b,
-            {topic: 1},
-            starts={TopicPartition(topic, 0): 0},
-            source_client=through,
-            fetch=NO_RESET,
-        ) as source_task:
-            await source_task.caught_up(topic)
-            before = contents(source, topic)
-            cable.cut()
-            await cut_off_the_end(source, topic, 900)
-            append(source, topic, 350 if regrown else 50)
-            cable.heal()
-            await remote_is(source_task, topic, before + contents(source, topic)[900:])
-            assert losses(source_task) == [(900, 1_000, LossKind.TRUNCATED)]
+    source, cable = await asyncio.to_thread(sources.behind_cable, KAFKA_3)
+    source.create_topic(topic)
+    write(source.bootstrap, topic, plain(1_000), records_per_batch=BATCH)
+    through = replace(client(source, "A"), bootstrap_servers=(cable.address,))
+    async with copying(
+        source,
+        cluster_b,
+        {topic: 1},
+        starts={TopicPartition(topic, 0): 0},
+        source_client=through,
+        fetch=NO_RESET,
+    ) as source_task:
+        await source_task.caught_up(topic)
+        before = contents(source, topic)
+        cable.cut()
+        await cut_off_the_end(source, topic, 900)
+        append(source, topic, 350 if regrown else 50)
+        cable.heal()
+        await remote_is(source_task, topic, before + contents(source, topic)[900:])
+        assert losses(source_task) == [(900, 1_000, LossKind.TRUNCATED)]

@@ -14,7 +14,6 @@ from mm2.core.settings.client import ClientSettings
 from mm2.kafka.client.cluster import Cluster, CoordinatorKind
 from mm2.kafka.connection.connection import Connection
 from mm2.kafka.errors import (
-    BrokerError,
     ClusterClosed,
     ConnectionLost,
     LeaseExpired,
@@ -27,7 +26,7 @@ from mm2.kafka.protocol.metadata_request import MetadataRequest
 from mm2.kafka.retrying import retried
 from tests.integration.kafka.clients import connected, led, settings
 from tests.lab.cluster import KafkaCluster
-from tests.lab.fixtures import StartCluster
+from tests.lab.fixtures import ClusterOf, StartCluster
 from tests.lab.freezing import freeze, thaw
 from tests.lab.jars import VERSIONS
 from tests.lab.waiting import require_within, until
@@ -38,16 +37,16 @@ SOON = 30.0  # seconds: broker restarts and elections on a busy machine
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_cluster_metadata(start_cluster: StartCluster, version: str) -> None:
-    kafka = start_cluster(version=version)
-    kafka.create_topic("orders", 3)
+async def test_cluster_metadata(cluster_of: ClusterOf, unique: Callable[[str], str], version: str) -> None:
+    kafka = cluster_of(version)
+    name = kafka.create_topic(unique("orders"), 3)
     async with connected(kafka) as cluster:
-        await led(cluster, *(TopicPartition("orders", number) for number in range(3)))
+        await led(cluster, *(TopicPartition(name, number) for number in range(3)))
         metadata = await cluster.metadata(None)
         assert metadata.cluster_id
         assert list(metadata.brokers) == [1]
         assert f"{metadata.brokers[1].host}:{metadata.brokers[1].port}" == kafka.bootstrap
-        orders = metadata.topics["orders"]
+        orders = metadata.topics[name]
         assert (orders.error, orders.is_internal) == (0, False)
         assert orders.topic_id is not None
         assert [(one.partition, one.leader, one.in_sync) for one in orders.partitions] == [
@@ -205,37 +204,36 @@ async def test_each_purpose_has_its_own_connection(cluster_a: KafkaCluster) -> N
         assert set(cluster._connections) - {(1, "default")} == {(1, "fetch"), (1, "log")}
 
 
-async def test_hung_broker_times_out_and_recovers(start_cluster: StartCluster) -> None:
-    kafka = start_cluster()
-    async with connected(kafka) as cluster:
+async def test_hung_broker_times_out_and_recovers(breakable: KafkaCluster) -> None:
+    async with connected(breakable) as cluster:
         node = await cluster.any_node()
         await cluster.send(node, MetadataRequest([]))
-        freeze(kafka.broker(1).process)
+        freeze(breakable.broker(1).process)
         began = time.monotonic()
         with pytest.raises(RequestTimedOut, match=r"no answer to MetadataRequest within 0.3 s"):
             await cluster.send(node, MetadataRequest([]), timeout_ms=300)
         require_within(time.monotonic() - began, 4.5, "the request times out before the 5 s of others")
-        thaw(kafka.broker(1).process)
+        thaw(breakable.broker(1).process)
         await retried(lambda: cluster.send(node, MetadataRequest([])), cluster.settings, timeout_ms=30_000)
 
 
-async def test_cancelled_request_does_not_affect_others(start_cluster: StartCluster) -> None:
-    kafka = start_cluster()
-    async with connected(kafka) as cluster:
+async def test_cancelled_request_does_not_affect_others(breakable: KafkaCluster) -> None:
+    async with connected(breakable) as cluster:
         node = await cluster.any_node()
-        freeze(kafka.broker(1).process)
+        freeze(breakable.broker(1).process)
         tasks = [asyncio.create_task(cluster.send(node, MetadataRequest([]))) for _ in range(3)]
         await asyncio.sleep(0.1)  # the requests are in flight
         tasks[1].cancel()
-        thaw(kafka.broker(1).process)
+        thaw(breakable.broker(1).process)
         await asyncio.wait(tasks)
         assert tasks[1].cancelled()
         assert tasks[0].result() is not tasks[2].result()
 
 
-async def test_broker_restart_fails_requests_in_flight_only(start_cluster: StartCluster) -> None:
-    kafka = start_cluster()
-    name = kafka.create_topic("orders")
+async def test_broker_restart_fails_requests_in_flight_only(
+    breakable: KafkaCluster, unique: Callable[[str], str]
+) -> None:
+    kafka, name = breakable, breakable.create_topic(unique("orders"))
     async with connected(kafka) as cluster:
         await led(cluster, TopicPartition(name, 0))
         leader = await cluster.leader(TopicPartition(name, 0))
@@ -267,10 +265,8 @@ async def test_idle_connections_closed_by_either_side_are_reopened(start_cluster
             await cluster.send(node, MetadataRequest([]), purpose="idle")
 
 
-async def test_failed_connection_attempts_back_off(start_cluster: StartCluster) -> None:
-    kafka = start_cluster()
-    kafka.broker(1).kill()
-    async with connected(kafka, reconnect_backoff_ms=100, reconnect_backoff_max_ms=400) as cluster:
+async def test_failed_connection_attempts_back_off(gone: KafkaCluster) -> None:
+    async with connected(gone, reconnect_backoff_ms=100, reconnect_backoff_max_ms=400) as cluster:
         began = time.monotonic()
         for _ in range(4):
             with pytest.raises(Unreachable):
@@ -278,11 +274,10 @@ async def test_failed_connection_attempts_back_off(start_cluster: StartCluster) 
         assert time.monotonic() - began > 0.8 * (0.1 + 0.2 + 0.4)
 
 
-async def test_waiters_for_the_same_attempt_share_its_failure(start_cluster: StartCluster) -> None:
-    kafka = start_cluster()
-    async with connected(kafka, reconnect_backoff_ms=100, reconnect_backoff_max_ms=400) as cluster:
+async def test_waiters_for_the_same_attempt_share_its_failure(breakable: KafkaCluster) -> None:
+    async with connected(breakable, reconnect_backoff_ms=100, reconnect_backoff_max_ms=400) as cluster:
         node = await cluster.any_node()
-        kafka.broker(1).kill()
+        breakable.broker(1).kill()
         began = time.monotonic()
         failures = await asyncio.gather(
             *(cluster.send(node, MetadataRequest([]), purpose="many") for _ in range(100)),
@@ -293,12 +288,11 @@ async def test_waiters_for_the_same_attempt_share_its_failure(start_cluster: Sta
         require_within(time.monotonic() - began, 15.0, "all requests fail together")
 
 
-async def test_closing_fails_requests_in_flight(start_cluster: StartCluster) -> None:
-    kafka = start_cluster()
-    async with connected(kafka) as cluster:
+async def test_closing_fails_requests_in_flight(breakable: KafkaCluster) -> None:
+    async with connected(breakable) as cluster:
         node = await cluster.any_node()
         await cluster.send(node, MetadataRequest([]))
-        freeze(kafka.broker(1).process)
+        freeze(breakable.broker(1).process)
         in_flight = [asyncio.create_task(cluster.send(node, MetadataRequest([]))) for _ in range(3)]
         connecting = asyncio.create_task(cluster.send(node, MetadataRequest([]), purpose="another"))
         await asyncio.sleep(0.1)  # the requests are in flight
@@ -326,26 +320,6 @@ async def test_closing_that_is_cancelled_closes_every_connection(cluster_a: Kafk
         await closing
     assert connections
     assert not any(connection.connected for connection in connections)
-
-
-async def test_client_follows_leader_changes(start_cluster: StartCluster) -> None:
-    kafka = start_cluster(brokers=3)
-    name = kafka.create_topic("orders", 3, copies=3)
-    partitions = [TopicPartition(name, number) for number in range(3)]
-    async with connected(kafka) as cluster:
-        await led(cluster, *partitions)
-        kafka.broker(1).kill()
-
-        async def moved() -> bool:
-            for one in partitions:
-                cluster.forget(one)
-            now = await cluster.leaders(partitions)
-            led_by_others = all(not isinstance(one, BrokerError) and one.node_id != 1 for one in now.values())
-            return led_by_others and await cluster.controller() != 1
-
-        condition: Condition = moved
-        await until(condition, SOON, "all partitions are led by running brokers")
-        assert await cluster.any_node() != 1
 
 
 def closed(connection: Connection) -> bool:

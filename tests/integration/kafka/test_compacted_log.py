@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
 import pytest
-from confluent_kafka import ElectionType
 from confluent_kafka import TopicPartition as PartitionOfClient
 
 from mm2.core.naming.names import TopicPartition
@@ -18,7 +17,7 @@ from mm2.kafka.logs.compacted_log import CompactedLog
 from mm2.kafka.logs.stored_records import StoredRecord
 from tests.integration.kafka.clients import connected, led
 from tests.lab.cluster import KafkaCluster
-from tests.lab.fixtures import StartCluster
+from tests.lab.fixtures import ClusterOf
 from tests.lab.freezing import freeze, thaw
 from tests.lab.history import read_topic
 from tests.lab.jars import VERSIONS
@@ -52,9 +51,11 @@ def ours(records: list[StoredRecord]) -> list[tuple[int, int, bytes]]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_all_records_are_read_once_then_only_new_ones(start_cluster: StartCluster, version: str) -> None:
-    kafka = start_cluster(version=version)
-    name = kafka.create_topic("log", 25, config=COMPACTED)
+async def test_all_records_are_read_once_then_only_new_ones(
+    cluster_of: ClusterOf, unique: Callable[[str], str], version: str
+) -> None:
+    kafka = cluster_of(version)
+    name = kafka.create_topic(unique("log"), 25, config=COMPACTED)
     async with connected(kafka) as cluster:
         await led(cluster, TopicPartition(name, 24))
         log = CompactedLog(cluster, name)
@@ -101,9 +102,8 @@ async def test_large_records(cluster_b: KafkaCluster, unique: Callable[[str], st
     assert len(found) == 12
 
 
-async def test_offset_gaps_from_compaction_are_skipped(start_cluster: StartCluster) -> None:
-    kafka = start_cluster(properties={"log.cleaner.backoff.ms": "100"})
-    name = kafka.create_topic("log", 1, config=CLEANED_OFTEN)
+async def test_offset_gaps_from_compaction_are_skipped(breakable: KafkaCluster, unique: Callable[[str], str]) -> None:
+    kafka, name = breakable, breakable.create_topic(unique("log"), 1, config=CLEANED_OFTEN)
 
     written = 0
 
@@ -147,9 +147,8 @@ async def test_following_reads_new_records(cluster_b: KafkaCluster, unique: Call
         await following.aclose()  # type: ignore[attr-defined]
 
 
-async def test_following_continues_after_broker_restart(start_cluster: StartCluster) -> None:
-    kafka = start_cluster()
-    name = kafka.create_topic("log", 1, config=COMPACTED)
+async def test_following_continues_after_broker_restart(breakable: KafkaCluster, unique: Callable[[str], str]) -> None:
+    kafka, name = breakable, breakable.create_topic(unique("log"), 1, config=COMPACTED)
     async with connected(kafka) as cluster:
         await led(cluster, TopicPartition(name, 0))
         log = CompactedLog(cluster, name)
@@ -164,36 +163,6 @@ async def test_following_continues_after_broker_restart(start_cluster: StartClus
             assert (await next_one).value == b"after"
         assert log.trouble is None
         await following.aclose()  # type: ignore[attr-defined]
-
-
-async def test_catching_up_after_the_leader_moved(start_cluster: StartCluster) -> None:
-    """The former leader still serves fetches, as a follower (KIP-392), so only the end offsets ask for the new one."""
-    kafka = start_cluster(brokers=3)
-    name = kafka.create_topic("log", copies=3)
-    preferred = kafka.leader(name)
-    preferred.restart()  # another broker leads now
-    async with connected(kafka) as cluster:
-        log = CompactedLog(cluster, name)
-        found: list[StoredRecord] = []
-
-        async def follow() -> None:
-            async for record in log.follow():
-                found.append(record)  # noqa: PERF401 it never ends
-
-        following = asyncio.create_task(follow())
-        try:
-            write(kafka.bootstrap, name, [Outgoing(key=b"k", value=b"before")])
-            await until(lambda: len(found) == 1, SOON, "the first record is read")
-            assert kafka.leader(name) is not preferred
-            kafka.wait_in_sync(SOON)
-            kafka.admin.elect_leaders(ElectionType.PREFERRED, [PartitionOfClient(name, 0)]).result(SOON)
-            await until(lambda: kafka.leader(name) is preferred, SOON, "the preferred replica leads")
-            write(kafka.bootstrap, name, [Outgoing(key=b"k", value=b"after")])
-            await log.catch_up(timeout_ms=10_000)
-            assert [one.value for one in found] == [b"before", b"after"]
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
 
 
 async def test_reading_continues_after_deleted_records(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
@@ -216,9 +185,8 @@ async def test_missing_topic_is_reported(cluster_b: KafkaCluster, unique: Callab
             await all_of(CompactedLog(cluster, name).read_to_end(timeout_ms=1_000))
 
 
-async def test_reading_raises_at_its_deadline(start_cluster: StartCluster) -> None:
-    kafka = start_cluster()
-    name = kafka.create_topic("log", 1, config=COMPACTED)
+async def test_reading_raises_at_its_deadline(breakable: KafkaCluster, unique: Callable[[str], str]) -> None:
+    kafka, name = breakable, breakable.create_topic(unique("log"), 1, config=COMPACTED)
     async with connected(kafka, request_timeout_ms=500) as cluster:
         await led(cluster, TopicPartition(name, 0))
         freeze(kafka.broker(1).process)

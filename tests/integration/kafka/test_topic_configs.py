@@ -13,7 +13,7 @@ from mm2.kafka.errors import BrokerError
 from mm2.kafka.protocol.error_codes import ErrorCode
 from tests.integration.kafka.clients import connected
 from tests.lab.cluster import KafkaCluster
-from tests.lab.fixtures import StartCluster
+from tests.lab.fixtures import ClusterOf
 from tests.lab.jars import VERSIONS
 from tests.lab.waiting import until
 
@@ -27,36 +27,36 @@ def own_configs(kafka: KafkaCluster, topic: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_only_named_configs_change(start_cluster: StartCluster, version: str) -> None:
-    kafka = start_cluster(version=version)
-    kafka.create_topic("orders", config={"retention.ms": "1000", "segment.bytes": "1048576"})
-    kafka.create_topic("other")
+async def test_only_named_configs_change(cluster_of: ClusterOf, unique: Callable[[str], str], version: str) -> None:
+    kafka = cluster_of(version)
+    orders = kafka.create_topic(unique("orders"), config={"retention.ms": "1000", "segment.bytes": "1048576"})
+    other = kafka.create_topic(unique("other"))
     async with connected(kafka) as cluster:
         outcome = await alter_topic_configs(
             cluster,
             {
-                "orders": [
+                orders: [
                     DeleteConfig(name="retention.ms", before="1000"),
                     SetConfig(name="cleanup.policy", value="compact,delete", before="delete"),
                 ],
-                "other": [
+                other: [
                     SetConfig(name="retention.ms", value="5000", before=None),
                     SetConfig(name="max.message.bytes", value="lots", before=None),
                 ],
                 "no-such": [SetConfig(name="retention.ms", value="1", before=None)],
             },
         )
-        assert outcome["orders"] is None
-        assert code(outcome["other"]) == ErrorCode.INVALID_CONFIG
-        assert str(outcome["other"]).startswith("cannot change configuration of topic other: Invalid value lots")
+        assert outcome[orders] is None
+        assert code(outcome[other]) == ErrorCode.INVALID_CONFIG
+        assert str(outcome[other]).startswith(f"cannot change configuration of topic {other}: Invalid value lots")
         assert code(outcome["no-such"]) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         wanted = {"segment.bytes": "1048576", "cleanup.policy": "compact,delete"}
-        await until(lambda: own_configs(kafka, "orders") == wanted, SOON, "the broker has the changes")
-        assert own_configs(kafka, "other") == {}, "either all changes of a topic are applied or none"
+        await until(lambda: own_configs(kafka, orders) == wanted, SOON, "the broker has the changes")
+        assert own_configs(kafka, other) == {}, "either all changes of a topic are applied or none"
 
-        configs = (await describe_topic_configs(cluster, ["orders"]))["orders"]
+        configs = (await describe_topic_configs(cluster, [orders]))[orders]
         assert not isinstance(configs, BrokerError)
-        (future,) = kafka.admin.describe_configs([ConfigResource(ResourceType.TOPIC, "orders")]).values()
+        (future,) = kafka.admin.describe_configs([ConfigResource(ResourceType.TOPIC, orders)]).values()
         seen = {entry.name: (entry.value, entry.source, entry.is_read_only) for entry in future.result(30).values()}
         assert {e.name: (e.value, int(e.source), e.read_only) for e in configs.values()} == seen
 

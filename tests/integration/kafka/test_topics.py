@@ -17,7 +17,7 @@ from mm2.kafka.errors import BrokerError, NoLeader, Unreachable
 from mm2.kafka.protocol.error_codes import ErrorCode
 from tests.integration.kafka.clients import connected, led
 from tests.lab.cluster import KafkaCluster
-from tests.lab.fixtures import StartCluster
+from tests.lab.fixtures import ClusterOf, StartCluster
 from tests.lab.jars import VERSIONS
 from tests.lab.records import DELIVERED, Outgoing, Writer, write
 from tests.lab.waiting import require_within, until
@@ -27,40 +27,41 @@ ISOLATION = (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_results_are_reported_by_topic_with_the_broker_messages(
-    start_cluster: StartCluster, version: str
+    cluster_of: ClusterOf, unique: Callable[[str], str], version: str
 ) -> None:
-    kafka = start_cluster(version=version)
+    kafka = cluster_of(version)
+    plain, default, wide = (unique(stem) for stem in ("plain", "default", "wide"))
     async with connected(kafka) as cluster:
         outcome = await create_topics(
             cluster,
             [
-                NewTopic(name="plain", partitions=3, replication_factor=1, configs={"retention.ms": "1234567"}),
-                NewTopic(name="default", partitions=1, replication_factor=-1),
-                NewTopic(name="wide", partitions=1, replication_factor=3),
+                NewTopic(name=plain, partitions=3, replication_factor=1, configs={"retention.ms": "1234567"}),
+                NewTopic(name=default, partitions=1, replication_factor=-1),
+                NewTopic(name=wide, partitions=1, replication_factor=3),
                 NewTopic(name="no name", partitions=1, replication_factor=1),
                 NewTopic(name="config", partitions=1, replication_factor=1, configs={"no.such": "1"}),
             ],
         )
-        assert outcome["plain"] is None
-        assert outcome["default"] is None
-        assert code(outcome["wide"]) == ErrorCode.INVALID_REPLICATION_FACTOR
-        assert "only 1 broker(s) are registered" in str(outcome["wide"])
+        assert outcome[plain] is None
+        assert outcome[default] is None
+        assert code(outcome[wide]) == ErrorCode.INVALID_REPLICATION_FACTOR
+        assert "only 1 broker(s) are registered" in str(outcome[wide])
         assert code(outcome["no name"]) == ErrorCode.INVALID_TOPIC_EXCEPTION
         assert code(outcome["config"]) == ErrorCode.INVALID_CONFIG
         assert str(outcome["config"]).startswith("cannot create topic config: Unknown topic config name: no.such")
 
-        again = await create_topics(cluster, [NewTopic(name="plain", partitions=9, replication_factor=1)])
-        assert code(again["plain"]) == ErrorCode.TOPIC_ALREADY_EXISTS
+        again = await create_topics(cluster, [NewTopic(name=plain, partitions=9, replication_factor=1)])
+        assert code(again[plain]) == ErrorCode.TOPIC_ALREADY_EXISTS
 
-        grown = await create_partitions(cluster, {"plain": 5, "default": 1, "no-such": 2})
-        assert grown["plain"] is None
-        assert code(grown["default"]) == ErrorCode.INVALID_PARTITIONS
+        grown = await create_partitions(cluster, {plain: 5, default: 1, "no-such": 2})
+        assert grown[plain] is None
+        assert code(grown[default]) == ErrorCode.INVALID_PARTITIONS
         assert code(grown["no-such"]) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        await led(cluster, TopicPartition("plain", 4))
-        assert len((await cluster.metadata(["plain"])).topics["plain"].partitions) == 5
+        await led(cluster, TopicPartition(plain, 4))
+        assert len((await cluster.metadata([plain])).topics[plain].partitions) == 5
 
-        configs = await describe_topic_configs(cluster, ["plain", "default", "no-such"])
-        found = configs["plain"]
+        configs = await describe_topic_configs(cluster, [plain, default, "no-such"])
+        found = configs[plain]
         assert not isinstance(found, BrokerError)
         assert (found["retention.ms"].value, found["retention.ms"].source) == (
             "1234567",
@@ -96,17 +97,18 @@ async def test_more_topics_than_one_response_contains(cluster_a: KafkaCluster, u
         assert set(ends.values()) == {0}
 
 
-async def test_unreachable_cluster_is_retried_until_the_deadline(start_cluster: StartCluster) -> None:
-    kafka = start_cluster()
-    kafka.broker(1).kill()
-    new = NewTopic(name="orders", partitions=1, replication_factor=1)
-    async with connected(kafka) as cluster:
+async def test_unreachable_cluster_is_retried_until_the_deadline(
+    breakable: KafkaCluster, unique: Callable[[str], str]
+) -> None:
+    breakable.broker(1).kill()
+    new = NewTopic(name=(name := unique("orders")), partitions=1, replication_factor=1)
+    async with connected(breakable) as cluster:
         began = time.monotonic()
         with pytest.raises(Unreachable):
             await create_topics(cluster, [new], timeout_ms=500)
         require_within(time.monotonic() - began, 15.0, "it gives up soon after its deadline of 0.5 s")
-        kafka.broker(1).start()
-        assert await create_topics(cluster, [new]) == {"orders": None}
+        breakable.broker(1).start()
+        assert await create_topics(cluster, [new]) == {name: None}
 
 
 async def test_earliest_latest_and_timestamp_offsets(cluster_a: KafkaCluster, unique: Callable[[str], str]) -> None:

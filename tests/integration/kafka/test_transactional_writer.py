@@ -18,7 +18,7 @@ from mm2.kafka.logs.transactional_writer import TransactionalWriter
 from mm2.kafka.protocol.error_codes import ErrorCode
 from tests.integration.kafka.clients import connected
 from tests.lab.cluster import KafkaCluster
-from tests.lab.fixtures import StartCluster
+from tests.lab.fixtures import ClusterOf, StartCluster
 from tests.lab.freezing import freeze, thaw
 from tests.lab.history import read_topic
 from tests.lab.jars import VERSIONS
@@ -40,11 +40,11 @@ def pairs(name: str, count: int, size: int = 10) -> list[Pair]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_newer_writer_fences_the_older(start_cluster: StartCluster, version: str) -> None:
-    kafka = start_cluster(version=version)
-    topic = kafka.create_topic("log", config={"cleanup.policy": "compact"})
+async def test_newer_writer_fences_the_older(cluster_of: ClusterOf, unique: Callable[[str], str], version: str) -> None:
+    kafka = cluster_of(version)
+    own, topic = unique("id"), kafka.create_topic(unique("log"), config={"cleanup.policy": "compact"})
     async with connected(kafka) as cluster, connected(kafka) as other:
-        old, new = TransactionalWriter(cluster, ID), TransactionalWriter(other, ID)
+        old, new = TransactionalWriter(cluster, own), TransactionalWriter(other, own)
         await old.begin()
         assert await old.write(topic, 0, [(b"a", b"1"), (b"b", None)]) == 1
         assert await old.write(topic, 0, [(b"c", b"3")]) == 3, "the commit marker has an offset"
@@ -53,7 +53,7 @@ async def test_newer_writer_fences_the_older(start_cluster: StartCluster, versio
         await new.begin()
         assert await new.write(topic, 0, [(b"c", b"4")]) == 5
         for _ in range(2):
-            with pytest.raises(Fenced, match=ID):
+            with pytest.raises(Fenced, match=own):
                 await old.write(topic, 0, [(b"c", b"stale")])
         assert await new.write(topic, 0, [(b"d", b"5")]) == 7
         assert stored(kafka, topic)[3:] == [(b"c", b"4"), (b"d", b"5")]
@@ -113,11 +113,10 @@ async def test_writer_replaced_while_writing(cluster_b: KafkaCluster, unique: Ca
     )
 
 
-async def test_broker_restart_loses_and_repeats_nothing(start_cluster: StartCluster) -> None:
-    kafka = start_cluster()
-    topic = kafka.create_topic("log")
+async def test_broker_restart_loses_and_repeats_nothing(breakable: KafkaCluster, unique: Callable[[str], str]) -> None:
+    kafka, topic = breakable, breakable.create_topic(unique("log"))
     async with connected(kafka) as cluster:
-        writer = TransactionalWriter(cluster, ID)
+        writer = TransactionalWriter(cluster, unique("id"))
         await writer.begin()
         await writer.write(topic, 0, pairs("before", 2))
         kafka.broker(1).restart()
@@ -131,9 +130,10 @@ async def test_broker_restart_loses_and_repeats_nothing(start_cluster: StartClus
     ]
 
 
-async def test_broker_killed_while_writing_stores_each_write_at_most_once(start_cluster: StartCluster) -> None:
-    kafka = start_cluster()
-    topic = kafka.create_topic("log")
+async def test_broker_killed_while_writing_stores_each_write_at_most_once(
+    breakable: KafkaCluster, unique: Callable[[str], str]
+) -> None:
+    kafka, topic = breakable, breakable.create_topic(unique("log"))
     written: list[int] = []
     failed: list[int] = []
 
@@ -141,7 +141,7 @@ async def test_broker_killed_while_writing_stores_each_write_at_most_once(start_
         return len(written) >= before + 3
 
     async with connected(kafka) as cluster:
-        writer = TransactionalWriter(cluster, ID)
+        writer = TransactionalWriter(cluster, unique("id"))
         await writer.begin()
         stop = asyncio.Event()
 
@@ -158,7 +158,7 @@ async def test_broker_killed_while_writing_stores_each_write_at_most_once(start_
                 number += 1
 
         writing = asyncio.create_task(write_on())
-        for _ in range(3):
+        for _ in range(2):
             await until(partial(more_than, len(written)), SOON, "writes work")
             kafka.broker(1).kill()
             kafka.broker(1).start()
@@ -173,15 +173,14 @@ async def test_broker_killed_while_writing_stores_each_write_at_most_once(start_
     assert set(written) <= set(whole) <= set(written) | set(failed)
 
 
-async def test_failed_write_leaves_no_open_transaction(start_cluster: StartCluster) -> None:
+async def test_failed_write_leaves_no_open_transaction(breakable: KafkaCluster, unique: Callable[[str], str]) -> None:
     """The broker hangs for longer than a write is retried; the next write resolves the previous transaction."""
-    kafka = start_cluster()
-    topic = kafka.create_topic("log")
+    kafka, topic = breakable, breakable.create_topic(unique("log"))
     async with connected(kafka, request_timeout_ms=1_000) as cluster:
-        writer = TransactionalWriter(cluster, ID, timeout_ms=30_000)
+        writer = TransactionalWriter(cluster, unique("id"), timeout_ms=30_000)
         await writer.begin()
         await writer.write(topic, 0, pairs("first", 1))
-        impatient = TransactionalWriter(cluster, "impatient", timeout_ms=2_000)
+        impatient = TransactionalWriter(cluster, unique("impatient"), timeout_ms=2_000)
         await impatient.begin(timeout_ms=30_000)
         freeze(kafka.broker(1).process)
         try:
@@ -245,12 +244,12 @@ async def test_read_committed_readers_see_whole_writes_immediately(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_rejected_write_is_aborted(start_cluster: StartCluster, version: str) -> None:
+async def test_rejected_write_is_aborted(cluster_of: ClusterOf, unique: Callable[[str], str], version: str) -> None:
     """Aborted immediately, since read_committed readers wait for open transactions."""
-    kafka = start_cluster(version=version)
-    topic = kafka.create_topic("log")
+    kafka = cluster_of(version)
+    topic = kafka.create_topic(unique("log"))
     async with connected(kafka) as cluster, ControlProducer(cluster) as others:
-        writer = TransactionalWriter(cluster, ID)
+        writer = TransactionalWriter(cluster, unique("id"))
         await writer.begin()
         with pytest.raises(BrokerError) as caught:
             await writer.write(topic, 0, [(b"small", b"1"), (b"large", bytes(2_000_000))])
@@ -290,6 +289,7 @@ async def test_expired_transactional_id(start_cluster: StartCluster) -> None:
     assert [value for _, value in stored(kafka, topic)] == [b"1", b"2", b"3"]
 
 
+@pytest.mark.long  # with one broker: test_broker_killed_while_writing_stores_each_write_at_most_once
 async def test_leader_and_coordinator_failure(start_cluster: StartCluster) -> None:
     kafka = start_cluster(brokers=3)
     topic = kafka.create_topic("log", copies=3, config={"min.insync.replicas": "2"})

@@ -38,6 +38,7 @@ def kdc() -> Iterator[Kdc]:
         yield kdc
 
 
+@pytest.mark.long  # the client: test_kerberos_errors.py; a node: test_kerberos_node.py
 def test_an_unknown_principal_and_clocks_that_differ(
     kdc: Kdc, cluster_b: KafkaCluster, start_cluster: StartCluster
 ) -> None:

@@ -37,6 +37,7 @@ def kdc() -> Iterator[Kdc]:
         yield kdc
 
 
+@pytest.mark.long  # the client: test_kerberos_errors.py; a node: test_kerberos_node.py
 def test_tickets_are_renewed_and_replaced(kdc: Kdc, cluster_b: KafkaCluster, start_cluster: StartCluster) -> None:
     kdc.add("mirror")
     keytab, cache = kdc.keytab("mirror"), kdc.directory / "mirror.cache"

@@ -73,6 +73,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         yield Guarded(source=source, target=target, directory=directory)
 
 
+@pytest.mark.long  # topics that cannot be read: test_topics.py
 def test_the_acls_of_the_page(guarded: Guarded) -> None:
     """Without those of the dead-letter topic, only a partition with a record that cannot be written waits for them."""
     needed, for_dead_letters = (block for block in shell_blocks(PAGE) if "kafka-acls.sh" in block)
@@ -100,6 +101,7 @@ def test_the_acls_of_the_page(guarded: Guarded) -> None:
     assert "Traceback" not in mirror.process.output()
 
 
+@pytest.mark.long  # topics that cannot be read: test_topics.py
 def test_a_topic_of_a_handler_that_cannot_be_created(guarded: Guarded) -> None:
     needed, _ = (block for block in shell_blocks(PAGE) if "kafka-acls.sh" in block)
     guarded.run(needed)

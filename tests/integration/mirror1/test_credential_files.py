@@ -43,6 +43,7 @@ def start_copying(source: KafkaCluster, target: KafkaCluster, topic: str) -> Non
 
 @pytest.mark.needs("gssapi")
 @pytest.mark.needs("krb5kdc")
+@pytest.mark.long  # of a node: tests/integration/kerberos/test_kerberos_node.py
 def test_a_keytab_that_is_replaced(start_cluster: StartCluster, cluster_b: KafkaCluster) -> None:
     with Kdc(lifetime=f"{TICKET_S}s") as kdc:
         kdc.add("upstream")
@@ -69,6 +70,7 @@ def test_a_keytab_that_is_replaced(start_cluster: StartCluster, cluster_b: Kafka
         assert "Traceback" not in said()
 
 
+@pytest.mark.long  # of a client: tests/integration/kafka/test_oauthbearer.py
 def test_a_token_that_is_replaced(cluster_b: KafkaCluster) -> None:
     token, topic, group = scratch.directory("token") / "token", unique_name("orders"), unique_name("mirror")
     with IdentityProvider({}, lifetime=TOKEN_S) as provider, oauth_cluster("A", provider) as source:

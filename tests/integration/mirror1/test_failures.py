@@ -39,6 +39,7 @@ def has_no_members(cluster: KafkaCluster, group: str) -> bool:
     return described.state is ConsumerGroupState.EMPTY
 
 
+@pytest.mark.long  # the end of a process: test_a_failure_to_send_ends_the_process
 def test_a_failure_to_send_while_another_source_is_unreachable(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path: Path
 ) -> None:
@@ -60,6 +61,7 @@ def test_a_failure_to_send_while_another_source_is_unreachable(
     assert "Traceback" not in said
 
 
+@pytest.mark.long  # what is not committed is copied again: test_a_killed_process_is_replaced
 def test_a_target_that_does_not_answer(cluster_a: KafkaCluster, start_cluster: StartCluster) -> None:
     """SIGTERM ends the process soon, and it leaves the group. The next start copies what was in flight again."""
     target = start_cluster("target")
@@ -89,6 +91,7 @@ def test_a_target_that_does_not_answer(cluster_a: KafkaCluster, start_cluster: S
         assert mirror.stop() == 0
 
 
+@pytest.mark.long  # the end of a process: test_a_failure_to_send_ends_the_process
 def test_a_failure_to_send_while_another_broker_hangs(cluster_a: KafkaCluster, start_cluster: StartCluster) -> None:
     target = start_cluster("target", brokers=2)
     topic, group = unique_name("orders"), unique_name("mirror")
@@ -109,6 +112,7 @@ def test_a_failure_to_send_while_another_broker_hangs(cluster_a: KafkaCluster, s
     assert "Traceback" not in said
 
 
+@pytest.mark.long  # the end of a process: test_a_failure_to_send_ends_the_process
 def test_sighup(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
     """It ends the process as SIGTERM does: Java's shutdown hooks run after both."""
     topic, group = unique_name("orders"), unique_name("mirror")
@@ -125,6 +129,7 @@ def test_sighup(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
     assert committed(cluster_a, group, topic, 1) == [RECORDS]
 
 
+@pytest.mark.long  # the end of a process: test_a_failure_to_send_ends_the_process
 def test_the_failure_of_one_stream(cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path: Path) -> None:
     """The other stream of the source completes what is in flight and commits it before the process ends."""
     topic, group, fail = unique_name("orders"), unique_name("mirror"), tmp_path / "fail"

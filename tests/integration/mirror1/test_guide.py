@@ -50,6 +50,7 @@ def clusters(start_cluster: StartCluster) -> tuple[KafkaCluster, KafkaCluster]:
     return start_cluster("a"), start_cluster("b")
 
 
+@pytest.mark.long  # the process: test_mirror_maker.py; the migration: tests/integration/test_migrate_mm1.py
 def test_the_page(clusters: tuple[KafkaCluster, KafkaCluster], tmp_path: Path) -> None:
     source, target = clusters
     source.create_topic("orders", 2)

@@ -83,6 +83,7 @@ def test_a_failure_to_send_ends_the_process(
     assert copied == [b"%d" % number for number in range(RECORDS)]
 
 
+@pytest.mark.long  # the source task: tests/integration/flows/test_routing.py
 def test_a_failure_to_send_is_a_dead_letter(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, topic_with_a_large_record: str
 ) -> None:
@@ -97,6 +98,7 @@ def test_a_failure_to_send_is_a_dead_letter(
     assert (letter.key, len(letter.value or b"")) == (b"%d" % (RECORDS // 2), LARGE)
 
 
+@pytest.mark.long  # two members: test_a_killed_process_is_replaced
 def test_two_consumers_in_one_group(cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path: Path) -> None:
     """Two files for one source are two members of the group, which share its partitions."""
     topic, group = unique_name("orders"), unique_name("mirror")
@@ -141,6 +143,7 @@ def test_handler_and_listener(cluster_a: KafkaCluster, cluster_b: KafkaCluster, 
     assert journal.read_text() == f"assigned {every}\nrevoked {every}\n"
 
 
+@pytest.mark.long  # test_topics.py, and tests/integration/consumer_group
 def test_topics_that_are_created_later_and_excluded(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
     prefix, group = unique_name("orders"), unique_name("mirror")
     first, later, left_out = f"{prefix}-first", f"{prefix}-later", f"{prefix}-left-out"

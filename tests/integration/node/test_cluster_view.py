@@ -222,6 +222,7 @@ def test_unsigned_requests_are_rejected(flow: Flow) -> None:
     assert flow.shown(leader)["paused"] == []
 
 
+@pytest.mark.long  # tests/faults/test_nodes.py kills nodes, too
 def test_killed_node_is_removed_from_the_view(flow: Flow) -> None:
     _, follower = flow.leader()
     remaining = next(node for node in flow.nodes if node is not follower)

@@ -145,27 +145,29 @@ async def test_without_permission_it_writes_without_transactions_and_warns(
     assert len(warnings) == 2, "one warning each time the permission was missing"
 
 
-async def test_cluster_without_transaction_coordinator(start_cluster: StartCluster) -> None:
+async def test_cluster_without_transaction_coordinator(
+    without_coordinator: KafkaCluster, unique: Callable[[str], str]
+) -> None:
     """With a single broker and Kafka's default replication factor of 3, clients work but transactions do not."""
-    kafka = start_cluster(properties={"transaction.state.log.replication.factor": "3"})
-    kafka.create_topic(TOPIC)
+    kafka, topic = without_coordinator, without_coordinator.create_topic(unique("configs"))
     async with connected(kafka) as cluster:
-        writer = ConfigWriter(cluster, TOPIC, ID)
+        writer = ConfigWriter(cluster, topic, ID)
         await writer.begin()
         assert writer.warning is not None
         assert "transaction.state.log.replication.factor" in writer.warning
         await writer.put([(b"a", b"plain")])
-    assert offsets(kafka) == [(b"a", 0)]
+    assert offsets(kafka, topic) == [(b"a", 0)]
 
 
-async def test_broker_restart_does_not_disable_transactions(start_cluster: StartCluster) -> None:
-    kafka = start_cluster()
-    kafka.create_topic(TOPIC)
+async def test_broker_restart_does_not_disable_transactions(
+    breakable: KafkaCluster, unique: Callable[[str], str]
+) -> None:
+    kafka, topic = breakable, breakable.create_topic(unique("configs"))
     async with connected(kafka) as cluster:
-        writer = ConfigWriter(cluster, TOPIC, ID)
+        writer = ConfigWriter(cluster, topic, unique("id"))
         await writer.begin()
         kafka.broker(1).restart()
         await writer.put([(b"a", b"transactional")])
         await writer.put([(b"b", b"transactional")])
         assert writer.warning is None
-    assert offsets(kafka) == [(b"a", 0), (b"b", 2)]
+    assert offsets(kafka, topic) == [(b"a", 0), (b"b", 2)]

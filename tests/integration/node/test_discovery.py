@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from mm2.kafka.admin.topics import NewTopic, create_topics
 from mm2.node.leader.remote_topics import ALL_TOPICS_FROM
 from tests.integration.kafka.clients import connected
@@ -17,6 +19,7 @@ MANY = 2 * ALL_TOPICS_FROM
 METADATA_WITHIN = 60.0  # seconds until a broker has the metadata of a thousand new topics
 
 
+@pytest.mark.long  # tests/integration/kafka/test_topic_configs.py counts requests, too
 async def test_many_topics_cost_few_requests(start_cluster: StartCluster, requests: list[str]) -> None:
     """Uses separate clusters, since so many topics would slow down other tests."""
     a, b = start_cluster("many-a"), start_cluster("many-b")

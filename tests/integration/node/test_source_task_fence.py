@@ -153,13 +153,12 @@ async def test_without_permission_source_tasks_run_without_fencing(
 
 
 async def test_without_a_coordinator_source_tasks_wait_and_then_run_without_fencing(
-    start_cluster: StartCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    without_coordinator: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A target of one broker with Kafka's default of transaction.state.log.replication.factor."""
     monkeypatch.setattr(source_task_fence, "NO_COORDINATOR_S", 2.0)
     monkeypatch.setattr(source_task_fence, "ATTEMPT_MS", 500)
-    kafka = start_cluster(properties={"transaction.state.log.replication.factor": "3"})
-    async with connected(kafka) as cluster:
+    async with connected(without_coordinator) as cluster:
         fence = fence_of(cluster, tmp_path, "A-mm2", Releases())
         with pytest.raises(BrokerError, match="COORDINATOR_NOT_AVAILABLE"):
             await fence.acquire(TASK, [])

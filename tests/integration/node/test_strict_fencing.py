@@ -96,25 +96,26 @@ async def test_without_permission_no_source_task_starts(start_cluster: StartClus
         await until(acquired, 60, "the permission is noticed")
 
 
-async def test_without_a_coordinator_the_leader_writes_nothing(start_cluster: StartCluster) -> None:
-    kafka = start_cluster(properties={"transaction.state.log.replication.factor": "3"})
-    kafka.create_topic(CONFIGS)
+async def test_without_a_coordinator_the_leader_writes_nothing(
+    without_coordinator: KafkaCluster, unique: Callable[[str], str]
+) -> None:
+    kafka = without_coordinator
+    topic = kafka.create_topic(unique("configs"))
     async with connected(kafka) as cluster:
-        writer = ConfigWriter(cluster, CONFIGS, "connect-cluster-A-mm2", required_by="B.x = enabled")
+        writer = ConfigWriter(cluster, topic, "connect-cluster-A-mm2", required_by="B.x = enabled")
         with pytest.raises(TransactionsRequiredError, match=r"transaction\.state\.log\.replication\.factor"):
             await writer.begin()
         with pytest.raises(ClusterError):
             await writer.put([(b"a", b"plain")])
-    assert configs_of(kafka) == []
+    assert configs_of(kafka, topic) == []
 
 
 async def test_without_a_coordinator_source_tasks_wait(
-    start_cluster: StartCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    without_coordinator: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source_task_fence, "NO_COORDINATOR_S", 2.0)
     monkeypatch.setattr(source_task_fence, "ATTEMPT_MS", 500)
-    kafka = start_cluster(properties={"transaction.state.log.replication.factor": "3"})
-    async with connected(kafka) as cluster:
+    async with connected(without_coordinator) as cluster:
         fence = fence_of(cluster, tmp_path)
 
         async def advised() -> bool:

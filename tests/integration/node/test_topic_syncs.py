@@ -15,8 +15,6 @@ from mm2.kafka.errors import NotSupported, Unreachable
 from mm2.kafka.retrying import API_TIMEOUT_MS
 from tests.integration.node import user_filters
 from tests.lab.cluster import KafkaCluster
-from tests.lab.fixtures import StartCluster
-from tests.lab.jars import KAFKA_3
 from tests.lab.leader import Leader, leading
 from tests.lab.listeners import AUTHORIZER
 from tests.lab.settings import one_flow
@@ -43,10 +41,10 @@ async def warned(leader: Leader, *words: str) -> str:
 
 
 async def test_config_unknown_to_the_target(
-    start_cluster: StartCluster, cluster_b: KafkaCluster, unique: Callable[[str], str]
+    cluster_3: KafkaCluster, cluster_b: KafkaCluster, unique: Callable[[str], str]
 ) -> None:
     """Kafka 4 removed a config. It is skipped with one warning for all topics; other configs are synced."""
-    old, stem = start_cluster("old", version=KAFKA_3), unique("vintage")
+    old, stem = cluster_3, unique("vintage")
     for topic in (f"{stem}-0", f"{stem}-1"):
         old.create_topic(topic, config={"message.downconversion.enable": "false", "retention.ms": "123456"})
         cluster_b.create_topic(f"A.{topic}")

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from tests.integration.queries.queried_flow import QueriedFlow
 from tests.lab.cluster import KafkaCluster
+from tests.lab.fixtures import unique_name
 from tests.lab.node import Node
 
 
 @dataclass(frozen=True, slots=True)
 class Queried:
-    """The flow and its node."""
+    """The flow and its node, which has another one with errors.tolerance = all and the query of ``numbers``."""
 
     flow: QueriedFlow
+    tolerant: QueriedFlow
     node: Node
 
 
@@ -24,6 +26,13 @@ class Queried:
 def queried(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> Iterator[Queried]:
     """A running node. Tests must not stop it."""
     flow = QueriedFlow.plan(cluster_a, cluster_b)
-    with Node(flow.properties(), name="queries") as node:
+    tolerant = replace(flow, a=unique_name("C"))
+    both = {
+        **tolerant.properties("numbers"),
+        **flow.properties(),
+        "clusters": f"{flow.a}, {tolerant.a}, {flow.b}",
+        f"{tolerant.name}.errors.tolerance": "all",
+    }
+    with Node(both, name="queries") as node:
         node.wait_running()
-        yield Queried(flow, node)
+        yield Queried(flow, tolerant, node)

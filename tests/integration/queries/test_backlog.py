@@ -7,14 +7,14 @@ from tests.integration.queries.queried_flow import SEEN
 from tests.lab.records import plain
 from tests.lab.waiting import wait_until
 
-COUNT = 60_000
+COUNT = 20_000
 VALUE_BYTES = 500
 SEEN_WITHIN = 2 * SEEN
 AT_LEAST = 5  # positions between the first and the last
 
 
 def test_a_backlog_of_which_a_slow_query_drops_everything(queried: Queried) -> None:
-    """30 MB, which fit into the lane's buffer. On busy cores this takes longer than `STUCK_AFTER_S`."""
+    """10 MB, which fit into the lane's buffer. On busy cores this takes longer than `STUCK_AFTER_S`."""
     flow, node = queried.flow, queried.node
     topic = flow.create("slow")
     flow.write(topic, plain(COUNT, value_bytes=VALUE_BYTES))

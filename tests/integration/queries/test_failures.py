@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.integration.queries.conftest import Queried
 from tests.integration.queries.queried_flow import SEEN, QueriedFlow
 from tests.lab.cluster import KafkaCluster
@@ -44,22 +46,22 @@ def test_a_record_for_which_the_query_fails_stops_its_partition(queried: Queried
     assert [record.value for record in flow.copied(topic)[0]] == [b"%d" % (2 * number) for number in range(BAD)]
 
 
-def test_dead_letters_and_skips(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
-    flow = QueriedFlow.plan(cluster_a, cluster_b)
+def test_dead_letters_and_skips(queried: Queried) -> None:
+    flow, node = queried.tolerant, queried.node
     topic = flow.create("numbers", 2)
     flow.write(topic, [*some(0, bad=True), *some(1, bad=False), *some(0, bad=True)])
     good = [b"%d" % (2 * number) for number in range(COUNT) if number != BAD]
-    with Node(flow.properties("numbers", **{"errors.tolerance": "all"}), name="letters") as node:
-        flow.wait_passed(node, topic)
-        assert [record.value for record in flow.copied(topic)[0]] == good * 2
-        letters = read_topic(flow.target.bootstrap, f"mm2-dead-letters.{flow.a}.internal")[0]
-        assert [(record.key, record.value) for record in letters] == [(b"10", b"x")] * 2
-        headers = dict(letters[1].headers)
-        assert headers["__connect.errors.stage"] == b"TRANSFORMATION"
-        assert headers["__connect.errors.offset"] == b"%d" % (COUNT + BAD)
-        assert b"CAST_INVALID_INPUT" in (headers["__connect.errors.exception.message"] or b"")
+    flow.wait_passed(node, topic)
+    assert [record.value for record in flow.copied(topic)[0]] == good * 2
+    letters = read_topic(flow.target.bootstrap, f"mm2-dead-letters.{flow.a}.internal")[0]
+    assert [(record.key, record.value) for record in letters] == [(b"10", b"x")] * 2
+    headers = dict(letters[1].headers)
+    assert headers["__connect.errors.stage"] == b"TRANSFORMATION"
+    assert headers["__connect.errors.offset"] == b"%d" % (COUNT + BAD)
+    assert b"CAST_INVALID_INPUT" in (headers["__connect.errors.exception.message"] or b"")
 
 
+@pytest.mark.long  # tests/integration/node/test_source_tasks_of_queries.py
 def test_a_query_that_spark_refuses_fails_its_flow_only(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
     flow = QueriedFlow.plan(cluster_a, cluster_b)
     topic = flow.create("wrong")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.integration.queries.queried_flow import QUERIES, SEEN, QueriedFlow
 from tests.lab.cluster import KafkaCluster
 from tests.lab.node import Node
@@ -31,6 +33,7 @@ def wait_recorded(flow: QueriedFlow, node: Node, topic: str, expected: list[tupl
     wait_until(lambda: recorded(flow, node, topic) == expected, SEEN, f"the history of {topic} is {expected}")
 
 
+@pytest.mark.long  # tests/integration/node/test_query_history.py
 def test_history_over_changed_queries_and_a_restart(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
     flow = QueriedFlow.plan(cluster_a, cluster_b)
     topic, plain = flow.create("live"), flow.create("plain")

@@ -25,7 +25,7 @@ def order(number: int) -> Outgoing:
     return Outgoing(key=b"%d" % number, value=json.dumps(value).encode(), partition=number % 3)
 
 
-@pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
+@pytest.mark.parametrize("codec", ["none", "lz4", pytest.param("zstd", marks=pytest.mark.long)])  # as lz4
 def test_values_are_masked_and_records_dropped(queried: Queried, codec: str) -> None:
     flow = queried.flow
     topic = flow.create("orders", 3)
@@ -43,7 +43,10 @@ def test_values_are_masked_and_records_dropped(queried: Queried, codec: str) -> 
     assert queried.node.metric("mm2_source_records_total", **labels) == 2_700
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize(
+    "codec",  # tests/unit/flows/batch has each
+    ["none", "zstd", *(pytest.param(one, marks=pytest.mark.long) for one in ("gzip", "snappy", "lz4"))],
+)
 def test_what_is_not_set_is_preserved(queried: Queried, rng: random.Random, codec: str) -> None:
     flow = queried.flow
     topic = flow.create("same", 3)

@@ -45,6 +45,7 @@ class FileTokens(LoginCallbackHandler):
 '''
 
 
+@pytest.mark.long  # leases with secrets: test_secured_cluster.py; tokens: tests/integration/test_oauth_node.py
 def test_lanes_obtain_tokens_themselves() -> None:
     """The target's tokens are valid for seconds, so lanes must renew them; the source's come from a user's class that
     executors import from --py-files. Another flow has the source's tokens from a file, which is replaced all the time:

@@ -123,6 +123,7 @@ def test_only_lanes_receive_secrets(
 
 @pytest.mark.needs("gssapi")
 @pytest.mark.needs("krb5kdc")
+@pytest.mark.long  # leases with secrets: test_only_lanes_receive_secrets; keytabs: tests/integration/kerberos
 def test_lanes_log_in_with_the_keytab_of_the_node(cluster_a: KafkaCluster, start_cluster: StartCluster) -> None:
     """Executors have neither the file nor krb5.conf: both come with the lease, and are not written to a disk."""
     topic = cluster_a.create_topic(unique_name("orders"), 2)
