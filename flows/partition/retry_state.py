@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from flows.partition.timeouts import (
-    CORRUPT_ATTEMPTS,
-    MISSING_TOPIC_TIMEOUT_S,
-    STUCK_AFTER_S,
-    STUCK_RETRY_S,
-    TIMER_TOLERANCE_S,
-    UNANSWERED_REPORT_S,
-)
+from flows.partition.timeouts import CORRUPT_ATTEMPTS, TIMEOUTS, TIMER_TOLERANCE_S, Timeouts
 from flows.target.produce_errors import ProduceError
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.error_codes import ErrorCode
@@ -18,10 +11,11 @@ from mm2.kafka.protocol.error_codes import ErrorCode
 class RetryState:
     """Consecutive produce failures of one partition; reset by the first success."""
 
-    __slots__ = ("_backoff", "_corrupt", "_failing_for", "_failing_since", "_not_before")
+    __slots__ = ("_backoff", "_corrupt", "_failing_for", "_failing_since", "_not_before", "_timeouts")
 
-    def __init__(self, backoff: Backoff) -> None:
+    def __init__(self, backoff: Backoff, timeouts: Timeouts = TIMEOUTS) -> None:
         self._backoff = backoff
+        self._timeouts = timeouts
         self._not_before = 0.0
         self.reset()
 
@@ -40,12 +34,12 @@ class RetryState:
     @property
     def is_stuck(self) -> bool:
         """Whether attempts have failed for so long that the partition releases its bytes to others."""
-        return self._failing_for > STUCK_AFTER_S
+        return self._failing_for > self._timeouts.stuck_after_s
 
     @property
     def is_prolonged(self) -> bool:
         """Whether attempts have failed for so long that this is reported."""
-        return self._failing_for >= UNANSWERED_REPORT_S
+        return self._failing_for >= self._timeouts.unanswered_report_s
 
     def may_send(self, now: float) -> bool:
         """Return whether the backoff after the last failure is over."""
@@ -69,12 +63,12 @@ class RetryState:
 
     def fetch_delay(self, delay: float) -> float:
         """Return the seconds until a stuck partition fetches again; at least ``delay``."""
-        return max(delay, min(self._failing_for / 4, STUCK_RETRY_S))
+        return max(delay, min(self._failing_for / 4, self._timeouts.stuck_retry_s))
 
     def is_exhausted(self, error: ProduceError, now: float) -> bool:
         """Return whether a retriable error has persisted beyond its limit, so that the partition should fail."""
         if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return self._failing_since is not None and now - self._failing_since > MISSING_TOPIC_TIMEOUT_S
+            return self._failing_since is not None and now - self._failing_since > self._timeouts.missing_topic_s
         if error.code == ErrorCode.CORRUPT_MESSAGE:
             self._corrupt += 1
             return self._corrupt >= CORRUPT_ATTEMPTS

@@ -14,6 +14,7 @@ from flows.lane.lease_deadline import LeaseDeadline
 from flows.partition.health import PartitionMetrics
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.row_transform import LaneTransforms
+from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.source_task.committers import open_committer
 from flows.source_task.pipeline import Pipeline
 from flows.source_task.routers import open_router
@@ -50,10 +51,13 @@ class SourceTask:
         budget: ByteBudget,
         deadline: LeaseDeadline,
         lane_query: LaneTransforms | None = None,
+        *,
+        timeouts: Timeouts = TIMEOUTS,
     ) -> None:
         """``deadline``: until when the source task may send anything; it is renewed by the caller. ``lane_query``: of
         the lane, if the lease has a query."""
         self._lane_query = lane_query
+        self._timeouts = timeouts
         self._lease = lease
         self._budget = budget
         self._deadline = deadline
@@ -213,7 +217,7 @@ class SourceTask:
                 return await stack.enter_async_context(created)
 
             source, target = await cluster(lease.source), await cluster(lease.target)
-            committer = await open_committer(lease, producer)
+            committer = await open_committer(lease, producer, self._timeouts)
             dead_letters = lease.dead_letters
             letters = (
                 DeadLetterWriter(
@@ -221,13 +225,14 @@ class SourceTask:
                     dead_letters,
                     flow=lease.flow,
                     source_task=lease.source_task,
+                    timeouts=self._timeouts,
                 )
                 if dead_letters is not None
                 else None
             )
             router = None
             if lease.routing is not None:
-                router = await open_router(lease, lease.routing, source, target, stack)
+                router = await open_router(lease, lease.routing, source, target, stack, timeouts=self._timeouts)
             async with asyncio.TaskGroup() as group:
                 pipeline = Pipeline(
                     lease,
@@ -240,6 +245,7 @@ class SourceTask:
                     lane_query=self._lane_query,
                     router=router,
                     on_source_recreated=self._source_recreated,
+                    timeouts=self._timeouts,
                 )
                 self._pipeline = pipeline
                 try:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from flows.lane.byte_budget import ByteBudget
 from flows.lane.lease_deadline import LeaseDeadline
+from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.source_task.source_task import SourceTask
 from mm2.core.lanes.accumulated_progress import AccumulatedProgress
 from mm2.core.lanes.lease import (
@@ -189,6 +190,7 @@ async def copying(
     segments: Mapping[TopicPartition, str] | None = None,
     epochs: Mapping[TopicPartition, EpochStarts] | None = None,
     deadline: LeaseDeadline | None = None,
+    timeouts: Timeouts = TIMEOUTS,
     producer: TaskProducer | None = None,
     transactions: TransactionsLease | None = None,
     on_data_loss: OnDataLoss | None = None,
@@ -250,7 +252,7 @@ async def copying(
                 config=dict(remote_config or {}),
             )
     budget = ByteBudget(buffer_bytes)
-    runner = SourceTask(lease, budget, deadline or unlimited())
+    runner = SourceTask(lease, budget, deadline or unlimited(), timeouts=timeouts)
     runner.start()
     try:
         yield RunningSourceTask(source, target, lease, budget, runner, remote)

@@ -61,7 +61,7 @@ async def test_unresponsive_broker_is_reported_and_retried(
     cluster_a: KafkaCluster, start_cluster: StartCluster, unique: Unique, side: str
 ) -> None:
     """Its connections stay open without a response, so only a timeout detects it
-    (`flows.partition.timeouts.UNANSWERED_REPORT_S`)."""
+    (`flows.partition.timeouts.Timeouts.unanswered_report_s`)."""
     other = await asyncio.to_thread(start_cluster, side)
     source, target = (other, cluster_a) if side == "source" else (cluster_a, other)
     topic = unique("silent")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import Any
 
 from flows.batch.choice import BatchRules, Reason
 from flows.batch.target_batch import ProducerId, TargetBatch
@@ -93,12 +94,16 @@ def partition(
     rules: BatchRules | None = None,
     epochs: EpochStarts = (),
     transform: RowTransform | None = None,
+    **options: Any,
 ) -> tuple[PartitionReplicator, RecordingListener]:
+    """``options``: of `PartitionReplicator`."""
     listener = RecordingListener()
     lease = PartitionLease(
         topic="orders", partition=3, remote_topic="A.orders", start_offset=start, leader_epochs=epochs
     )
-    replicator = replicator_of(lease, listener, max_held_bytes=max_held_bytes, rules=rules, transform=transform)
+    replicator = replicator_of(
+        lease, listener, max_held_bytes=max_held_bytes, rules=rules, transform=transform, **options
+    )
     replicator.set_producer_id(ProducerId(7, 0))
     return replicator, listener
 
@@ -112,7 +117,9 @@ def replicator_of(
     policy: LossPolicy | None = None,
     dead_letters: str | None = None,
     transform: RowTransform | None = None,
+    **options: Any,
 ) -> PartitionReplicator:
+    """``options``: of `PartitionReplicator`."""
     return PartitionReplicator(
         lease,
         listener,
@@ -127,6 +134,7 @@ def replicator_of(
         now=0.0,
         policy=policy,
         transform=transform,
+        **options,
     )
 
 
