@@ -17,7 +17,7 @@ MIN_INTERVAL_SECONDS = 1.05
 """Time between two authentications of a connection. A broker rejects a third one within a second
 (KafkaChannel.maybeBeginServerReauthentication); with a margin for the way there."""
 
-_USABLE = 0.98
+USABLE = 0.98
 """Share of the lifetime after which nothing else is sent: a request must arrive before the broker ends the session."""
 
 
@@ -32,10 +32,11 @@ class Session:
     earliest: float = 0.0
 
     @classmethod
-    def of(cls, lifetime: float, *, since: float) -> Session:
-        """Return a session of ``lifetime`` seconds. ``since``: a time shortly before the broker began it."""
+    def of(cls, lifetime: float, *, since: float, usable: float = USABLE) -> Session:
+        """Return a session of ``lifetime`` seconds. ``since``: a time shortly before the broker began it. ``usable``:
+        the share of the lifetime in which requests are sent."""
         share = random.uniform(EARLIEST, LATEST)  # noqa: S311 - spreads load, hides nothing
-        end, earliest = since + lifetime * _USABLE, since + MIN_INTERVAL_SECONDS
+        end, earliest = since + lifetime * usable, since + MIN_INTERVAL_SECONDS
         return cls(due=min(max(since + lifetime * share, earliest), end), end=end, earliest=earliest)
 
     @property

@@ -16,11 +16,10 @@ from aiokafka.protocol.metadata import MetadataRequest
 from mm2.core.settings.client import ClientSettings, SecurityProtocol
 from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 from mm2.kafka.client.cluster import Cluster
-from mm2.kafka.connection import dialling
+from mm2.kafka.connection.dialling import Authentication
 from mm2.kafka.errors import ClusterClosed, ClusterError
-from mm2.kafka.sasl import session
 from mm2.kafka.sasl.handshake import Send
-from mm2.kafka.sasl.login import Exchange, LoginFailed
+from mm2.kafka.sasl.login import Exchange, Login, LoginFailed
 from mm2.kafka.sasl.passwords import PasswordExchanges
 from tests.integration.kafka.clients import settings
 from tests.lab.cluster import KafkaCluster
@@ -85,17 +84,17 @@ async def test_an_idle_connection_authenticates_before_its_next_request(kafka: K
         assert local_port(cluster) == first
 
 
-async def test_the_session_is_needed(kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_session_is_needed(kafka: KafkaCluster) -> None:
     """Without a second authentication the broker does close the connection: the other tests prove something."""
 
-    async def forgets(send: Send, mechanism: str, login: PasswordExchanges, host: str) -> None:
+    async def forgets(send: Send, mechanism: str, login: Login, host: str) -> None:
         await send(SaslHandShakeRequest(mechanism))
         for message in login.exchange(host):
             await send(SaslAuthenticateRequest(message))
             break
 
-    monkeypatch.setattr(dialling, "authenticate", forgets)
-    async with Cluster(client_of(kafka, PLAIN)) as cluster:
+    authentication = Authentication(authenticate=forgets)
+    async with Cluster(client_of(kafka, PLAIN), authentication=authentication) as cluster:
         await cluster.any_node()
         await cluster.versions(1)
         await asyncio.sleep(SESSION_MS / 1000 * 1.5)
@@ -133,14 +132,14 @@ class FailingRenewals:
 
 @pytest.mark.parametrize("at_exchange", [False, True])
 async def test_a_session_is_used_to_its_end_if_credentials_cannot_be_renewed(
-    kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, at_exchange: bool
+    kafka: KafkaCluster, caplog: pytest.LogCaptureFixture, at_exchange: bool
 ) -> None:
     client = replace(client_of(kafka, PLAIN), reconnect_backoff_ms=10)
     assert isinstance(client.sasl, PasswordLogin)
     login = FailingRenewals(client.sasl, at_exchange=at_exchange)
-    monkeypatch.setattr(dialling, "login_of", lambda _: login)
-    monkeypatch.setattr(session, "_USABLE", 0.9)  # 0.98 leaves a request 40 ms to reach the broker
-    async with Cluster(client) as cluster:
+    usable = 0.9  # 0.98 leaves a request 40 ms to reach the broker
+    authentication = Authentication(login_of=lambda _: login, usable=usable)
+    async with Cluster(client, authentication=authentication) as cluster:
         await cluster.any_node()
         await cluster.versions(1)
         first = local_port(cluster)
@@ -187,15 +186,16 @@ class PausedExchange:
 
 @asynccontextmanager
 async def authenticating_again(
-    kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+    kafka: KafkaCluster,
 ) -> AsyncIterator[tuple[Cluster, PausedExchange, asyncio.Task[None]]]:
     """A client halfway through its second authentication, and the request that waits for it."""
     client = client_of(kafka, SCRAM)
     assert isinstance(client.sasl, PasswordLogin)
     login = PausedExchange(client.sasl)
-    async with Cluster(client) as cluster:
+    used: list[Login] = [PasswordExchanges(client.sasl)]  # the last one
+    async with Cluster(client, authentication=Authentication(login_of=lambda _: used[-1])) as cluster:
         await cluster.any_node()
-        monkeypatch.setattr(dialling, "login_of", lambda _: login)
+        used.append(login)
         await cluster.versions(1)
         await asyncio.sleep(SESSION_MS / 1000)
         asking = asyncio.create_task(cluster.send(1, MetadataRequest([])))
@@ -206,11 +206,9 @@ async def authenticating_again(
             login.released.set()
 
 
-async def test_a_cancelled_request_does_not_interrupt_an_authentication(
-    kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_cancelled_request_does_not_interrupt_an_authentication(kafka: KafkaCluster) -> None:
     """The broker expects the rest of the exchange on this connection, and nothing else."""
-    async with authenticating_again(kafka, monkeypatch) as (cluster, login, asking):
+    async with authenticating_again(kafka) as (cluster, login, asking):
         first = local_port(cluster)
         asking.cancel()
         await asyncio.wait([asking])
@@ -219,10 +217,8 @@ async def test_a_cancelled_request_does_not_interrupt_an_authentication(
         assert local_port(cluster) == first
 
 
-async def test_a_connection_that_is_closed_while_it_authenticates_is_replaced(
-    kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with authenticating_again(kafka, monkeypatch) as (cluster, login, asking):
+async def test_a_connection_that_is_closed_while_it_authenticates_is_replaced(kafka: KafkaCluster) -> None:
+    async with authenticating_again(kafka) as (cluster, login, asking):
         first = local_port(cluster)
         cluster.hang_up(1, "default")
         login.released.set()
@@ -230,8 +226,8 @@ async def test_a_connection_that_is_closed_while_it_authenticates_is_replaced(
         assert local_port(cluster) != first
 
 
-async def test_a_client_is_closed_while_it_authenticates(kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with authenticating_again(kafka, monkeypatch) as (cluster, _, asking):
+async def test_a_client_is_closed_while_it_authenticates(kafka: KafkaCluster) -> None:
+    async with authenticating_again(kafka) as (cluster, _, asking):
         began = time.monotonic()
         await cluster.close()
         with pytest.raises(ClusterClosed):
@@ -242,7 +238,7 @@ async def test_a_client_is_closed_while_it_authenticates(kafka: KafkaCluster, mo
 async def test_requests_keep_their_order_across_an_authentication(
     kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with authenticating_again(kafka, monkeypatch) as (cluster, login, asking):
+    async with authenticating_again(kafka) as (cluster, login, asking):
         answered: list[int] = []
 
         async def ask(number: int) -> None:
