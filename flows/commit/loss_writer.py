@@ -9,6 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import partial
 
+from flows.partition.timeouts import TIMEOUTS
 from mm2.core.lanes.lease import LossesLease
 from mm2.core.lanes.losses import LOSSES_KEPT, Loss, LossKey, LossKind, OnDataLoss
 from mm2.core.naming.names import TopicPartition
@@ -18,9 +19,6 @@ from mm2.kafka.logs.control_producer import ControlProducer
 
 log = logging.getLogger("mm2.losses")
 
-PATIENCE_S = 30.0
-"""How long a loss that cannot be recorded holds back the source offsets after it under mm2.on.data.loss = continue:
-longer than the election of a leader, and short enough that a restart does not repeat much."""
 
 MOST_UNWRITTEN = 10_000
 """Losses kept until they can be recorded: about 5 MB."""
@@ -38,15 +36,22 @@ class LossWriter:
 
     (A) A source offset after a loss is stored only when the loss is recorded, so that a restart notices it again. If
         the topic cannot be written, copying continues, but no offset after the loss is stored. Under
-        mm2.on.data.loss = continue that ends after `PATIENCE_S`: a broken topic of ours must not repeat more and more
-        records after a restart. Under the other values it does not end.
+        mm2.on.data.loss = continue that ends after `Timeouts.loss_patience_s`: a broken topic of ours must not repeat
+        more and more records after a restart. Under the other values it does not end.
     (B) A loss that is not recorded stays in memory, with a warning, and is sent again by each `write`. When more than
         `MOST_UNWRITTEN` wait, the oldest are dropped; the node has logged each of them.
     (C) A loss with the same key replaces the earlier one.
     """
 
-    def __init__(self, producer: ControlProducer | None, lease: LossesLease | None) -> None:
+    def __init__(
+        self,
+        producer: ControlProducer | None,
+        lease: LossesLease | None,
+        *,
+        patience_s: float = TIMEOUTS.loss_patience_s,
+    ) -> None:
         """None: the node is of an earlier release, which does not record losses."""
+        self._patience_s = patience_s
         self._producer = producer
         self._topic = lease.topic if lease is not None else ""
         self._waits_forever = lease is not None and lease.on_data_loss is not OnDataLoss.CONTINUE
@@ -92,7 +97,7 @@ class LossWriter:
         now = time.monotonic()
         return any(
             (offset < 0 or offset >= one.loss.first or one.loss.kind == LossKind.TRUNCATED)
-            and (self._waits_forever or now - one.since < PATIENCE_S)
+            and (self._waits_forever or now - one.since < self._patience_s)
             for one in self._holding[partition].values()
         )
 
@@ -151,7 +156,7 @@ class LossWriter:
         consequence = (
             "no offset after them is stored, so that a restart repeats records"
             if self._waits_forever
-            else f"source offsets after them are stored {PATIENCE_S:.0f} s later"
+            else f"source offsets after them are stored {self._patience_s:.0f} s later"
         )
         message = (
             f"cannot record losses in {self._topic}: {reason}; they are kept in memory and retried, copying continues,"

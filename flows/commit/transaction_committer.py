@@ -38,8 +38,9 @@ class TransactionalJournals(ExactOffsetJournals):
 
     in_transactions = True
 
-    def __init__(self, lease: ExactOffsetsLease) -> None:
+    def __init__(self, lease: ExactOffsetsLease, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(lease)
+        self._clock = clock
         self.place = TopicPartition(lease.topic, PARTITION)
         self._committed: dict[PartitionReplicator, Segment] = {}
         self._prepared: list[tuple[PartitionReplicator, ExactOffsetJournal, tuple[Segment, ...]]] = []
@@ -48,11 +49,11 @@ class TransactionalJournals(ExactOffsetJournals):
     @property
     def is_refused(self) -> bool:
         """Whether the topic is left out of transactions for now."""
-        return time.monotonic() < self._refused_until
+        return self._clock() < self._refused_until
 
     def refused(self, error: ClusterError) -> None:
         """The topic cannot be added to transactions, or cannot be written."""
-        self._refused_until = time.monotonic() + REFUSED_FOR_S
+        self._refused_until = self._clock() + REFUSED_FOR_S
         self._log_failure(str(error))
 
     def take_waiting(self) -> set[PartitionReplicator]:

@@ -76,17 +76,26 @@ class LeaseClient:
     (B) `orders` only ever moves to a newer version.
     (C) A lease counts from the moment at which the request for it was sent.
 
-    ``deadlines``: until when the source tasks of each flow may send anything.
+    ``deadlines``: until when the source tasks of each flow may send anything. ``first_grant_within_s``: how long to ask
+    for the first lease, in seconds.
     """
 
-    def __init__(self, place: LeasePlace, *, lane: int, token: str, attempt: int) -> None:
+    def __init__(
+        self,
+        place: LeasePlace,
+        *,
+        lane: int,
+        token: str,
+        attempt: int,
+        first_grant_within_s: float = FIRST_GRANT_WITHIN_S,
+    ) -> None:
         self._lane = lane
         self._request = LeaseRequest(token=token, attempt=attempt, pid=os.getpid())
         self._url = place.url
         self._client = httpx.AsyncClient(base_url=place.url, trust_env=False, verify=_trust(place))
         self._questions = asyncio.Semaphore(MAX_QUESTIONS)
         self._deadline = LeaseDeadline()
-        self._deadline.renew(session_clock(), FIRST_GRANT_WITHIN_S)
+        self._deadline.renew(session_clock(), first_grant_within_s)
         self.deadlines: defaultdict[Flow, LeaseDeadline] = defaultdict(LeaseDeadline)
         self.orders = LaneOrders(version=-1)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mm2.kafka.clock import session_clock
 
 
@@ -12,7 +14,8 @@ class LeaseDeadline:
     moment, and so never ends it before its holder does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Callable[[], float] = session_clock) -> None:
+        self._clock = clock
         self._ends = float("-inf")
 
     def renew(self, sent: float, seconds: float) -> None:
@@ -22,9 +25,9 @@ class LeaseDeadline:
     @property
     def remaining(self) -> float:
         """Seconds until the end; negative after it."""
-        return self._ends - session_clock()
+        return self._ends - self._clock()
 
     @property
     def valid(self) -> bool:
         """Whether the lease has not ended."""
-        return session_clock() < self._ends
+        return self._clock() < self._ends

@@ -8,7 +8,7 @@ from flows.partition.health import PartitionMetrics
 from flows.partition.held_batches import HeldBatches
 from flows.partition.listener import PartitionListener
 from flows.partition.rejection import Rejection
-from flows.partition.timeouts import FAILED_RETRY_S
+from flows.partition.timeouts import Timeouts
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import LossPolicy
 from mm2.core.offsets.leader_epochs import EpochEnd
@@ -35,8 +35,17 @@ class FetchState(HeldBatches):
         now: float,
         metrics: PartitionMetrics,
         policy: LossPolicy | None,
+        timeouts: Timeouts,
     ) -> None:
-        super().__init__(lease, listener, max_in_flight=max_in_flight, now=now, metrics=metrics, policy=policy)
+        super().__init__(
+            lease,
+            listener,
+            max_in_flight=max_in_flight,
+            now=now,
+            metrics=metrics,
+            policy=policy,
+            timeouts=timeouts,
+        )
         self.is_full = False  # fetching waits for the target's acknowledgements
         self._report_loss = lambda loss: listener.lost(self, loss)
         self._topic_recreated = lease.topic_recreated
@@ -154,7 +163,7 @@ class FetchState(HeldBatches):
     def fetch_failed(self, message: str, now: float) -> None:
         """Set the state to FAILED, with occasional retries: fetching requires a change on the source."""
         self._health.fetch_failed(message)
-        self._pause_fetch(FAILED_RETRY_S, now)
+        self._pause_fetch(self._timeouts.failed_retry_s, now)
 
     def fetch_delayed(self, message: str, now: float) -> None:
         """A fetch failed temporarily: back off."""

@@ -12,6 +12,7 @@ from flows.partition.health import PartitionMetrics
 from flows.partition.in_flight import InFlightBatches
 from flows.partition.listener import PartitionListener
 from flows.partition.log_position import LogPosition
+from flows.partition.timeouts import Timeouts
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import LossPolicy
 
@@ -31,11 +32,13 @@ class HeldBatches(LogPosition):
         now: float,
         metrics: PartitionMetrics,
         policy: LossPolicy | None,
+        timeouts: Timeouts,
     ) -> None:
         super().__init__(lease, metrics, now, policy)
         self.held_bytes = 0
         self._listener = listener
-        self._in_flight = InFlightBatches(max_in_flight=max_in_flight, now=now)
+        self._timeouts = timeouts
+        self._in_flight = InFlightBatches(max_in_flight=max_in_flight, now=now, probe_after_s=timeouts.probe_after_s)
         self._fetched: deque[SourceBatch] = deque()
         self._in_query = FramesInQuery()
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from flows.batch.target_batch import NO_SEQUENCE, NOT_IDEMPOTENT, ProducerId, TargetBatch, next_sequence
-from flows.partition.timeouts import LONG_LINK_S, PROBE_AFTER_S
+from flows.partition.timeouts import LONG_LINK_S, TIMEOUTS
 from flows.target.produce_errors import ProduceError
 
 IDEMPOTENT_WINDOW = 5
@@ -56,7 +56,8 @@ class InFlightBatches:
         has one, they are sent with another producer id, since it would take them for that one.
     """
 
-    def __init__(self, *, max_in_flight: int, now: float) -> None:
+    def __init__(self, *, max_in_flight: int, now: float, probe_after_s: float = TIMEOUTS.probe_after_s) -> None:
+        self._probe_after_s = probe_after_s
         self.producer_id: ProducerId | None = None
         self.in_flight = 0
         self._batches: deque[InFlightBatch] = deque()
@@ -193,7 +194,7 @@ class InFlightBatches:
 
     def probe_after_silence(self, now: float) -> None:
         """After a long idle time, send one batch alone first, since the target may have dropped the producer id."""
-        if not self._batches and now - self._last_acknowledged > PROBE_AFTER_S:
+        if not self._batches and now - self._last_acknowledged > self._probe_after_s:
             self.send_alone()
 
     def send_alone(self) -> None:

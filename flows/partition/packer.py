@@ -12,7 +12,7 @@ from flows.batch.header import BatchTooLargeError, CorruptBatchError
 from flows.batch.pack import Packed, cut, pack, repack, split, uncompressed
 from flows.batch.record_reader import DecodedRecord, read_record
 from flows.batch.target_batch import SourceBatch, TargetBatch
-from flows.partition.timeouts import REJECTION_MEMORY_S
+from flows.partition.timeouts import TIMEOUTS
 
 log = logging.getLogger("mm2.packer")
 
@@ -41,9 +41,12 @@ class Packer:
     Any error while packing becomes a `PackingError`, so that it ends the partition and not the source task.
     """
 
-    __slots__ = ("_counts", "_forget_at", "_given_rules", "_long_link_rules", "_rules", "_size_limit")
+    __slots__ = ("_counts", "_forget_at", "_given_rules", "_long_link_rules", "_memory_s", "_rules", "_size_limit")
 
-    def __init__(self, rules: BatchRules, counts: Counter[Reason]) -> None:
+    def __init__(
+        self, rules: BatchRules, counts: Counter[Reason], *, rejection_memory_s: float = TIMEOUTS.rejection_memory_s
+    ) -> None:
+        self._memory_s = rejection_memory_s
         self._given_rules = rules
         self._counts = counts
         self._size_limit: int | None = None
@@ -104,14 +107,14 @@ class Packer:
         the limit, since a broker that compresses batches again (compression.type of the topic) also limits the result.
         """
         self._size_limit = limit if limit is not None and limit < rejected.size else rejected.size // 2
-        self._forget_at = now + REJECTION_MEMORY_S
+        self._forget_at = now + self._memory_s
 
     def reject_codec(self, codec: int, now: float) -> bool:
         """The target does not support the codec; returns whether batches can be packed with another one."""
         if codec == self._rules.codec or codec in (SUPPORTED_CODEC, *self._rules.unsupported):
             return False
         self._set_rules(replace(self._rules, unsupported=self._rules.unsupported | {codec}))
-        self._forget_at = now + REJECTION_MEMORY_S
+        self._forget_at = now + self._memory_s
         return True
 
     def forget_rejections(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flows.batch.target_batch import SourceBatch, TargetBatch, WrittenBatch
-from flows.partition.frames_in_query import FRAME_BYTES, FrameInQuery, FrameResult
+from flows.partition.frames_in_query import FrameInQuery, FrameResult
 from flows.partition.rejection import Rejection, of_source_batch
 from flows.partition.rejection_state import RejectionState
 from flows.partition.row_transform import RowTransform
@@ -23,10 +23,12 @@ class QueryState(RejectionState):
     (D) Records after one for which the query failed wait until that is decided (`RejectionState`).
     """
 
-    def __init__(self, *arguments: Any, transform: RowTransform | None, **options: Any) -> None:
-        """``transform`` None: records are copied as they are. Other arguments: see `RejectionState`."""
+    def __init__(self, *arguments: Any, transform: RowTransform | None, frame_bytes: int, **options: Any) -> None:
+        """``transform`` None: records are copied as they are. ``frame_bytes``: at which a frame ends. Other arguments:
+        see `RejectionState`."""
         super().__init__(*arguments, **options)
         self._transform = transform
+        self._frame_bytes = frame_bytes
         self._one_by_one_until = -1  # a frame with several batches up to this offset could not be decoded
         self._unanswered_since = 0.0  # the first frame that the transform has started to write
 
@@ -47,7 +49,8 @@ class QueryState(RejectionState):
         if self._transform is None:
             self._fetched.extend(batches)
             return
-        for frame in list(self._in_query.add(batches, start, FRAME_BYTES if start >= self._one_by_one_until else 0)):
+        size = self._frame_bytes if start >= self._one_by_one_until else 0
+        for frame in list(self._in_query.add(batches, start, size)):
             self._transform.submit(self, frame)
 
     def awaits(self, number: int) -> bool:

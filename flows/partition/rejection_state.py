@@ -12,7 +12,7 @@ from flows.partition.listener import PartitionListener
 from flows.partition.packer import Packer, PackingError
 from flows.partition.rejection import Rejection, Stage, of_record, of_rejected_batch
 from flows.partition.retry_state import RetryState
-from flows.partition.timeouts import FAILED_RETRY_S
+from flows.partition.timeouts import Timeouts
 from flows.target.produce_errors import ProduceError
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import LossKind, LossPolicy
@@ -37,13 +37,13 @@ class RejectionState(FetchState):
         max_held_bytes: int,
         dead_letters: str | None,
         source_backoff: Backoff,
-        retry: RetryState,
+        target_backoff: Backoff,
         now: float,
         metrics: PartitionMetrics,
         policy: LossPolicy | None,
+        timeouts: Timeouts,
     ) -> None:
-        """``dead_letters``: the topic for records that cannot be copied; None: they stop the partition. ``retry``: a
-        new one, with the backoff of attempts at the target."""
+        """``dead_letters``: the topic for records that cannot be copied; None: they stop the partition."""
         super().__init__(
             lease,
             listener,
@@ -53,9 +53,10 @@ class RejectionState(FetchState):
             now=now,
             metrics=metrics,
             policy=policy,
+            timeouts=timeouts,
         )
         self._packer = packer
-        self._retry = retry
+        self._retry = RetryState(target_backoff, timeouts)
         self._dead_letters = dead_letters
         self._skip_offset = lease.skip_offset
 
@@ -108,7 +109,7 @@ class RejectionState(FetchState):
         self._rejection = None if rejection is None else rejection.without_content()
         self._health.copy_failed(offset, message)
         self._refetch()
-        self._pause_fetch(FAILED_RETRY_S, now)
+        self._pause_fetch(self._timeouts.failed_retry_s, now)
 
     def _found_unreadable(self, rejection: Rejection, now: float) -> None:
         """The next batch cannot be read, and nothing after it is fetched."""

@@ -6,15 +6,15 @@ from collections import Counter
 
 from flows.batch.choice import BatchRules, Reason
 from flows.batch.target_batch import ProducerId, TargetBatch
+from flows.partition.frames_in_query import FRAME_BYTES
 from flows.partition.health import PartitionMetrics
 from flows.partition.in_flight import InFlightBatch
 from flows.partition.listener import PartitionListener
 from flows.partition.packer import Packer, PackingError
 from flows.partition.query_state import QueryState
 from flows.partition.rejection import of_fetched_batch, of_source_batch
-from flows.partition.retry_state import RetryState
 from flows.partition.row_transform import RowTransform
-from flows.partition.timeouts import CORRUPT_ATTEMPTS, FAILED_RETRY_S, TIMER_TOLERANCE_S
+from flows.partition.timeouts import CORRUPT_ATTEMPTS, TIMEOUTS, TIMER_TOLERANCE_S, Timeouts
 from flows.source.completed_fetch import read_completed_fetch
 from flows.target.produce_errors import ErrorAction, ProduceError, describe
 from mm2.core.lanes.lease import PartitionLease
@@ -48,28 +48,32 @@ class PartitionReplicator(QueryState):
         check_crcs: bool,
         dead_letters: str | None = None,
         source_backoff: Backoff,
-        retry: RetryState,
+        target_backoff: Backoff,
         counts: Counter[Reason],
         now: float,
         metrics: PartitionMetrics | None = None,
         policy: LossPolicy | None = None,
         transform: RowTransform | None = None,
+        frame_bytes: int = FRAME_BYTES,
+        timeouts: Timeouts = TIMEOUTS,
     ) -> None:
-        """``dead_letters``: the topic for records that cannot be copied; None: they stop the partition. ``retry``: a
-        new one, with the backoff of attempts at the target. ``transform``: the query that the records pass through."""
+        """``dead_letters``: the topic for records that cannot be copied; None: they stop the partition. ``transform``:
+        the query that the records pass through, in frames of about ``frame_bytes`` bytes."""
         super().__init__(
             lease,
             listener,
-            packer=Packer(rules, counts),
+            packer=Packer(rules, counts, rejection_memory_s=timeouts.rejection_memory_s),
             max_in_flight=max_in_flight,
             max_held_bytes=max_held_bytes,
             dead_letters=dead_letters,
             source_backoff=source_backoff,
-            retry=retry,
+            target_backoff=target_backoff,
             now=now,
             metrics=metrics or PartitionMetrics(),
             policy=policy,
             transform=transform,
+            frame_bytes=frame_bytes,
+            timeouts=timeouts,
         )
         self._check_crcs = check_crcs
         self._corrupt_fetches = 0
@@ -120,7 +124,7 @@ class PartitionReplicator(QueryState):
             else:
                 self._rejection = None
                 self._health.copy_failed(offset, message)
-                self._pause_fetch(FAILED_RETRY_S, now)
+                self._pause_fetch(self._timeouts.failed_retry_s, now)
         return held
 
     def wake(self, now: float) -> None:

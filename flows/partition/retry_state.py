@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from flows.partition.timeouts import (
-    CORRUPT_ATTEMPTS,
-    MISSING_TOPIC_TIMEOUT_S,
-    TIMEOUTS,
-    TIMER_TOLERANCE_S,
-    UNANSWERED_REPORT_S,
-    Timeouts,
-)
+from flows.partition.timeouts import CORRUPT_ATTEMPTS, TIMEOUTS, TIMER_TOLERANCE_S, Timeouts
 from flows.target.produce_errors import ProduceError
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.error_codes import ErrorCode
@@ -65,7 +58,7 @@ class RetryState:
     @property
     def is_prolonged(self) -> bool:
         """Whether attempts have failed for so long that this is reported."""
-        return self._failing_for >= UNANSWERED_REPORT_S
+        return self._failing_for >= self._timeouts.unanswered_report_s
 
     def may_send(self, now: float) -> bool:
         """Return whether the backoff after the last failure is over."""
@@ -98,7 +91,7 @@ class RetryState:
     def is_exhausted(self, error: ProduceError, now: float) -> bool:
         """Return whether a retriable error has persisted beyond its limit, so that the partition should fail."""
         if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return self._failing_since is not None and now - self._failing_since > MISSING_TOPIC_TIMEOUT_S
+            return self._failing_since is not None and now - self._failing_since > self._timeouts.missing_topic_s
         if error.code == ErrorCode.CORRUPT_MESSAGE:
             self._corrupt += 1
             return self._corrupt >= CORRUPT_ATTEMPTS

@@ -13,7 +13,6 @@ from flows.batch.record_reader import DecodedRecord
 from flows.partition.frames_in_query import FrameInQuery, FrameResult
 from flows.partition.rejection import Rejection, Stage
 from flows.partition.replicator import PartitionReplicator
-from flows.partition.timeouts import UNANSWERED_REPORT_S
 from flows.routing.handlers import Handle
 from flows.routing.made_records import NotMade, Problem, make_all
 from flows.routing.record_sender import RecordSender, TopicMissing, TopicUnknown
@@ -57,9 +56,19 @@ class PartitionRouter:
     """
 
     def __init__(
-        self, partition: PartitionReplicator, handle: Handle, sender: RecordSender, decoding: asyncio.Semaphore
+        self,
+        partition: PartitionReplicator,
+        handle: Handle,
+        sender: RecordSender,
+        decoding: asyncio.Semaphore,
+        *,
+        report_after_s: float,
+        records_at_once: int,
     ) -> None:
-        """``decoding`` limits the partitions that hold decoded records which are not sent."""
+        """``decoding`` limits the partitions that hold decoded records which are not sent. ``report_after_s``: see
+        `Timeouts.unanswered_report_s`."""
+        self._report_after_s = report_after_s
+        self._records_at_once = records_at_once
         self._partition = partition
         self._handle = handle
         self._sender = sender
@@ -117,7 +126,7 @@ class PartitionRouter:
             )
             self._is_making = False
             for number, (record, targets) in enumerate(made):
-                if not number % RECORDS_AT_ONCE:
+                if not number % self._records_at_once:
                     await asyncio.sleep(0)
                     if not self._partition.awaits(sent.frame.number):
                         return None
@@ -171,7 +180,7 @@ class PartitionRouter:
 
     def report_unanswered(self, now: float) -> None:
         """Report to the partition, if the target has acknowledged nothing for a while."""
-        if self._is_making or self._partition.unanswered_for(now) < UNANSWERED_REPORT_S:
+        if self._is_making or self._partition.unanswered_for(now) < self._report_after_s:
             return
         pending = (
             (record, one)
@@ -181,7 +190,7 @@ class PartitionRouter:
         )
         awaited = next(pending, None)
         error = self._sender.why_unsent(self._topic) if awaited is None else self._sender.why_unanswered(*awaited)
-        why = error or f"the target has not acknowledged its records within {UNANSWERED_REPORT_S:.0f} s"
+        why = error or f"the target has not acknowledged its records within {self._report_after_s:.0f} s"
         self._partition.target_unavailable(f"cannot copy {self._partition.source}: {why}", prolonged=True)
 
     async def _result(self, sent: _Sent, outcomes: Sequence[int | BaseException]) -> FrameResult:

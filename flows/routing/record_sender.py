@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from flows.partition.timeouts import MISSING_TOPIC_TIMEOUT_S
+from flows.partition.timeouts import TIMEOUTS
 from flows.routing.new_topics import NewTopics
 from mm2.core.access.rights import on_topic
 from mm2.core.mirror1.user_class import SourceRecord, TargetRecord
@@ -38,8 +38,16 @@ class TopicMissing(BrokerError):
 class RecordSender:
     """Chooses the partitions, and looks up the topics on the target."""
 
-    def __init__(self, target: Cluster, producer: ControlProducer, new_topics: NewTopics | None) -> None:
+    def __init__(
+        self,
+        target: Cluster,
+        producer: ControlProducer,
+        new_topics: NewTopics | None,
+        *,
+        missing_topic_s: float = TIMEOUTS.missing_topic_s,
+    ) -> None:
         """``new_topics`` None: topics that the target does not have are awaited, not created."""
+        self._missing_topic_s = missing_topic_s
         self._target = target
         self._producer = producer
         self._new_topics = new_topics
@@ -119,13 +127,13 @@ class RecordSender:
     async def wait_for(self, topic: str, source_topic: str) -> None:
         """Wait until the target has a topic; create it for the records of ``source_topic``, if topics are created.
 
-        Raises TopicMissing if it has not had it for `MISSING_TOPIC_TIMEOUT_S`, and BrokerError if it rejects it.
+        Raises TopicMissing if it has not had it for `Timeouts.missing_topic_s`, and BrokerError if it rejects it.
         """
         while True:
             try:
                 await self.look_up(topic)
             except TopicMissing:
-                if time.monotonic() - self._missing[topic][0] > MISSING_TOPIC_TIMEOUT_S:
+                if time.monotonic() - self._missing[topic][0] > self._missing_topic_s:
                     raise
             else:
                 return

@@ -7,9 +7,10 @@ import time
 
 from flows.partition.frames_in_query import FrameInQuery
 from flows.partition.replicator import PartitionReplicator
+from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.routing.handlers import Handle
 from flows.routing.new_topics import NewTopics
-from flows.routing.partition_router import PartitionRouter
+from flows.routing.partition_router import RECORDS_AT_ONCE, PartitionRouter
 from flows.routing.record_sender import RecordSender
 from flows.source_task.spawn import Spawn
 from mm2.kafka.client.cluster import Cluster
@@ -21,7 +22,7 @@ something. Decoded, a frame takes several times the bytes that the lane counts f
 partition would hold one."""
 
 WATCH_INTERVAL_S = 1.0
-"""How often unacknowledged records are looked for. They are reported after `UNANSWERED_REPORT_S`."""
+"""How often unacknowledged records are looked for. They are reported after `Timeouts.unanswered_report_s`."""
 
 
 class RecordRouter:
@@ -45,9 +46,17 @@ class RecordRouter:
         handle: Handle,
         new_topics: NewTopics | None,
         spawn: Spawn,
+        *,
+        timeouts: Timeouts = TIMEOUTS,
+        watch_interval_s: float = WATCH_INTERVAL_S,
+        records_at_once: int = RECORDS_AT_ONCE,
     ) -> None:
-        """``new_topics`` creates the topics that ``handle`` names; None: they exist."""
-        self._sender = RecordSender(target, producer, new_topics)
+        """``new_topics`` creates the topics that ``handle`` names; None: they exist. ``records_at_once``: so many are
+        sent before other work of the lane has its turn."""
+        self._sender = RecordSender(target, producer, new_topics, missing_topic_s=timeouts.missing_topic_s)
+        self._timeouts = timeouts
+        self._watch_interval_s = watch_interval_s
+        self._records_at_once = records_at_once
         self._handle = handle
         self._decoding = asyncio.Semaphore(DECODED_FRAMES)
         self._spawn = spawn
@@ -62,7 +71,12 @@ class RecordRouter:
                 self._watched = True
                 self._spawn(self._watch())
             router = self._partitions[partition] = PartitionRouter(
-                partition, self._handle, self._sender, self._decoding
+                partition,
+                self._handle,
+                self._sender,
+                self._decoding,
+                report_after_s=self._timeouts.unanswered_report_s,
+                records_at_once=self._records_at_once,
             )
             self._spawn(router.send())
             self._spawn(router.complete())
@@ -77,7 +91,7 @@ class RecordRouter:
     async def _watch(self) -> None:
         """Report partitions whose records the target does not acknowledge."""
         while True:
-            await asyncio.sleep(WATCH_INTERVAL_S)
+            await asyncio.sleep(self._watch_interval_s)
             now = time.monotonic()
             for router in self._partitions.values():
                 router.report_unanswered(now)

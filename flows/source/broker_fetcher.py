@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from flows.lane.byte_budget import ByteBudget
 from flows.partition.replicator import PartitionReplicator
-from flows.partition.timeouts import PROBE_BYTES, UNANSWERED_REPORT_S
+from flows.partition.timeouts import PROBE_BYTES, TIMEOUTS, Timeouts
 from flows.source.response_size import ResponseSize
 from mm2.core.access.rights import on_topic
 from mm2.core.offsets.leader_epochs import UNKNOWN_EPOCH, EpochEnd
@@ -58,12 +58,14 @@ class BrokerFetcher:
         is_unchecked: Callable[[PartitionReplicator], bool],
         on_preferred_replica: Callable[[PartitionReplicator, int], None],
         on_broker_failed: Callable[[list[PartitionReplicator]], Awaitable[None]],
+        timeouts: Timeouts = TIMEOUTS,
     ) -> None:
         """``on_error``: the broker rejected the fetch of a partition. ``on_diverged``: its log does not contain the
         record before that offset. ``is_unchecked``: whether to discard what a broker that cannot tell has answered,
         since that is checked otherwise. ``on_preferred_replica``: fetch it from that broker instead (KIP-392).
         ``on_broker_failed``: the request for these partitions failed."""
         self.node_id = node_id
+        self._report_after_s = timeouts.unanswered_report_s
         self._cluster = cluster
         self._settings = settings
         self._budget = budget
@@ -180,7 +182,7 @@ class BrokerFetcher:
         request = self._session.request(self._settings, max_bytes=promised, max_wait_ms=wait_ms)
         timeout_ms = self._cluster.settings.request_timeout_ms + wait_ms
         sent_at = time.monotonic()
-        overdue = asyncio.get_running_loop().call_later(wait_ms / 1000 + UNANSWERED_REPORT_S, self._report_unanswered)
+        overdue = asyncio.get_running_loop().call_later(wait_ms / 1000 + self._report_after_s, self._report_unanswered)
         try:
             answer: FetchAnswer = await self._cluster.send(
                 self.node_id, request, purpose=PURPOSE, timeout_ms=timeout_ms
@@ -198,10 +200,10 @@ class BrokerFetcher:
 
     def _report_unanswered(self) -> None:
         """Report that the broker has not answered; the response is still awaited."""
-        self._unanswered_since = self._unanswered_since or time.monotonic() - UNANSWERED_REPORT_S
+        self._unanswered_since = self._unanswered_since or time.monotonic() - self._report_after_s
         settings = self._cluster.settings
         name = broker(self.node_id, settings)
-        message = f"{name} did not answer a fetch request within {UNANSWERED_REPORT_S:.0f} s: {cut_off(settings)}"
+        message = f"{name} did not answer a fetch request within {self._report_after_s:.0f} s: {cut_off(settings)}"
         for partition in self._partitions.values():
             partition.source_unavailable(message, prolonged=True)
 
@@ -241,7 +243,7 @@ class BrokerFetcher:
                 partition.fetch_failed(message, now)
             return
         self._unanswered_since = self._unanswered_since or now
-        prolonged = now - self._unanswered_since >= UNANSWERED_REPORT_S
+        prolonged = now - self._unanswered_since >= self._report_after_s
         for partition in partitions:
             partition.source_unavailable(message, prolonged=prolonged)
         await self._on_broker_failed(partitions)

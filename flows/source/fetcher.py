@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from flows.lane.byte_budget import ByteBudget
 from flows.partition.replicator import PartitionReplicator
+from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.source.broker_fetcher import BrokerFetcher
 from flows.source.topic_id_checker import TopicIdChecker
 from flows.source_task.spawn import Spawn
@@ -28,8 +29,16 @@ class Fetcher:
     """
 
     def __init__(
-        self, cluster: Cluster, settings: FetchSettings, budget: ByteBudget, spawn: Spawn, topic_ids: TopicIdChecker
+        self,
+        cluster: Cluster,
+        settings: FetchSettings,
+        budget: ByteBudget,
+        spawn: Spawn,
+        topic_ids: TopicIdChecker,
+        *,
+        timeouts: Timeouts = TIMEOUTS,
     ) -> None:
+        self._timeouts = timeouts
         self._cluster = cluster
         self._settings = settings
         self._budget = budget
@@ -194,6 +203,7 @@ class Fetcher:
                 is_unchecked=self._is_unchecked,
                 on_preferred_replica=self._on_preferred_replica,
                 on_broker_failed=self._on_broker_failed,
+                timeouts=self._timeouts,
             )
             self._spawn(broker.run())
         return broker

@@ -11,6 +11,7 @@ from flows.commit.offset_committer import OffsetCommitter
 from flows.commit.offset_sync_writer import OffsetSyncWriter
 from flows.commit.reported_offsets import ReportedOffsets
 from flows.commit.transaction_committer import TransactionalJournals, TransactionCommitter
+from flows.partition.timeouts import Timeouts
 from mm2.core.lanes.lease import SourceTaskLease
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.logs.control_producer import ControlProducer
@@ -22,13 +23,17 @@ class NewProducer(Protocol):
     async def __call__(self, settings: ClientSettings, purpose: str, /) -> ControlProducer: ...
 
 
-async def open_committer(lease: SourceTaskLease, producer: NewProducer) -> Committer:
+async def open_committer(lease: SourceTaskLease, producer: NewProducer, timeouts: Timeouts) -> Committer:
     """Return the committer for the lease: with transactions, source offsets and exact offsets are written in them."""
     if lease.offsets is None:
         return ReportedOffsets()
     offsets, syncs, exact, losses = lease.offsets, lease.offset_syncs, lease.exact_offsets, lease.losses
     source = lease.flow.source
-    loss_writer = LossWriter(await producer(losses.client, "losses") if losses is not None else None, losses)
+    loss_writer = LossWriter(
+        await producer(losses.client, "losses") if losses is not None else None,
+        losses,
+        patience_s=timeouts.loss_patience_s,
+    )
     sync_writer = OffsetSyncWriter(await producer(syncs.client, "syncs"), syncs) if syncs is not None else None
     if lease.transactions is not None:
         return TransactionCommitter(

@@ -7,6 +7,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -17,9 +18,8 @@ from flows.lane.byte_budget import ByteBudget
 from flows.partition.health import PartitionMetrics
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
-from flows.partition.retry_state import RetryState
 from flows.partition.row_transform import LaneTransforms, RowTransform
-from flows.partition.timeouts import Timeouts
+from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.source.end_offsets import EndOffsets
 from flows.source.fetcher import Fetcher
 from flows.source.topic_id_checker import TopicIdChecker
@@ -83,13 +83,14 @@ class Pipeline:
         dead_letters: DeadLetterWriter | None,
         lane_query: LaneTransforms | None,
         router: Callable[[Spawn], RowTransform] | None = None,
-        timeouts: Timeouts,
         on_source_recreated: Callable[[PartitionReplicator, UUID], None],
+        timeouts: Timeouts = TIMEOUTS,
     ) -> None:
         """``dead_letters`` None: records that cannot be copied stop their partition. ``lane_query``: of a SQL lane.
         ``router``: writes the records of a task with routing, given where to run its work.
         ``on_source_recreated`` is called when a partition's source topic was recreated, with the new id."""
         self._lease = lease
+        self._timeouts = timeouts
         self._budget = budget
         self._group = group
         self._source = source
@@ -111,7 +112,7 @@ class Pipeline:
             on_ids_changed=committer.topic_ids_changed,
             on_source_recreated=on_source_recreated,
         )
-        self._fetcher = Fetcher(source, lease.fetch, budget, self.spawn, self._topic_ids)
+        self._fetcher = Fetcher(source, lease.fetch, budget, self.spawn, self._topic_ids, timeouts=timeouts)
         self._ends = EndOffsets(source, lease.fetch.isolation_level, self._partitions, self._topic_ids)
         self._transactions = self._with_transactions(lease, target, committer)
         self._producer, self._run_producer = self._producer_of(lease)
@@ -137,17 +138,23 @@ class Pipeline:
         assert lease.producer is not None
         assert isinstance(committer, TransactionCommitter)
         return Transactions(
-            target, lease.transactions, lease.producer, committer, partitions=self._partitions, spawn=self.spawn
+            target,
+            lease.transactions,
+            lease.producer,
+            committer,
+            partitions=self._partitions,
+            spawn=self.spawn,
+            timeouts=self._timeouts,
         )
 
     def _producer_of(self, lease: SourceTaskLease) -> tuple[Producer, Callable[[], Coroutine[Any, Any, None]]]:
         """Return the producer, and what runs for as long as it sends."""
-        target, budget, transactions = self._target, self._budget, self._transactions
+        target, transactions = self._target, self._transactions
+        new_producer = partial(Producer, target, lease.produce, self._budget, self.spawn, timeouts=self._timeouts)
         if transactions is None:
             ids = ProducerIds(target, lease.produce, self.spawn, lease.producer)
-            producer = Producer(target, lease.produce, budget, self.spawn, producer_ids=ids, gate=AlwaysOpen())
-            return producer, ids.keep_renewed
-        producer = Producer(target, lease.produce, budget, self.spawn, producer_ids=transactions, gate=transactions)
+            return new_producer(producer_ids=ids, gate=AlwaysOpen()), ids.keep_renewed
+        producer = new_producer(producer_ids=transactions, gate=transactions)
         transactions.connect(producer)
         return producer, transactions.run
 
@@ -191,12 +198,13 @@ class Pipeline:
             check_crcs=self._lease.fetch.check_crcs,
             dead_letters=self._dead_letters.topic if self._dead_letters is not None else None,
             source_backoff=Backoff.for_retries(source),
-            retry=RetryState(Backoff.for_retries(target), self._timeouts),
+            target_backoff=Backoff.for_retries(target),
             counts=self._counts,
             now=time.monotonic(),
             metrics=metrics,
             policy=self._policy,
             transform=self._transform,
+            timeouts=self._timeouts,
         )
         if lease.former is not None and partition.stopped_by is None:
             partition.lose(*lease.former, uncopied(*lease.former, is_deleted=False), kind=LossKind.TOPIC_RECREATED)

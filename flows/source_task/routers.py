@@ -10,6 +10,7 @@ from flows.batch.choice import rules_from
 from flows.batch.codecs import compress
 from flows.batch.header import HEADER_BYTES, encode_header, read_header
 from flows.partition.row_transform import RowTransform
+from flows.partition.timeouts import Timeouts
 from flows.routing.handlers import load_handler
 from flows.routing.new_topics import NewTopics
 from flows.routing.retry_limit import RoutedRetryLimit
@@ -24,7 +25,13 @@ BUFFER_BYTES = 64 * 1024 * 1024
 
 
 async def open_router(
-    lease: SourceTaskLease, routing: RecordRouting, source: Cluster, target: Cluster, stack: AsyncExitStack
+    lease: SourceTaskLease,
+    routing: RecordRouting,
+    source: Cluster,
+    target: Cluster,
+    stack: AsyncExitStack,
+    *,
+    timeouts: Timeouts,
 ) -> Callable[[Spawn], RowTransform]:
     """Return how to create the router. Only topics that a message handler names are created: it makes up the names.
 
@@ -40,11 +47,11 @@ async def open_router(
             idempotent=lease.produce.idempotent,
             buffer_bytes=BUFFER_BYTES,
             finish=finish,
-            retry_limit=RoutedRetryLimit,
+            retry_limit=partial(RoutedRetryLimit, timeouts),
         )
     )
     new_topics = NewTopics(source, target) if routing.handler is not None else None
-    return partial(RecordRouter, target, producer, handle, new_topics)
+    return partial(RecordRouter, target, producer, handle, new_topics, timeouts=timeouts)
 
 
 def compressed(codec: int, level: int | None, batch: bytes) -> bytes:

@@ -57,6 +57,7 @@ class SourceTask:
         """``deadline``: until when the source task may send anything; it is renewed by the caller. ``lane_query``: of
         the lane, if the lease has a query. ``timeouts``: of partitions whose batches the target does not accept."""
         self._lane_query = lane_query
+        self._timeouts = timeouts
         self._lease = lease
         self._budget = budget
         self._deadline = deadline
@@ -217,7 +218,7 @@ class SourceTask:
                 return await stack.enter_async_context(created)
 
             source, target = await cluster(lease.source), await cluster(lease.target)
-            committer = await open_committer(lease, producer)
+            committer = await open_committer(lease, producer, self._timeouts)
             dead_letters = lease.dead_letters
             letters = (
                 DeadLetterWriter(
@@ -225,13 +226,14 @@ class SourceTask:
                     dead_letters,
                     flow=lease.flow,
                     source_task=lease.source_task,
+                    timeouts=self._timeouts,
                 )
                 if dead_letters is not None
                 else None
             )
             router = None
             if lease.routing is not None:
-                router = await open_router(lease, lease.routing, source, target, stack)
+                router = await open_router(lease, lease.routing, source, target, stack, timeouts=self._timeouts)
             async with asyncio.TaskGroup() as group:
                 pipeline = Pipeline(
                     lease,
@@ -243,8 +245,8 @@ class SourceTask:
                     dead_letters=letters,
                     lane_query=self._lane_query,
                     router=router,
-                    timeouts=self._timeouts,
                     on_source_recreated=self._source_recreated,
+                    timeouts=self._timeouts,
                 )
                 self._pipeline = pipeline
                 try:

@@ -7,24 +7,35 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from flows.batch.target_batch import WrittenBatch
-from flows.sql.feeder_link import FeederLink, QueuedFrame
+from flows.sql.feeder_link import GATHERED_S, FeederLink, QueuedFrame
 from flows.sql.frames import lead
 from flows.sql.rows import NO_FRAME
 from flows.sql.written import FailedRow, FrameRows, RowColumns
 
-FEEDER_WITHIN_S = 60.0
-"""Time for the feeder's process to start."""
 
-STUCK_AFTER_S = 15.0
-"""If a query returns nothing for this long although frames are in it, a process of it is suspended or has failed: as
-long as a lease is valid. A query that works returns padding at least, also within a frame (`flows.sql.rows`)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryTimes:
+    """Limits of what a lane waits for, in seconds."""
 
-CLOSE_WITHIN_S = 1.0
+    feeder_within_s: float = 60.0
+    """Time for the feeder's process to start."""
+    stuck_after_s: float = 15.0
+    """If a query returns nothing for this long although frames are in it, a process of it is suspended or has failed:
+    as long as a lease is valid. A query that works returns padding at least, also within a frame
+    (`flows.sql.rows`)."""
+    close_within_s: float = 1.0
+    """Time for the query to end after its connection was closed; then its feeder is killed."""
+    gathered_s: float = GATHERED_S
+    """Frames that are sent within this time after others were written are written together."""
+
+
+_TIMES = QueryTimes()
 
 
 class QueryFailed(Exception):
@@ -66,9 +77,10 @@ class RowExchange:
     The rows are read in a thread, since Spark's iterator blocks.
     """
 
-    def __init__(self, query: QueryInput) -> None:
+    def __init__(self, query: QueryInput, *, times: QueryTimes = _TIMES) -> None:
         self._query = query
-        self._link = FeederLink(query.path, query.token, self._left_out)
+        self._times = times
+        self._link = FeederLink(query.path, query.token, self._left_out, gathered_s=times.gathered_s)
         self._next = 0
         self._waiting: dict[int, _Waiting] = {}
         self._rows_at = time.monotonic()
@@ -84,7 +96,7 @@ class RowExchange:
         """End the query: the feeder ends when its connection is closed, and is killed if it does not."""
         self._link.close()
         try:
-            async with asyncio.timeout(CLOSE_WITHIN_S):
+            async with asyncio.timeout(self._times.close_within_s):
                 await asyncio.shield(self._ended)
         except TimeoutError:
             self._link.kill_feeder()
@@ -93,7 +105,7 @@ class RowExchange:
 
     async def run(self) -> None:
         """Watch the query until cancelled. Raises QueryFailed when it has ended, or does not answer."""
-        began = time.monotonic()
+        began, times = time.monotonic(), self._times
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(1.0):
@@ -101,11 +113,13 @@ class RowExchange:
                     raise QueryFailed("the query has ended")
             now, connected_at = time.monotonic(), self._link.connected_at
             if connected_at is None:
-                if now - began > FEEDER_WITHIN_S:
-                    raise QueryFailed(f"the worker that feeds the query has not started in {FEEDER_WITHIN_S:.0f} s")
-            elif self._waiting and now - max(self._rows_at, connected_at) > STUCK_AFTER_S:
+                if now - began > times.feeder_within_s:
+                    raise QueryFailed(
+                        f"the worker that feeds the query has not started in {times.feeder_within_s:.0f} s"
+                    )
+            elif self._waiting and now - max(self._rows_at, connected_at) > times.stuck_after_s:
                 oldest = next(iter(self._waiting.values())).place
-                raise QueryFailed(f"the query has returned nothing for {STUCK_AFTER_S:.0f} s; it is at {oldest}")
+                raise QueryFailed(f"the query has returned nothing for {times.stuck_after_s:.0f} s; it is at {oldest}")
 
     def send(
         self,

@@ -26,21 +26,29 @@ class Feeder:
     """The function of the first `mapInArrow`.
 
     It connects to the lane runner of the same Spark task (`flows.sql.lane_task.SqlLaneTask`) with the ``token`` of the
-    job. Its rows have the ``columns`` of `flows.sql.rows.spark_schema`.
+    job. Its rows have the ``columns`` of `flows.sql.rows.spark_schema`. ``connect_within_s``: seconds for the lane
+    runner to listen.
     """
 
     token: str = field(repr=False)
     columns: frozenset[str]
+    connect_within_s: float = CONNECT_WITHIN_S
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield rows until the lane runner closes the connection; consumes ``rows``."""
         with starting_worker():
-            from flows.sql.rows import RowBuilder  # noqa: PLC0415 the engine does not need it
-        for _ in rows:
-            continue
+            import flows.sql.rows  # noqa: F401, PLC0415 the engine does not need it
         context = TaskContext.get()
         assert context is not None, "only Spark calls it"
-        with self._connect(socket_path(self.token, context.taskAttemptId())) as connection:
+        yield from self.feed(rows, socket_path(self.token, context.taskAttemptId()))
+
+    def feed(self, rows: Iterable[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:
+        """Consume ``rows``, and yield those of the lane runner that listens on the Unix socket ``path``."""
+        from flows.sql.rows import RowBuilder  # noqa: PLC0415 the engine does not need it
+
+        for _ in rows:
+            continue
+        with self._connect(path) as connection:
             collected = RowBuilder(self.columns)
             while (frame := read_frame(connection)) is not None:
                 yield from collected.add(frame, arrived_ms=int(time.time() * 1_000))
@@ -51,7 +59,7 @@ class Feeder:
 
     def _connect(self, path: str) -> socket.socket:
         """Connect to the lane runner. Raises TimeoutError."""
-        until = time.monotonic() + CONNECT_WITHIN_S
+        until = time.monotonic() + self.connect_within_s
         while True:
             connection = socket.socket(socket.AF_UNIX)
             try:

@@ -36,8 +36,11 @@ class QueuedFrame(NamedTuple):
 class FeederLink:
     """Listens on a Unix socket for the feeder, and writes frames as fast as it reads them."""
 
-    def __init__(self, path: str, token: str, left_out: Callable[[int], None]) -> None:
+    def __init__(
+        self, path: str, token: str, left_out: Callable[[int], None], *, gathered_s: float = GATHERED_S
+    ) -> None:
         """``left_out`` is called with the number of each frame that is not sent."""
+        self._gathered_s = gathered_s
         self._path = path
         self._token = token
         self._left_out = left_out
@@ -99,7 +102,7 @@ class FeederLink:
         with contextlib.suppress(ConnectionError):  # the query has ended, which its rows tell
             while True:
                 await self._added.wait()
-                await asyncio.sleep(max(0.0, written_at + GATHERED_S - time.monotonic()))
+                await asyncio.sleep(max(0.0, written_at + self._gathered_s - time.monotonic()))
                 self._added.clear()
                 while self._frames:
                     writer.writelines(self._next())

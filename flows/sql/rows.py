@@ -53,8 +53,8 @@ BYTES_WRITTEN = 1024 * 1024
 
 PADDED_AFTER_ROWS = 4 * ROWS_WRITTEN
 """Rows after which padding follows although more are waiting. A query that needs up to 7 ms for each row and drops all
-of them then returns something within `flows.sql.exchange.STUCK_AFTER_S`. Padding costs half a millisecond, and so many
-rows of 1 kB cost 27 ms (docs/adr/0015-sql-flows.md)."""
+of them then returns something within `flows.sql.exchange.QueryTimes.stuck_after_s`. Padding costs half a millisecond,
+and so many rows of 1 kB cost 27 ms (docs/adr/0015-sql-flows.md)."""
 
 PADDED_AFTER_S = 0.5
 """Time after which padding follows although rows are waiting, so that a slow query reports its progress."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
-from flows.partition.timeouts import UNANSWERED_REPORT_S
+from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.target.dead_letters import DeadLetter, dead_letters
 from mm2.core.lanes.lease import DeadLettersLease
 from mm2.core.naming.internal_topics import DEAD_LETTER_BYTES
@@ -32,7 +32,16 @@ class DeadLetterWriter:
     (B) A letter that the topic rejects as too large is written without value, then without key.
     """
 
-    def __init__(self, producer: ControlProducer, lease: DeadLettersLease, *, flow: Flow, source_task: int) -> None:
+    def __init__(
+        self,
+        producer: ControlProducer,
+        lease: DeadLettersLease,
+        *,
+        flow: Flow,
+        source_task: int,
+        timeouts: Timeouts = TIMEOUTS,
+    ) -> None:
+        self._report_after_s = timeouts.unanswered_report_s
         self._producer = producer
         self._lease = lease
         self._flow = flow
@@ -79,8 +88,8 @@ class DeadLetterWriter:
         """Wait for ``work``, and report to the partition that it takes long."""
         task = asyncio.create_task(work, name=f"{self._flow} dead letter")
         try:
-            while not (await asyncio.wait({task}, timeout=UNANSWERED_REPORT_S))[0]:
-                why = self._producer.trouble or f"not acknowledged within {UNANSWERED_REPORT_S:.0f} s"
+            while not (await asyncio.wait({task}, timeout=self._report_after_s))[0]:
+                why = self._producer.trouble or f"not acknowledged within {self._report_after_s:.0f} s"
                 partition.dead_letter_delayed(
                     f"{rejection.message}; its dead letter is not written to {self._lease.topic} yet: {why}"
                 )

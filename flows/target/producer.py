@@ -8,7 +8,7 @@ import time
 from flows.lane.byte_budget import ByteBudget
 from flows.partition.in_flight import InFlightBatch
 from flows.partition.replicator import PartitionReplicator
-from flows.partition.timeouts import UNANSWERED_REPORT_S
+from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.source_task.spawn import Spawn
 from flows.target.leader_watch import LeaderWatch
 from flows.target.produce_errors import DUPLICATE, ErrorAction, ProduceError, from_exception, from_response
@@ -50,7 +50,9 @@ class Producer:
         *,
         producer_ids: ProducerIdSource,
         gate: SendGate,
+        timeouts: Timeouts = TIMEOUTS,
     ) -> None:
+        self.timeouts = timeouts
         self.cluster = cluster
         self.settings = settings
         self.spawn = spawn
@@ -152,7 +154,8 @@ class BrokerProducer:
     (C) Partitions take turns.
     (D) A partition changes the connection only while none of its batches is in flight: after a failure its next batch
         is sent alone (`flows.partition.in_flight.InFlightBatches`, C).
-    (E) A broker that does not answer within UNANSWERED_REPORT_S is reported for the partitions that wait for it.
+    (E) A broker that does not answer within `Timeouts.unanswered_report_s` is reported for the partitions that wait for
+        it.
     """
 
     def __init__(self, node_id: int, producer: Producer, *, probing: bool) -> None:
@@ -164,6 +167,7 @@ class BrokerProducer:
         self._gate = producer.gate
         self._cluster = producer.cluster
         self._settings = producer.settings
+        self._report_after_s = producer.timeouts.unanswered_report_s
         self._ready: dict[PartitionReplicator, None] = {}
         self._requests = 0
         self._bytes = 0
@@ -270,14 +274,14 @@ class BrokerProducer:
                 self._changed.set()
 
     def _start_timer(self) -> None:
-        self._overdue = asyncio.get_running_loop().call_later(UNANSWERED_REPORT_S, self._report_unanswered)
+        self._overdue = asyncio.get_running_loop().call_later(self._report_after_s, self._report_unanswered)
 
     def _report_unanswered(self) -> None:
         """Report that the broker has not answered; the responses are still awaited."""
         self._overdue = None
         settings = self._cluster.settings
         name = broker(self._node_id, settings)
-        reason = f"{name} did not answer within {UNANSWERED_REPORT_S:.0f} s: {cut_off(settings)}"
+        reason = f"{name} did not answer within {self._report_after_s:.0f} s: {cut_off(settings)}"
         for batches in self._unanswered.values():
             for partition, _ in batches:
                 message = f"cannot copy {partition.source} to {partition.target}: {reason}"

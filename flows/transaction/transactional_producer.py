@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from flows.batch.target_batch import ProducerId
 from flows.partition.replicator import PartitionReplicator
-from flows.partition.timeouts import UNANSWERED_REPORT_S
+from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.transaction.record_writer import PURPOSE, NotWritten, Records, RecordWriter
 from mm2.core.lanes.lease import TaskProducer
 from mm2.core.naming.names import TopicPartition
@@ -53,7 +53,10 @@ class TransactionalProducer:
     out, and other ClusterErrors that are final. Without a transaction, `CannotCommit` is not raised.
     """
 
-    def __init__(self, cluster: Cluster, producer: TaskProducer, *, timeout_ms: int) -> None:
+    def __init__(
+        self, cluster: Cluster, producer: TaskProducer, *, timeout_ms: int, timeouts: Timeouts = TIMEOUTS
+    ) -> None:
+        self._report_after_s = timeouts.unanswered_report_s
         self.transactional_id = producer.transactional_id
         self.error: str | None = None
         self.is_confirmed = True
@@ -129,7 +132,7 @@ class TransactionalProducer:
 
     async def _retried(self, attempt: Callable[[], Awaitable[T]], *, in_transaction: bool = False) -> T:
         concurrent, others = Backoff(_CONCURRENT_MS, _CONCURRENT_MAX_MS), Backoff.for_retries(self._settings)
-        report_at = time.monotonic() + UNANSWERED_REPORT_S
+        report_at = time.monotonic() + self._report_after_s
         while True:
             self.check()
             try:

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from flows.batch.target_batch import ProducerId
 from flows.commit.transaction_committer import TransactionCommitter
 from flows.partition.replicator import PartitionReplicator
+from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.source_task.spawn import Spawn
 from flows.target.produce_errors import from_response
 from flows.target.producer import Producer
@@ -50,13 +51,14 @@ class Transactions:
         *,
         partitions: Collection[PartitionReplicator],
         spawn: Spawn,
+        timeouts: Timeouts = TIMEOUTS,
     ) -> None:
         """``partitions``: those of the source task at any time."""
         self.transactional_id = producer.transactional_id
         self._lease = lease
         self._committer = committer
         self._partitions = partitions
-        self._producer = TransactionalProducer(cluster, producer, timeout_ms=lease.timeout_ms)
+        self._producer = TransactionalProducer(cluster, producer, timeout_ms=lease.timeout_ms, timeouts=timeouts)
         self._used: dict[TopicPartition, ProducerId] = {}
         self._transaction: Transaction | None = None
         self._waiting: dict[PartitionReplicator, None] = {}  # are offered to the producer again

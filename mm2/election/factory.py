@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from mm2.core.settings.election import ElectionSettings
@@ -12,9 +12,18 @@ from mm2.election.kafka.kafka_group import GroupSettings, KafkaGroup
 from mm2.election.protocol import Assign, Election, Json, MemberInfo
 from mm2.kafka.client.cluster import Cluster
 
+ElectionOfGroup = Callable[[Cluster, GroupSettings, MemberInfo, Assign], Election]
+"""Creates the election of a Kafka group, not entered yet."""
+
 
 def choose_election(
-    backend: ElectionSettings | None, cluster: Cluster, group: GroupSettings, info: MemberInfo, assign: Assign
+    backend: ElectionSettings | None,
+    cluster: Cluster,
+    group: GroupSettings,
+    info: MemberInfo,
+    assign: Assign,
+    *,
+    by_group: ElectionOfGroup = KafkaGroup,
 ) -> Election:
     """Return a flow's election, not entered yet: by ``backend`` if given, otherwise by the ``group`` itself.
 
@@ -22,9 +31,9 @@ def choose_election(
     the backend's places, so the broker rejects a node that uses a different election.
     """
     if backend is None:
-        return KafkaGroup(cluster, group, info, assign)
+        return by_group(cluster, group, info, assign)
     protocols = tuple(f"{HOLDING}{place}" for place in backend.places)
-    held = KafkaGroup(cluster, replace(group, protocols=protocols), info, _assign_nothing)
+    held = by_group(cluster, replace(group, protocols=protocols), info, _assign_nothing)
     return GroupGuardedElection(held, lambda latest, joined: backend.make(latest, assign, joined), info)
 
 

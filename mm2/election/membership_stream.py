@@ -16,10 +16,11 @@ class MembershipStream:
     Times are seconds of `session_clock`.
     """
 
-    def __init__(self, first: Lost, overdue: Callable[[], Lost]) -> None:
+    def __init__(self, first: Lost, overdue: Callable[[], Lost], *, clock: Callable[[], float] = session_clock) -> None:
         """``overdue`` returns the ``Lost`` of a membership that timed out."""
         self._membership: Membership = first
         self._overdue = overdue
+        self._clock = clock
         self._changes: asyncio.Queue[Membership | None] = asyncio.Queue()
         self._changes.put_nowait(first)
         self._timer: asyncio.TimerHandle | None = None
@@ -41,7 +42,7 @@ class MembershipStream:
     @property
     def membership(self) -> Membership:
         """The current state."""
-        if self._certain_until is not None and session_clock() >= self._certain_until:
+        if self._certain_until is not None and self._clock() >= self._certain_until:
             self._expire()
         return self._membership
 
@@ -49,7 +50,7 @@ class MembershipStream:
         """Return for how many seconds the membership is certain; 0 without one. See `Election.certain_for`."""
         if not isinstance(self.membership, Joined) or self._certain_until is None:
             return 0.0
-        return max(0.0, self._certain_until - session_clock())
+        return max(0.0, self._certain_until - self._clock())
 
     def publish(self, membership: Membership) -> None:
         """Publish a change; a repetition of the last one is ignored."""
@@ -84,11 +85,11 @@ class MembershipStream:
             self._task.result()
 
     def _set_timer(self, until: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(max(0.0, until - session_clock()), self._check_clock)
+        self._timer = asyncio.get_running_loop().call_later(max(0.0, until - self._clock()), self._check_clock)
 
     def _check_clock(self) -> None:
         """End the membership if its time is over; the loop's clock can be a little ahead."""
-        if self._certain_until is not None and session_clock() < self._certain_until:
+        if self._certain_until is not None and self._clock() < self._certain_until:
             self._set_timer(self._certain_until)
         else:
             self._expire()

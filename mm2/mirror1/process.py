@@ -20,7 +20,7 @@ from mm2.kafka.errors import ClusterError
 from mm2.kafka.groups.task_waits import unless
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.mirror1.engine import MirrorEngine
-from mm2.mirror1.stream import DRAIN_WITHIN_S, LANES_STOP_WITHIN_S, LAST_COMMIT_S, REFUSED_TOPIC_S, Stream
+from mm2.mirror1.stream import TIMES, Stream
 from mm2.mirror1.stream_leases import dead_letter_topic
 from mm2.mirror1.topics import SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
@@ -33,7 +33,7 @@ ENDED, ABORTED, MISTAKE, SECOND_SIGNAL = 0, 1, 2, 130
 """Exit codes: after a signal; after a record that could not be written, or a signal with what could not be completed;
 for a user's class that cannot be created; and after a second signal."""
 
-END_WITHIN_S = DRAIN_WITHIN_S + LANES_STOP_WITHIN_S + LAST_COMMIT_S + 5.0
+END_WITHIN_S = TIMES.drain_within_s + TIMES.lanes_stop_within_s + TIMES.last_commit_s + 5.0
 """Time for streams to end: what each of them may take, and to leave the group."""
 
 LOOK_EVERY_S = 0.5
@@ -180,7 +180,7 @@ class _Mirror:
                     if str(error) != said:
                         log.warning("%s: %s", meanwhile, error)
                     said = str(error)
-                    await asyncio.sleep(RETRY_S if error.retriable else REFUSED_TOPIC_S)
+                    await asyncio.sleep(RETRY_S if error.retriable else TIMES.refused_topic_s)
                 else:
                     return
 

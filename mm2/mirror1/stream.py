@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError
 from mm2.kafka.groups.consumer_member import ConsumerMember
+from mm2.kafka.groups.groups import ReadCommitted, committed_offsets
 from mm2.kafka.groups.member_errors import MembershipRefused
 from mm2.mirror1.stream_leases import COPIED, ROUTED, stream_lease
 from mm2.mirror1.stream_offsets import StreamOffsets
@@ -23,31 +25,37 @@ from mm2.mirror1.stream_reports import StreamReports
 from mm2.mirror1.topics import NOTHING, Prepared, SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.common.daemon_thread import in_daemon_thread
-from mm2.node.common.restarting import restart_on_error
+from mm2.node.common.restarting import RESTART_AFTER_S, restart_on_error
 from mm2.node.engine.lease_service import LeaseService
 
 log = logging.getLogger("mm2.mirror1")
 
-LOOK_EVERY_S = 1.0
-"""Lanes report once a second; their reports also wake the stream."""
 
-SHORTEST_COMMIT_S = 0.1
-"""Commits are not more frequent than this: positions change when lanes report, about once a second."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamTimes:
+    """Limits and intervals of a stream, in seconds."""
 
-LAST_COMMIT_S = 5.0
+    look_every_s: float = 1.0
+    """Lanes report once a second; their reports also wake the stream."""
+    shortest_commit_s: float = 0.1
+    """Commits are not more frequent than this: positions change when lanes report, about once a second."""
+    last_commit_s: float = 5.0
+    """Time for the commit of a stream that is stopped: a source that answers takes less than a second."""
+    drain_within_s: float = 10.0
+    """Time for what is in flight when the stream is stopped, as with mm2 run by default: the default of
+    task.shutdown.graceful.timeout.ms. MirrorMaker 1 has no such property; service managers kill a process after
+    longer."""
+    lanes_stop_within_s: float = 3.0
+    """Time for lanes to close their connections if that was not enough: they take up to two seconds for it."""
+    refused_topic_s: float = 10.0
+    """Pause before topics that a cluster has refused are tried again: an administrator has to permit them."""
+    refused_s: float = 3.0
+    """Pause after the coordinator has rejected the member: an administrator has to change something."""
+    restart_after_s: float = RESTART_AFTER_S
+    """Pause after an unexpected error of work in the background."""
 
-DRAIN_WITHIN_S = 10.0
-"""Time for what is in flight when the stream is stopped, as with mm2 run by default: the default of
-task.shutdown.graceful.timeout.ms. MirrorMaker 1 has no such property; service managers kill a process after longer."""
 
-LANES_STOP_WITHIN_S = 3.0
-"""Time for lanes to close their connections if that was not enough: they take up to two seconds for it."""
-
-REFUSED_TOPIC_S = 10.0
-"""Pause before topics that a cluster has refused are tried again: an administrator has to permit them."""
-
-REFUSED_S = 3.0
-"""Pause after the coordinator has rejected the member: an administrator has to change something."""
+TIMES = StreamTimes()
 
 
 class Stream:
@@ -70,9 +78,14 @@ class Stream:
         topics: SourceTopics,
         targets: TargetTopics,
         listener: Any = None,
+        times: StreamTimes = TIMES,
+        member: Callable[..., ConsumerMember] = ConsumerMember,
+        read_committed: ReadCommitted = committed_offsets,
     ) -> None:
-        """``flow`` names the stream for the lanes. ``listener``: the user's rebalance listener."""
+        """``flow`` names the stream for the lanes. ``listener``: the user's rebalance listener. ``member`` creates
+        the stream's member of the group, given what `ConsumerMember` is given."""
         self._settings = settings
+        self._times = times
         self._consumer = consumer
         self.flow = flow
         self._leases = leases
@@ -80,7 +93,7 @@ class Stream:
         self._targets = targets
         self._listener = listener
         self._cluster = Cluster(consumer.client, client_id=client_id)
-        self.member = ConsumerMember(
+        self.member = member(
             self._cluster,
             consumer.group,
             client_id=client_id,
@@ -97,7 +110,14 @@ class Stream:
         self._starting: asyncio.Task[None] | None = None
         self._not_started: str | None = None  # why assigned partitions are not started yet
         self.reports = StreamReports(flow, leases.board)
-        self._offsets = StreamOffsets(flow, self._cluster, consumer.group.group_id, self.member, self.reports)
+        self._offsets = StreamOffsets(
+            flow,
+            self._cluster,
+            consumer.group.group_id,
+            self.member,
+            self.reports,
+            read_committed=read_committed,
+        )
         self.all_committed = True
         self.drained = True  # what was in flight at the end is acknowledged
 
@@ -106,7 +126,7 @@ class Stream:
         async with self._cluster:
             self._leases.register(self.flow, self._prepare, self._lease, self.member.certain_for)
             background = [
-                asyncio.create_task(restart_on_error(work, f"{self.flow}: {name}"), name=f"{name} of {self.flow}")
+                asyncio.create_task(self._restarted(work, name), name=f"{name} of {self.flow}")
                 for work, name in ((self._commit_regularly, "commits"), (self._follow_reports, "reports"))
             ]
             try:
@@ -115,17 +135,21 @@ class Stream:
                         await self.member.run()
                     except MembershipRefused as error:
                         self._refused = str(error)
-                        await asyncio.sleep(REFUSED_S)
+                        await asyncio.sleep(self._times.refused_s)
                     else:
                         self._refused = None
             finally:
                 await self._end_start()
                 await cancel_and_wait(background)
 
+    async def _restarted(self, work: Callable[[], Awaitable[None]], name: str) -> None:
+        await restart_on_error(work, f"{self.flow}: {name}", after_s=self._times.restart_after_s)
+
     def stop(self) -> None:
-        """Have `run` end: what is in flight has `DRAIN_WITHIN_S`."""
+        """Have `run` end: what is in flight has `StreamTimes.drain_within_s`."""
         self._stopping = True
-        self._drain_until = min(self._drain_until, asyncio.get_running_loop().time() + DRAIN_WITHIN_S)
+        drain_until = asyncio.get_running_loop().time() + self._times.drain_within_s
+        self._drain_until = min(self._drain_until, drain_until)
         self.member.stop()
 
     # -- what the group says (`mm2.kafka.groups.consumer_member`)
@@ -139,7 +163,7 @@ class Stream:
             self._announced = frozenset(partitions)
             await self._call_listener(self._listener.on_partitions_assigned, self._announced)
         self._starting = asyncio.create_task(
-            restart_on_error(partial(self._start, partitions), f"{self.flow}: start"), name=f"start of {self.flow}"
+            self._restarted(partial(self._start, partitions), "start"), name=f"start of {self.flow}"
         )
 
     async def _start(self, partitions: Collection[TopicPartition]) -> None:
@@ -171,7 +195,7 @@ class Stream:
             unknown = [error for error in found.values() if isinstance(error, BrokerError)]
             self._report("; ".join(sorted(map(str, (*unknown, *prepared.refused.values())))) or None)
             if waiting:
-                await asyncio.sleep(REFUSED_TOPIC_S)
+                await asyncio.sleep(self._times.refused_topic_s)
 
     async def _prepared(self, counts: Mapping[str, int]) -> Prepared:
         """A message handler names the topics on the target, which the lane then creates."""
@@ -210,7 +234,7 @@ class Stream:
             left = self._drain_until - loop.time()
             if left <= 0:
                 return False
-            await self._leases.changed(min(LOOK_EVERY_S, left))
+            await self._leases.changed(min(self._times.look_every_s, left))
             self.reports.positions()
         return True
 
@@ -220,26 +244,28 @@ class Stream:
         log.warning(
             "%s: the target has not acknowledged everything in flight within %.0f s; what is not committed of %s will"
             " be copied again",
-            *(self.flow, DRAIN_WITHIN_S, ", ".join(map(str, sorted(unfinished)))),
+            *(self.flow, self._times.drain_within_s, ", ".join(map(str, sorted(unfinished)))),
         )
         keys = [(self.flow, number) for number in (COPIED, ROUTED)]
         for key in keys:
             self._leases.remove(key)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LANES_STOP_WITHIN_S):
+            async with asyncio.timeout(self._times.lanes_stop_within_s):
                 while any(map(self._leases.board.runs, keys)):
-                    await self._leases.changed(LOOK_EVERY_S)
+                    await self._leases.changed(self._times.look_every_s)
 
     async def _commit_last(self, partitions: Collection[TopicPartition]) -> bool:
         """Commit before the partitions are given up; return whether all positions are committed."""
         if not self._stopping:
             return await self._offsets.commit(partitions)
         try:
-            async with asyncio.timeout(LAST_COMMIT_S):
+            async with asyncio.timeout(self._times.last_commit_s):
                 return await self._offsets.commit(partitions)
         except TimeoutError:
             log.warning(
-                "%s: cannot commit offsets: the source has not answered within %.0f s", self.flow, LAST_COMMIT_S
+                "%s: cannot commit offsets: the source has not answered within %.0f s",
+                self.flow,
+                self._times.last_commit_s,
             )
             return False
 
@@ -292,16 +318,16 @@ class Stream:
             self.reports.log_losses()
             if chosen := self._offsets.chosen():
                 await self._offsets.commit(chosen)
-            await self._leases.changed(LOOK_EVERY_S, news)
+            await self._leases.changed(self._times.look_every_s, news)
 
     def trouble(self) -> str | None:
         """Return why the stream does not copy all of its partitions."""
         return self._refused or self._not_started or self.member.status.trouble or self.reports.error()
 
     async def _commit_regularly(self) -> None:
-        interval = max(self._settings.commit_interval_ms / 1000, SHORTEST_COMMIT_S)
+        interval = max(self._settings.commit_interval_ms / 1000, self._times.shortest_commit_s)
         while True:
             await asyncio.sleep(interval)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(interval + LAST_COMMIT_S):
+                async with asyncio.timeout(interval + self._times.last_commit_s):
                     await self._offsets.commit(self._assigned)

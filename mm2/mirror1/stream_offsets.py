@@ -10,7 +10,7 @@ from mm2.core.naming.names import Flow, TopicPartition
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
 from mm2.kafka.groups.consumer_member import ConsumerMember
-from mm2.kafka.groups.groups import committed_offsets
+from mm2.kafka.groups.groups import ReadCommitted, committed_offsets
 from mm2.mirror1.stream_reports import StreamReports
 
 log = logging.getLogger("mm2.mirror1")
@@ -24,9 +24,17 @@ class StreamOffsets:
     """
 
     def __init__(
-        self, flow: Flow, cluster: Cluster, group_id: str, member: ConsumerMember, reports: StreamReports
+        self,
+        flow: Flow,
+        cluster: Cluster,
+        group_id: str,
+        member: ConsumerMember,
+        reports: StreamReports,
+        *,
+        read_committed: ReadCommitted = committed_offsets,
     ) -> None:
         """``cluster`` is the source, which stores the offsets of the group."""
+        self._read_committed = read_committed
         self._flow = flow
         self._cluster = cluster
         self._group_id = group_id
@@ -47,7 +55,7 @@ class StreamOffsets:
         """Return the committed offset of each partition; None if there is none. Raises ClusterError."""
         if not partitions:
             return {}
-        found = (await committed_offsets(self._cluster, [self._group_id]))[self._group_id]
+        found = (await self._read_committed(self._cluster, [self._group_id]))[self._group_id]
         if isinstance(found, ClusterError):
             raise found
         stored: dict[TopicPartition, int | None] = {}

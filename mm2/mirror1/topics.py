@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from mm2.core.access.rights import on_topic
@@ -75,12 +75,17 @@ class Prepared:
 NOTHING = Prepared(frozenset(), {})
 
 
+CreateTopics = Callable[[Cluster, Sequence[NewTopic]], Awaitable[Mapping[str, BrokerError | None]]]
+"""Creates topics, and returns the error of each (`create_topics`)."""
+
+
 class TargetTopics:
     """The topics of the target."""
 
-    def __init__(self, target: Cluster, partitioning: Partitioning) -> None:
+    def __init__(self, target: Cluster, partitioning: Partitioning, *, create: CreateTopics = create_topics) -> None:
         self._target = target
         self._partitioning = partitioning
+        self._create = create
 
     async def prepare(self, sources: Mapping[str, int]) -> Prepared:
         """Create the topics that are missing, with as many partitions as on the source (``sources``).
@@ -94,7 +99,7 @@ class TargetTopics:
         }
         new = [NewTopic(name=name, partitions=sources[name], replication_factor=_BROKERS_DEFAULT) for name in missing]
         exist: list[str] = []
-        for name, error in (await create_topics(self._target, new) if new else {}).items():
+        for name, error in (await self._create(self._target, new) if new else {}).items():
             if error is None:
                 log.info("created topic %s on the target with %d partitions", name, sources[name])
                 found[name] = sources[name]

@@ -28,10 +28,11 @@ from mm2.core.plugins import PluginError
 from mm2.kafka.errors import ClusterError
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.common.restarting import restart_on_error
+from mm2.node.engine.engine_process import EngineProcess
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lease_service import LeaseService
 from mm2.node.engine.node_engine import NodeEngine
-from mm2.node.flow.flow_supervisor import LEAVING_SHARE
+from mm2.node.flow.flow_supervisor import LEAVING_SHARE, FlowSupervisor
 from mm2.node.flow.node_flows import NodeFlows
 from mm2.node.flow.shared_remote_topics import shared_remote_topics
 from mm2.node.identity import NodeIdentity
@@ -53,7 +54,16 @@ class Node:
     A node keeps no state on its disk: everything that must survive a restart is stored in Kafka.
     """
 
-    def __init__(self, settings: NodeSettings, identity: NodeIdentity, file: FileStatus) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        identity: NodeIdentity,
+        file: FileStatus,
+        *,
+        flow_supervisor: type[FlowSupervisor] = FlowSupervisor,
+        engine_process: type[EngineProcess] = EngineProcess,
+    ) -> None:
+        """``flow_supervisor`` and ``engine_process``: what runs flows and the engine."""
         self._settings = settings
         self._identity = identity
         self._started_at = time.time()
@@ -69,8 +79,8 @@ class Node:
         )
         board.use_credentials(settings.credentials)
         self.lease_service = LeaseService(board, capacity=lanes)
-        self._engine = NodeEngine(settings, self.lease_service, self._temp_dir)
-        self.flows = NodeFlows(settings, identity, self.lease_service, self._engine)
+        self._engine = NodeEngine(settings, self.lease_service, self._temp_dir, process=engine_process)
+        self.flows = NodeFlows(settings, identity, self.lease_service, self._engine, supervisor=flow_supervisor)
         self.file = file
         self._tasks: list[asyncio.Task[None]] = []
         self._shared: Mapping[str, str] = {}

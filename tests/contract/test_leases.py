@@ -6,8 +6,10 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -15,7 +17,7 @@ from fastapi import FastAPI
 
 from flows.lane.lease_client import MAX_QUESTIONS, LeaseClient, LeaseLostError
 from mm2.core.lanes.engine_orders import EngineReport, RecordError
-from mm2.core.lanes.lease import MAX_FAILED_RECORD_BYTES, LaneOrders, LaneQuery, LeasePlace
+from mm2.core.lanes.lease import MAX_FAILED_RECORD_BYTES, LaneOrders, LaneQuery, LeasePlace, LeaseRenewal
 from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.settings.client import SecurityProtocol
 from mm2.core.settings.oauth import OAuthLogin, TokenFile
@@ -45,8 +47,8 @@ class LaneServer:
     lease_address: LeasePlace
     client: httpx.AsyncClient
 
-    def lease(self, token: str, lease_address: LeasePlace | None = None, *, lane: int = 0) -> LeaseClient:
-        return LeaseClient(lease_address or self.lease_address, lane=lane, token=token, attempt=0)
+    def lease(self, token: str, *, lane: int = 0) -> LeaseClient:
+        return LeaseClient(self.lease_address, lane=lane, token=token, attempt=0)
 
     def sql_lease(self, query: LaneQuery) -> LeaseClient:
         """Return the client of a SQL lane with a source task."""
@@ -57,18 +59,27 @@ class LaneServer:
         return self.lease(start.token, lane=start.lane)
 
 
+def new_board(**options: Any) -> LaneBoard:
+    secrets = iter(("token", "session", "more", "last"))
+    return LaneBoard(lanes=1, buffer_bytes=1 << 20, new_secret=secrets.__next__, **options)
+
+
 @pytest.fixture
 async def lane_server(tmp_path: Path) -> AsyncIterator[LaneServer]:
-    board = LaneBoard(lanes=1, buffer_bytes=1 << 20, new_secret=iter(("token", "session", "more", "last")).__next__)
+    async with serving(LeaseService(new_board(), capacity=1), tmp_path) as server:
+        yield server
+
+
+@asynccontextmanager
+async def serving(service: LeaseService, tmp_path: Path) -> AsyncIterator[LaneServer]:
     app, authority = FastAPI(openapi_url=None), Authority()
-    service = LeaseService(board, capacity=1)
     app.include_router(lane_router(service))
     tls = https_file(authority, tmp_path, trust=False).listening.tls
     server = RestServer(app, HOST, tls=tls)
     await server.start()
     lease_address = lease_place([server.listener], Advertised(), tls, None, own_host=HOST)
     async with httpx.AsyncClient(timeout=30, base_url=server.url, verify=caller_context(authority)) as client:
-        yield LaneServer(board=board, service=service, lease_address=lease_address, client=client)
+        yield LaneServer(board=service.board, service=service, lease_address=lease_address, client=client)
     await server.stop()
 
 
@@ -105,12 +116,9 @@ def _with_identity(place: LeasePlace, lanes: LaneIdentity) -> LeasePlace:
     return replace(place, certificate_pem=lanes.certificate_pem, key_pem=lanes.key_pem)
 
 
-async def test_lane_sends_nothing_to_an_untrusted_server(
-    lane_server: LaneServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("flows.lane.lease_client.FIRST_GRANT_WITHIN_S", 0.1)
+async def test_lane_sends_nothing_to_an_untrusted_server(lane_server: LaneServer) -> None:
     stranger = LeasePlace(url=lane_server.lease_address.url, ca_pem=Authority().ca_pem)
-    async with lane_server.lease("token", stranger) as lease:
+    async with LeaseClient(stranger, lane=0, token="token", attempt=0, first_grant_within_s=0.1) as lease:
         with pytest.raises(LeaseLostError, match="CERTIFICATE_VERIFY_FAILED"):
             await lease.acquire()
 
@@ -179,20 +187,21 @@ async def test_engine_endpoint_is_not_served_on_public_listeners(lane_server: La
     assert (await lane_server.client.post("/internal/engine", content="{}")).status_code == httpx.codes.NOT_FOUND
 
 
-async def test_lane_ends_when_the_node_does_not_answer_in_time(
-    lane_server: LaneServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Late(LeaseService):
+    """Answers reports of progress after the lease has ended."""
+
+    async def progress(self, lane: int, secret: str, progress: LaneProgress, wait: float) -> LeaseRenewal:
+        await asyncio.sleep(self.board.lease_s)
+        return await super().progress(lane, secret, progress, 0.0)
+
+
+async def test_lane_ends_when_the_node_does_not_answer_in_time(tmp_path: Path) -> None:
     """The time counts from the request that was answered last, also during a call."""
-    monkeypatch.setattr("mm2.node.engine.lease_service.LEASE_SECONDS", LEASE_MARGIN_S + 1.0)
-    async with lane_server.lease("token") as lease:
+    service = Late(new_board(lease_s=LEASE_MARGIN_S + 1.0), capacity=1)
+    async with serving(service, tmp_path) as server, server.lease("token") as lease:
         await lease.acquire()
-        monkeypatch.setattr(LeaseService, "progress", late)
         with pytest.raises(LeaseLostError, match="no answer from the node"):
             await lease.report(LaneProgress(version=99, pid=1))
-
-
-async def late(*_: object) -> None:
-    await asyncio.sleep(2)  # longer than the lease
 
 
 async def test_leases_of_flows_end_before_the_membership_of_the_node(lane_server: LaneServer) -> None:
@@ -261,41 +270,45 @@ async def test_sparks_message_for_a_failed_record(lane_server: LaneServer) -> No
         assert await asking == "[CAST_INVALID_INPUT] …"
 
 
-async def test_no_message_for_a_failed_record(lane_server: LaneServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mm2.node.engine.lease_service.MESSAGE_WITHIN_S", 0.1)
-    async with lane_server.lease("token") as lease:
-        await lease.acquire()
-        assert await lease.failure_of("orders", 3, b"batch") is None, "the lane has no query"
-    async with lane_server.sql_lease(QUERY) as lease:
-        await lease.acquire()
-        assert await lease.failure_of("orders", 3, bytes(MAX_FAILED_RECORD_BYTES + 1)) is None
-        assert await lease.failure_of("orders", 3, b"batch") is None, "the engine does not answer"
-    answer = await lane_server.client.post("/internal/lanes/0/failed-record", content=b"{}")
-    assert answer.status_code == httpx.codes.GONE
+async def test_no_message_for_a_failed_record(tmp_path: Path) -> None:
+    async with serving(LeaseService(new_board(), capacity=1, message_within_s=0.1), tmp_path) as server:
+        async with server.lease("token") as lease:
+            await lease.acquire()
+            assert await lease.failure_of("orders", 3, b"batch") is None, "the lane has no query"
+        async with server.sql_lease(QUERY) as lease:
+            await lease.acquire()
+            assert await lease.failure_of("orders", 3, bytes(MAX_FAILED_RECORD_BYTES + 1)) is None
+            assert await lease.failure_of("orders", 3, b"batch") is None, "the engine does not answer"
+        answer = await server.client.post("/internal/lanes/0/failed-record", content=b"{}")
+        assert answer.status_code == httpx.codes.GONE
 
 
-async def test_questions_about_failed_records_leave_connections_for_the_lease(
-    lane_server: LaneServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class SlowEngine(LeaseService):
+    """Answers questions about failed records only after ``answer`` is set."""
+
+    def __init__(self, board: LaneBoard) -> None:
+        super().__init__(board, capacity=1)
+        self.asked, self.most = 0, 0
+        self.enough, self.answer = asyncio.Event(), asyncio.Event()
+
+    async def failed_record(self, lane: int, topic: str, partition: int, batch: str) -> str | None:
+        self.asked += 1
+        self.most = max(self.most, self.asked)
+        if self.asked == MAX_QUESTIONS:
+            self.enough.set()
+        await self.answer.wait()
+        self.asked -= 1
+        return None
+
+
+async def test_questions_about_failed_records_leave_connections_for_the_lease(tmp_path: Path) -> None:
     """One question for each partition of the lane; the engine is slow."""
-    asked, most = 0, 0
-    enough, answer = asyncio.Event(), asyncio.Event()
-
-    async def slow(*_: object) -> None:
-        nonlocal asked, most
-        asked += 1
-        most = max(most, asked)
-        if asked == MAX_QUESTIONS:
-            enough.set()
-        await answer.wait()
-        asked -= 1
-
-    monkeypatch.setattr(lane_server.service, "failed_record", slow)
-    async with lane_server.sql_lease(QUERY) as lease:
+    service = SlowEngine(new_board())
+    async with serving(service, tmp_path) as server, server.sql_lease(QUERY) as lease:
         await lease.acquire()
         questions = [asyncio.create_task(lease.failure_of("orders", number, b"batch")) for number in range(150)]
-        await enough.wait()
+        await asyncio.wait_for(service.enough.wait(), 30)
         await lease.report(LaneProgress(version=-1, pid=1))
-        answer.set()
+        service.answer.set()
         assert await asyncio.gather(*questions) == [None] * 150
-    assert most == MAX_QUESTIONS
+    assert service.most == MAX_QUESTIONS

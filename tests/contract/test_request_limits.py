@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,8 +17,7 @@ from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lease_service import LeaseService
 from mm2.rest.internal.lease_api import engine_router
 from mm2.rest.public.commands import LARGEST_COMMAND
-from mm2.rest.server import server as rest_server
-from mm2.rest.server.server import RestServer
+from mm2.rest.server.server import RestServer, ServerLimits
 from tests.contract.nodes import KEY, TOKEN, rest_nodes
 
 SOON = 30.0
@@ -92,13 +93,23 @@ async def test_reports_of_another_engine_are_rejected_before_their_body() -> Non
         await server.stop()
 
 
+@asynccontextmanager
+async def limited(limits: ServerLimits) -> AsyncIterator[str]:
+    """Serve nothing, with these limits; return the URL."""
+    server = RestServer(FastAPI(openapi_url=None), limits=limits)
+    await server.start()
+    try:
+        yield server.url
+    finally:
+        await server.stop()
+
+
 @pytest.mark.parametrize(
     "sent", [b"", b"GET /health HTTP/1.1\r\nHo", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{"]
 )
-async def test_a_client_that_sends_nothing_more_is_disconnected(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rest_server, "REQUEST_WITHIN_S", 0.2)
-    async with rest_nodes(["one"]) as (node,):
-        parts = urlsplit(node.server.url)
+async def test_a_client_that_sends_nothing_more_is_disconnected(sent: bytes) -> None:
+    async with limited(ServerLimits(request_within_s=0.2)) as url:
+        parts = urlsplit(url)
         reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
         writer.write(sent)
         with contextlib.suppress(ConnectionResetError):
@@ -108,11 +119,10 @@ async def test_a_client_that_sends_nothing_more_is_disconnected(sent: bytes, mon
         writer.close()
 
 
-async def test_connections_have_a_largest_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rest_server, "MOST_CONNECTIONS", 2)
-    async with rest_nodes(["one"]) as (node,):
-        parts = urlsplit(node.server.url)
+async def test_connections_have_a_largest_number() -> None:
+    async with limited(ServerLimits(most_connections=2)) as url:
+        parts = urlsplit(url)
         _, silent = await asyncio.open_connection(parts.hostname, parts.port)
-        found = await answer(node.server.url, "/flows/A/B/pause", announced(0))
+        found = await answer(url, "/flows/A/B/pause", announced(0))
         assert found.startswith("HTTP/1.1 503")
         silent.close()

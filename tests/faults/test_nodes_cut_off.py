@@ -22,7 +22,7 @@ from tests.lab.waiting import require_within, wait_until
 
 TAKEN_OVER = SESSION + 8.0  # seconds, as after kill -9
 CUT_FOR = 20.0  # seconds without contact between nodes: longer than session and lease
-REPORTED = 12.0  # seconds: flows.partition.timeouts.UNANSWERED_REPORT_S, and two reports
+REPORTED = 12.0  # seconds: flows.partition.timeouts.Timeouts.unanswered_report_s, and two reports
 
 pytestmark = pytest.mark.timeout(600)  # seconds: a Spark that starts on busy cores takes up to a minute
 

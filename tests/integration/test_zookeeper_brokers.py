@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from mm2.cli.mirror1 import zookeeper_brokers
 from mm2.cli.mirror1.zookeeper_brokers import NoBrokers, registered_brokers, with_brokers
 from mm2.config.mirror1.load import load
 from mm2.config.mirror1.options import MirrorOptions
@@ -105,12 +104,11 @@ def test_registration_of_kafka_0_7(zookeeper: ZooKeeperServer) -> None:
         registered_brokers(parse_connect(f"{zookeeper.address}/old"), SecurityProtocol.PLAINTEXT)
 
 
-def test_unreachable_zookeeper(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zookeeper_brokers, "CONNECT_S", 1.0)
+def test_unreachable_zookeeper() -> None:
     port = reserve_port()
     try:
         with pytest.raises(NoBrokers, match=r"does not answer \(.+\); check zookeeper\.connect"):
-            registered_brokers(parse_connect(f"{HOST}:{port}"), SecurityProtocol.PLAINTEXT)
+            registered_brokers(parse_connect(f"{HOST}:{port}"), SecurityProtocol.PLAINTEXT, connect_s=1.0)
     finally:
         release_port(port)
 
@@ -119,11 +117,8 @@ def test_the_start_waits_for_zookeeper(
     old_cluster: KafkaCluster,
     zookeeper: ZooKeeperServer,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(zookeeper_brokers, "CONNECT_S", 1.0)
-    monkeypatch.setattr(zookeeper_brokers, "RETRY_S", 0.2)
     wanted = settings(tmp_path, zookeeper)
     found: list[MirrorSettings] = []
     errors = ""
@@ -134,7 +129,7 @@ def test_the_start_waits_for_zookeeper(
         return "retrying in" in errors
 
     zookeeper.stop()
-    waiting = threading.Thread(target=lambda: found.append(with_brokers(wanted)))
+    waiting = threading.Thread(target=lambda: found.append(with_brokers(wanted, connect_s=1.0, retry_s=0.2)))
     waiting.start()
     try:
         wait_until(reported, FOUND_WITHIN, "the failure is reported")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -12,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets import exact_offset_journal, packed_ranges, range_store
 from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
-from mm2.core.offsets.exact_offset_records import Segment, TopicIds, decode_segment
+from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, Segment, TopicIds, decode_segment
 from mm2.core.offsets.exact_offsets import ExactOffsets, PartitionOffsets, combine
 from mm2.core.offsets.offset_translation import NO_SYNC, NOT_READY, TooOld, Translated, Translation
+from mm2.core.offsets.packed_ranges import LIMITS, PackingLimits
 from mm2.core.offsets.range_store import Bounded, Found
 from tests.lab.first_map_format import FirstFormat, first_format
 from tests.lab.previous_version import NO_HISTORY
@@ -56,6 +55,14 @@ MIXED = st.lists(MIXED_LIFE, min_size=2, max_size=12).map(
 FIRST_FORMAT = first_format()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When ranges are packed."""
+
+    segment_ranges: int = SEGMENT_RANGES
+    packing: PackingLimits = LIMITS
+
+
 @dataclass
 class World:
     """A source partition, its remote partition, and the programs that copy between them.
@@ -64,6 +71,7 @@ class World:
     """
 
     segments: int
+    limits: Limits
     records: set[int] = field(default_factory=set)
     source_end: int = 0
     target: list[int | None] = field(default_factory=list)
@@ -92,7 +100,14 @@ class World:
         self.in_order = False
         last = max(reversed(segments), key=lambda segment: segment.sequence, default=None)
         ids = TopicIds(UUID(int=self.ids), UUID(int=self.ids))
-        self.journal = ExactOffsetJournal(TP, topic_ids=ids, last=last, segments=self.segments)
+        self.journal = ExactOffsetJournal(
+            TP,
+            topic_ids=ids,
+            last=last,
+            segments=self.segments,
+            segment_ranges=self.limits.segment_ranges,
+            limits=self.limits.packing,
+        )
         if self.release is not None:
             ids = self.release.records.TopicIds(*ids)
             last = last and self.release.records.decode_segment(last.key(), last.value())
@@ -255,44 +270,44 @@ def judge(world: World, partition: Any) -> None:
         lowest = least
 
 
-@pytest.fixture(autouse=True, params=[False, True], ids=["", "packed"])
-def small_segments(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Limits so low that the few ranges of an example are packed and fill segments."""
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param:
-            patch.setattr(exact_offset_journal, "SEGMENT_RANGES", 4)
-            patch.setattr(exact_offset_journal, "_KEPT", 2)
-            patch.setattr(packed_ranges, "PACK_TOKENS", 6)
-            patch.setattr(packed_ranges, "_ALIKE", 3)
-            patch.setattr(range_store, "_UNPACKED", 3)
-            patch.setattr(range_store, "_KEPT", 1)
-        yield
+PACKED = Limits(segment_ranges=4, packing=PackingLimits(tokens=6, alike=3, journal_kept=2, unpacked=3, kept=1))
+"""So low that the few ranges of an example are packed and fill segments."""
+
+with_limits = pytest.mark.parametrize("limits", [Limits(), PACKED], ids=["", "packed"])
 
 
+@with_limits
 @given(events=DISTURBED, segments=st.integers(1, 3), window=st.sampled_from([2, 7, 25, 1000]))
-def test_no_record_is_ever_missed(events: list[tuple[str, int | list[bool]]], segments: int, window: int) -> None:
-    never_missed(events, segments, window, None)
+def test_no_record_is_ever_missed(
+    limits: Limits, events: list[tuple[str, int | list[bool]]], segments: int, window: int
+) -> None:
+    never_missed(limits, events, segments, window, None)
 
 
+@with_limits
 @pytest.mark.skipif(FIRST_FORMAT is None, reason=f"{NO_HISTORY}: the release with the first format is not known")
 @given(events=MIXED, segments=st.integers(1, 3))
 def test_releases_with_the_first_format_never_miss_a_record(
-    events: list[tuple[str, int | list[bool]]], segments: int
+    limits: Limits, events: list[tuple[str, int | list[bool]]], segments: int
 ) -> None:
     """They write and read the topic in turns with the current one."""
-    never_missed(events, segments, 1000, FIRST_FORMAT)
+    never_missed(limits, events, segments, 1000, FIRST_FORMAT)
 
 
 def never_missed(
-    events: list[tuple[str, int | list[bool]]], segments: int, window: int, release: FirstFormat | None
+    limits: Limits,
+    events: list[tuple[str, int | list[bool]]],
+    segments: int,
+    window: int,
+    release: FirstFormat | None,
 ) -> None:
-    world = World(segments)
-    running, read = PartitionOffsets(window=window), 0
+    world = World(segments, limits)
+    running, read = PartitionOffsets(window=window, limits=limits.packing), 0
     earlier = None if release is None else release.partition()
     for what, how in events:
         world.apply_event(what, how)
         if what == "compact":
-            running, read = PartitionOffsets(window=window), 0
+            running, read = PartitionOffsets(window=window, limits=limits.packing), 0
             earlier = None if release is None else release.partition()
         fold(world.topic[read:], running)
         if release is not None:
@@ -300,17 +315,18 @@ def never_missed(
             judge(world, release.fold(world.topic, release.partition()))
         read = len(world.topic)
         judge(world, running)
-        judge(world, fold(world.topic, PartitionOffsets(window=window)))
+        judge(world, fold(world.topic, PartitionOffsets(window=window, limits=limits.packing)))
 
 
+@with_limits
 @given(events=UNDISTURBED)
-def test_every_position_is_exact_without_failures(events: list[tuple[str, int | list[bool]]]) -> None:
-    world = World(segments=32)
+def test_every_position_is_exact_without_failures(limits: Limits, events: list[tuple[str, int | list[bool]]]) -> None:
+    world = World(segments=32, limits=limits)
     for what, how in events:
         if what != "marker" or world.target[-1] is not None:  # more of them could hide records after a crash
             world.apply_event(what, how)
     world.flush(0)
-    partition = fold(world.topic, PartitionOffsets())
+    partition = fold(world.topic, PartitionOffsets(limits=limits.packing))
     copied = [offset for offset in world.target if offset is not None]
     for upstream in range(world.position + 1 if copied else 0):
         place = partition.look_up(upstream)
@@ -375,19 +391,20 @@ def test_javas_translation_is_kept_within_the_known_bounds(
         assert answer == Translated(offset=least, behind=4)
 
 
+@with_limits
 @settings(max_examples=20)
 @given(events=UNDISTURBED)
-def test_partitions_do_not_mix(events: list[tuple[str, int | list[bool]]]) -> None:
-    world = World(segments=2)
+def test_partitions_do_not_mix(limits: Limits, events: list[tuple[str, int | list[bool]]]) -> None:
+    world = World(segments=2, limits=limits)
     for what, how in events:
         world.apply_event(what, how)
     world.flush(0)
-    flow = ExactOffsets()
+    flow = ExactOffsets(limits=limits.packing)
     for key, value in world.topic:
         segment = decode_segment(key, value)
         assert segment is not None
         flow.apply(segment)
-    alone = fold(world.topic, PartitionOffsets())
+    alone = fold(world.topic, PartitionOffsets(limits=limits.packing))
     for upstream in range(world.source_end + 2):
         place = alone.look_up(upstream)
         expected = Translated(offset=place.offset, behind=0) if isinstance(place, Found) else combine(place, NO_SYNC)

@@ -59,14 +59,14 @@ def short_timeout_cluster(settings: ClientSettings) -> Cluster:
     return Cluster(replace(settings, request_timeout_ms=min(settings.request_timeout_ms, ANSWER_MS)))
 
 
-async def connection_error(cluster: Cluster) -> ClusterError | None:
-    """Return why the cluster is unreachable; None if it answers."""
+async def connection_error(cluster: Cluster, *, within_s: float = REACHED_WITHIN_S) -> ClusterError | None:
+    """Return why the cluster is unreachable; None if it answers within ``within_s`` seconds."""
     try:
-        async with asyncio.timeout(REACHED_WITHIN_S):
+        async with asyncio.timeout(within_s):
             await cluster.metadata(())
     except TimeoutError:
         return RequestTimedOut(
-            f"cluster {cluster.settings.alias} did not answer within {REACHED_WITHIN_S:.0f} s"
+            f"cluster {cluster.settings.alias} did not answer within {within_s:.0f} s"
             f"; check {cluster.settings.alias}.bootstrap.servers"
         )
     except ClusterError as error:

@@ -10,7 +10,7 @@ from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
 from mm2.cli.clusters.znodes import BROKERS, connected
-from mm2.core.mirror1.settings import ConsumerSettings, MirrorSettings
+from mm2.core.mirror1.settings import MirrorSettings
 from mm2.core.settings.client import ClientSettings, SecurityProtocol
 from mm2.core.settings.zookeeper_connect import ZooKeeperConnect
 from mm2.core.wire.formats import FormatError
@@ -23,20 +23,32 @@ class NoBrokers(Exception):
     """ZooKeeper has no broker to connect to now, or does not answer. The message is the reason."""
 
 
-def with_brokers(settings: MirrorSettings) -> MirrorSettings:
-    """Return ``settings`` with the bootstrap servers of all clients. Waits, with messages, until they are found."""
+def with_brokers(settings: MirrorSettings, *, connect_s: float = CONNECT_S, retry_s: float = RETRY_S) -> MirrorSettings:
+    """Return ``settings`` with the bootstrap servers of all clients. Waits, with messages, until they are found.
+
+    ``connect_s``: seconds for a server to answer. ``retry_s``: pause in seconds when none has.
+    """
+
+    def found(client: ClientSettings, zookeeper: ZooKeeperConnect | None, file: str) -> ClientSettings:
+        return _with_servers(client, zookeeper, file, connect_s=connect_s, retry_s=retry_s)
+
     return replace(
         settings,
-        consumers=tuple(map(_found, settings.consumers)),
-        target=_with_servers(settings.target, settings.target_zookeeper, "the file of --producer.config"),
+        consumers=tuple(replace(one, client=found(one.client, one.zookeeper, one.file)) for one in settings.consumers),
+        target=found(settings.target, settings.target_zookeeper, "the file of --producer.config"),
     )
 
 
-def registered_brokers(connect: ZooKeeperConnect, protocol: SecurityProtocol) -> tuple[str, ...]:
-    """Return ``host:port`` of the listener with ``protocol`` of each live broker. Raises NoBrokers."""
+def registered_brokers(
+    connect: ZooKeeperConnect, protocol: SecurityProtocol, *, connect_s: float = CONNECT_S
+) -> tuple[str, ...]:
+    """Return ``host:port`` of the listener with ``protocol`` of each live broker. Raises NoBrokers.
+
+    ``connect_s``: seconds for a server to answer.
+    """
     place = f"{','.join(connect.servers)}{connect.chroot}"
     try:
-        with connected(connect, CONNECT_S) as znodes:
+        with connected(connect, connect_s) as znodes:
             if not znodes.exists(BROKERS):
                 raise NoBrokers(f"ZooKeeper {place} has no {BROKERS}; check the path in zookeeper.connect")
             addresses = znodes.broker_addresses(protocol).values()
@@ -53,19 +65,17 @@ def registered_brokers(connect: ZooKeeperConnect, protocol: SecurityProtocol) ->
     return servers
 
 
-def _found(consumer: ConsumerSettings) -> ConsumerSettings:
-    return replace(consumer, client=_with_servers(consumer.client, consumer.zookeeper, consumer.file))
-
-
-def _with_servers(client: ClientSettings, zookeeper: ZooKeeperConnect | None, file: str) -> ClientSettings:
+def _with_servers(
+    client: ClientSettings, zookeeper: ZooKeeperConnect | None, file: str, *, connect_s: float, retry_s: float
+) -> ClientSettings:
     if zookeeper is None:
         return client
     while True:
         try:
-            servers = registered_brokers(zookeeper, client.security_protocol)
+            servers = registered_brokers(zookeeper, client.security_protocol, connect_s=connect_s)
         except NoBrokers as error:
-            print(f"{file}: {error}; retrying in {RETRY_S:.0f} s", file=sys.stderr)  # noqa: T201 nothing logs yet
-            time.sleep(RETRY_S)
+            print(f"{file}: {error}; retrying in {retry_s:.0f} s", file=sys.stderr)  # noqa: T201 nothing logs yet
+            time.sleep(retry_s)
         else:
             print(f"{file}: brokers in ZooKeeper: {', '.join(servers)}", file=sys.stderr)  # noqa: T201 as above
             return replace(client, bootstrap_servers=servers)

@@ -13,14 +13,14 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mm2.config.grammar import providers
 from mm2.config.grammar.problems import Problem
 from mm2.config.keys import sql_keys
-from mm2.config.load import File, load_file
+from mm2.config.load import File, Loaded, load_file
 from mm2.config.reload.comparison import ParsedConfig
 from mm2.config.security.kerberos.files import login_files
 from mm2.config.security.oauth.files import oauth_files
@@ -57,11 +57,15 @@ class Taken:
         return self.signature[self.path][:DIGITS]
 
 
-def take(path: Path, clusters: Sequence[str] = (), also: Iterable[Path] = ()) -> Taken:
+LoadFile = Callable[[Path, Sequence[str]], tuple[Loaded, File | None]]
+"""Loads a configuration file (`load_file`)."""
+
+
+def take(path: Path, clusters: Sequence[str] = (), also: Iterable[Path] = (), *, load: LoadFile = load_file) -> Taken:
     """Read ``path`` as `mm2.config.load.load` does. ``also``: files of earlier loads, which remain watched if the file
     cannot be read now."""
     before = sign((path, *also))
-    loaded, file = load_file(path, clusters)
+    loaded, file = load(path, clusters)
     named = () if file is None else named_files(file, path.parent)
     reading = None
     if loaded.of_node is not None and file is not None:

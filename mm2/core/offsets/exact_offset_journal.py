@@ -9,12 +9,9 @@ from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, Segment, TopicIds
 from mm2.core.offsets.leader_epochs import EpochStarts, before
-from mm2.core.offsets.packed_ranges import PackedRanges
+from mm2.core.offsets.packed_ranges import LIMITS, PackedRanges, PackingLimits
 
 SEGMENTS = 32  # of 1.2 KB, about 40 KB in the topic, for a partition that is all holes
-
-_KEPT = 8
-"""Ranges that stay unpacked when the others are packed, which takes about 100 µs: so it is done once for 24 ranges."""
 
 
 _MARKERS = 8  # more are unlikely between a truncation of the target and the next record
@@ -46,9 +43,14 @@ class ExactOffsetJournal:
         last: Segment | None = None,
         segments: int = SEGMENTS,
         in_transactions: bool = False,
+        segment_ranges: int = SEGMENT_RANGES,
+        limits: PackingLimits = LIMITS,
     ) -> None:
         """Continue ``last``, the newest record of the partition's highest sequence. ``segments``: how many segments
-        compaction keeps. ``in_transactions``: the records are written in transactions."""
+        compaction keeps. ``in_transactions``: the records are written in transactions. ``segment_ranges``: the most
+        unpacked ranges of a segment."""
+        self._segment_ranges = segment_ranges
+        self._limits = limits
         self._in_transactions = in_transactions
         self._topic_partition = topic_partition
         self._topic_ids = topic_ids
@@ -209,7 +211,7 @@ class ExactOffsetJournal:
         if last is not None and (upstream, downstream) == (last.upstream_end, last.downstream_end):
             self._ranges[-1] = last._replace(records=last.records + records)
         else:
-            if len(self._ranges) >= SEGMENT_RANGES:
+            if len(self._ranges) >= self._segment_ranges:
                 self._make_room()
             self._ranges.append(added)
         self._next = added.upstream_end, added.downstream_end
@@ -247,12 +249,13 @@ class ExactOffsetJournal:
 
     def _make_room(self) -> None:
         """Pack all but the last ranges. If that is impossible or the pack is full, start the next segment."""
-        earlier = self._ranges[:-_KEPT]
-        packed = PackedRanges.of(earlier) if self._packed is None else self._packed.extended(earlier)
+        kept, limits = self._limits.journal_kept, self._limits
+        earlier = self._ranges[:-kept]
+        packed = PackedRanges.of(earlier, limits) if self._packed is None else self._packed.extended(earlier, limits)
         if packed.clean and packed.follows(self._before):
             self._packed = packed
-            del self._ranges[:-_KEPT]
-        if self._packed is not packed or packed.full:
+            del self._ranges[:-kept]
+        if self._packed is not packed or packed.is_full(limits):
             self._seal()
 
     def _forget_ranges(self) -> None:

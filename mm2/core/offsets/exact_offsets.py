@@ -14,7 +14,7 @@ from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_journal import SEGMENTS
 from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, Segment
 from mm2.core.offsets.offset_translation import NoSync, NotReady, TooOld, Translated, Translation
-from mm2.core.offsets.packed_ranges import PackedRanges
+from mm2.core.offsets.packed_ranges import LIMITS, PackedRanges, PackingLimits
 from mm2.core.offsets.range_store import Bounded, Found, MapLookup, RangeStore
 
 WINDOW = SEGMENTS * SEGMENT_RANGES  # ranges
@@ -26,16 +26,18 @@ class ExactOffsets:
     A partition that is copied in order is one range and takes about 1 KB, one that is all gaps about 40 KB.
     """
 
-    def __init__(self, *, window: int = WINDOW) -> None:
+    def __init__(self, *, window: int = WINDOW, limits: PackingLimits = LIMITS) -> None:
         """``window``: memory of a partition, in ranges that are not packed (`RangeStore`)."""
         self._window = window
+        self._limits = limits
         self._partitions: dict[TopicPartition, PartitionOffsets] = {}
 
     def apply(self, segment: Segment) -> None:
         """Apply the next record."""
         partition = self._partitions.get(segment.topic_partition)
         if partition is None:
-            partition = self._partitions[segment.topic_partition] = PartitionOffsets(window=self._window)
+            partition = PartitionOffsets(window=self._window, limits=self._limits)
+            self._partitions[segment.topic_partition] = partition
         partition.apply(segment)
 
     def translate(
@@ -103,13 +105,14 @@ class PartitionOffsets:
        acknowledgements of their part of the target, in order. So a thousand of them cost as much as one range.
     """
 
-    __slots__ = ("_counting", "_era", "_reach", "_repeat", "_sequence", "_truncations", "_window")
+    __slots__ = ("_counting", "_era", "_limits", "_reach", "_repeat", "_sequence", "_truncations", "_window")
 
-    def __init__(self, *, window: int = WINDOW) -> None:
+    def __init__(self, *, window: int = WINDOW, limits: PackingLimits = LIMITS) -> None:
         self._window = window
+        self._limits = limits
         self._era = self._sequence = -1
         self._truncations = -1  # the sequence of the last segment that begins with a truncation
-        self._counting = RangeStore(window)
+        self._counting = RangeStore(window, limits)
         self._repeat: RangeStore | None = None
         self._reach = CopiedUpTo()
 
@@ -119,7 +122,7 @@ class PartitionOffsets:
             return
         if segment.era > self._era:
             self._era = segment.era
-            self._counting = RangeStore(self._window)
+            self._counting = RangeStore(self._window, self._limits)
             self._repeat = None
             self._reach = segment.before
         elif segment.sequence > self._sequence + 1:  # compaction removed those in between
@@ -181,7 +184,7 @@ class PartitionOffsets:
             if not again and not self._reach.doubt:
                 self._counting.append(copied)
                 return
-            self._repeat = RangeStore(self._window)
+            self._repeat = RangeStore(self._window, self._limits)
         self._repeat.cut(copied.upstream)
         self._repeat.append(copied)
         if copied.upstream_end == self._reach.upstream and not self._reach.doubt:

@@ -33,16 +33,33 @@ from mm2.core.wire.formats import Fields, encode_unsigned
 PACK_BYTES = 1_200
 """A pack of this size is full. The last one is written again with every commit of a transaction, so it is small."""
 
-PACK_TOKENS = 4_096
-"""A pack with this many tokens is full, too: decoding them takes about 2 ms."""
-
 ESCAPE = 255
 IRREGULAR = 0
 _MOST_REPEATS = 254
-_ALIKE = 8  # equal ranges that become one token with repeats; fewer are shorter one by one
+
 _WINDOW_BITS = -12  # raw, 4 KB
 _MEMORY = 5  # for deflate, small since the input is: 20 µs instead of 60 µs
 _DECODED_PACKS = 32  # kept, of 150 KB each, at most 500 KB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackingLimits:
+    """How many ranges are packed together."""
+
+    tokens: int = 4_096
+    """A pack with this many tokens is full, too: decoding them takes about 2 ms."""
+    alike: int = 8
+    """Equal ranges that become one token with repeats; fewer are shorter one by one."""
+    journal_kept: int = 8
+    """Ranges of a segment that stay unpacked when the others are packed, which takes about 100 µs: so it is done once
+    for 24 ranges."""
+    unpacked: int = 64
+    """Ranges in memory that are not packed. More are packed, which takes about 4 µs for each."""
+    kept: int = 16
+    """Ranges in memory that stay unpacked then."""
+
+
+LIMITS = PackingLimits()
 
 
 class Token(NamedTuple):
@@ -86,20 +103,19 @@ class PackedRanges:
     deflated: bytes
 
     @classmethod
-    def of(cls, ranges: Iterable[CopiedRange]) -> PackedRanges:
+    def of(cls, ranges: Iterable[CopiedRange], limits: PackingLimits = LIMITS) -> PackedRanges:
         """Pack at least one range."""
-        builder = _Builder()
+        builder = _Builder(limits)
         builder.extend(ranges)
         return builder.packed()
 
-    @property
-    def full(self) -> bool:
-        """Whether the next range belongs into another pack."""
-        return len(self.deflated) >= PACK_BYTES or self.tokens >= PACK_TOKENS
+    def is_full(self, limits: PackingLimits = LIMITS) -> bool:
+        """Return whether the next range belongs into another pack."""
+        return len(self.deflated) >= PACK_BYTES or self.tokens >= limits.tokens
 
-    def extended(self, ranges: Iterable[CopiedRange]) -> PackedRanges:
+    def extended(self, ranges: Iterable[CopiedRange], limits: PackingLimits = LIMITS) -> PackedRanges:
         """Return a pack of these and more ranges."""
-        builder = _Builder(self)
+        builder = _Builder(limits, self)
         builder.extend(ranges)
         return builder.packed()
 
@@ -126,9 +142,9 @@ class PackedRanges:
             reach = reach.after(copied)
         return reach
 
-    def before(self, upstream: int) -> PackedRanges:
+    def before(self, upstream: int, limits: PackingLimits = LIMITS) -> PackedRanges:
         """Return the ranges before source offset ``upstream``, which is after the first one. They must be in order."""
-        builder = _Builder()
+        builder = _Builder(limits)
         known = decoded(self)
         at = min(bisect_left(known.upstream, upstream), len(known.tokens)) - 1
         builder.add_tokens(known, 0, at)
@@ -194,7 +210,7 @@ class DecodedPack(NamedTuple):
 @lru_cache(_DECODED_PACKS)
 def decoded(packed: PackedRanges) -> DecodedPack:
     """Decode a pack: about half a microsecond per token."""
-    tokens = list(_Columns(packed).tokens())
+    tokens = list(_Columns(LIMITS, packed).tokens())
     return DecodedPack(
         tokens,
         list(accumulate(((one.step + one.records) * one.times for one in tokens), initial=packed.upstream)),
@@ -211,9 +227,10 @@ def _ranges(token: Token, upstream: int, downstream: int) -> Iterator[CopiedRang
 
 
 class _Columns:
-    __slots__ = ("base", "gaps", "repeats", "rest", "sizes")
+    __slots__ = ("_earlier", "base", "gaps", "repeats", "rest", "sizes")
 
-    def __init__(self, packed: PackedRanges | None = None) -> None:
+    def __init__(self, limits: PackingLimits, packed: PackedRanges | None = None) -> None:
+        self._earlier = limits.alike - 1
         self.base = 0
         self.gaps, self.sizes, self.repeats, self.rest = bytearray(), bytearray(), bytearray(), bytearray()
         if packed is not None:
@@ -270,7 +287,7 @@ class _Columns:
         if 0 < self.repeats[-1] < _MOST_REPEATS:
             self.repeats[-1] += 1
             return True
-        earlier = _ALIKE - 1
+        earlier = self._earlier
         if not (
             self.gaps.endswith(bytes([gap]) * earlier)
             and self.sizes.endswith(bytes([size]) * earlier)
@@ -286,8 +303,8 @@ class _Columns:
 class _Builder:
     __slots__ = ("_clean", "_columns", "_first", "_next")
 
-    def __init__(self, packed: PackedRanges | None = None) -> None:
-        self._columns = _Columns(packed)
+    def __init__(self, limits: PackingLimits, packed: PackedRanges | None = None) -> None:
+        self._columns = _Columns(limits, packed)
         self._clean = True
         self._first: CopiedRange | None = None
         self._next = 0, 0

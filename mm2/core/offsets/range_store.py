@@ -7,15 +7,11 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 from mm2.core.offsets.copied_ranges import CopiedRange
-from mm2.core.offsets.packed_ranges import PACK_BYTES, PackedRanges
+from mm2.core.offsets.packed_ranges import LIMITS, PACK_BYTES, PackedRanges, PackingLimits
 
 RANGE_BYTES = 52
 """Memory for each range of the window: 32 of them take that of a full segment, of which 1.3 KB are its pack."""
 
-_UNPACKED = 64
-"""Ranges that are not packed. More are packed, which takes about 4 µs for each."""
-
-_KEPT = 16  # of them
 
 _PACK_OVERHEAD = 350  # bytes
 
@@ -54,10 +50,11 @@ class RangeStore:
     dropped first.
     """
 
-    __slots__ = ("_downstream", "_hole", "_packs", "_records", "_starts", "_upstream", "_window", "through")
+    __slots__ = ("_downstream", "_hole", "_limits", "_packs", "_records", "_starts", "_upstream", "_window", "through")
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, limits: PackingLimits = LIMITS) -> None:
         self._window = window
+        self._limits = limits
         self._packs: list[PackedRanges] = []
         self._starts: list[int] = []
         self._upstream = array("q")
@@ -76,8 +73,8 @@ class RangeStore:
         ):
             self._records[last] += copied.records
         else:
-            if last >= _UNPACKED:
-                self._pack(last + 1 - _KEPT)
+            if last >= self._limits.unpacked:
+                self._pack(last + 1 - self._limits.kept)
             self._upstream.append(copied.upstream)
             self._downstream.append(copied.downstream)
             self._records.append(copied.records)
@@ -103,7 +100,7 @@ class RangeStore:
             kept = bisect_left(self._starts, upstream)
             del self._packs[kept:], self._starts[kept:]
             if kept and self._packs[-1].upstream_end > upstream:
-                self._packs[-1] = self._packs[-1].before(upstream)
+                self._packs[-1] = self._packs[-1].before(upstream, self._limits)
         self.through = min(self.through, upstream)
 
     def replace_from(self, other: RangeStore) -> None:
@@ -176,9 +173,9 @@ class RangeStore:
         for column in columns:
             del column[:count]
         if self._packs and len(self._packs[-1].deflated) < _MOST_PACK_BYTES:
-            self._packs[-1] = self._packs[-1].extended(ranges)
+            self._packs[-1] = self._packs[-1].extended(ranges, self._limits)
         else:
-            self._add_pack(PackedRanges.of(ranges))
+            self._add_pack(PackedRanges.of(ranges, self._limits))
 
     def _add_pack(self, packed: PackedRanges) -> None:
         self._packs.append(packed)

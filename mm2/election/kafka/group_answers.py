@@ -25,7 +25,7 @@ _MEMBER_BYTES = 200  # in addition per member: its IDs are counted twice, and cl
 _COMPRESSED = b"\x01"  # no JSON begins with it
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 20}]  # with a dictionary of 8 MiB it takes 90 MB
 _MEMORY = 16 << 20  # bytes that a stream may require for decompression; ours require about 1 MiB
-_LARGEST = 64 << 20  # bytes of JSON; 1,000 tasks on 50 nodes take 0.1 MB
+LARGEST_BYTES = 64 << 20  # of JSON; 1,000 tasks on 50 nodes take 0.1 MB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +92,10 @@ def encode_answer(answer: GroupAnswer, *, compress: bool) -> bytes:
     return _COMPRESSED + lzma.compress(raw, filters=_FILTERS) if compress else raw
 
 
-def decode_answer(raw: bytes) -> GroupAnswer | None:
-    """Read a message; None for anything else."""
+def decode_answer(raw: bytes, *, most_bytes: int = LARGEST_BYTES) -> GroupAnswer | None:
+    """Read a message; None for anything else, and for a stream of more than ``most_bytes`` bytes of JSON."""
     try:
-        message = decode_json(_uncompressed(raw), "assignment")
+        message = decode_json(_uncompressed(raw, most_bytes), "assignment")
     except FormatError:
         return None
     if not isinstance(message, dict) or not isinstance(message.get("leader"), str):
@@ -108,15 +108,15 @@ def decode_answer(raw: bytes) -> GroupAnswer | None:
     )
 
 
-def _uncompressed(raw: bytes) -> bytes:
+def _uncompressed(raw: bytes, most_bytes: int) -> bytes:
     """Return the JSON. Raises FormatError."""
     if not raw.startswith(_COMPRESSED):
         return raw
     decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY)
     try:
-        found = decompressor.decompress(raw[len(_COMPRESSED) :], _LARGEST)
+        found = decompressor.decompress(raw[len(_COMPRESSED) :], most_bytes)
     except lzma.LZMAError as error:
         raise FormatError(f"cannot read assignment: {error}") from None
     if not decompressor.eof:
-        raise FormatError(f"cannot read assignment: incomplete, or more than {_LARGEST} bytes")
+        raise FormatError(f"cannot read assignment: incomplete, or more than {most_bytes} bytes")
     return found

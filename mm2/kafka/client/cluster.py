@@ -24,6 +24,7 @@ from mm2.kafka.chunks import chunks
 from mm2.kafka.client.metadata import Broker, Metadata, PartitionLeader, TopicInfo, leaders
 from mm2.kafka.connection.connection import Connection
 from mm2.kafka.connection.diagnosis import BrokerEndpoint
+from mm2.kafka.connection.dialling import AUTHENTICATION, Authentication
 from mm2.kafka.connection.security import shared_context
 from mm2.kafka.errors import (
     ClusterClosed,
@@ -58,10 +59,16 @@ class Cluster:
     """
 
     def __init__(
-        self, settings: ClientSettings, *, client_id: str | None = None, may_send: Callable[[], bool] = lambda: True
+        self,
+        settings: ClientSettings,
+        *,
+        client_id: str | None = None,
+        may_send: Callable[[], bool] = lambda: True,
+        authentication: Authentication = AUTHENTICATION,
     ) -> None:
         """``may_send``: called before each request is written; while it returns False, requests raise LeaseExpired."""
         self.settings = settings
+        self._authentication = authentication
         self._may_send = may_send
         self.group_coordinators: dict[str, int] = {}  # cache, maintained by `mm2.kafka.groups.group_coordinators`
         self._client_id = client_id or settings.client_id
@@ -315,6 +322,7 @@ class Cluster:
             client_id=self._client_id,
             ssl_context=self._ssl_context,
             may_send=self._may_send,
+            authentication=self._authentication,
         )
 
     def _nodes_by_health(self) -> list[int]:

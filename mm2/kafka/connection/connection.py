@@ -19,7 +19,7 @@ from aiokafka.conn import CloseReason
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.connection.diagnosis import BrokerEndpoint, explain, silent
-from mm2.kafka.connection.dialling import LOGIN_SECONDS, SETUP_ERRORS, dial, log_in
+from mm2.kafka.connection.dialling import AUTHENTICATION, LOGIN_SECONDS, SETUP_ERRORS, Authentication, dial
 from mm2.kafka.connection.live import LiveConnection
 from mm2.kafka.errors import ClusterClosed, ClusterError, LeaseExpired, RequestTimedOut, Unreachable
 from mm2.kafka.protocol.raw_request import DeferredResponse
@@ -58,7 +58,9 @@ class Connection:
         client_id: str,
         ssl_context: ssl.SSLContext | None,
         may_send: Callable[[], bool],
+        authentication: Authentication = AUTHENTICATION,
     ) -> None:
+        self._authentication = authentication
         self._endpoint = endpoint
         self._may_send = may_send
         self._settings = settings
@@ -204,17 +206,17 @@ class Connection:
         return live
 
     async def _dial(self, endpoint: BrokerEndpoint) -> LiveConnection:
-        settings = self._settings
+        settings, authentication = self._settings, self._authentication
         try:
             async with asyncio.timeout(LOGIN_SECONDS) as self._setup:
-                await log_in(settings)
+                await authentication.log_in(settings)
             async with asyncio.timeout(min(_SETUP_SECONDS, settings.request_timeout_ms / 1000)) as self._setup:
-                connection, session = await dial(endpoint, settings, self._client_id, self._ssl_context)
+                connection, session = await dial(endpoint, settings, self._client_id, self._ssl_context, authentication)
         except SETUP_ERRORS as error:
             raise explain(error, endpoint, settings, greeted=False) from error
         finally:
             self._setup = None
-        return LiveConnection(connection, endpoint, settings, session=session)
+        return LiveConnection(connection, endpoint, settings, authentication, session=session)
 
     def _failed(self) -> None:
         self._not_before = time.monotonic() + self._backoff.next()

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import ssl
 import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import aiokafka.errors as aiokafka_errors
 from aiokafka.conn import CloseReason
 
 from mm2.core.settings.client import ClientSettings
+from mm2.core.settings.sasl import SaslLogin
 from mm2.kafka.connection.diagnosis import BrokerEndpoint
 from mm2.kafka.connection.frames import FramedConnection
 from mm2.kafka.connection.sockets import SocketBuffers
-from mm2.kafka.sasl.handshake import authenticate
-from mm2.kafka.sasl.login import LoginFailed
+from mm2.kafka.sasl.handshake import Send, authenticate
+from mm2.kafka.sasl.login import Login, LoginFailed
 from mm2.kafka.sasl.logins import login_of, renewed
-from mm2.kafka.sasl.session import Session
+from mm2.kafka.sasl.session import SHARES, Session, SessionShares
 
 SETUP_ERRORS = (aiokafka_errors.KafkaError, OSError, ValueError, KeyError, AssertionError, LoginFailed)
 """What the functions of this module raise; ValueError, KeyError and AssertionError are aiokafka's for invalid
@@ -27,15 +30,43 @@ LOGIN_SECONDS = 30.0
 _NEVER_MS = 2**31 - 1  # for aiokafka's request timer: the caller limits the whole setup
 
 
-async def log_in(settings: ClientSettings) -> None:
-    """Obtain credentials, if they are missing or expire soon: before connecting, since a broker would close the
-    connection meanwhile."""
-    if settings.login is not None:
-        await renewed(login_of(settings.login))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authentication:
+    """How connections authenticate with SASL.
+
+    ``login_of`` returns the login for settings. ``authenticate``: see `mm2.kafka.sasl.handshake.authenticate`.
+    """
+
+    login_of: Callable[[SaslLogin], Login] = login_of
+    authenticate: Callable[[Send, str, Login, str], Awaitable[float | None]] = authenticate
+    shares: SessionShares = SHARES
+
+    async def log_in(self, settings: ClientSettings) -> None:
+        """Obtain credentials, if they are missing or expire soon: before connecting, since a broker would close the
+        connection meanwhile."""
+        if settings.login is not None:
+            await renewed(self.login_of(settings.login))
+
+    async def session(self, connection: FramedConnection, settings: ClientSettings, host: str) -> Session | None:
+        """Authenticate an open connection, for the first time or again. Returns its session; None: without SASL, or if
+        the broker does not end sessions."""
+        if settings.login is None:
+            return None
+        mechanism = str(settings.login.mechanism)
+        began = time.monotonic()
+        lifetime = await self.authenticate(connection.send, mechanism, self.login_of(settings.login), host)
+        return None if lifetime is None else Session.of(lifetime, since=began, shares=self.shares)
+
+
+AUTHENTICATION = Authentication()
 
 
 async def dial(
-    endpoint: BrokerEndpoint, settings: ClientSettings, client_id: str, context: ssl.SSLContext | None
+    endpoint: BrokerEndpoint,
+    settings: ClientSettings,
+    client_id: str,
+    context: ssl.SSLContext | None,
+    authentication: Authentication,
 ) -> tuple[FramedConnection, Session | None]:
     """Open and authenticate a connection. ``context`` None: without TLS."""
     connection = FramedConnection(
@@ -49,22 +80,11 @@ async def dial(
     )
     try:
         await connection.connect()
-        return connection, await authenticated(connection, settings, endpoint.host)
+        return connection, await authentication.session(connection, settings, endpoint.host)
     except BaseException:
         connection.close(CloseReason.AUTH_FAILURE)
         _abort(connection)
         raise
-
-
-async def authenticated(connection: FramedConnection, settings: ClientSettings, host: str) -> Session | None:
-    """Authenticate an open connection, for the first time or again. Returns its session; None: without SASL, or if
-    the broker does not end sessions."""
-    if settings.login is None:
-        return None
-    mechanism = str(settings.login.mechanism)
-    began = time.monotonic()
-    lifetime = await authenticate(connection.send, mechanism, login_of(settings.login), host)
-    return None if lifetime is None else Session.of(lifetime, since=began)
 
 
 def _abort(connection: FramedConnection) -> None:

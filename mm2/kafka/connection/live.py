@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.connection.diagnosis import BrokerEndpoint, explain
-from mm2.kafka.connection.dialling import LOGIN_SECONDS, SETUP_ERRORS, authenticated, log_in
+from mm2.kafka.connection.dialling import LOGIN_SECONDS, SETUP_ERRORS, Authentication
 from mm2.kafka.connection.frames import FramedConnection
 from mm2.kafka.sasl.login import LoginFailed
 from mm2.kafka.sasl.session import Session
@@ -24,6 +24,7 @@ class LiveConnection:
     connection: FramedConnection
     peer: BrokerEndpoint
     settings: ClientSettings
+    authentication: Authentication
     greeted: bool = False
     session: Session | None = None
     _renewal: asyncio.Task[bool] | None = None
@@ -65,12 +66,12 @@ class LiveConnection:
     async def _renew(self, session: Session) -> bool:
         try:
             async with asyncio.timeout(LOGIN_SECONDS):
-                await log_in(self.settings)
+                await self.authentication.log_in(self.settings)
         except (LoginFailed, TimeoutError) as error:
             return self._postponed(session, error)
         try:
             async with asyncio.timeout(self.settings.request_timeout_ms / 1000):
-                self.session = await authenticated(self.connection, self.settings, self.peer.host)
+                self.session = await self.authentication.session(self.connection, self.settings, self.peer.host)
         except LoginFailed as error:  # nothing has been sent
             return self._postponed(session, error)
         except SETUP_ERRORS as error:  # the broker closes the connection when it has rejected the credentials

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from aiokafka.protocol.commit import OffsetCommitRequest
 
@@ -98,6 +98,10 @@ async def group_states(
     return states | await ask_coordinators(
         cluster, unlisted, ask, groups_a_request=_DESCRIBED_A_REQUEST, timeout_ms=left_ms
     )
+
+
+ReadCommitted = Callable[[Cluster, Collection[str]], Awaitable[Mapping[str, CommittedOffsets | ClusterError]]]
+"""Reads the committed offsets of groups (`committed_offsets`)."""
 
 
 async def committed_offsets(

@@ -22,10 +22,17 @@ class MemberSession:
     C. A session that is over is not extended; it ends by `expired` first, also if the loop's timer is late.
     """
 
-    def __init__(self, group: GroupMembership, expired: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        group: GroupMembership,
+        expired: Callable[[str], None],
+        *,
+        clock: Callable[[], float] = session_clock,
+    ) -> None:
         """``expired`` is called with the reason, once for each `hold`."""
         self._group = group
         self._expired = expired
+        self._clock = clock
         self._contact = _NEVER  # when the newest answered request was sent
         self._quiet = _NEVER  # when the newest one was sent whose response did not report a rebalance
         self._held = False
@@ -38,7 +45,7 @@ class MemberSession:
 
     def certain_for(self) -> float:
         """Return for how many seconds the partitions are certainly this member's; 0 if it has none."""
-        return max(0.0, self._until() - session_clock()) if self._held else 0.0
+        return max(0.0, self._until() - self._clock()) if self._held else 0.0
 
     def hold(self) -> None:
         """Start the clock: the member has partitions from now on."""
@@ -52,7 +59,7 @@ class MemberSession:
 
     def prove(self, sent: float, *, rebalancing: bool = False) -> None:
         """Extend the session: the coordinator knew this member in its response to a request sent at ``sent``."""
-        if self._held and session_clock() >= self._until():
+        if self._held and self._clock() >= self._until():
             self._expire()
         self._contact = max(self._contact, sent)
         if not rebalancing:
@@ -66,7 +73,7 @@ class MemberSession:
 
     def _set_timer(self) -> None:
         self._stop_timer()
-        delay = max(0.0, self._until() - session_clock())
+        delay = max(0.0, self._until() - self._clock())
         self._timer = asyncio.get_running_loop().call_later(delay, self._check)
 
     def _stop_timer(self) -> None:
@@ -76,14 +83,14 @@ class MemberSession:
 
     def _check(self) -> None:
         """End the session if its time is over; the loop's clock can be a little ahead."""
-        if session_clock() < self._until():
+        if self._clock() < self._until():
             self._set_timer()
         else:
             self._expire()
 
     def _expire(self) -> None:
         group = self._group
-        if self._contact + group.session_timeout_ms / 1000 <= session_clock():
+        if self._contact + group.session_timeout_ms / 1000 <= self._clock():
             reason = f"the coordinator answered no heartbeat for session.timeout.ms ({group.session_timeout_ms} ms)"
         else:
             limit = f"max.poll.interval.ms ({group.max_poll_interval_ms} ms)"

@@ -6,7 +6,9 @@ import logging
 import random
 import threading
 import time
+from collections.abc import Callable
 from copy import copy
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from mm2.core.oauth.messages import ERROR_RECEIVED, initial_response
@@ -20,15 +22,21 @@ from mm2.kafka.sasl.token_sources import source_of
 
 log = logging.getLogger("mm2.oauth")
 
-_WAIT_S = 2.0
-"""Time that a connection waits for a new token while it has a valid one. Most endpoints answer in less, so that the
-session begins with the new token."""
 
-_WAIT_WITHOUT_TOKEN_S = 5.0
-"""The same without a valid token. Then the failure is reported, and the request continues."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenWaits:
+    """How long connections wait for a token, and when a warning is repeated, in seconds."""
 
-_LOG_EVERY_S = 60.0
-"""Interval of a repeated warning: a renewal that fails is harmless until the token expires."""
+    with_token_s: float = 2.0
+    """Time that a connection waits for a new token while it has a valid one. Most endpoints answer in less, so that the
+    session begins with the new token."""
+    without_token_s: float = 5.0
+    """The same without a valid token. Then the failure is reported, and the request continues."""
+    log_every_s: float = 60.0
+    """Interval of a repeated warning: a renewal that fails is harmless until the token expires."""
+
+
+_WAITS = TokenWaits()
 
 
 class OAuthBearerLogin:
@@ -36,14 +44,25 @@ class OAuthBearerLogin:
 
     A. There is one request for a token at a time. After a failure there is none before the backoff is over, however
        many connections need a token; they share the failure.
-    B. A token is used until it expires. A renewal that fails or hangs delays connections by `_WAIT_S` at most.
+    B. A token is used until it expires. A renewal that fails or hangs delays connections by `TokenWaits.with_token_s`
+       at most.
     C. A token that a broker rejects, with a challenge or without one, is replaced before the next authentication, with
        backoff: the identity provider may have changed its keys. A connection that ends instead rejects nothing.
     """
 
-    def __init__(self, settings: OAuthLogin, source: TokenSource | None = None) -> None:
+    def __init__(
+        self,
+        settings: OAuthLogin,
+        source: TokenSource | None = None,
+        *,
+        waits: TokenWaits = _WAITS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """``clock``: the system's clock, with which the times of tokens are compared, in seconds."""
         self._settings = settings
         self._source = source or source_of(settings)
+        self._waits = waits
+        self._clock = clock
         self._lock = threading.Lock()
         self._token: BearerToken | None = None
         self._renew_at = 0.0  # on the system's clock, as the times of tokens
@@ -96,18 +115,18 @@ class OAuthBearerLogin:
 
     @property
     def _valid(self) -> BearerToken | None:
-        return self._token if self._token is not None and time.time() < self._token.expires_at else None
+        return self._token if self._token is not None and self._clock() < self._token.expires_at else None
 
     @property
     def _wants_renewal(self) -> bool:
-        return time.time() >= self._renew_at
+        return self._clock() >= self._renew_at
 
     @property
     def _patience(self) -> float:
         """How long to wait for the current request, in seconds."""
         if self._running is None:
             return 0.0
-        longest = _WAIT_WITHOUT_TOKEN_S if self._valid is None else _WAIT_S
+        longest = self._waits.without_token_s if self._valid is None else self._waits.with_token_s
         return max(0.0, self._began + longest - time.monotonic())
 
     @property
@@ -118,7 +137,7 @@ class OAuthBearerLogin:
     def _reason(self, awaited: threading.Event | None) -> LoginFailed:
         """Return why there is no valid token, after a wait for the request ``awaited`` if there was one."""
         if awaited is not None and awaited is self._running:
-            return LoginFailed(f"no answer within {_WAIT_WITHOUT_TOKEN_S:g} s", self._source.key)
+            return LoginFailed(f"no answer within {self._waits.without_token_s:g} s", self._source.key)
         if self._token is None and self._failure is not None:
             return copy(self._failure)  # several threads raise it
         reason = "the token has expired"
@@ -149,12 +168,12 @@ class OAuthBearerLogin:
             done.set()
 
     def _check_expiry(self, token: BearerToken) -> None:
-        if token.expires_at <= time.time():
+        if token.expires_at <= self._clock():
             end = datetime.fromtimestamp(token.expires_at, UTC).isoformat(sep=" ", timespec="seconds")
             raise LoginFailed(f"the token expired at {end}: {self._source.if_expired}", self._source.key)
 
     def _succeeded(self, token: BearerToken) -> None:
-        now = time.time()
+        now = self._clock()
         share = random.random()  # noqa: S311 - spreads load, hides nothing
         refresh = self._settings.refresh
         with self._lock:
@@ -179,11 +198,11 @@ class OAuthBearerLogin:
             self._failure = failure
             token = self._valid
         if token is not None:
-            self._warn(failure, token.expires_at - time.time(), delay)
+            self._warn(failure, token.expires_at - self._clock(), delay)
 
     def _warn(self, failure: LoginFailed, remaining: float, delay: float) -> None:
         reason, now = str(failure), time.monotonic()
-        if self._logged[0] == reason and now < self._logged[1] + _LOG_EVERY_S:
+        if self._logged[0] == reason and now < self._logged[1] + self._waits.log_every_s:
             return
         self._logged = (reason, now)
         log.warning(

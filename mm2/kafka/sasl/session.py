@@ -6,10 +6,6 @@ import random
 import time
 from dataclasses import dataclass
 
-EARLIEST, LATEST = 0.85, 0.95
-"""When a session is renewed, as shares of its lifetime: at random in between, as in Java (ReauthenticationInfo of
-SaslClientAuthenticator), so that connections that were opened together do not authenticate together."""
-
 _RETRY_SECONDS = 1.0  # until a renewal is tried again that failed for lack of credentials
 
 
@@ -17,8 +13,22 @@ MIN_INTERVAL_SECONDS = 1.05
 """Time between two authentications of a connection. A broker rejects a third one within a second
 (KafkaChannel.maybeBeginServerReauthentication); with a margin for the way there."""
 
-_USABLE = 0.98
-"""Share of the lifetime after which nothing else is sent: a request must arrive before the broker ends the session."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionShares:
+    """What is done when in a session, as shares of its lifetime."""
+
+    earliest: float = 0.85
+    """A session is renewed at random between this and ``latest``, as in Java (ReauthenticationInfo of
+    SaslClientAuthenticator), so that connections that were opened together do not authenticate together."""
+
+    latest: float = 0.95
+
+    usable: float = 0.98
+    """Nothing else is sent from then on: a request must arrive before the broker ends the session."""
+
+
+SHARES = SessionShares()
 
 
 @dataclass(slots=True)
@@ -32,10 +42,10 @@ class Session:
     earliest: float = 0.0
 
     @classmethod
-    def of(cls, lifetime: float, *, since: float) -> Session:
+    def of(cls, lifetime: float, *, since: float, shares: SessionShares = SHARES) -> Session:
         """Return a session of ``lifetime`` seconds. ``since``: a time shortly before the broker began it."""
-        share = random.uniform(EARLIEST, LATEST)  # noqa: S311 - spreads load, hides nothing
-        end, earliest = since + lifetime * _USABLE, since + MIN_INTERVAL_SECONDS
+        share = random.uniform(shares.earliest, shares.latest)  # noqa: S311 - spreads load, hides nothing
+        end, earliest = since + lifetime * shares.usable, since + MIN_INTERVAL_SECONDS
         return cls(due=min(max(since + lifetime * share, earliest), end), end=end, earliest=earliest)
 
     @property

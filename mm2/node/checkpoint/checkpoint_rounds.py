@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.offsets.checkpoints import Checkpoints, CommittedOffset, Emit, Outcome
@@ -13,7 +14,7 @@ from mm2.core.plugins import PluginError
 from mm2.core.wire.formats import Checkpoint, FormatError
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
-from mm2.kafka.groups.groups import committed_offsets
+from mm2.kafka.groups.groups import ReadCommitted, committed_offsets
 from mm2.node.checkpoint.group_errors import GroupErrors
 from mm2.node.checkpoint.group_status_store import GroupStatusStore
 
@@ -22,6 +23,8 @@ ANSWERED_WITHIN_MS = 10_000
 
 STEP_PARTITIONS = 500
 """Partitions processed before yielding to the event loop: about 5 ms."""
+
+_READ_COMMITTED: ReadCommitted = partial(committed_offsets, timeout_ms=ANSWERED_WITHIN_MS)
 
 Committed = Mapping[TopicPartition, CommittedOffset | None]
 
@@ -44,8 +47,10 @@ class CheckpointRounds:
         latest: Callable[[TopicPartition, int], int | None],
         write: Callable[[Sequence[Checkpoint], int], Awaitable[None]],
         is_own: Callable[[str], bool],
+        read_committed: ReadCommitted = _READ_COMMITTED,
     ) -> None:
         """``is_own`` returns whether a group is still assigned to this node, which can change at any time."""
+        self._read_committed = read_committed
         self._source = source
         self._checkpoints = checkpoints
         self._statuses = statuses
@@ -66,7 +71,7 @@ class CheckpointRounds:
         self.doing = "read group offsets"
         read_at_ms = time.time_ns() // 1_000_000
         own = [group for group in groups if self._is_own(group)]
-        answers = await committed_offsets(self._source, own, timeout_ms=ANSWERED_WITHIN_MS)
+        answers = await self._read_committed(self._source, own)
         judged: dict[str, tuple[Committed, Mapping[TopicPartition, Outcome]]] = {}
         partitions = 0
         for group, committed in answers.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar
 
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.checkpoint_task_records import FIRST
@@ -19,6 +20,8 @@ class CheckpointTaskRunner(SharedTaskRunner):
     """Runs one `CheckpointTask` for all checkpoint tasks of the node, with the groups of their lists."""
 
     kind = TaskKind.CHECKPOINT
+    task_class: ClassVar[type[CheckpointTask]] = CheckpointTask
+    """What translates."""
 
     def __init__(self, context: TaskContext, on_ended: Callable[[], None]) -> None:
         super().__init__(context, on_ended)
@@ -68,7 +71,7 @@ class CheckpointTaskRunner(SharedTaskRunner):
 
     async def work(self) -> None:
         """Translate until cancelled."""
-        self._checkpoint = CheckpointTask(
+        self._checkpoint = self.task_class(
             self.context.settings,
             offsets_partitions=self.context.topics.source_offsets.partitions,
             node_id=self.context.node_id,

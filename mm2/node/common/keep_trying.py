@@ -34,13 +34,14 @@ async def keep_trying(
     retriable_only: bool = False,
     min_ms: int = RETRY_MIN_MS,
     max_ms: int = RETRY_MAX_MS,
+    stable_s: float = STABLE_S,
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> T:
     """Call ``attempt`` until it succeeds, and return its result.
 
     After a failure ``error`` contains the reason, which is logged when it changes; success clears it. Every call starts
     with a new backoff, so call this once per round. An ``attempt`` that runs until it fails (a session, a followed log)
-    resets the backoff and the error if it ran for ``STABLE_S``. Of an exception group the first error is reported.
+    resets the backoff and the error if it ran for ``stable_s``. Of an exception group the first error is reported.
 
     Args:
         attempt: the activity; it is called again after each failure.
@@ -53,6 +54,7 @@ async def keep_trying(
         retriable_only: raise a ClusterError that is not retriable.
         min_ms: the first backoff, in milliseconds.
         max_ms: the longest backoff, in milliseconds.
+        stable_s: an attempt that ran for so many seconds before it failed resets the backoff.
         sleep: sleeps for a backoff, in seconds; with `Wakeup.sleep` it can be cut short.
 
     Raises:
@@ -68,7 +70,7 @@ async def keep_trying(
             cause = first_error(raised) if isinstance(raised, ExceptionGroup) else raised
             if retriable_only and isinstance(cause, ClusterError) and not cause.retriable:
                 raise
-            if now() - began > STABLE_S:
+            if now() - began > stable_s:
                 backoff.reset()
                 error.clear()
             if _consists_of(expected, raised):

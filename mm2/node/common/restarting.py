@@ -13,14 +13,21 @@ RESTART_AFTER_S = 5.0
 
 
 async def restart_on_error(
-    work: Callable[[], Awaitable[None]], name: str, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    work: Callable[[], Awaitable[None]],
+    name: str,
+    *,
+    after_s: float = RESTART_AFTER_S,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> None:
-    """Run ``work`` until it returns; start it again after an unexpected error, which would otherwise go unnoticed."""
+    """Run ``work`` until it returns; start it again after an unexpected error, which would otherwise go unnoticed.
+
+    ``after_s``: seconds until then.
+    """
     while True:
         try:
             await work()
         except Exception:
-            log.exception("%s: unexpected error; restarting in %.0f s", name, RESTART_AFTER_S)
-            await sleep(RESTART_AFTER_S)
+            log.exception("%s: unexpected error; restarting in %.0f s", name, after_s)
+            await sleep(after_s)
         else:
             return

@@ -44,8 +44,16 @@ class LaneBoard:
     """
 
     def __init__(
-        self, *, lanes: int, buffer_bytes: int, new_secret: Callable[[], str], cluster: str | None = None
+        self,
+        *,
+        lanes: int,
+        buffer_bytes: int,
+        new_secret: Callable[[], str],
+        cluster: str | None = None,
+        lease_s: float = LEASE_SECONDS,
     ) -> None:
+        """``lease_s``: seconds after which a lane that has not reported its progress loses its lease."""
+        self.lease_s = lease_s
         self._lanes = LanePlacement(lanes=lanes, new_secret=new_secret, cluster=cluster)
         self.flows: Collection[Flow] = ()
         self._buffer_bytes = buffer_bytes
@@ -214,8 +222,8 @@ class LaneBoard:
         for lane in self._lanes:
             if lane.starved_until is not None and now > lane.starved_until:
                 lane.starved_until = None
-            if lane.session is not None and lane.heard_at is not None and now - lane.heard_at > LEASE_SECONDS:
-                message = f"lane {lane.number}: no progress report for {LEASE_SECONDS:.0f} s; restarting"
+            if lane.session is not None and lane.heard_at is not None and now - lane.heard_at > self.lease_s:
+                message = f"lane {lane.number}: no progress report for {self.lease_s:.0f} s; restarting"
                 self._restart(lane, message, now)
             elif lane.unplaced and lane.heard_at is not None and now - lane.heard_at > LOST_AFTER_S:
                 message = f"lane {lane.number}: executor lost, and no other is free; restarting"

@@ -24,7 +24,7 @@ from mm2.core.naming.names import Flow
 from mm2.core.plugins import PluginError
 from mm2.kafka.errors import ClusterError
 from mm2.node.engine.failed_records import FailedRecords
-from mm2.node.engine.lane_board import LEASE_SECONDS, LaneBoard
+from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lane_readiness import LaneReadiness
 from mm2.node.engine.managed_lane import SourceTaskKey
 
@@ -66,11 +66,22 @@ class LeaseService:
     so that records whose offsets were stored by the predecessor are not copied again.
 
     ``capacity`` is the number of lanes that the node offers. ``url`` is the address for lanes, once it is served.
+    ``message_within_s``: how long a lane waits for Spark's message for a failed record. ``clock``: for leases and long
+    polls, in seconds.
     """
 
-    def __init__(self, board: LaneBoard, *, capacity: int) -> None:
+    def __init__(
+        self,
+        board: LaneBoard,
+        *,
+        capacity: int,
+        message_within_s: float = MESSAGE_WITHIN_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.board = board
         self.capacity = capacity
+        self._message_within_s = message_within_s
+        self._clock = clock
         self.url = ""
         self.engine_token = secrets.token_hex(16)
         self._flows: dict[Flow, _RegisteredFlow] = {}
@@ -103,11 +114,11 @@ class LeaseService:
     def ready(self) -> bool:
         """Whether a new source task would start immediately, and the lanes do not fail all the time."""
         self.observe_lanes()
-        return self._readiness.is_ready(time.monotonic())
+        return self._readiness.is_ready(self._clock())
 
     def observe_lanes(self) -> None:
         """Note whether lanes are running; call it about once a second."""
-        self._readiness.observe(time.monotonic(), alive=self.board.alive)
+        self._readiness.observe(self._clock(), alive=self.board.alive)
 
     def keep_warm(self) -> None:
         """Keep all lanes running, because other nodes can hand source tasks over at any time."""
@@ -118,12 +129,12 @@ class LeaseService:
 
         Raises ClusterError if the offsets cannot be read; the source tasks then continue to wait.
         """
-        for key in self.board.in_vain(time.monotonic()):
+        for key in self.board.in_vain(self._clock()):
             await self._prepare(key)
             fresh = self._build(key)
             if fresh is not None:
                 log.warning("%s: moving source task %d to another lane: no executor for its own lane", *key)
-                self.board.move(fresh, time.monotonic())
+                self.board.move(fresh, self._clock())
                 self.wake()
 
     def wake(self) -> None:
@@ -152,7 +163,7 @@ class LeaseService:
             raise LeaseRefusedError("the request is not from this node's engine")
 
     async def engine(self, report: EngineReport, wait: float) -> EngineOrders:
-        for message in self.board.engine_report(report, time.monotonic()):
+        for message in self.board.engine_report(report, self._clock()):
             log.warning("%s", message)
         self._failed_records.take(report.pid, report.record_errors)
         if report.ended:
@@ -160,13 +171,13 @@ class LeaseService:
         if self._failed_records.has_ordered:
             wait = min(wait, ANSWERED_AFTER_S)
         await self._until(
-            lambda: self._failed_records.has_new or self.board.engine_orders(time.monotonic()).version > report.version,
+            lambda: self._failed_records.has_new or self.board.engine_orders(self._clock()).version > report.version,
             wait,
         )
-        return replace(self.board.engine_orders(time.monotonic()), failed_records=self._failed_records.orders())
+        return replace(self.board.engine_orders(self._clock()), failed_records=self._failed_records.orders())
 
     async def lease(self, lane: int, request: LeaseRequest) -> LeaseGrant:
-        session = self.board.grant(lane, request, time.monotonic())
+        session = self.board.grant(lane, request, self._clock())
         keys = self.board.source_tasks_of(lane)
         try:
             await asyncio.gather(*map(self._prepare, keys))
@@ -187,7 +198,7 @@ class LeaseService:
         self.board.check(lane, secret)
 
     async def progress(self, lane: int, secret: str, progress: LaneProgress, wait: float) -> LeaseRenewal:
-        if self.board.lane_report(lane, secret, progress, time.monotonic()):
+        if self.board.lane_report(lane, secret, progress, self._clock()):
             self.wake()
         await self._until(lambda: self.board.lane_orders(lane).version > progress.version, wait)
         self.board.check(lane, secret)  # the lease may have been granted to another process meanwhile
@@ -207,10 +218,12 @@ class LeaseService:
         number = self._failed_records.add(query, topic, partition, batch, done)
         self.wake()
         try:
-            async with asyncio.timeout(MESSAGE_WITHIN_S):
+            async with asyncio.timeout(self._message_within_s):
                 return await answer
         except TimeoutError:
-            log.warning("lane %d: no message from Spark for a failed record within %.0f s", lane, MESSAGE_WITHIN_S)
+            log.warning(
+                "lane %d: no message from Spark for a failed record within %.0f s", lane, self._message_within_s
+            )
             return None
         finally:
             self._failed_records.give_up(number)
@@ -229,7 +242,7 @@ class LeaseService:
         flows = dict.fromkeys(flow for flow, _ in self.board.source_tasks_of(lane))
         orders = self.board.lane_orders(lane)
         return LeaseRenewal(
-            seconds=LEASE_SECONDS - LEASE_MARGIN_S,
+            seconds=self.board.lease_s - LEASE_MARGIN_S,
             flows=tuple(FlowLease(flow=flow, seconds=self._certain_for(flow)) for flow in flows),
             orders=orders if orders.version > version else None,
         )
@@ -239,6 +252,6 @@ class LeaseService:
         return 0.0 if registered is None else max(0.0, registered.certain_for() - LEASE_MARGIN_S)
 
     async def _until(self, condition: Callable[[], bool], timeout: float) -> None:
-        deadline = time.monotonic() + timeout
-        while not condition() and (left := deadline - time.monotonic()) > 0:
+        deadline = self._clock() + timeout
+        while not condition() and (left := deadline - self._clock()) > 0:
             await self.changed(left)

@@ -29,7 +29,16 @@ class NodeEngine:
     ``settings`` are those with which the node started: Spark's settings of later files are not used.
     """
 
-    def __init__(self, settings: NodeSettings, lease_service: LeaseService, temp_dir: Path) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        lease_service: LeaseService,
+        temp_dir: Path,
+        *,
+        process: type[EngineProcess] = EngineProcess,
+    ) -> None:
+        """``process`` runs the engine."""
+        self._process_class = process
         self._settings = settings
         self._lease_service = lease_service
         self._temp_dir = temp_dir
@@ -47,7 +56,7 @@ class NodeEngine:
             return
         self._sql_lanes = sql_lanes_of(settings.flows, lanes=self._lease_service.capacity)
         self._spark = self._spark_settings(self._lane_place)
-        self._process = EngineProcess(
+        self._process = self._process_class(
             node_url=self._lease_service.url,
             token=self._lease_service.engine_token,
             app_name=f"mm2 {' '.join(enabled)}",

@@ -27,12 +27,20 @@ class NodeFlows:
     """
 
     def __init__(
-        self, settings: NodeSettings, identity: NodeIdentity, lease_service: LeaseService, engine: NodeEngine
+        self,
+        settings: NodeSettings,
+        identity: NodeIdentity,
+        lease_service: LeaseService,
+        engine: NodeEngine,
+        *,
+        supervisor: type[FlowSupervisor] = FlowSupervisor,
     ) -> None:
+        """``supervisor`` runs a flow."""
+        self._supervisor = supervisor
         self._identity = identity
         self._lease_service = lease_service
         self._engine = engine
-        self.supervisors = [FlowSupervisor(flow, identity, lease_service) for flow in settings.flows]
+        self.supervisors = [supervisor(flow, identity, lease_service) for flow in settings.flows]
         lease_service.board.flows = with_source_tasks(settings)
         self._running: dict[Flow, asyncio.Task[None]] = {}
         self._ending: Sequence[FlowSupervisor] = ()
@@ -60,7 +68,7 @@ class NodeFlows:
         wanted = {flow.flow: flow for flow in settings.flows}
         again = {one.flow: restart_reason(one) for one in diff.changed if one.update_mode >= UpdateMode.FLOW}
         new = {
-            flow: FlowSupervisor(wanted[flow], self._identity, self._lease_service)
+            flow: self._supervisor(wanted[flow], self._identity, self._lease_service)
             for flow in wanted.keys() - supervisors.keys()
         }
         for flow in diff.to_take_over():

@@ -167,8 +167,11 @@ class TaskRunner(ABC):
 class SharedTaskRunner(TaskRunner):
     """Base of kinds whose tasks on a node share one asyncio task, which runs while the node has any of these tasks.
 
-    If it fails, its tasks are FAILED and it is restarted after `RETRY_FAILED_MS`.
+    If it fails, its tasks are FAILED and it is restarted after `retry_failed_ms`.
     """
+
+    retry_failed_ms: ClassVar[int] = RETRY_FAILED_MS
+    """Delay in milliseconds before a task that failed as a whole is restarted."""
 
     def __init__(self, context: TaskContext, on_ended: Callable[[], None]) -> None:
         super().__init__(context, on_ended)
@@ -214,8 +217,8 @@ class SharedTaskRunner(TaskRunner):
             lambda error: f"{self.kind} failed: {error}",
             expected=(ClusterError, PluginError),
             unexpected=f"{self.kind} failed unexpectedly; restarting (see the log)",
-            min_ms=RETRY_FAILED_MS,
-            max_ms=RETRY_FAILED_MS,
+            min_ms=self.retry_failed_ms,
+            max_ms=self.retry_failed_ms,
         )
 
     async def _attempt(self) -> None:

@@ -46,13 +46,15 @@ class TopicDiscovery:
         *,
         published: Published,
         shown: Discovery | None = None,
+        remote_topics: type[RemoteTopics] = RemoteTopics,
     ) -> None:
-        """``published``: see `RemoteTopics`. ``shown``: an earlier result to show until the end of the first round."""
+        """``published``: see `RemoteTopics`. ``shown``: an earlier result to show until the end of the first round.
+        ``remote_topics``: what looks for the topics."""
         self._settings = settings
         self._flow = settings.flow
         self._source = source
         self._target = target
-        self._remote_topics = RemoteTopics(settings, source.cluster, target, replication_filter, published=published)
+        self._remote_topics = remote_topics(settings, source.cluster, target, replication_filter, published=published)
         self._found = asyncio.Event()
         self._wakeup = Wakeup()
         self.latest = shown

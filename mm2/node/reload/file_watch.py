@@ -13,16 +13,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
 from mm2.config.grammar.problems import Problem
 from mm2.config.keys.update_mode import UpdateMode
+from mm2.config.load import load_file
 from mm2.config.reload.changes import Change, FileDiff
 from mm2.config.reload.comparison import ParsedConfig, compare, of_nodes
-from mm2.config.reload.sources import Signature, Taken, sign, take
+from mm2.config.reload.sources import LoadFile, Signature, Taken, sign, take
 from mm2.node.common.daemon_thread import in_daemon_thread
 
 log = logging.getLogger(__name__)
@@ -132,8 +133,17 @@ class FileWatch:
     ``reading`` and ``digest`` belong to the last valid file, ``began`` to the first.
     """
 
-    def __init__(self, first: Taken, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        first: Taken,
+        clock: Clock | None = None,
+        *,
+        load: LoadFile = load_file,
+        compare_configs: Callable[[ParsedConfig, ParsedConfig], FileDiff] = compare,
+    ) -> None:
         """``first`` is the valid file that the node was started with."""
+        self._load = load
+        self._compare = compare_configs
         assert first.reading is not None, "a node does not start with an invalid file"
         self.path = first.path
         self._clusters = first.clusters
@@ -187,10 +197,10 @@ class FileWatch:
 
     def _look(self) -> tuple[Taken, Event]:
         """Read the file and compare it. Runs in a thread and does not change this object."""
-        taken = take(self.path, self._clusters, self._signature)
+        taken = take(self.path, self._clusters, self._signature, load=self._load)
         if taken.reading is None or not taken.waits_for <= self._waits_for:
             return replace(taken, reading=None), FileInvalid(problems=taken.problems)
-        diff = compare(self.reading, taken.reading)
+        diff = self._compare(self.reading, taken.reading)
         pending = tuple(
             change for change in of_nodes(self.began, taken.reading) if change.update_mode is UpdateMode.NODE
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -26,22 +26,30 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-NO_COORDINATOR_S = 30.0
-"""How long source tasks wait for a transaction coordinator: longer than it takes another broker to take over its
-partition of __transaction_state. Then they start without fencing."""
 
 PARTITIONS_AT_ONCE = 1_000
 """Partitions of one transaction: its record in __transaction_state has at most about 1 MiB."""
 
-ATTEMPT_MS = 5_000
-"""Limit for one call; the caller repeats it."""
 
 _TRANSACTION_TIMEOUT_MS = 60_000  # Java's default, for producers that write outside transactions
 _FIRST_PAUSE_MS = 20  # as in Java: the time a coordinator needs to write the markers of a transaction
 _ACKS_ALL = -1
 
-CHECK_MS = 2_000
-"""Limit for finding out whether the target fences again. A restart of the source task waits meanwhile."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceTimes:
+    """Limits of fencing."""
+
+    no_coordinator_s: float = 30.0
+    """Seconds for which source tasks wait for a transaction coordinator: longer than it takes another broker to take
+    over its partition of __transaction_state. Then they start without fencing."""
+    attempt_ms: int = 5_000
+    """Limit for one call; the caller repeats it."""
+    check_ms: int = 2_000
+    """Limit for finding out whether the target fences again. A restart of the source task waits meanwhile."""
+
+
+_TIMES = FenceTimes()
 
 
 class Acquired(NamedTuple):
@@ -73,10 +81,13 @@ class SourceTaskFence:
         settings: FlowSettings,
         target: Cluster,
         released: Callable[[int], Awaitable[SourceTaskRelease | None]],
+        *,
+        times: FenceTimes = _TIMES,
     ) -> None:
         """``target`` has the settings of the producers of records. ``released`` returns the last release of a source
         task, if it is known."""
         self._settings = settings
+        self._times = times
         self._target = target
         self._released = released
         self._retries = replace(target.settings, retry_backoff_ms=_FIRST_PAUSE_MS)
@@ -118,7 +129,7 @@ class SourceTaskFence:
             self._target, transactional_id, timeout_ms=self._timeout_ms, purpose="fencing"
         )
         try:
-            await self._retried(coordinator.init, time.monotonic() + CHECK_MS / 1000)
+            await self._retried(coordinator.init, time.monotonic() + self._times.check_ms / 1000)
         except ClusterError:
             return False
         return True
@@ -131,7 +142,7 @@ class SourceTaskFence:
         coordinator = TransactionCoordinator(
             self._target, transactional_id, timeout_ms=self._timeout_ms, purpose="fencing"
         )
-        deadline = time.monotonic() + ATTEMPT_MS / 1000
+        deadline = time.monotonic() + self._times.attempt_ms / 1000
         acquired = await self._retried(coordinator.init, deadline)
         producer = TaskProducer(transactional_id, acquired.producer_id, acquired.epoch)
         if acquired.epoch > 0 and remote:
@@ -188,9 +199,9 @@ class SourceTaskFence:
             self._warn(error, f"see the logs of the brokers about transactional ID {transactional_id}")
 
     def _has_time(self, transactional_id: str) -> bool:
-        """Return whether the first of these failures was less than `NO_COORDINATOR_S` ago."""
+        """Return whether the first of these failures was less than `FenceTimes.no_coordinator_s` ago."""
         now = time.monotonic()
-        return now - self._failing_since.setdefault(transactional_id, now) < NO_COORDINATOR_S
+        return now - self._failing_since.setdefault(transactional_id, now) < self._times.no_coordinator_s
 
     def _warn(self, error: ClusterError, advice: str) -> None:
         if self._settings.worker.exactly_once:

@@ -12,6 +12,8 @@ import errno
 import logging
 import socket
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -32,17 +34,25 @@ STOP_WITHIN_S = 5.0
 CUT_OFF_WITHIN_S = 1.0
 """A cancelled request ends immediately; uvicorn checks every 0.1 s."""
 
-REQUEST_WITHIN_S = 60
-"""Time for a client to send a whole request: the largest from a lane, over a slow link. Who sends nothing must not
-occupy a connection for ever."""
-
-MOST_CONNECTIONS = 1_000
-"""Connections of one listener; more get the status 503. Lanes and monitoring need one each."""
 
 BACKLOG = 128
 
 START_WITHIN_S = 10.0
 """The sockets are bound before uvicorn starts: only an overloaded machine reaches this limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLimits:
+    """What clients of a listener may occupy."""
+
+    request_within_s: float = 60.0
+    """Seconds for a client to send a whole request: the largest from a lane, over a slow link. Who sends nothing must
+    not occupy a connection for ever."""
+    most_connections: int = 1_000
+    """Connections of one listener; more get the status 503. Lanes and monitoring need one each."""
+
+
+_LIMITS = ServerLimits()
 
 
 class RestServer:
@@ -51,11 +61,20 @@ class RestServer:
     With ``port`` 0 the system chooses a port, which the property `port` returns after `start`. ``tls`` enables https.
     """
 
-    def __init__(self, app: FastAPI, host: str = "127.0.0.1", port: int = 0, *, tls: ServerTls | None = None) -> None:
+    def __init__(
+        self,
+        app: FastAPI,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        tls: ServerTls | None = None,
+        limits: ServerLimits = _LIMITS,
+    ) -> None:
         self._listener = Listener(scheme="http" if tls is None else "https", host=host, port=port)
         context = None if tls is None else RenewableContext(server_context(tls))
         self._context = context
-        config = uvicorn.Config(
+        config = _Config(
+            limits,
             app,
             http=_Connection,
             ws="none",
@@ -67,7 +86,7 @@ class RestServer:
             proxy_headers=False,
             server_header=False,
             timeout_keep_alive=KEEP_ALIVE_S,
-            limit_concurrency=MOST_CONNECTIONS,
+            limit_concurrency=limits.most_connections,
             backlog=BACKLOG,
             ssl_context_factory=None if context is None else lambda *_: context,
         )
@@ -217,8 +236,16 @@ _INCOMPLETE = ("IDLE", "SEND_BODY")
 """States of h11 for a client whose request has not arrived completely."""
 
 
+class _Config(uvicorn.Config):
+    """uvicorn's configuration, and our limits for its connections."""
+
+    def __init__(self, limits: ServerLimits, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.limits = limits
+
+
 class _Connection(H11Protocol):
-    """uvicorn's connection, closed if a request does not arrive within `REQUEST_WITHIN_S`.
+    """uvicorn's connection, closed if a request does not arrive within `ServerLimits.request_within_s`.
 
     At shutdown it is closed immediately if it is idle: asyncio would wait up to 30 s for the TLS shutdown of a
     connection that monitoring keeps open.
@@ -243,7 +270,8 @@ class _Connection(H11Protocol):
 
     def _expect(self) -> None:
         if self._expecting is None:
-            self._expecting = self.loop.call_later(REQUEST_WITHIN_S, self.transport.abort)
+            assert isinstance(self.config, _Config)
+            self._expecting = self.loop.call_later(self.config.limits.request_within_s, self.transport.abort)
 
     def _expect_nothing(self) -> None:
         if self._expecting is not None:

@@ -202,7 +202,7 @@ async def copying(
     ``predecessor``: run as successor of that source task, with its newest ``segments`` of the exact offsets topic, and
     the leader ``epochs`` in them. ``deadline``: of its lease, by default never. ``on_data_loss``: losses are recorded
     in a topic of their own, created with ``losses_config``. ``dead_letters``: the topic for records that cannot be
-    copied. ``timeouts``: of partitions whose batches the target does not accept.
+    copied.
     """
     remote = {topic: f"A.{topic}" for topic in topics}
     starts = starts or {}

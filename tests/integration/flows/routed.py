@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from flows.lane.byte_budget import ByteBudget
+from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.source_task.source_task import SourceTask
 from mm2.core.lanes.lease import DeadLettersLease, PartitionLease, RecordRouting
 from mm2.core.mirror1.user_class import UserClass
@@ -25,6 +26,7 @@ async def routing(
     handler: UserClass | None = None,
     produce: ProduceSettings | None = None,
     dead_letters: str | None = None,
+    timeouts: Timeouts = TIMEOUTS,
 ) -> AsyncIterator[RunningSourceTask]:
     """Run a source task that routes the records of a topic to the topic of the same name."""
     leases = tuple(
@@ -39,7 +41,7 @@ async def routing(
         dead_letters=None if dead_letters is None else DeadLettersLease(topic=dead_letters),
     )
     budget = ByteBudget(BUFFER)
-    runner = SourceTask(lease, budget, unlimited())
+    runner = SourceTask(lease, budget, unlimited(), timeouts=timeouts)
     runner.start()
     try:
         yield RunningSourceTask(source, target, lease, budget, runner, {topic: topic})

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition as ClientPartition
 
-from flows.commit import loss_writer
-from flows.partition import replicator
+from flows.partition.timeouts import Timeouts
 from mm2.core.lanes.lease import TransactionsLease
 from mm2.core.lanes.losses import Loss, LossKind, OnDataLoss
 from mm2.core.lanes.task_states import TaskState
@@ -24,7 +23,7 @@ from tests.integration.flows.lane import COPIED, RunningSourceTask, copying
 from tests.integration.flows.test_progress import stored_offsets
 from tests.lab.cluster import KafkaCluster
 from tests.lab.history import count, read_topic
-from tests.lab.records import plain, wait_for_markers, write
+from tests.lab.records import plain, write
 from tests.lab.topic_configs import alter
 from tests.lab.waiting import until
 
@@ -34,10 +33,8 @@ REFUSED = ("max.message.bytes", "40")
 """Config of a topic on the target that accepts no record."""
 
 
-@pytest.fixture(autouse=True)
-def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fetch again one second after the target rejected a record, instead of half a minute."""
-    monkeypatch.setattr(replicator, "FAILED_RETRY_S", 1.0)
+TIMEOUTS = Timeouts(failed_retry_s=1.0)
+"""Fetch again one second after the target rejected a record, instead of half a minute."""
 
 
 def delete_before(cluster: KafkaCluster, topic: str, offset: int) -> None:
@@ -60,7 +57,7 @@ async def falling_behind(
     """Run a source task that has copied 100 records; the target rejects 300 more."""
     source.create_topic(topic)
     write(source.bootstrap, topic, plain(100))
-    async with copying(source, target, {topic: 1}, on_data_loss=on_data_loss) as source_task:
+    async with copying(source, target, {topic: 1}, on_data_loss=on_data_loss, timeouts=TIMEOUTS) as source_task:
         await source_task.caught_up(topic)
         await until(lambda: source_task.partition(topic).stored == 100, COPIED, "the offset is stored")
         await asyncio.to_thread(alter, target, f"A.{topic}", *REFUSED)
@@ -159,8 +156,9 @@ async def test_compaction_markers_and_aborted_records_are_no_losses(
             producer.produce(topic, key=b"k", value=b"v", partition=0)
         producer.flush(30)
         (producer.abort_transaction if number % 2 else producer.commit_transaction)(30)
-    await asyncio.to_thread(wait_for_markers, cluster_a.bootstrap, topic)
-    async with copying(cluster_a, cluster_b, {topic: 1}, on_data_loss=OnDataLoss.STOP_PARTITION) as source_task:
+    async with copying(
+        cluster_a, cluster_b, {topic: 1}, on_data_loss=OnDataLoss.STOP_PARTITION, timeouts=TIMEOUTS
+    ) as source_task:
         await source_task.caught_up(topic)
         assert source_task.partition(topic).position == 36
         assert source_task.runner.progress().losses == ()
@@ -229,18 +227,23 @@ async def test_no_offset_after_a_loss_is_stored_before_it_is_recorded(
     cluster_a: KafkaCluster,
     cluster_b: KafkaCluster,
     unique: Unique,
-    monkeypatch: pytest.MonkeyPatch,
     on_data_loss: OnDataLoss,
 ) -> None:
     """Under ``continue`` the wait ends; a loss that an operator has accepted must be recorded before copying counts."""
-    monkeypatch.setattr(loss_writer, "PATIENCE_S", 2.0)
+    timeouts = replace(TIMEOUTS, loss_patience_s=5.0)
     topic = unique("unrecorded")
     cluster_a.create_topic(topic)
     write(cluster_a.bootstrap, topic, plain(1_000), records_per_batch=100)
     await asyncio.to_thread(delete_before, cluster_a, topic, 700)
     starts: Mapping[TopicPartition, int | None] = {TopicPartition(topic, 0): 200}
     async with copying(
-        cluster_a, cluster_b, {topic: 1}, starts=starts, on_data_loss=on_data_loss, losses_config=dict([REFUSED])
+        cluster_a,
+        cluster_b,
+        {topic: 1},
+        starts=starts,
+        on_data_loss=on_data_loss,
+        losses_config=dict([REFUSED]),
+        timeouts=timeouts,
     ) as source_task:
         assert source_task.lease.losses is not None
         losses = source_task.lease.losses.topic

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from flows.partition import rejection_state, retry_state
-from flows.routing import partition_router, record_sender
+from flows.partition.timeouts import Timeouts
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.mirror1.user_class import MessageHandler, SourceRecord, TargetRecord, UserClass
 from tests.integration.flows.lane import COPIED
@@ -71,16 +70,10 @@ async def test_a_partition_drains_until_nothing_is_queued(cluster_a: KafkaCluste
     assert {name: count(read_topic(cluster_b.bootstrap, name)) for name in (topic, other)} == written
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limits of waiting and retries, in seconds instead of minutes."""
-    monkeypatch.setattr(partition_router, "UNANSWERED_REPORT_S", 1.0)
-    monkeypatch.setattr(retry_state, "MISSING_TOPIC_TIMEOUT_S", 3.0)
-    monkeypatch.setattr(record_sender, "MISSING_TOPIC_TIMEOUT_S", 3.0)
-    monkeypatch.setattr(rejection_state, "FAILED_RETRY_S", 1.0)
+IMPATIENT = Timeouts(unanswered_report_s=1.0, missing_topic_s=3.0, failed_retry_s=1.0)
+"""The limits of waiting and retries, in seconds instead of minutes."""
 
 
-@pytest.mark.usefixtures("impatient")
 async def test_a_partition_that_the_target_does_not_have(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
     """The source partition waits, then stops at the record, and continues once the partition exists."""
     topic, other, letters = (unique_name(name) for name in ("orders", "other", "letters"))
@@ -89,7 +82,9 @@ async def test_a_partition_that_the_target_does_not_have(cluster_a: KafkaCluster
         cluster_b.create_topic(name, 1)
     write(cluster_a.bootstrap, topic, plain(20, partitions=1))
     handler = UserClass(name=f"{__name__}:FirstHalf", arguments=f"10 {other}")
-    async with routing(cluster_a, cluster_b, topic, 1, handler=handler, dead_letters=letters) as task:
+    async with routing(
+        cluster_a, cluster_b, topic, 1, handler=handler, dead_letters=letters, timeouts=IMPATIENT
+    ) as task:
         await until(lambda: task.partition(topic).error is not None, COPIED, "the partition waits")
         assert task.partition(topic).state is TaskState.WAITING
         assert f"cannot copy {topic}-0: " in (task.partition(topic).error or "")
@@ -110,7 +105,7 @@ async def test_a_target_that_is_down_is_reported(cluster_a: KafkaCluster, breaka
     cluster_a.create_topic(topic, 1)
     target.create_topic(topic, 2)
     write(cluster_a.bootstrap, topic, plain(20, partitions=1))
-    async with routing(cluster_a, target, topic, 1) as task:
+    async with routing(cluster_a, target, topic, 1, timeouts=IMPATIENT) as task:
         await task.caught_up(topic)
         target.broker(1).kill()
         write(cluster_a.bootstrap, topic, plain(20, partitions=1))
@@ -122,7 +117,6 @@ async def test_a_target_that_is_down_is_reported(cluster_a: KafkaCluster, breaka
     assert count(read_topic(target.bootstrap, topic)) == 40
 
 
-@pytest.mark.usefixtures("impatient")
 async def test_a_topic_that_cannot_be_created_stops_only_partitions_that_need_it(
     cluster_a: KafkaCluster, start_cluster: StartCluster
 ) -> None:
@@ -134,7 +128,7 @@ async def test_a_topic_that_cannot_be_created_stops_only_partitions_that_need_it
     target.create_topic(letters, 1)
     write(cluster_a.bootstrap, topic, plain(60, partitions=6))
     handler = UserClass(name=f"{__name__}:LastPartition", arguments=other)
-    async with routing(cluster_a, target, topic, 6, handler=handler, dead_letters=letters) as task:
+    async with routing(cluster_a, target, topic, 6, handler=handler, dead_letters=letters, timeouts=IMPATIENT) as task:
         await until(lambda: task.partition(topic, 5).position == 10, COPIED, "the last partition is copied")
         await until(lambda: task.partition(topic, 0).stopped_at == 0, COPIED, "the first one has stopped")
         assert f"cannot create topic {other}: " in (task.partition(topic, 0).error or "")
@@ -144,14 +138,13 @@ async def test_a_topic_that_cannot_be_created_stops_only_partitions_that_need_it
     assert [count(read_topic(target.bootstrap, name)) for name in (topic, other)] == [10, 50]
 
 
-@pytest.mark.usefixtures("impatient")
 async def test_a_topic_that_the_target_does_not_have(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
     """Without a handler it is not created here. It stops the partition, and makes no dead letters."""
     topic, letters = unique_name("orders"), unique_name("letters")
     cluster_a.create_topic(topic, 1)
     cluster_b.create_topic(letters, 1)
     write(cluster_a.bootstrap, topic, plain(20, partitions=1))
-    async with routing(cluster_a, cluster_b, topic, 1, dead_letters=letters) as task:
+    async with routing(cluster_a, cluster_b, topic, 1, dead_letters=letters, timeouts=IMPATIENT) as task:
         await until(lambda: task.partition(topic).error is not None, COPIED, "the partition waits")
         waiting = task.partition(topic)
         assert f"cannot find topic {topic} on the target: UNKNOWN_TOPIC_OR_PARTITION" in (waiting.error or "")

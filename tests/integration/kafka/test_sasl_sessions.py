@@ -16,12 +16,12 @@ from aiokafka.protocol.metadata import MetadataRequest
 from mm2.core.settings.client import ClientSettings, SecurityProtocol
 from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 from mm2.kafka.client.cluster import Cluster
-from mm2.kafka.connection import dialling
+from mm2.kafka.connection.dialling import Authentication
 from mm2.kafka.errors import ClusterClosed, ClusterError
-from mm2.kafka.sasl import session
 from mm2.kafka.sasl.handshake import Send
-from mm2.kafka.sasl.login import Exchange, LoginFailed
+from mm2.kafka.sasl.login import Exchange, Login, LoginFailed
 from mm2.kafka.sasl.passwords import PasswordExchanges
+from mm2.kafka.sasl.session import SessionShares
 from tests.integration.kafka.clients import settings
 from tests.lab.cluster import KafkaCluster
 from tests.lab.listeners import Listener
@@ -40,11 +40,8 @@ def kafka() -> Iterator[KafkaCluster]:
         yield cluster
 
 
-@pytest.fixture
-def early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions are renewed 0.6 s before they end instead of 0.1 s, in which a busy machine may not run the client."""
-    monkeypatch.setattr(session, "EARLIEST", 0.6)
-    monkeypatch.setattr(session, "LATEST", 0.7)
+EARLY = SessionShares(earliest=0.6, latest=0.7)
+"""Sessions are renewed 0.6 s before they end instead of 0.1 s, in which a busy machine may not run the client."""
 
 
 def client_of(kafka: KafkaCluster, mechanism: SaslMechanism) -> ClientSettings:
@@ -61,11 +58,10 @@ def local_port(cluster: Cluster) -> int:
     return port
 
 
-@pytest.mark.usefixtures("early")
 @pytest.mark.parametrize("mechanism", [PLAIN, SCRAM])
 async def test_a_busy_connection_outlives_its_sessions(kafka: KafkaCluster, mechanism: SaslMechanism) -> None:
     """Several requests are always in flight, also while the connection authenticates again."""
-    async with Cluster(client_of(kafka, mechanism)) as cluster:
+    async with Cluster(client_of(kafka, mechanism), authentication=Authentication(shares=EARLY)) as cluster:
         await cluster.any_node()
         await cluster.versions(1)
         first = local_port(cluster)
@@ -93,17 +89,17 @@ async def test_an_idle_connection_authenticates_before_its_next_request(kafka: K
         assert local_port(cluster) == first
 
 
-async def test_the_session_is_needed(kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_session_is_needed(kafka: KafkaCluster) -> None:
     """Without a second authentication the broker does close the connection: the other tests prove something."""
 
-    async def forgets(send: Send, mechanism: str, login: PasswordExchanges, host: str) -> None:
+    async def forgets(send: Send, mechanism: str, login: Login, host: str) -> None:
         await send(SaslHandShakeRequest(mechanism))
         for message in login.exchange(host):
             await send(SaslAuthenticateRequest(message))
             break
 
-    monkeypatch.setattr(dialling, "authenticate", forgets)
-    async with Cluster(client_of(kafka, PLAIN)) as cluster:
+    authentication = Authentication(authenticate=forgets)
+    async with Cluster(client_of(kafka, PLAIN), authentication=authentication) as cluster:
         await cluster.any_node()
         await cluster.versions(1)
         await asyncio.sleep(SESSION_MS / 1000 * 1.5)
@@ -139,17 +135,16 @@ class FailingRenewals:
         raise LoginFailed("the token endpoint does not answer", "sasl.oauthbearer.token.endpoint.url")
 
 
-@pytest.mark.usefixtures("early")
 @pytest.mark.parametrize("at_exchange", [False, True])
 async def test_a_session_is_used_to_its_end_if_credentials_cannot_be_renewed(
-    kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, at_exchange: bool
+    kafka: KafkaCluster, caplog: pytest.LogCaptureFixture, at_exchange: bool
 ) -> None:
     client = replace(client_of(kafka, PLAIN), reconnect_backoff_ms=10)
     assert isinstance(client.sasl, PasswordLogin)
     login = FailingRenewals(client.sasl, at_exchange=at_exchange)
-    monkeypatch.setattr(dialling, "login_of", lambda _: login)
-    monkeypatch.setattr(session, "_USABLE", 0.8)  # 0.98 leaves a request 40 ms to reach the broker
-    async with Cluster(client) as cluster:
+    shares = replace(EARLY, usable=0.8)  # 0.98 leaves a request 40 ms to reach the broker
+    authentication = Authentication(login_of=lambda _: login, shares=shares)
+    async with Cluster(client, authentication=authentication) as cluster:
         await cluster.any_node()
         await cluster.versions(1)
         first = local_port(cluster)
@@ -196,15 +191,16 @@ class PausedExchange:
 
 @asynccontextmanager
 async def authenticating_again(
-    kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+    kafka: KafkaCluster,
 ) -> AsyncIterator[tuple[Cluster, PausedExchange, asyncio.Task[None]]]:
     """A client halfway through its second authentication, and the request that waits for it."""
     client = client_of(kafka, SCRAM)
     assert isinstance(client.sasl, PasswordLogin)
     login = PausedExchange(client.sasl)
-    async with Cluster(client) as cluster:
+    used: list[Login] = [PasswordExchanges(client.sasl)]  # the last one
+    async with Cluster(client, authentication=Authentication(login_of=lambda _: used[-1])) as cluster:
         await cluster.any_node()
-        monkeypatch.setattr(dialling, "login_of", lambda _: login)
+        used.append(login)
         await cluster.versions(1)
         await asyncio.sleep(SESSION_MS / 1000)
         asking = asyncio.create_task(cluster.send(1, MetadataRequest([])))
@@ -215,11 +211,9 @@ async def authenticating_again(
             login.released.set()
 
 
-async def test_a_cancelled_request_does_not_interrupt_an_authentication(
-    kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_cancelled_request_does_not_interrupt_an_authentication(kafka: KafkaCluster) -> None:
     """The broker expects the rest of the exchange on this connection, and nothing else."""
-    async with authenticating_again(kafka, monkeypatch) as (cluster, login, asking):
+    async with authenticating_again(kafka) as (cluster, login, asking):
         first = local_port(cluster)
         asking.cancel()
         await asyncio.wait([asking])
@@ -228,10 +222,8 @@ async def test_a_cancelled_request_does_not_interrupt_an_authentication(
         assert local_port(cluster) == first
 
 
-async def test_a_connection_that_is_closed_while_it_authenticates_is_replaced(
-    kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with authenticating_again(kafka, monkeypatch) as (cluster, login, asking):
+async def test_a_connection_that_is_closed_while_it_authenticates_is_replaced(kafka: KafkaCluster) -> None:
+    async with authenticating_again(kafka) as (cluster, login, asking):
         first = local_port(cluster)
         cluster.hang_up(1, "default")
         login.released.set()
@@ -239,8 +231,8 @@ async def test_a_connection_that_is_closed_while_it_authenticates_is_replaced(
         assert local_port(cluster) != first
 
 
-async def test_a_client_is_closed_while_it_authenticates(kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with authenticating_again(kafka, monkeypatch) as (cluster, _, asking):
+async def test_a_client_is_closed_while_it_authenticates(kafka: KafkaCluster) -> None:
+    async with authenticating_again(kafka) as (cluster, _, asking):
         began = time.monotonic()
         await cluster.close()
         with pytest.raises(ClusterClosed):
@@ -251,7 +243,7 @@ async def test_a_client_is_closed_while_it_authenticates(kafka: KafkaCluster, mo
 async def test_requests_keep_their_order_across_an_authentication(
     kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with authenticating_again(kafka, monkeypatch) as (cluster, login, asking):
+    async with authenticating_again(kafka) as (cluster, login, asking):
         answered: list[int] = []
 
         async def ask(number: int) -> None:

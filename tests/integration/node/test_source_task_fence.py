@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
@@ -21,8 +22,7 @@ from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.produce_request import ProduceRequest
-from mm2.node.source import source_task_fence
-from mm2.node.source.source_task_fence import SourceTaskFence
+from mm2.node.source.source_task_fence import FenceTimes, SourceTaskFence
 from tests.integration.guarded.permissions import PASSWORD, USER, add, allowed, binding
 from tests.integration.kafka.clients import connected
 from tests.lab.cluster import KafkaCluster
@@ -47,9 +47,15 @@ class Releases:
         return self.last
 
 
-def fence_of(cluster: Cluster, directory: Path, group: str, releases: Releases, extra: str = "") -> SourceTaskFence:
+IMPATIENT = FenceTimes(no_coordinator_s=2.0, attempt_ms=500)
+
+
+def fence_of(
+    cluster: Cluster, directory: Path, group: str, releases: Releases, extra: str = "", **options: Any
+) -> SourceTaskFence:
+    """``options``: of `SourceTaskFence`."""
     settings = files.flow(directory, f"B.group.id = {group}\n{extra}")
-    return SourceTaskFence(settings, cluster, releases)
+    return SourceTaskFence(settings, cluster, releases, **options)
 
 
 async def write(cluster: Cluster, producer: TaskProducer, partition: TopicPartition, sequence: int = 0) -> int:
@@ -153,13 +159,11 @@ async def test_without_permission_source_tasks_run_without_fencing(
 
 
 async def test_without_a_coordinator_source_tasks_wait_and_then_run_without_fencing(
-    without_coordinator: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    without_coordinator: KafkaCluster, tmp_path: Path
 ) -> None:
     """A target of one broker with Kafka's default of transaction.state.log.replication.factor."""
-    monkeypatch.setattr(source_task_fence, "NO_COORDINATOR_S", 2.0)
-    monkeypatch.setattr(source_task_fence, "ATTEMPT_MS", 500)
     async with connected(without_coordinator) as cluster:
-        fence = fence_of(cluster, tmp_path, "A-mm2", Releases())
+        fence = fence_of(cluster, tmp_path, "A-mm2", Releases(), times=IMPATIENT)
         with pytest.raises(BrokerError, match="COORDINATOR_NOT_AVAILABLE"):
             await fence.acquire(TASK, [])
 

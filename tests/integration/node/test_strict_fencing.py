@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
@@ -24,9 +25,8 @@ from mm2.kafka.retrying import retried
 from mm2.node.common.fencing_errors import FencingFailedError
 from mm2.node.leader.config_writer import ConfigWriter, TransactionsRequiredError
 from mm2.node.leader.task_fencer import TaskFencer
-from mm2.node.source import source_task_fence
 from mm2.node.source.source_offsets import StoredSourceOffsets
-from mm2.node.source.source_task_fence import SourceTaskFence
+from mm2.node.source.source_task_fence import FenceTimes, SourceTaskFence
 from mm2.node.store.config_store import ConfigStore
 from tests.integration.guarded.permissions import PASSWORD, USER, add, allowed, binding
 from tests.integration.kafka.clients import connected
@@ -51,8 +51,8 @@ async def never_released(_source_task: int) -> None:
     return None
 
 
-def fence_of(cluster: Cluster, directory: Path, extra: str = "") -> SourceTaskFence:
-    return SourceTaskFence(files.flow(directory, ENABLED + extra), cluster, never_released)
+def fence_of(cluster: Cluster, directory: Path, extra: str = "", **options: Any) -> SourceTaskFence:
+    return SourceTaskFence(files.flow(directory, ENABLED + extra), cluster, never_released, **options)
 
 
 async def test_without_permission_no_source_task_starts(start_cluster: StartCluster, tmp_path: Path) -> None:
@@ -110,13 +110,9 @@ async def test_without_a_coordinator_the_leader_writes_nothing(
     assert configs_of(kafka, topic) == []
 
 
-async def test_without_a_coordinator_source_tasks_wait(
-    without_coordinator: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(source_task_fence, "NO_COORDINATOR_S", 2.0)
-    monkeypatch.setattr(source_task_fence, "ATTEMPT_MS", 500)
+async def test_without_a_coordinator_source_tasks_wait(without_coordinator: KafkaCluster, tmp_path: Path) -> None:
     async with connected(without_coordinator) as cluster:
-        fence = fence_of(cluster, tmp_path)
+        fence = fence_of(cluster, tmp_path, times=FenceTimes(no_coordinator_s=2.0, attempt_ms=500))
 
         async def advised() -> bool:
             with pytest.raises((BrokerError, FencingFailedError)) as raised:

@@ -11,7 +11,6 @@ from flows.batch.target_batch import ProducerId, TargetBatch
 from flows.partition.in_flight import InFlightBatch
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
-from flows.partition.retry_state import RetryState
 from flows.partition.state import OffsetRange
 from flows.target.produce_errors import DUPLICATE, from_exception, from_response
 from mm2.core.lanes.lease import PartitionLease
@@ -76,7 +75,7 @@ class World:
             check_crcs=True,
             dead_letters=self._dead_letters,
             source_backoff=Backoff(100, 1000, generator=random.Random(1)),
-            retry=RetryState(Backoff(100, 1000, generator=random.Random(1))),
+            target_backoff=Backoff(100, 1000, generator=random.Random(1)),
             counts=Counter[Reason](),
             now=self.now,
             transform=self.query,

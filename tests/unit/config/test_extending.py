@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
+from aiokafka.protocol.admin import CreateTopicsRequest
 
 from mm2.config.load import load
 from mm2.config.settings import FlowSettings
 from mm2.core.settings.client import ClientSettings
 from mm2.core.settings.oauth import OAuthLogin, TokenPlugin
-from mm2.kafka.admin.cluster_admin import Refusals
 from mm2.kafka.admin.topics import NewTopic
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.sasl.token_sources import source_of
@@ -61,20 +61,28 @@ def test_the_filters(described: FlowSettings) -> None:
     assert [described.config_property_filter(name) for name in names] == [True, True, False]
 
 
-async def test_the_admin(described: FlowSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[NewTopic] = []
+class Controller(Cluster):
+    """A client that keeps its requests to create topics, and whose controller accepts them."""
 
-    async def create_topics(_cluster: Cluster, topics: list[NewTopic], *, timeout_ms: int) -> Refusals:
-        await asyncio.sleep(0)
-        asked.extend(topics)
-        return {topic.name: None for topic in topics if timeout_ms}
+    def __init__(self) -> None:
+        super().__init__(ClientSettings(alias="B", bootstrap_servers=("localhost:1",), client_id="test"))
+        self.asked: list[CreateTopicsRequest] = []
 
-    monkeypatch.setattr("mm2.kafka.admin.topics.create_topics", create_topics)
-    cluster = Cluster(ClientSettings(alias="B", bootstrap_servers=("localhost:1",), client_id="test"))
+    async def controller(self) -> int:
+        return 1
+
+    async def send(self, node_id: int, request: Any, **_: Any) -> Any:
+        self.asked.append(request)
+        return SimpleNamespace(topic_errors=[("A.orders", 0, None)])
+
+
+async def test_the_admin(described: FlowSettings) -> None:
+    cluster = Controller()
     admin = described.admin_class(cluster)
     new = NewTopic(name="A.orders", partitions=1, replication_factor=1, configs={"cleanup.policy": "delete"})
     assert await admin.create_topics([new]) == {"A.orders": None}
-    assert [topic.configs for topic in asked] == [{"cleanup.policy": "delete", "min.insync.replicas": "1"}]
+    ((*_, configs),) = (row for request in cluster.asked for row in request.create_topic_requests)
+    assert dict(configs) == {"cleanup.policy": "delete", "min.insync.replicas": "1"}
 
 
 def test_tokens_of_amazon_msk(described: FlowSettings, monkeypatch: pytest.MonkeyPatch) -> None:

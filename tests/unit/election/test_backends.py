@@ -12,7 +12,6 @@ import pytest
 from mm2.config.keys.election_keys import election_models
 from mm2.core.settings.client import ClientSettings
 from mm2.core.settings.election import BACKENDS
-from mm2.election import factory
 from mm2.election.factory import choose_election
 from mm2.election.kafka.kafka_group import GroupSettings
 from mm2.election.protocol import Assign, Joined, Lost, MemberInfo, Membership
@@ -36,12 +35,22 @@ class HeldGroup:
         self.membership: Membership = Joined(
             generation=7, member_id="k", leader_id="k", members={"k": info}, assignment=None
         )
+        self.contact = float("-inf")
         held_groups.append(self)
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None: ...
+
+    def certain_for(self) -> float:
+        return 10.0
+
+    def update(self, info: MemberInfo, *, quiet: bool = False) -> None: ...
+
+    def expect_rebalance(self, wanted: bool) -> None: ...
+
+    def request_round(self) -> None: ...
 
     async def events(self) -> AsyncIterator[Membership]:
         yield Lost(reason="joining")
@@ -52,17 +61,16 @@ class HeldGroup:
 held_groups: list[HeldGroup] = []
 
 
-async def test_flow_with_the_added_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_flow_with_the_added_backend(tmp_path: Path) -> None:
     settings = flow(tmp_path, "mm2.election = memory\nmm2.memory.room = two\n").election
     assert settings is not None
     assert (settings.session_timeout_ms, settings.secrets) == (1_000, ())
-    monkeypatch.setattr(factory, "KafkaGroup", HeldGroup)
 
     def assign(generation: int, members: Mapping[str, MemberInfo]) -> dict[str, str]:
         return {one: f"tasks of {info.node_id}" for one, info in members.items()}
 
     cluster = Cluster(ClientSettings(bootstrap_servers=("nowhere:1",)))
-    election = choose_election(settings, cluster, GroupSettings(group_id="A-mm2"), INFO, assign)
+    election = choose_election(settings, cluster, GroupSettings(group_id="A-mm2"), INFO, assign, by_group=HeldGroup)
     async with election:
         joined = [event async for event in _until_joined(election.events())][-1]
     assert isinstance(joined, Joined)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 from mm2.election.membership_stream import MembershipStream
 from mm2.election.protocol import Joined, Lost, Membership
 from mm2.kafka.clock import session_clock
@@ -95,12 +93,13 @@ async def test_session_clock_counts_while_the_machine_is_suspended() -> None:
     assert session_clock() >= before
 
 
-async def test_membership_ends_after_a_suspension(monkeypatch: pytest.MonkeyPatch) -> None:
-    feed = MembershipStream(JOINING, lambda: OVERDUE)
+async def test_membership_ends_after_a_suspension() -> None:
+    now = 1_000.0
+    feed = MembershipStream(JOINING, lambda: OVERDUE, clock=lambda: now)
     feed.publish(joined(1))
-    feed.extend(since=session_clock(), lasting_ms=60_000)
-    resumed = session_clock() + 61
-    monkeypatch.setattr("mm2.election.membership_stream.session_clock", lambda: resumed)
+    feed.extend(since=now, lasting_ms=60_000)
+    assert feed.certain_for() == 60
+    now += 61
     assert feed.certain_for() == 0
     assert feed.membership == OVERDUE
     feed.close()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import Any
 
 from flows.batch.choice import BatchRules, Reason
 from flows.batch.target_batch import ProducerId, TargetBatch
 from flows.partition.in_flight import InFlightBatch
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
-from flows.partition.retry_state import RetryState
 from flows.partition.row_transform import RowTransform
 from flows.partition.state import OffsetRange
 from mm2.core.lanes.lease import PartitionLease
@@ -94,12 +94,16 @@ def partition(
     rules: BatchRules | None = None,
     epochs: EpochStarts = (),
     transform: RowTransform | None = None,
+    **options: Any,
 ) -> tuple[PartitionReplicator, RecordingListener]:
+    """``options``: of `PartitionReplicator`."""
     listener = RecordingListener()
     lease = PartitionLease(
         topic="orders", partition=3, remote_topic="A.orders", start_offset=start, leader_epochs=epochs
     )
-    replicator = replicator_of(lease, listener, max_held_bytes=max_held_bytes, rules=rules, transform=transform)
+    replicator = replicator_of(
+        lease, listener, max_held_bytes=max_held_bytes, rules=rules, transform=transform, **options
+    )
     replicator.set_producer_id(ProducerId(7, 0))
     return replicator, listener
 
@@ -113,7 +117,9 @@ def replicator_of(
     policy: LossPolicy | None = None,
     dead_letters: str | None = None,
     transform: RowTransform | None = None,
+    **options: Any,
 ) -> PartitionReplicator:
+    """``options``: of `PartitionReplicator`."""
     return PartitionReplicator(
         lease,
         listener,
@@ -123,11 +129,12 @@ def replicator_of(
         check_crcs=True,
         dead_letters=dead_letters,
         source_backoff=Backoff(100, 1000, generator=random.Random(1)),
-        retry=RetryState(Backoff(100, 1000, generator=random.Random(1))),
+        target_backoff=Backoff(100, 1000, generator=random.Random(1)),
         counts=Counter[Reason](),
         now=0.0,
         policy=policy,
         transform=transform,
+        **options,
     )
 
 

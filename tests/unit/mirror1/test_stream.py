@@ -18,10 +18,12 @@ from mm2.core.mirror1.settings import MirrorSettings, Partitioning
 from mm2.core.mirror1.user_class import RebalanceListener, UserClass
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.kafka.errors import BrokerError, RequestTimedOut
+from mm2.kafka.groups.consumer_member import ConsumerMember
 from mm2.kafka.groups.member_commits import Outcome
 from mm2.kafka.groups.member_errors import MembershipRefused
 from mm2.kafka.protocol.error_codes import ErrorCode
-from mm2.mirror1.stream import Stream
+from mm2.kafka.retrying import API_TIMEOUT_MS
+from mm2.mirror1.stream import Stream, StreamTimes
 from mm2.mirror1.stream_leases import COPIED, ROUTED
 from mm2.mirror1.topics import Prepared, SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
@@ -69,16 +71,24 @@ class Unreachable(Target):
 
 
 class Broken(Target):
-    """A target for which the program fails."""
+    """A target for which the program fails while ``fails`` is True."""
+
+    fails = True
 
     async def prepare(self, sources: Mapping[str, int]) -> Prepared:
-        raise KeyError("orders")
+        if self.fails:
+            raise KeyError("orders")
+        return await super().prepare(sources)
 
 
 class Hiding(Source):
-    """A source that permits nothing."""
+    """A source that permits nothing while ``hides`` is True."""
+
+    hides = True
 
     async def look_up(self, topics: Collection[str]) -> dict[str, int | BrokerError]:
+        if not self.hides:
+            return await super().look_up(topics)
         return {name: BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"read {name}") for name in topics}
 
 
@@ -111,6 +121,32 @@ class Commits:
         self.accepted += offsets.values()
         return dict.fromkeys(offsets)
 
+    def member(self, *args: Any, **options: Any) -> ConsumerMember:
+        """Return a member that commits here."""
+        return CommittingMember(self, *args, **options)
+
+
+class CommittingMember(ConsumerMember):
+    def __init__(self, commits: Commits, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._commits = commits
+
+    async def commit(self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int = API_TIMEOUT_MS) -> Outcome:
+        return await self._commits.commit(offsets)
+
+
+class RefusedOnce(ConsumerMember):
+    """The coordinator rejects it once, and then assigns the partition to it."""
+
+    is_refused = True
+
+    async def run(self) -> None:
+        if self.is_refused:
+            self.is_refused = False
+            raise MembershipRefused("not authorized", None)
+        await self._handler.assigned({ORDERS}, 1)
+        await self._stopping.wait()
+
 
 class Lane:
     """The lane of the stream's source task."""
@@ -137,12 +173,8 @@ def settings(tmp_path: Path) -> MirrorSettings:
     return replace(files.settings(tmp_path), commit_interval_ms=10)
 
 
-@pytest.fixture(autouse=True)
-def no_committed_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def committed(_: object, groups: Collection[str]) -> dict[str, dict[TopicPartition, Any]]:
-        return {group: {} for group in groups}
-
-    monkeypatch.setattr("mm2.mirror1.stream_offsets.committed_offsets", committed)
+async def no_committed_offsets(_: object, groups: Collection[str]) -> dict[str, dict[TopicPartition, Any]]:
+    return {group: {} for group in groups}
 
 
 def new_stream(
@@ -150,7 +182,9 @@ def new_stream(
     target: TargetTopics | None = None,
     listener: object = None,
     source: SourceTopics | None = None,
+    **options: Any,
 ) -> Stream:
+    """``options``: of `Stream`."""
     return Stream(
         settings,
         settings.consumers[0],
@@ -160,6 +194,8 @@ def new_stream(
         topics=source or Source(),
         targets=target or Target(),
         listener=listener,
+        read_committed=no_committed_offsets,
+        **options,
     )
 
 
@@ -188,10 +224,10 @@ async def background(*work: Any) -> AsyncIterator[list[asyncio.Task[None]]]:
         await cancel_and_wait(tasks)
 
 
-async def test_a_commit_never_overwrites_a_later_one(settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_commit_never_overwrites_a_later_one(settings: MirrorSettings) -> None:
     """A regular commit is still being retried when the partitions are revoked."""
-    stream, commits = new_stream(settings), Commits()
-    monkeypatch.setattr(stream.member, "commit", commits.commit)
+    commits = Commits()
+    stream = new_stream(settings, member=commits.member)
     lane = await copying(stream, 10)
     async with background(stream._commit_regularly()):
         await until(lambda: commits.begun == [10], WITHIN_S, "the first commit has begun")
@@ -220,14 +256,13 @@ async def test_a_membership_that_ends_while_partitions_are_revoked(settings: Mir
 
 
 async def test_what_is_in_flight_has_a_limited_time_when_the_stream_is_stopped(
-    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    settings: MirrorSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
     """(D) The lane is stopped then, and what the target has acknowledged is committed."""
-    monkeypatch.setattr("mm2.mirror1.stream.DRAIN_WITHIN_S", 0.2)
-    monkeypatch.setattr("mm2.mirror1.stream.LANES_STOP_WITHIN_S", 60.0)
-    stream, commits = new_stream(settings), Commits()
+    commits = Commits()
+    times = StreamTimes(drain_within_s=0.2, lanes_stop_within_s=60.0)
+    stream = new_stream(settings, member=commits.member, times=times)
     commits.answers.set()
-    monkeypatch.setattr(stream.member, "commit", commits.commit)
     lane = await copying(stream, 10)
     async with background(stream.revoked()) as (revoking,):
         await until_revoked(stream)
@@ -246,13 +281,10 @@ async def test_what_is_in_flight_has_a_limited_time_when_the_stream_is_stopped(
     assert "what is not committed of orders-0 will be copied again" in caplog.text
 
 
-async def test_the_last_commit_has_a_limited_time_when_the_stream_is_stopped(
-    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_last_commit_has_a_limited_time_when_the_stream_is_stopped(settings: MirrorSettings) -> None:
     """(D)"""
-    monkeypatch.setattr("mm2.mirror1.stream.LAST_COMMIT_S", 0.2)
-    stream, commits = new_stream(settings), Commits()
-    monkeypatch.setattr(stream.member, "commit", commits.commit)
+    commits = Commits()
+    stream = new_stream(settings, member=commits.member, times=StreamTimes(last_commit_s=0.2))
     lane = await copying(stream, 10)
     stream.stop()
     async with background(stream.revoked()) as (revoking,):
@@ -264,26 +296,13 @@ async def test_the_last_commit_has_a_limited_time_when_the_stream_is_stopped(
     assert (stream.drained, stream.all_committed) == (True, False)
 
 
-async def test_a_refusal_is_over_when_partitions_are_assigned(
-    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream, stopped = new_stream(settings), asyncio.Event()
-    refusals = [MembershipRefused("not authorized", None)]
-
-    async def run() -> None:
-        if refusals:
-            raise refusals.pop()
-        await stream.assigned({ORDERS}, 1)
-        await stopped.wait()
-
-    monkeypatch.setattr("mm2.mirror1.stream.REFUSED_S", 0.5)
-    monkeypatch.setattr(stream.member, "run", run)
+async def test_a_refusal_is_over_when_partitions_are_assigned(settings: MirrorSettings) -> None:
+    stream = new_stream(settings, member=RefusedOnce, times=StreamTimes(refused_s=0.5))
     async with background(stream.run()) as (running,):
         await until(lambda: stream.trouble() == "not authorized", WITHIN_S, "the member is rejected")
         await until(lambda: stream._leases.board.lane_has((FLOW, COPIED)), WITHIN_S, "the lane has its orders")
         assert stream.trouble() is None
         stream.stop()
-        stopped.set()
         await asyncio.wait_for(running, WITHIN_S)
 
 
@@ -337,31 +356,28 @@ async def test_a_listener_is_not_called_for_a_lost_membership(settings: MirrorSe
     assert journal.calls == [("assigned", frozenset({ORDERS}))]
 
 
-async def test_a_topic_that_the_source_does_not_show_is_reported_and_tried_again(
-    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mm2.mirror1.stream.REFUSED_TOPIC_S", 0.01)
-    stream = new_stream(settings, source=Hiding())
+async def test_a_topic_that_the_source_does_not_show_is_reported_and_tried_again(settings: MirrorSettings) -> None:
+    source = Hiding()
+    stream = new_stream(settings, source=source, times=StreamTimes(refused_topic_s=0.01))
     await stream.assigned({ORDERS}, 1)
     await until(lambda: stream.trouble() is not None, WITHIN_S, "it is reported")
     assert stream.trouble() == "cannot read orders: TOPIC_AUTHORIZATION_FAILED"
-    monkeypatch.setattr(Hiding, "look_up", Source.look_up)
+    source.hides = False
     await until(lambda: stream.trouble() is None, WITHIN_S, "it is over")
     assert stream._assigned == {ORDERS}
     await stream.revoked()
 
 
 async def test_an_unexpected_error_of_a_start_is_reported_and_tried_again(
-    settings: MirrorSettings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    settings: MirrorSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("mm2.node.common.restarting.RESTART_AFTER_S", 0.0)
     target = Broken()
-    stream = new_stream(settings, target)
+    stream = new_stream(settings, target, times=StreamTimes(restart_after_s=0.0))
     await stream.assigned({ORDERS}, 1)
     await until(
         lambda: caplog.text.count("mirror-0->target: start: unexpected error") > 1, WITHIN_S, "it is tried again"
     )
     assert stream.trouble() == "cannot start the assigned partitions: unexpected error KeyError('orders')"
-    monkeypatch.setattr(target, "prepare", Target().prepare)
+    target.fails = False
     await until(lambda: stream.trouble() is None, WITHIN_S, "it is over")
     await stream.revoked()

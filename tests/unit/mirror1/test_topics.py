@@ -9,6 +9,7 @@ import pytest
 
 from mm2.core.mirror1.settings import Partitioning
 from mm2.kafka.admin.topics import NewTopic
+from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.metadata import Metadata, PartitionInfo, TopicInfo
 from mm2.kafka.errors import BrokerError
 from mm2.kafka.protocol.error_codes import ErrorCode
@@ -28,6 +29,17 @@ def topic(name: str, partitions: int, error: int = 0) -> TopicInfo:
     return TopicInfo(name=name, error=error, topic_id=None, is_internal=False, partitions=rows)
 
 
+class MetadataOnly(Cluster):
+    """A client that only answers what the metadata of ``t`` are, each time with the next of ``answers``."""
+
+    def __init__(self, answers: list[TopicInfo]) -> None:
+        super().__init__(unconnected_cluster().settings)
+        self._answers = answers
+
+    async def metadata(self, topics: Collection[str] | None) -> Metadata:
+        return Metadata(cluster_id=None, controller=None, brokers={}, topics={"t": self._answers.pop(0)})
+
+
 class Target:
     """A target that has the topic ``t`` with so many partitions, or responds with an error to its metadata.
 
@@ -36,7 +48,6 @@ class Target:
 
     def __init__(
         self,
-        monkeypatch: pytest.MonkeyPatch,
         partitions: int,
         *,
         error: int = 0,
@@ -44,17 +55,11 @@ class Target:
         partitions_then: int = 0,
     ) -> None:
         self.created: list[NewTopic] = []
-        self._answers = [topic("t", partitions, error), topic("t", partitions_then)]
+        self._cluster = MetadataOnly([topic("t", partitions, error), topic("t", partitions_then)])
         self._outcome = outcome
-        self._cluster = unconnected_cluster()
-        monkeypatch.setattr(self._cluster, "metadata", self._metadata)
-        monkeypatch.setattr("mm2.mirror1.topics.create_topics", self._create)
 
     async def prepare(self, on_source: int, partitioning: Partitioning = Partitioning.SAME) -> Prepared:
-        return await TargetTopics(self._cluster, partitioning).prepare({"t": on_source})
-
-    async def _metadata(self, _: Collection[str]) -> Metadata:
-        return Metadata(cluster_id=None, controller=None, brokers={}, topics={"t": self._answers.pop(0)})
+        return await TargetTopics(self._cluster, partitioning, create=self._create).prepare({"t": on_source})
 
     async def _create(self, _: Any, new: Sequence[NewTopic]) -> Mapping[str, BrokerError | None]:
         self.created += new
@@ -62,48 +67,44 @@ class Target:
 
 
 @pytest.mark.parametrize(("on_target", "is_kept"), [(2, False), (3, True), (4, False)])
-async def test_the_partition_is_kept_where_both_have_as_many(
-    on_target: int, monkeypatch: pytest.MonkeyPatch, *, is_kept: bool
-) -> None:
-    target = Target(monkeypatch, on_target)
+async def test_the_partition_is_kept_where_both_have_as_many(on_target: int, *, is_kept: bool) -> None:
+    target = Target(on_target)
     assert await target.prepare(3) == Prepared(frozenset({"t"} if is_kept else ()), {})
     assert target.created == []
 
 
-async def test_no_partition_is_kept_with_partitions_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert await Target(monkeypatch, 3).prepare(3, Partitioning.KEY) == Prepared(frozenset(), {})
+async def test_no_partition_is_kept_with_partitions_key() -> None:
+    assert await Target(3).prepare(3, Partitioning.KEY) == Prepared(frozenset(), {})
 
 
 @pytest.mark.parametrize("partitioning", list(Partitioning))
-async def test_a_missing_topic_is_created(partitioning: Partitioning, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = Target(monkeypatch, 0, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+async def test_a_missing_topic_is_created(partitioning: Partitioning) -> None:
+    target = Target(0, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     prepared = await target.prepare(3, partitioning)
     assert prepared == Prepared(frozenset({"t"} if partitioning is Partitioning.SAME else ()), {})
     assert target.created == [NewTopic(name="t", partitions=3, replication_factor=-1)]
 
 
 @pytest.mark.parametrize(("partitions", "is_kept"), [(3, True), (5, False)])
-async def test_a_topic_that_another_process_has_just_created(
-    partitions: int, monkeypatch: pytest.MonkeyPatch, *, is_kept: bool
-) -> None:
-    target = Target(monkeypatch, 0, outcome=EXISTS, partitions_then=partitions)
+async def test_a_topic_that_another_process_has_just_created(partitions: int, *, is_kept: bool) -> None:
+    target = Target(0, outcome=EXISTS, partitions_then=partitions)
     assert await target.prepare(3) == Prepared(frozenset({"t"} if is_kept else ()), {})
 
 
-async def test_a_new_topic_that_the_broker_does_not_know_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_topic_that_the_broker_does_not_know_yet() -> None:
     with pytest.raises(NotKnownYet):
-        await Target(monkeypatch, 0, outcome=EXISTS).prepare(3)
+        await Target(0, outcome=EXISTS).prepare(3)
 
 
-async def test_topics_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert await Target(monkeypatch, 0, outcome=DENIED).prepare(3) == Prepared(frozenset(), {"t": DENIED})
-    invisible = await Target(monkeypatch, 0, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED).prepare(3)
+async def test_topics_that_cannot_be_used() -> None:
+    assert await Target(0, outcome=DENIED).prepare(3) == Prepared(frozenset(), {"t": DENIED})
+    invisible = await Target(0, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED).prepare(3)
     assert invisible.kept == frozenset()
     assert "TOPIC_AUTHORIZATION_FAILED; requires DESCRIBE on topic t" in str(invisible.refused["t"])
 
 
-async def test_errors_that_pass_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_errors_that_pass_are_raised() -> None:
     with pytest.raises(BrokerError, match="REQUEST_TIMED_OUT"):
-        await Target(monkeypatch, 0, outcome=TIMEOUT).prepare(3)
+        await Target(0, outcome=TIMEOUT).prepare(3)
     with pytest.raises(BrokerError, match="LEADER_NOT_AVAILABLE"):
-        await Target(monkeypatch, 0, error=ErrorCode.LEADER_NOT_AVAILABLE).prepare(3)
+        await Target(0, error=ErrorCode.LEADER_NOT_AVAILABLE).prepare(3)

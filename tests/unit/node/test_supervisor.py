@@ -46,36 +46,41 @@ def file_diff(before: NodeSettings, now: NodeSettings) -> FileDiff:
     )
 
 
-@pytest.fixture
-def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the node does, without clusters and without Spark."""
-    seen: list[str] = []
+seen: list[str] = []
 
-    async def flow_runs(flow: FlowSupervisor) -> None:
-        seen.append(f"{flow.settings.flow} runs")
+
+class UnconnectedFlow(FlowSupervisor):
+    """A flow without clusters."""
+
+    async def run(self) -> None:
+        seen.append(f"{self.settings.flow} runs")
         await asyncio.Event().wait()
 
-    async def flow_stops(flow: FlowSupervisor, reason: str) -> None:
-        seen.append(f"{flow.settings.flow} stops: {reason}")
+    async def stop(self, reason: str) -> None:
+        seen.append(f"{self.settings.flow} stops: {reason}")
 
-    async def engine_runs(engine: EngineProcess) -> None:
+
+class EngineWithoutSpark(EngineProcess):
+    async def run(self) -> None:
         seen.append("engine runs")
         await asyncio.Event().wait()
 
-    async def engine_restarts(engine: EngineProcess, spark: Mapping[str, str]) -> None:
+    async def restart(self, spark: Mapping[str, str]) -> None:
         await asyncio.sleep(0)  # it takes seconds, in which other tasks run
         seen.append(f"engine restarts with {spark['spark.master']}")
 
-    monkeypatch.setattr(FlowSupervisor, "run", flow_runs)
-    monkeypatch.setattr(FlowSupervisor, "stop", flow_stops)
-    monkeypatch.setattr(EngineProcess, "run", engine_runs)
-    monkeypatch.setattr(EngineProcess, "restart", engine_restarts)
+
+@pytest.fixture
+def events() -> list[str]:
+    """What the node does, without clusters and without Spark."""
+    seen.clear()
     return seen
 
 
 def node_of(before: NodeSettings) -> Node:
     file = FileStatus(path=str(before.path), digest="", loaded_at=0.0)
-    return Node(before, NodeIdentity(node_id="n1", version="1"), file)
+    identity = NodeIdentity(node_id="n1", version="1")
+    return Node(before, identity, file, flow_supervisor=UnconnectedFlow, engine_process=EngineWithoutSpark)
 
 
 async def test_new_flows_wait_until_the_engine_has_restarted(tmp_path: Path, events: list[str]) -> None:

@@ -11,7 +11,7 @@ from mm2.config.security.java_options import KRB5_CONF, file_of, user_home
 from mm2.core.kerberos.krb5_conf import libdefault
 
 SYSTEM_FILE = Path("/etc/krb5.conf")
-CACHE_OF_USER = "/tmp/krb5cc_{uid}"  # noqa: S108 - where kinit writes it
+_CACHE_OF_USER = "/tmp/krb5cc_{uid}"  # noqa: S108 - where kinit writes it
 
 _DEEPEST = 10
 """Levels of includes; more are a file that includes itself."""
@@ -25,19 +25,19 @@ class Krb5ConfError(ValueError):
     """A file cannot be read. The message is a rule."""
 
 
-def krb5_conf_files() -> tuple[Path, ...]:
+def krb5_conf_files(*, system_file: Path = SYSTEM_FILE) -> tuple[Path, ...]:
     """Return the files of this process: java.security.krb5.conf in KAFKA_OPTS, else the environment variable
-    KRB5_CONFIG, a list separated by colons, else /etc/krb5.conf if it exists."""
+    KRB5_CONFIG, a list separated by colons, else ``system_file`` if it exists."""
     named = file_of(KRB5_CONF)
     if named is not None:
         return (named,)
     listed = tuple(Path(name) for name in os.environ.get("KRB5_CONFIG", "").split(":") if name)
-    return listed or ((SYSTEM_FILE,) if SYSTEM_FILE.exists() else ())
+    return listed or ((system_file,) if system_file.exists() else ())
 
 
-def read_krb5_conf() -> str | None:
+def read_krb5_conf(*, system_file: Path = SYSTEM_FILE) -> str | None:
     """Return the text of all files, with the included ones; None if there are none. Raises Krb5ConfError."""
-    lines = [line for path in krb5_conf_files() for _, line in _lines(path)]
+    lines = [line for path in krb5_conf_files(system_file=system_file) for _, line in _lines(path)]
     return "\n".join(lines) + "\n" if lines else None
 
 
@@ -92,4 +92,4 @@ def default_keytab(krb5_conf: str | None) -> str | None:
 
 def default_ticket_cache() -> str:
     """Return the ticket cache of a login module without the option ticketCache (FileCredentialsCache)."""
-    return os.environ.get("KRB5CCNAME") or CACHE_OF_USER.format(uid=os.getuid())
+    return os.environ.get("KRB5CCNAME") or _CACHE_OF_USER.format(uid=os.getuid())

@@ -17,18 +17,19 @@ _OPTION = "javax.net.ssl.trustStore"
 
 _DIRECTORIES = ("lib/security", "jre/lib/security")  # the latter: a JDK 8
 _FILES = ("jssecacerts", "cacerts")  # in the order in which Java looks for them
-_PASSWORD = "changeit"  # noqa: S105 of the store that is delivered with Java
+USUAL_PASSWORD = "changeit"  # noqa: S105 of the store that is delivered with Java
 
 
 class DefaultTrustError(Exception):
     """The store of -Djavax.net.ssl.trustStore cannot be used. The message is a rule."""
 
 
-def default_trust() -> str | None:
+def default_trust(*, usual_password: str = USUAL_PASSWORD) -> str | None:
     """Return the certificates of Java's default trust store in PEM; None: there is no Java here, or it has none.
 
     It is that of -Djavax.net.ssl.trustStore in KAFKA_OPTS, or else that of the Java of Spark: JAVA_HOME, else ``java``
-    on the PATH. The store is read once until it changes. Raises DefaultTrustError.
+    on the PATH. The store is read once until it changes. ``usual_password``: of an encrypted store of Java's. Raises
+    DefaultTrustError.
     """
     options = system_properties()
     if (named := options.get(_OPTION)) is not None:
@@ -41,7 +42,7 @@ def default_trust() -> str | None:
             state = path.stat()
         except OSError:
             continue
-        return _read(path, state.st_mtime_ns, state.st_size)
+        return _read(path, state.st_mtime_ns, state.st_size, usual_password)
     return None
 
 
@@ -72,7 +73,7 @@ def _home_of(java: str | None) -> Path | None:
 
 
 @lru_cache(maxsize=2)
-def _read(path: Path, changed_ns: int, size: int) -> str | None:
+def _read(path: Path, changed_ns: int, size: int, usual_password: str) -> str | None:
     """``changed_ns`` and ``size`` are those of the file, for the cache."""
     del changed_ns, size
     try:
@@ -82,7 +83,7 @@ def _read(path: Path, changed_ns: int, size: int) -> str | None:
         try:
             store = pkcs12.read_pkcs12(content, None)
         except PasswordRequiredError:
-            store = pkcs12.read_pkcs12(content, _PASSWORD)
+            store = pkcs12.read_pkcs12(content, usual_password)
         return to_pem(store.anchors) or None
     except (OSError, StoreError):
         return None

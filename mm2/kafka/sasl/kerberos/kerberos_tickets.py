@@ -7,6 +7,8 @@ import random
 import threading
 import time
 import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -25,19 +27,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mm2.kerberos")
 
-_TICKET_SECONDS = 10.0
-"""Maximum time to obtain a ticket: several KDCs, which the library asks after each other, a second for each."""
 
-_WAIT_SECONDS = 2.0
-"""Time that a connection waits for a newer ticket while it has a valid one."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TicketTimes:
+    """Limits of what waits for a KDC, in seconds."""
 
-_EXCHANGE_SECONDS = 6.0
-"""Maximum time for the host name and the ticket of a broker together, less than the setup of a connection may take."""
+    ticket_s: float = 10.0
+    """Maximum time to obtain a ticket: several KDCs, which the library asks after each other, a second for each."""
+    wait_s: float = 2.0
+    """Time that a connection waits for a newer ticket while it has a valid one."""
+    exchange_s: float = 6.0
+    """Maximum time for the host name and the ticket of a broker together, less than a connection's setup may take."""
+    rejected_s: float = 10.0
+    """Minimum age of a ticket that is replaced because a broker has rejected it."""
+
+
+_TIMES = TicketTimes()
 
 _MOST_SILENT = 4  # exchanges that wait for a KDC; others that need none must not wait behind them
-
-_REJECTED_SECONDS = 10.0
-"""Minimum age of a ticket that is replaced because a broker has rejected it."""
 
 TIMER = "kerberos-renewal"
 THREAD = "kerberos-ticket"
@@ -66,14 +73,23 @@ class KerberosTickets:
     B. Renewals in the background end when another login of the principal is used: this one has an earlier keytab. They
        resume with the next connection that uses it.
     C. A renewal that fails is repeated, with a growing pause; until the ticket expires, it stays in use, and a KDC that
-       does not answer delays connections by `_WAIT_SECONDS` at most.
+       does not answer delays connections by `TicketTimes.wait_s` at most.
     D. After a broker or the KDC has rejected a ticket, another one is obtained: its key may have changed. A connection
        that ends during an authentication rejects nothing, and a rejection does not shorten the pause after a failure:
        requests with a wrong key can lock the account.
     """
 
-    def __init__(self, settings: KerberosLogin) -> None:
+    def __init__(
+        self,
+        settings: KerberosLogin,
+        *,
+        times: TicketTimes = _TIMES,
+        name_of: Callable[[str, str | None], str] = principal_host,
+    ) -> None:
+        """``name_of`` returns the host name in a broker's principal, given its host and the krb5.conf."""
         self._settings = settings
+        self._times = times
+        self._name_of = name_of
         self._lock = threading.Lock()
         self._credentials: Credentials | None = None
         self._obtained = 0.0  # all times are on the monotonic clock, in seconds
@@ -84,8 +100,8 @@ class KerberosTickets:
         self._running: threading.Event | None = None  # set when the current renewal ends
         self._began = 0.0
         self._cache_file = None if settings.ticket_cache_file is None else TicketCacheFile(settings)
-        self._ticket_calls = LimitedCalls(_TICKET_SECONDS, 1, settings.principal)
-        self._exchange_calls = LimitedCalls(_EXCHANGE_SECONDS, _MOST_SILENT, settings.principal)
+        self._ticket_calls = LimitedCalls(times.ticket_s, 1, settings.principal)
+        self._exchange_calls = LimitedCalls(times.exchange_s, _MOST_SILENT, settings.principal)
         self._timer: threading.Timer | None = None
         _newest[settings.principal, settings.service_name] = self
 
@@ -107,7 +123,7 @@ class KerberosTickets:
     @property
     def _patience(self) -> float:
         """How long a connection with a valid ticket waits for the current renewal, in seconds."""
-        return max(0.0, self._began + _WAIT_SECONDS - time.monotonic())
+        return max(0.0, self._began + self._times.wait_s - time.monotonic())
 
     def renew(self) -> None:
         """Obtain a ticket, or a newer one. See `Login.renew`."""
@@ -117,7 +133,7 @@ class KerberosTickets:
             return
         running.wait(self._patience)
         if not self._is_valid:
-            running.wait(_TICKET_SECONDS + _WAIT_SECONDS)  # it ends earlier
+            running.wait(self._times.ticket_s + self._times.wait_s)  # it ends earlier
         self._require_ticket()
 
     def begin_renewal(self) -> threading.Event | None:
@@ -161,7 +177,7 @@ class KerberosTickets:
             raise KerberosError(f"there is no ticket of {settings.principal}")
         process_krb5_conf.use(settings.krb5_conf)
         limited = self._exchange_calls.together()
-        name = limited(lambda: principal_host(host, settings.krb5_conf))
+        name = limited(lambda: self._name_of(host, settings.krb5_conf))
         try:
             yield from exchange(credentials, settings.principal, settings.service_name, name, limited)
         except (CredentialsRejected, LoginFailed, ValueError):
@@ -171,7 +187,7 @@ class KerberosTickets:
     def _rejected(self) -> None:
         """Let the next connection obtain another ticket, but not during the pause after a failure."""
         with self._lock:
-            if self._failure is None and time.monotonic() - self._obtained > _REJECTED_SECONDS:
+            if self._failure is None and time.monotonic() - self._obtained > self._times.rejected_s:
                 self._due = 0.0
 
     def _use(self) -> None:

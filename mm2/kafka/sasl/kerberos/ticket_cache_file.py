@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from mm2.core.kerberos.ticket_cache import TicketCache, read_ticket_cache
@@ -26,9 +27,18 @@ is less than a login waits for a ticket."""
 class TicketCacheFile:
     """The ticket cache of one login, and the pause after a renewal that has failed."""
 
-    def __init__(self, login: KerberosLogin) -> None:
+    def __init__(
+        self,
+        login: KerberosLogin,
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``clock``: the system's clock, with which the times of tickets are compared; ``monotonic``: for pauses."""
         assert login.ticket_cache_file is not None, "the login has no ticket cache"
         self._login = login
+        self._clock = clock
+        self._monotonic = monotonic
         self._file = login.ticket_cache_file
         self._known: TicketCache | None = None  # the ticket that expires last, of those read
         self._failures = 0  # of kinit, in a row
@@ -41,7 +51,7 @@ class TicketCacheFile:
         logged, and repeated after a growing pause. Raises KerberosError if there is no ticket.
         """
         login, found = self._login, self._newest()
-        if not is_window_reached(found.ticket, login.renewal, time.time()) or time.monotonic() < self._not_before:
+        if not is_window_reached(found.ticket, login.renewal, self._clock()) or self._monotonic() < self._not_before:
             return found
         if credential_files.is_delivered(self._file):
             return found  # the node renews it
@@ -49,7 +59,7 @@ class TicketCacheFile:
             with Path(self._file).open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 found = self._newest()  # another process may have renewed it
-                if is_window_reached(found.ticket, login.renewal, time.time()):
+                if is_window_reached(found.ticket, login.renewal, self._clock()):
                     found = self._renewed(found)
         except OSError:
             pass  # another process renews or replaces it
@@ -58,7 +68,7 @@ class TicketCacheFile:
     def seconds_until_renewal(self, cache: TicketCache, *, share: float) -> float:
         """Return the seconds until `renewed` is to be called again (`renew_after`), at least the pause."""
         ticket, renewal = cache.ticket, self._login.renewal
-        seconds = renew_after(ticket.end - ticket.start, renewal, share, age=time.time() - ticket.start)
+        seconds = renew_after(ticket.end - ticket.start, renewal, share, age=self._clock() - ticket.start)
         return max(seconds, retry_after(max(1, self._failures), renewal))
 
     def _newest(self) -> TicketCache:
@@ -85,7 +95,7 @@ class TicketCacheFile:
         _kinit(self._login)
         found = self._newest()
         self._failures = 0 if found.ticket.end > earlier.ticket.end else self._failures + 1
-        self._not_before = time.monotonic() + (
+        self._not_before = self._monotonic() + (
             retry_after(self._failures, self._login.renewal) if self._failures > 0 else 0.0
         )
         return found

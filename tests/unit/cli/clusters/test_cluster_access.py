@@ -2,12 +2,20 @@ from __future__ import annotations
 
 import asyncio
 import io
+import socket
 import sys
 from pathlib import Path
 
 import pytest
 
-from mm2.cli.clusters.cluster_access import ask, choose_flow, read_settings, reason, short_timeout_cluster
+from mm2.cli.clusters.cluster_access import (
+    ask,
+    choose_flow,
+    connection_error,
+    read_settings,
+    reason,
+    short_timeout_cluster,
+)
 from mm2.cli.errors import UsageError
 from mm2.core.settings.client import ClientSettings, SecurityProtocol
 from mm2.core.settings.tls import TlsSettings
@@ -102,3 +110,12 @@ def test_certificates_that_cannot_be_used_are_a_mistake() -> None:
 
     with pytest.raises(UsageError, match="contains no certificate"):
         ask(opened(), "asking A")
+
+
+async def test_a_cluster_that_does_not_answer_has_limited_time() -> None:
+    """Each of the servers has the timeout of a request, and all of them together less than a user waits for."""
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        async with short_timeout_cluster(ClientSettings(alias="A", bootstrap_servers=(address,))) as cluster:
+            error = await connection_error(cluster, within_s=0.2)
+    assert str(error) == "cluster A did not answer within 0 s; check A.bootstrap.servers"

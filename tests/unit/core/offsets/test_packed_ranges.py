@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
-from mm2.core.offsets.packed_ranges import PACK_TOKENS, PackedRanges, Place, read_packed
+from mm2.core.offsets.packed_ranges import LIMITS, PackedRanges, Place, read_packed
 from mm2.core.wire.formats import FormatError
 
 Shape = Callable[[random.Random], tuple[int, int, int]]
@@ -77,11 +77,11 @@ def test_equal_ranges_are_counted() -> None:
 
 def test_full_by_bytes_or_by_tokens() -> None:
     small = ranges(600, lambda rng: (0, 1, rng.randint(80, 120)))
-    assert not PackedRanges.of(small).full
-    assert PackedRanges.of(ranges(1_900, lambda rng: (0, 1, rng.randint(80, 120)))).full
-    alternating = iter([(1, 0, 1), (1, 0, 2)] * PACK_TOKENS)
-    packed = PackedRanges.of(ranges(PACK_TOKENS, lambda _: next(alternating)))
-    assert packed.full
+    assert not PackedRanges.of(small).is_full()
+    assert PackedRanges.of(ranges(1_900, lambda rng: (0, 1, rng.randint(80, 120)))).is_full()
+    alternating = iter([(1, 0, 1), (1, 0, 2)] * LIMITS.tokens)
+    packed = PackedRanges.of(ranges(LIMITS.tokens, lambda _: next(alternating)))
+    assert packed.is_full()
     assert len(packed.deflated) < 100
 
 

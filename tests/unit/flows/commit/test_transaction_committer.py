@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from base64 import b64encode
+from collections.abc import Callable
 from uuid import UUID
-
-import pytest
 
 from flows.batch.header import BatchHeader
 from flows.batch.target_batch import ProducerId, WrittenBatch
-from flows.commit import transaction_committer
 from flows.commit.loss_writer import LossWriter
-from flows.commit.transaction_committer import AcknowledgedRuns, TransactionalJournals, TransactionCommitter
+from flows.commit.transaction_committer import (
+    REFUSED_FOR_S,
+    AcknowledgedRuns,
+    TransactionalJournals,
+    TransactionCommitter,
+)
 from flows.partition.frames_in_query import FrameInQuery, FrameResult
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import OffsetRange
@@ -32,13 +36,13 @@ CLIENT = ClientSettings(bootstrap_servers=("b:9092",))
 OLD, NEW = TopicIds(UUID(int=1), UUID(int=9)), TopicIds(UUID(int=2), UUID(int=9))
 
 
-def committer() -> TransactionCommitter:
+def committer(clock: Callable[[], float] = time.monotonic) -> TransactionCommitter:
     return TransactionCommitter(
         OffsetsLease(client=CLIENT, topic="offsets", partitions=5, flush_interval_ms=1_000),
         source="A",
         losses=LossWriter(None, None),
         syncs=None,
-        exact=TransactionalJournals(ExactOffsetsLease(client=CLIENT, topic=EXACT.topic, segments=32)),
+        exact=TransactionalJournals(ExactOffsetsLease(client=CLIENT, topic=EXACT.topic, segments=32), clock=clock),
     )
 
 
@@ -136,8 +140,9 @@ def test_records_are_committed_without_exact_offsets_that_cannot_be_written() ->
     assert partition.position == 10, "what was committed without exact offsets stays committed"
 
 
-def test_exact_offsets_that_were_refused_are_written_without_new_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    commits = committer()
+def test_exact_offsets_that_were_refused_are_written_without_new_records() -> None:
+    now = 1_000.0
+    commits = committer(lambda: now)
     partition = added(commits, lease_from(0))
     copy(commits, partition, 0, 10, 0)
     commits.prepare([partition])
@@ -147,8 +152,7 @@ def test_exact_offsets_that_were_refused_are_written_without_new_records(monkeyp
     commits.commit_passed_over()
     assert not commits.is_due, "the topic is left out for a while"
 
-    monkeypatch.setattr(transaction_committer, "REFUSED_FOR_S", 0.0)
-    commits.write_failed(EXACT, RequestTimedOut("refused"))
+    now += REFUSED_FOR_S
     commits.commit_passed_over()
     assert commits.is_due
     assert ranges(commits.prepare([partition])) == [(0, 0, 10)]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
-from flows.lane import lease_deadline
 from flows.lane.lease_deadline import LeaseDeadline
 
 
-def test_a_lease_ends_unless_it_is_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_ends_unless_it_is_renewed() -> None:
     now = 1_000.0
-    monkeypatch.setattr(lease_deadline, "session_clock", lambda: now)
-    deadline = LeaseDeadline()
+    deadline = LeaseDeadline(clock=lambda: now)
     assert not deadline.valid, "until it is granted"
     deadline.renew(sent=998.0, seconds=9.0)
     assert deadline.valid

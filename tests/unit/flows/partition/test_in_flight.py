@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flows.batch.target_batch import NO_SEQUENCE, NOT_IDEMPOTENT, ProducerId, TargetBatch
 from flows.partition.in_flight import InFlightBatch, InFlightBatches
-from flows.partition.timeouts import PROBE_AFTER_S
+from flows.partition.timeouts import TIMEOUTS
 from flows.target.produce_errors import ErrorAction, ProduceError
 from tests.lab.batches import HEADER
 
@@ -193,6 +193,6 @@ def test_sequences_of_cleared_batches_are_reused() -> None:
 
 def test_after_a_long_idle_time_one_is_sent_alone() -> None:
     batches = batches_of()
-    batches.probe_after_silence(PROBE_AFTER_S + 1)
+    batches.probe_after_silence(TIMEOUTS.probe_after_s + 1)
     batches.append([batch(0), batch(1)])
     assert len(send_all(batches)) == 1

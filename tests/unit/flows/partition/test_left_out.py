@@ -12,7 +12,7 @@ from flows.batch.target_batch import ProducerId
 from flows.partition.in_flight import InFlightBatch
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import OffsetRange
-from flows.partition.timeouts import CORRUPT_ATTEMPTS, FAILED_RETRY_S
+from flows.partition.timeouts import CORRUPT_ATTEMPTS, TIMEOUTS
 from flows.target.produce_errors import ErrorAction, ProduceError, from_response
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import LossKind
@@ -74,7 +74,7 @@ def test_everything_before_the_record_is_copied_and_the_partition_stops_there() 
     replicator, listener = at_record_two()
     assert message(replicator) == "cannot copy orders-3 offset 2 to A.orders-3: no key (INVALID_RECORD)"
     assert (is_failed(replicator), stopped(replicator), replicator.position) == (True, (2, 3), 2)
-    assert (replicator.offset_to_commit, replicator.held_bytes, listener.pauses) == (1, 0, [FAILED_RETRY_S])
+    assert (replicator.offset_to_commit, replicator.held_bytes, listener.pauses) == (1, 0, [TIMEOUTS.failed_retry_s])
     assert listener.letters == []
 
 
@@ -107,15 +107,15 @@ def test_a_skip_that_is_known_from_the_lease_applies_when_the_record_is_found() 
 
 def test_a_skip_during_a_retry_applies_after_the_response() -> None:
     replicator, _ = at_record_two()
-    replicator.wake(FAILED_RETRY_S)
-    arrive(replicator, data(0, 5), now=FAILED_RETRY_S)
-    (entry,) = send(replicator, FAILED_RETRY_S)
-    replicator.request_skip(2, FAILED_RETRY_S)
+    replicator.wake(TIMEOUTS.failed_retry_s)
+    arrive(replicator, data(0, 5), now=TIMEOUTS.failed_retry_s)
+    (entry,) = send(replicator, TIMEOUTS.failed_retry_s)
+    replicator.request_skip(2, TIMEOUTS.failed_retry_s)
     assert losses(replicator) == []
     error = from_response(ErrorCode.INVALID_RECORD, None, [(0, "no key")])
-    replicator.produce_failed(entry, error, FAILED_RETRY_S)
-    (single,) = send(replicator, FAILED_RETRY_S)
-    replicator.produce_failed(single, error, FAILED_RETRY_S)
+    replicator.produce_failed(entry, error, TIMEOUTS.failed_retry_s)
+    (single,) = send(replicator, TIMEOUTS.failed_retry_s)
+    replicator.produce_failed(single, error, TIMEOUTS.failed_retry_s)
     assert losses(replicator) == [(2, 3, LossKind.SKIPPED)]
 
 
@@ -148,7 +148,11 @@ def test_a_slow_dead_letter_releases_memory() -> None:
 def test_a_dead_letter_that_is_rejected_stops_the_partition() -> None:
     replicator, listener = at_record_two("letters")
     replicator.dead_letter_failed(listener.letters[0], "rejected", 0.0)
-    assert (stopped(replicator), message(replicator), listener.pauses) == ((2, 3), "rejected", [FAILED_RETRY_S])
+    assert (stopped(replicator), message(replicator), listener.pauses) == (
+        (2, 3),
+        "rejected",
+        [TIMEOUTS.failed_retry_s],
+    )
     replicator.request_skip(2, 0.0)
     assert losses(replicator) == [(2, 3, LossKind.SKIPPED)]
 
@@ -274,12 +278,12 @@ def test_a_rejected_batch_whose_records_cannot_be_read_becomes_a_dead_letter() -
 
 def test_other_failures_are_not_stops() -> None:
     replicator, _ = at_record_two()
-    replicator.wake(FAILED_RETRY_S)
-    arrive(replicator, data(0, 5), now=FAILED_RETRY_S)
-    (entry,) = send(replicator, FAILED_RETRY_S)
-    replicator.produce_failed(entry, from_response(ErrorCode.TOPIC_AUTHORIZATION_FAILED), FAILED_RETRY_S)
+    replicator.wake(TIMEOUTS.failed_retry_s)
+    arrive(replicator, data(0, 5), now=TIMEOUTS.failed_retry_s)
+    (entry,) = send(replicator, TIMEOUTS.failed_retry_s)
+    replicator.produce_failed(entry, from_response(ErrorCode.TOPIC_AUTHORIZATION_FAILED), TIMEOUTS.failed_retry_s)
     assert (is_failed(replicator), stopped(replicator)) == (True, (None, None))
-    replicator.request_skip(2, FAILED_RETRY_S)
+    replicator.request_skip(2, TIMEOUTS.failed_retry_s)
     assert replicator.position == 2
 
 
@@ -312,7 +316,7 @@ def test_a_slow_dead_letter_does_not_skip_records_after_a_truncation() -> None:
 def test_a_dead_letter_that_is_rejected_ends_with_the_truncation() -> None:
     replicator, listener = truncated_behind_a_refused_record()
     replicator.dead_letter_failed(listener.letters[0], "no permission", 0.0)
-    replicator.wake(FAILED_RETRY_S)
+    replicator.wake(TIMEOUTS.failed_retry_s)
     assert (replicator.position, replicator.fetch_offset) == (5, 5)
 
 

@@ -8,7 +8,7 @@ from flows.batch.choice import BatchRules
 from flows.batch.header import HEADER_BYTES
 from flows.batch.target_batch import ProducerId, TargetBatch
 from flows.partition.replicator import PartitionReplicator
-from flows.partition.timeouts import FAILED_RETRY_S, REJECTION_MEMORY_S
+from flows.partition.timeouts import TIMEOUTS
 from flows.target.produce_errors import from_response
 from mm2.kafka.decompression import Codec
 from mm2.kafka.protocol.error_codes import ErrorCode
@@ -36,13 +36,13 @@ def test_a_bomb_that_must_be_rebuilt_fails_with_its_offset_and_sizes() -> None:
         "max.partition.fetch.bytes of the flow's consumer"
     )
     assert (replicator.position, replicator.held_bytes, listener.released) == (1, 0, held)
-    assert listener.pauses == [FAILED_RETRY_S]
+    assert listener.pauses == [TIMEOUTS.failed_retry_s]
 
 
 def test_a_bomb_that_the_target_rejects_as_too_large_fails() -> None:
     replicator, listener = partition()
     arrive(replicator, bomb(0, 1), data(2))
-    for now in (0.0, FAILED_RETRY_S):
+    for now in (0.0, TIMEOUTS.failed_retry_s):
         (entry,) = send(replicator, now)
         replicator.produce_failed(entry, from_response(ErrorCode.MESSAGE_TOO_LARGE), now)
         replicator.size_limit_read(None, now)
@@ -51,9 +51,9 @@ def test_a_bomb_that_the_target_rejects_as_too_large_fails() -> None:
             "the target; batch at offset 0 is too large to rebuild: "
         )
         assert (is_failed(replicator), replicator.held_bytes, replicator.is_idle) == (True, 0, True)
-        replicator.wake(now + FAILED_RETRY_S)
+        replicator.wake(now + TIMEOUTS.failed_retry_s)
         arrive(replicator, bomb(0, 1), data(2))
-    assert listener.pauses == [FAILED_RETRY_S, FAILED_RETRY_S]
+    assert listener.pauses == [TIMEOUTS.failed_retry_s, TIMEOUTS.failed_retry_s]
 
 
 def test_a_rebuilt_batch_that_grew_is_held_with_its_new_size() -> None:
@@ -74,7 +74,7 @@ def test_an_unexpected_error_while_packing_fails_the_partition_only() -> None:
     assert replicator.next_batch(0.0) is None
     assert (message(replicator) or "").startswith("cannot copy orders-3 offset 0 to A.orders-3: unexpected error: ")
     assert (is_failed(replicator), replicator.held_bytes, replicator.fetch_offset) == (True, 0, None)
-    assert listener.pauses == [FAILED_RETRY_S]
+    assert listener.pauses == [TIMEOUTS.failed_retry_s]
 
 
 def test_an_unexpected_error_while_splitting_fails_the_partition_only() -> None:
@@ -87,7 +87,7 @@ def test_an_unexpected_error_while_splitting_fails_the_partition_only() -> None:
     assert (message(replicator) or "").startswith("cannot copy orders-3 offsets 0-8 to A.orders-3: MESSAGE_TOO_LARGE; ")
     assert "; unexpected error: " in (message(replicator) or "")
     assert (is_failed(replicator), replicator.held_bytes, replicator.is_idle) == (True, 0, True)
-    assert listener.pauses == [FAILED_RETRY_S]
+    assert listener.pauses == [TIMEOUTS.failed_retry_s]
 
 
 def test_the_size_limit_of_the_target_is_forgotten_after_a_while() -> None:
@@ -97,7 +97,7 @@ def test_the_size_limit_of_the_target_is_forgotten_after_a_while() -> None:
     replicator.produce_failed(entry, from_response(ErrorCode.MESSAGE_TOO_LARGE), 0.0)
     replicator.size_limit_read(None, 0.0)
     sizes: dict[float, list[int]] = {}
-    for now in (0.0, REJECTION_MEMORY_S - 1, REJECTION_MEMORY_S):
+    for now in (0.0, TIMEOUTS.rejection_memory_s - 1, TIMEOUTS.rejection_memory_s):
         sizes[now] = []
         while not replicator.is_idle:
             entry = send(replicator, now)[0]
@@ -105,7 +105,7 @@ def test_the_size_limit_of_the_target_is_forgotten_after_a_while() -> None:
             replicator.acknowledged(entry, -1, now, WALL)
             replicator.set_producer_id(ProducerId(replicator.position, 0))  # keeps one in flight
         arrive(replicator, data(replicator.position, 10, 100))
-    assert sizes == {0.0: [4, 4, 2], REJECTION_MEMORY_S - 1: [4, 4, 2], REJECTION_MEMORY_S: [10]}
+    assert sizes == {0.0: [4, 4, 2], TIMEOUTS.rejection_memory_s - 1: [4, 4, 2], TIMEOUTS.rejection_memory_s: [10]}
 
 
 def rejected(replicator: PartitionReplicator, now: float = 0.0) -> TargetBatch:
@@ -217,7 +217,7 @@ def test_another_codec_replaces_one_that_the_target_does_not_support() -> None:
             replicator.acknowledged(entry, -1, 0.0, WALL)
     assert codecs == [(1, Codec.LZ4), (2, Codec.NONE), (3, Codec.LZ4)]
     arrive(replicator, zstd(4))
-    (entry,) = send(replicator, REJECTION_MEMORY_S)
+    (entry,) = send(replicator, TIMEOUTS.rejection_memory_s)
     assert entry.batch.codec == Codec.ZSTD, "the target may have been upgraded"
 
 

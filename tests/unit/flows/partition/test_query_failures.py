@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flows.partition.frames_in_query import FrameResult
-from flows.partition.timeouts import FAILED_RETRY_S
+from flows.partition.timeouts import TIMEOUTS
 from mm2.core.lanes.losses import LossKind
 from mm2.core.offsets.leader_epochs import EpochEnd
 from tests.unit.flows.queried import DROPPED, failure, queried, with_dead_letters, written
@@ -26,7 +26,7 @@ def test_a_record_for_which_the_query_fails_stops_the_partition() -> None:
     assert "query q failed: divided by zero" in str(message(replicator))
     assert replicator.progress(0.0, WALL).stopped_at == replicator.position == 7
     assert (replicator.held_bytes, replicator.fetch_offset) == (0, None)
-    replicator.wake(FAILED_RETRY_S)
+    replicator.wake(TIMEOUTS.failed_retry_s)
     arrive(replicator, data(5, 5))
     assert query.frames[-1].start == 7
     replicator.transformed(2, FrameResult(written(((7, 3),))), 0.0)
@@ -56,7 +56,7 @@ def test_a_retry_in_the_query_does_not_prevent_the_skip() -> None:
     replicator, _, _ = queried()
     arrive(replicator, data(0, 5))
     replicator.transformed(0, FrameResult(failed=failure(replicator, 0)), 0.0)
-    replicator.wake(FAILED_RETRY_S)
+    replicator.wake(TIMEOUTS.failed_retry_s)
     arrive(replicator, data(0, 5))
     replicator.request_skip(0, 0.0)
     replicator.transformed(1, FrameResult(failed=failure(replicator, 0)), 0.0)

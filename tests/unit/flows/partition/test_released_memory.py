@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flows.batch.choice import BatchRules
 from flows.batch.header import HEADER_BYTES
-from flows.partition.timeouts import FAILED_RETRY_S
+from flows.partition.timeouts import TIMEOUTS
 from flows.source.completed_fetch import BATCH_OVERHEAD
 from flows.target.produce_errors import from_exception, from_response
 from mm2.kafka.errors import ConnectionLost, Unreachable
@@ -80,9 +80,9 @@ def test_batches_the_target_may_have_are_packed_as_before_even_after_a_corrupt_f
     now += 10
     assert replicator.next_batch(now) is None
     assert is_failed(replicator)
-    replicator.wake(now + FAILED_RETRY_S)
+    replicator.wake(now + TIMEOUTS.failed_retry_s)
     arrive(replicator, data(0))
-    assert not replicator.can_send(now + FAILED_RETRY_S), "it was one batch of two"
+    assert not replicator.can_send(now + TIMEOUTS.failed_retry_s), "it was one batch of two"
 
 
 def test_responses_still_count_after_memory_is_released() -> None:

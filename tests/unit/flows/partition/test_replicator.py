@@ -7,7 +7,7 @@ import pytest
 from flows.batch.choice import BatchRules
 from flows.batch.header import HEADER_BYTES
 from flows.batch.target_batch import ProducerId
-from flows.partition.timeouts import CORRUPT_ATTEMPTS, FAILED_RETRY_S, MISSING_TOPIC_TIMEOUT_S
+from flows.partition.timeouts import CORRUPT_ATTEMPTS, TIMEOUTS
 from flows.source.completed_fetch import BATCH_OVERHEAD
 from flows.target.produce_errors import from_exception, from_response
 from mm2.core.lanes.lease import PartitionLease
@@ -127,9 +127,9 @@ def test_no_offset_may_be_chosen() -> None:
     replicator.reset_offset(OffsetReset.NONE, 0, 9, 0.0)
     assert message(replicator) == "cannot fetch orders-3: no offset is stored and auto.offset.reset is none"
     assert is_failed(replicator)
-    assert listener.pauses == [FAILED_RETRY_S]
+    assert listener.pauses == [TIMEOUTS.failed_retry_s]
     assert not replicator.needs_start_offset
-    replicator.wake(FAILED_RETRY_S)
+    replicator.wake(TIMEOUTS.failed_retry_s)
     assert replicator.needs_start_offset
 
 
@@ -146,7 +146,7 @@ def test_a_damaged_batch_is_fetched_again_before_it_counts_as_broken() -> None:
         replicator.wake(now)
     assert is_failed(replicator)
     assert "CRC mismatch" in (message(replicator) or "")
-    replicator.wake(now + FAILED_RETRY_S)
+    replicator.wake(now + TIMEOUTS.failed_retry_s)
     arrive(replicator, data(0), now=now)
     (entry,) = send(replicator, now)
     replicator.acknowledged(entry, 0, now, WALL)
@@ -165,7 +165,7 @@ def test_responses_without_progress_are_retried_with_backoff_and_fail() -> None:
         replicator.wake(now)
     assert is_failed(replicator)
     assert "without a complete batch from offset 0 on" in (message(replicator) or "")
-    assert listener.pauses[-1] == FAILED_RETRY_S
+    assert listener.pauses[-1] == TIMEOUTS.failed_retry_s
 
 
 def test_a_batch_that_cannot_be_unpacked_fails_after_what_is_before_it() -> None:
@@ -180,7 +180,7 @@ def test_a_batch_that_cannot_be_unpacked_fails_after_what_is_before_it() -> None
     assert "do not contain the 1 records" in (message(replicator) or "")
     assert (is_failed(replicator), replicator.held_bytes, replicator.position) == (True, 0, 1)
     assert replicator.fetch_offset is None
-    replicator.wake(FAILED_RETRY_S)
+    replicator.wake(TIMEOUTS.failed_retry_s)
     assert replicator.fetch_offset == 1
 
 
@@ -213,13 +213,13 @@ def test_one_record_that_is_too_large_fails_and_is_retried() -> None:
     assert (replicator.is_idle, replicator.held_bytes, replicator.fetch_offset) == (True, 0, None), (
         "nothing of it takes room"
     )
-    assert listener.pauses == [FAILED_RETRY_S]
-    replicator.wake(FAILED_RETRY_S)
+    assert listener.pauses == [TIMEOUTS.failed_retry_s]
+    replicator.wake(TIMEOUTS.failed_retry_s)
     assert replicator.fetch_offset == 0
     arrive(replicator, data(0, 1, 1_000))
-    (entry,) = send(replicator, FAILED_RETRY_S)
+    (entry,) = send(replicator, TIMEOUTS.failed_retry_s)
     assert entry.batch.sequence == 0
-    replicator.acknowledged(entry, 0, FAILED_RETRY_S, WALL)
+    replicator.acknowledged(entry, 0, TIMEOUTS.failed_retry_s, WALL)
     assert not is_failed(replicator)
 
 
@@ -238,10 +238,10 @@ def test_a_remote_topic_that_stays_missing_fails_after_a_while() -> None:
     replicator, _ = partition()
     missing = from_response(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     replicator.leader_unavailable(missing, 0.0)
-    replicator.leader_unavailable(missing, MISSING_TOPIC_TIMEOUT_S - 1)
+    replicator.leader_unavailable(missing, TIMEOUTS.missing_topic_s - 1)
     assert not is_failed(replicator)
     assert message(replicator) == "cannot copy orders-3 to A.orders-3: UNKNOWN_TOPIC_OR_PARTITION"
-    replicator.leader_unavailable(missing, MISSING_TOPIC_TIMEOUT_S + 1)
+    replicator.leader_unavailable(missing, TIMEOUTS.missing_topic_s + 1)
     assert is_failed(replicator)
 
 

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from flows.partition.retry_state import RetryState
-from flows.partition.timeouts import (
-    MISSING_TOPIC_TIMEOUT_S,
-    TIMEOUTS,
-    UNANSWERED_REPORT_S,
-    Timeouts,
-)
+from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.target.produce_errors import from_response
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.error_codes import ErrorCode
@@ -40,14 +35,14 @@ def test_a_new_leader_starts_without_a_failure_of_its_own() -> None:
 
 
 def test_reports_and_limits_count_from_the_first_failure_at_any_leader() -> None:
-    retry = failing(UNANSWERED_REPORT_S - 1)
+    retry = failing(TIMEOUTS.unanswered_report_s - 1)
     retry.leader_changed()
     assert retry.is_retrying
     assert not retry.is_prolonged
-    retry.record_failure(UNANSWERED_REPORT_S)
+    retry.record_failure(TIMEOUTS.unanswered_report_s)
     assert retry.is_prolonged
-    assert not retry.is_exhausted(MISSING, MISSING_TOPIC_TIMEOUT_S)
-    assert retry.is_exhausted(MISSING, MISSING_TOPIC_TIMEOUT_S + 1)
+    assert not retry.is_exhausted(MISSING, TIMEOUTS.missing_topic_s)
+    assert retry.is_exhausted(MISSING, TIMEOUTS.missing_topic_s + 1)
     retry.reset()
     assert (retry.is_retrying, retry.is_prolonged, retry.is_stuck) == (False, False, False)
 

@@ -7,7 +7,7 @@ import pytest
 from flows.partition.frames_in_query import FrameResult
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
-from flows.partition.timeouts import FAILED_RETRY_S
+from flows.partition.timeouts import TIMEOUTS
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import LossKind
 from mm2.core.offsets.leader_epochs import EpochEnd
@@ -60,7 +60,7 @@ def test_records_before_a_failed_one_are_counted_as_copied() -> None:
     progress = partition.progress(0.0, WALL)
     assert (progress.position, progress.records_total, progress.bytes_total) == (7, 7, size)
     assert (progress.rows_in, progress.rows_dropped) == (0, 0)
-    partition.wake(FAILED_RETRY_S)
+    partition.wake(TIMEOUTS.failed_retry_s)
     arrive(partition, data(5, 5))
     partition.transformed(1, FrameResult(routed=3), 0.0)
     progress = partition.progress(0.0, WALL)

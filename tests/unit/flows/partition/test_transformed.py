@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from flows.partition import query_state
 from flows.partition.frames_in_query import FrameResult
 from mm2.core.offsets.leader_epochs import EpochEnd
 from tests.lab.batches import Batch, Record
@@ -101,9 +100,8 @@ def test_rows_are_counted() -> None:
     assert (progress.rows_in, progress.rows_dropped) == (3, 2)
 
 
-def test_frames_end_at_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_state, "FRAME_BYTES", 2 * len(data(0, 5)))
-    replicator, _, query = queried()
+def test_frames_end_at_their_size() -> None:
+    replicator, _, query = queried(frame_bytes=2 * len(data(0, 5)))
     held = arrive(replicator, data(0, 5), data(5, 5), data(10, 5))
     assert [(one.start, one.next_offset, one.held_bytes) for one in query.frames] == [(0, 10, 0), (10, 15, held)]
 

@@ -114,15 +114,16 @@ async def routed(
     handle: Handle = by_offset,
     *,
     dead_letters: str | None = "letters",
+    **options: Any,
 ) -> AsyncIterator[Routed]:
-    """Run a router; its work ends with the block."""
+    """Run a router with the ``options``; its work ends with the block."""
     tasks: list[asyncio.Task[None]] = []
     outbox = Outbox()
 
     def spawn(work: Coroutine[Any, Any, None]) -> None:
         tasks.append(asyncio.create_task(work))
 
-    router = RecordRouter(cast(Cluster, None), cast(ControlProducer, outbox), handle, None, spawn)
+    router = RecordRouter(cast(Cluster, None), cast(ControlProducer, outbox), handle, None, spawn, **options)
     try:
         yield Routed(router, outbox, dead_letters)
     finally:

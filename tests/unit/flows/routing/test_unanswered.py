@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from flows.partition.timeouts import MISSING_TOPIC_TIMEOUT_S
-from flows.routing import partition_router, router
+from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.routing.retry_limit import RoutedRetryLimit
+from flows.routing.router import DECODED_FRAMES
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.mirror1.user_class import SourceRecord, TargetRecord
 from mm2.core.naming.names import TopicPartition
@@ -28,14 +29,10 @@ def state(one: Routed) -> TaskState:
     return one.partition.progress(0.0, WALL).state
 
 
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Report after a moment."""
-    monkeypatch.setattr(partition_router, "UNANSWERED_REPORT_S", 0.1)
-    monkeypatch.setattr(router, "WATCH_INTERVAL_S", 0.02)
+AT_ONCE: dict[str, Any] = {"timeouts": Timeouts(unanswered_report_s=0.1), "watch_interval_s": 0.02}
+"""Report after a moment."""
 
 
-@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize(
     ("trouble", "expected"),
     [
@@ -47,7 +44,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_records_without_acknowledgement_are_reported(
     trouble: ClusterError | None, expected: str, *, has_room: bool
 ) -> None:
-    async with routed() as one:
+    async with routed(**AT_ONCE) as one:
         one.outbox.trouble = trouble
         if not has_room:
             one.outbox.has_room.clear()
@@ -61,9 +58,8 @@ async def test_records_without_acknowledgement_are_reported(
         assert (state(one), message(one.partition)) == (TaskState.RUNNING, None)
 
 
-@pytest.mark.usefixtures("at_once")
 async def test_a_record_that_is_written_alone_is_reported() -> None:
-    async with routed() as one:
+    async with routed(**AT_ONCE) as one:
         arrive(one.partition, data(0, 1))
         await one.outbox.sends(0)
         one.outbox.reject(BrokerError(ErrorCode.INVALID_RECORD, "write to t-0"), 0)
@@ -127,9 +123,9 @@ async def test_few_partitions_hold_decoded_records_while_they_wait_for_room() ->
         partitions = [one.another(number) for number in range(10, 20)]
         for partition in partitions:
             arrive(partition, data(0, 3))
-        await until(lambda: one.outbox.waiting == router.DECODED_FRAMES, SOON, "some wait for room")
+        await until(lambda: one.outbox.waiting == DECODED_FRAMES, SOON, "some wait for room")
         with pytest.raises(GaveUp):
-            await until(lambda: len(made) > router.DECODED_FRAMES, 0.2, "more are decoded")
+            await until(lambda: len(made) > DECODED_FRAMES, 0.2, "more are decoded")
         assert all(partition.unanswered_for(1e9) > 0 for partition in partitions)
         one.outbox.has_room.set()
         await until(lambda: len(one.outbox.sent) == 30, SOON, "all are sent")
@@ -137,9 +133,8 @@ async def test_few_partitions_hold_decoded_records_while_they_wait_for_room() ->
         await until(lambda: {partition.position for partition in partitions} == {3}, SOON, "all are copied")
 
 
-async def test_a_frame_that_was_dropped_is_not_sent_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition_router, "RECORDS_AT_ONCE", 2)
-    async with routed() as one:
+async def test_a_frame_that_was_dropped_is_not_sent_to_the_end() -> None:
+    async with routed(records_at_once=2) as one:
         one.outbox.has_room.clear()
         arrive(one.partition, data(0, 5, epoch=1))
         await until(lambda: one.outbox.waiting == 1, SOON, "it waits for room")
@@ -154,10 +149,10 @@ async def test_a_frame_that_was_dropped_is_not_sent_to_the_end(monkeypatch: pyte
 def test_a_partition_that_does_not_exist_fails_after_a_minute() -> None:
     limit = RoutedRetryLimit()
     assert not limit.is_exceeded(MISSING, 0.0)
-    assert not limit.is_exceeded(MISSING, MISSING_TOPIC_TIMEOUT_S - 1)
-    assert limit.is_exceeded(MISSING, MISSING_TOPIC_TIMEOUT_S + 1)
+    assert not limit.is_exceeded(MISSING, TIMEOUTS.missing_topic_s - 1)
+    assert limit.is_exceeded(MISSING, TIMEOUTS.missing_topic_s + 1)
     limit.reset()
-    assert not limit.is_exceeded(MISSING, MISSING_TOPIC_TIMEOUT_S + 2)
+    assert not limit.is_exceeded(MISSING, TIMEOUTS.missing_topic_s + 2)
 
 
 def test_a_corrupt_batch_fails_after_three_attempts() -> None:

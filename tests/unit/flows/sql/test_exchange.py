@@ -13,9 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flows.sql import exchange as module
-from flows.sql import feeder_link
-from flows.sql.exchange import QueryFailed, QueryInput, RowExchange, RowsOfFrame
+from flows.sql.exchange import QueryFailed, QueryInput, QueryTimes, RowExchange, RowsOfFrame
 from flows.sql.frames import lead
 from flows.sql.rows import ERROR, FAILED, NO_FRAME
 from flows.sql.written import FailedRow
@@ -41,11 +39,11 @@ class Rows:
 class Lane:
     """An open exchange, its rows, and the results in order."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, times: QueryTimes) -> None:
         self.rows, self.path = Rows(), str(path / "s")
         self.results: list[tuple[int, RowsOfFrame]] = []
         self._added = asyncio.Event()
-        self.exchange = RowExchange(QueryInput(iter(self.rows), self.path, TOKEN))
+        self.exchange = RowExchange(QueryInput(iter(self.rows), self.path, TOKEN), times=times)
 
     async def __aenter__(self) -> Lane:
         await self.exchange.open()
@@ -75,9 +73,11 @@ class Lane:
                 self._added.clear()
 
 
-def run(path: Path, test: Any) -> None:
+def run(path: Path, test: Any, **times: float) -> None:
+    """``times``: of `QueryTimes`."""
+
     async def within() -> None:
-        async with Lane(path) as lane:
+        async with Lane(path, QueryTimes(**times)) as lane:
             await test(lane)
 
     asyncio.run(within())
@@ -113,9 +113,7 @@ def test_results_are_reported_in_order(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_frames_soon_after_others_are_written_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeder_link, "GATHERED_S", 0.2)
-
+def test_frames_soon_after_others_are_written_together(tmp_path: Path) -> None:
     async def test(lane: Lane) -> None:
         reader, writer = await lane.feeder()
         lane.send(10)
@@ -128,7 +126,7 @@ def test_frames_soon_after_others_are_written_together(tmp_path: Path, monkeypat
         assert await reader.read(1_000) == both
         writer.close()
 
-    run(tmp_path, test)
+    run(tmp_path, test, gathered_s=0.2)
 
 
 @pytest.mark.parametrize("wrong", ["other", "", "größe"])
@@ -159,9 +157,7 @@ def test_the_end_of_the_query_is_an_error(tmp_path: Path, bad: Any) -> None:
     run(tmp_path, test)
 
 
-def test_a_query_that_returns_nothing_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "STUCK_AFTER_S", 0.5)
-
+def test_a_query_that_returns_nothing_is_stuck(tmp_path: Path) -> None:
     async def test(lane: Lane) -> None:
         _, writer = await lane.feeder()
         with suppress(TimeoutError):  # without frames it returns nothing
@@ -172,7 +168,7 @@ def test_a_query_that_returns_nothing_is_stuck(tmp_path: Path, monkeypatch: pyte
             await lane.exchange.run()
         writer.close()
 
-    run(tmp_path, test)
+    run(tmp_path, test, stuck_after_s=0.5)
 
 
 def test_frames_that_are_not_wanted_any_more_are_left_out(tmp_path: Path) -> None:
@@ -207,14 +203,12 @@ def test_a_backlog_does_not_delay_the_end(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_a_feeder_that_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FEEDER_WITHIN_S", 0.1)
-
+def test_a_feeder_that_does_not_start(tmp_path: Path) -> None:
     async def test(lane: Lane) -> None:
         with pytest.raises(QueryFailed, match="has not started"):
             await lane.exchange.run()
 
-    run(tmp_path, test)
+    run(tmp_path, test, feeder_within_s=0.1)
 
 
 def test_the_socket_of_an_earlier_attempt_is_replaced_and_removed(tmp_path: Path) -> None:
@@ -229,11 +223,9 @@ def test_the_socket_of_an_earlier_attempt_is_replaced_and_removed(tmp_path: Path
     assert not path.exists()
 
 
-def test_the_end_of_a_closed_exchange_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CLOSE_WITHIN_S", 0.05)
-
+def test_the_end_of_a_closed_exchange_is_ignored(tmp_path: Path) -> None:
     async def test() -> None:
-        lane = Lane(tmp_path)
+        lane = Lane(tmp_path, QueryTimes(close_within_s=0.05))
         await lane.exchange.open()
         await lane.exchange.close()
         lane.rows.end(None)

@@ -9,7 +9,6 @@ import pytest
 
 from mm2.core.mirror1.settings import GroupMembership
 from mm2.kafka.clock import session_clock
-from mm2.kafka.groups import member_session
 from mm2.kafka.groups.member_session import MemberSession
 from tests.lab.waiting import until
 
@@ -27,10 +26,8 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    moved = Clock()
-    monkeypatch.setattr(member_session, "session_clock", moved)
-    return moved
+def clock() -> Clock:
+    return Clock()
 
 
 @pytest.fixture
@@ -39,8 +36,8 @@ def ends() -> list[str]:
 
 
 @pytest.fixture
-async def session(ends: list[str]) -> MemberSession:
-    return MemberSession(GROUP, ends.append)
+async def session(ends: list[str], clock: Clock) -> MemberSession:
+    return MemberSession(GROUP, ends.append, clock=clock)
 
 
 async def test_the_session_starts_when_the_request_was_sent(session: MemberSession, clock: Clock) -> None:

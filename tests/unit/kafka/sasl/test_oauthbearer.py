@@ -6,14 +6,14 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from itertools import chain, repeat
 
 import pytest
 
 from mm2.core.oauth.tokens import BearerToken
 from mm2.core.settings.oauth import OAuthLogin, RefreshSettings, UnsecuredToken
-from mm2.kafka.sasl import oauthbearer
 from mm2.kafka.sasl.login import CredentialsRejected, LoginFailed
-from mm2.kafka.sasl.oauthbearer import OAuthBearerLogin
+from mm2.kafka.sasl.oauthbearer import OAuthBearerLogin, TokenWaits
 from mm2.kafka.sasl.token_source import TokenRefused
 from tests.lab.waiting import wait_until
 from tests.unit.kafka.sasl.renewals import renew_in_threads
@@ -142,10 +142,8 @@ def test_a_valid_token_is_used_while_the_endpoint_is_down(
     assert "token-6" in sent(login)
 
 
-def test_an_endpoint_that_hangs_delays_for_a_moment(
-    login: OAuthBearerLogin, source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(oauthbearer, "_WAIT_S", 0.2)
+def test_an_endpoint_that_hangs_delays_for_a_moment(source: Source) -> None:
+    login = OAuthBearerLogin(SETTINGS, source, waits=TokenWaits(with_token_s=0.2))
     login.renew()
     expire(login)
     source.may_answer.clear()
@@ -160,10 +158,8 @@ def test_an_endpoint_that_hangs_delays_for_a_moment(
     assert "token-2" in sent(login)
 
 
-def test_an_endpoint_that_hangs_without_a_token(
-    login: OAuthBearerLogin, source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(oauthbearer, "_WAIT_WITHOUT_TOKEN_S", 0.1)
+def test_an_endpoint_that_hangs_without_a_token(source: Source) -> None:
+    login = OAuthBearerLogin(SETTINGS, source, waits=TokenWaits(without_token_s=0.1))
     source.may_answer.clear()
     with pytest.raises(LoginFailed, match="no answer within"):
         login.renew()
@@ -275,19 +271,18 @@ def test_a_rejected_token_that_has_expired_is_replaced_at_once(login: OAuthBeare
     assert "token-2" in sent(login)
 
 
-def test_a_token_that_expires_when_it_arrives(
-    login: OAuthBearerLogin, source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(login, "_check_expiry", lambda _: None)
-    source.lifetime = 0.0
+def test_a_token_that_expires_when_it_arrives(source: Source) -> None:
+    """It is valid when it is checked, and no longer when it is to be used."""
+    now = time.time()
+    times = chain([now], repeat(now + 60))
+    login = OAuthBearerLogin(SETTINGS, source, clock=lambda: next(times))
+    source.lifetime = 30.0
     with pytest.raises(LoginFailed, match=r"^the token has expired$"):
         login.renew()
 
 
-def test_an_old_failure_is_not_that_of_a_request_that_hangs(
-    login: OAuthBearerLogin, source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(oauthbearer, "_WAIT_WITHOUT_TOKEN_S", 0.1)
+def test_an_old_failure_is_not_that_of_a_request_that_hangs(source: Source) -> None:
+    login = OAuthBearerLogin(SETTINGS, source, waits=TokenWaits(without_token_s=0.1))
     source.failure = LoginFailed("refused", KEY)
     with pytest.raises(LoginFailed, match="refused"):
         login.renew()

@@ -2,14 +2,10 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
-from mm2.node.common import cancelling
 from mm2.node.common.cancelling import cancel_and_wait
 
 
-async def test_a_task_that_misses_its_cancellation_is_cancelled_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cancelling, "AGAIN_S", 0.01)
+async def test_a_task_that_misses_its_cancellation_is_cancelled_again() -> None:
     missed: list[None] = []
 
     async def retrying() -> None:
@@ -26,7 +22,7 @@ async def test_a_task_that_misses_its_cancellation_is_cancelled_again(monkeypatc
 
     tasks = [asyncio.create_task(retrying()), asyncio.create_task(failing())]
     await asyncio.sleep(0)
-    await cancel_and_wait(tasks)
+    await cancel_and_wait(tasks, again_s=0.01)
     assert all(task.done() for task in tasks)
     assert len(missed) == 2
     assert tasks[1].exception() is not None

@@ -8,7 +8,6 @@ import pytest
 
 from mm2.core.naming.names import Flow
 from mm2.kafka.errors import ClusterError, NotSupported, Unreachable
-from mm2.node.common import keep_trying as module
 from mm2.node.common.current_error import CurrentError
 from mm2.node.common.keep_trying import keep_trying
 
@@ -121,10 +120,7 @@ async def test_only_retriable_errors_if_asked(error: CurrentError) -> None:
     assert len(waits.seconds) == 1
 
 
-async def test_a_long_run_resets_backoff_and_error(
-    error: CurrentError, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(module, "STABLE_S", 0.01)
+async def test_a_long_run_resets_backoff_and_error(error: CurrentError, caplog: pytest.LogCaptureFixture) -> None:
     runs = 0
 
     async def attempt() -> None:
@@ -137,7 +133,7 @@ async def test_a_long_run_resets_backoff_and_error(
             raise Unreachable("no broker")
 
     waits = Waits()
-    await keep_trying(attempt, error, "follow", sleep=waits)
+    await keep_trying(attempt, error, "follow", stable_s=0.01, sleep=waits)
     assert waits.seconds[2] >= 3.2
     assert waits.seconds[3] <= 1.2  # starts again with the minimum
     assert len(caplog.records) == 2  # the same error once before the long run, and once after it

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-
-import pytest
+import time
+from collections.abc import Callable
 
 from mm2.core.lanes.lease import LeaseRequest
 from mm2.core.lanes.progress_reports import LaneProgress
@@ -13,14 +13,14 @@ from mm2.node.engine.lane_readiness import RETURNS_WITHIN_S
 from mm2.node.engine.lease_service import LeaseService
 
 
-def lease_service() -> LeaseService:
-    return LeaseService(LaneBoard(lanes=3, buffer_bytes=1 << 20, new_secret=lambda: "secret"), capacity=2)
+def lease_service(clock: Callable[[], float] = time.monotonic) -> LeaseService:
+    board = LaneBoard(lanes=3, buffer_bytes=1 << 20, new_secret=lambda: "secret")
+    return LeaseService(board, capacity=2, clock=clock)
 
 
-def test_a_node_is_ready_while_a_lane_runs_and_shortly_after(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_is_ready_while_a_lane_runs_and_shortly_after() -> None:
     now = 1_000.0
-    monkeypatch.setattr("mm2.node.engine.lease_service.time.monotonic", lambda: now)
-    one = lease_service()
+    one = lease_service(lambda: now)
     assert not one.ready
     one.board.keep_warm(1)
     one.board.engine_orders(now)

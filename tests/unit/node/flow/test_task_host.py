@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
@@ -22,10 +23,11 @@ from mm2.core.assignment.task_placement import TaskAssignments, TaskPlacement
 from mm2.core.assignment.tasks import TaskId, TaskKind
 from mm2.core.coordination.pauses import NO_PAUSES, Pauses
 from mm2.core.lanes.task_states import TaskState
-from mm2.node.checkpoint import checkpoint_task_runner
 from mm2.node.checkpoint.checkpoint_task import CheckpointTask
+from mm2.node.checkpoint.checkpoint_task_runner import CheckpointTaskRunner
 from mm2.node.flow.task_host import TaskHost
-from mm2.node.flow.task_runners import flow_tasks
+from mm2.node.flow.task_runners import TASK_RUNNERS, flow_tasks
+from mm2.node.status.status_model import GroupStatus
 from mm2.node.store.config_store import ConfigStore
 from tests.lab.tasks import task_context, unconnected_cluster
 from tests.lab.waiting import until
@@ -54,6 +56,25 @@ class Unconnected(CheckpointTask):
     def share(self) -> OwnGroups:
         """The groups of the task now."""
         return self._share
+
+
+class UnconnectedRunner(CheckpointTaskRunner):
+    task_class = Unconnected
+
+
+class RunnerOfGroup(UnconnectedRunner):
+    """Shows one group. ``built``: an item for each time that its status was built."""
+
+    built: ClassVar[list[str]] = []
+
+    class _Groups:
+        def __iter__(self) -> Iterator[Any]:
+            RunnerOfGroup.built.append("groups")
+            return iter(("group",))
+
+    @property
+    def groups(self) -> Iterable[GroupStatus]:
+        return self._Groups()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,7 +132,7 @@ async def node(directory: Path) -> AsyncIterator[Node]:
 @pytest.fixture(autouse=True)
 def unconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     runs.clear()
-    monkeypatch.setattr(checkpoint_task_runner, "CheckpointTask", Unconnected)
+    monkeypatch.setitem(TASK_RUNNERS, TaskKind.CHECKPOINT, f"{__name__}:UnconnectedRunner")
 
 
 def test_tasks_follow_the_lists_of_groups(tmp_path: Path) -> None:
@@ -190,14 +211,9 @@ async def test_pause_and_restart_affect_all_checkpoint_tasks(tmp_path: Path) -> 
 
 async def test_the_status_of_groups_is_built_when_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The node publishes its status every second; 100,000 partitions of groups would block its event loop."""
-    built = []
-
-    class Groups:
-        def __iter__(self) -> Iterator[str]:
-            built.append("groups")
-            return iter(("group",))
-
-    monkeypatch.setattr(checkpoint_task_runner.CheckpointTaskRunner, "groups", property(lambda _: Groups()))
+    monkeypatch.setitem(TASK_RUNNERS, TaskKind.CHECKPOINT, f"{__name__}:RunnerOfGroup")
+    built = RunnerOfGroup.built
+    built.clear()
     async with node(tmp_path) as found:
         published = found.host.groups
         assert built == []

@@ -14,7 +14,6 @@ from mm2.core.assignment.task_placement import MemberState, TaskAssignments
 from mm2.core.assignment.tasks import TaskId
 from mm2.core.lanes.task_states import TaskState
 from mm2.kafka.errors import Unreachable
-from mm2.node.flow import task_runner
 from mm2.node.flow.task_host import TaskHost
 from mm2.node.flow.task_runner import SharedTaskRunner
 from mm2.node.flow.task_runners import TASK_RUNNERS, flow_tasks
@@ -31,6 +30,7 @@ class SchemaTaskRunner(SharedTaskRunner):
     """Copies schemas, as a later release might."""
 
     kind = "MirrorSchemaConnector"
+    retry_failed_ms = 50
     attempts: list[frozenset[int]]
     fails = False
 
@@ -102,9 +102,8 @@ async def test_a_registered_kind_is_assigned_run_and_released(tmp_path: Path, sc
 
 
 async def test_a_task_that_fails_is_shown_and_retried(
-    tmp_path: Path, schemas: type[SchemaTaskRunner], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, schemas: type[SchemaTaskRunner], caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(task_runner, "RETRY_FAILED_MS", 50)
     schemas.fails = True
     node = host(flow(tmp_path, ONLY_OURS), [])
     node.take(answer({task(0): 1}, TaskAssignments(), 1), "me")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.node.leader.discovery import LOOKING, TopicDiscovery
 from mm2.node.leader.remote_topics import Discovery, RemoteTopics
@@ -17,21 +15,21 @@ from tests.unit.config.files import flow
 SOON = 10.0  # seconds
 
 
-async def test_discovering_is_the_reason_until_the_first_round_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_discovering_is_the_reason_until_the_first_round_ends(tmp_path: Path) -> None:
     rounds = 0
     answer: asyncio.Future[Discovery] = asyncio.get_running_loop().create_future()
 
-    async def discover(_: RemoteTopics) -> Discovery:
-        nonlocal rounds
-        rounds += 1
-        return await answer
+    class Looking(RemoteTopics):
+        async def discover(self) -> Discovery:
+            nonlocal rounds
+            rounds += 1
+            return await answer
 
-    monkeypatch.setattr(RemoteTopics, "discover", discover)
     settings = flow(tmp_path, "emit.offset-syncs.enabled = false\n")
     admin = ClusterAdmin(unconnected_cluster())
-    discovery = TopicDiscovery(settings, admin, admin, settings.replication_filter, published=list)
+    discovery = TopicDiscovery(
+        settings, admin, admin, settings.replication_filter, published=list, remote_topics=Looking
+    )
 
     async def take(_: Discovery) -> None:
         pass

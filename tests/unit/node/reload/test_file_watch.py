@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
 
@@ -13,8 +14,9 @@ import pytest
 
 from mm2.config.keys.update_mode import UpdateMode
 from mm2.config.load import load_file
+from mm2.config.reload.changes import FileDiff
+from mm2.config.reload.comparison import ParsedConfig, compare
 from mm2.config.reload.sources import take
-from mm2.node.reload import file_watch
 from mm2.node.reload.file_watch import (
     LONGEST_S,
     LOOK_EVERY_S,
@@ -215,18 +217,18 @@ async def test_every_request_gets_an_event(tmp_path: Path) -> None:
     ]
 
 
-async def test_the_watch_continues_after_an_unexpected_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    watched = WatchedFile(tmp_path)
+async def test_the_watch_continues_after_an_unexpected_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    mistakes = [ZeroDivisionError("a mistake of ours")]
 
-    def fails(*_: object) -> None:
-        raise ZeroDivisionError("a mistake of ours")
+    def fails(*both: ParsedConfig) -> FileDiff:
+        if mistakes:
+            raise mistakes[0]
+        return compare(*both)
 
-    monkeypatch.setattr(file_watch, "compare", fails)
+    watched = WatchedFile(tmp_path, compare_configs=fails)
     watched.clock.at(5, lambda: watched.write("tasks.max = 2\n"))
     watched.clock.at(15, lambda: watched.write("tasks.max = 3\n"))
-    watched.clock.at(20, monkeypatch.undo)
+    watched.clock.at(20, mistakes.clear)
     watched.clock.at(25, lambda: watched.write("tasks.max = 4\n"))
     with caplog.at_level(logging.ERROR):
         said = [event for _, event in await watched.run()]
@@ -239,18 +241,16 @@ async def test_the_watch_continues_after_an_unexpected_error(
     assert keys_of(said[1]) == ["tasks.max"]
 
 
-async def test_a_change_while_the_file_is_being_read_is_not_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watched = WatchedFile(tmp_path)
+async def test_a_change_while_the_file_is_being_read_is_not_missed(tmp_path: Path) -> None:
+    later = ["tasks.max = 3\n"]
 
-    def slow(path: Path, clusters: tuple[str, ...]) -> object:
+    def slow(path: Path, clusters: Sequence[str]) -> object:
         found = load_file(path, clusters)
-        monkeypatch.undo()
-        watched.write("tasks.max = 3\n")
+        if later:
+            watched.write(later.pop())
         return found
 
-    monkeypatch.setattr("mm2.config.reload.sources.load_file", slow)
+    watched = WatchedFile(tmp_path, load=slow)
     watched.clock.at(5, lambda: watched.write("tasks.max = 2\n"))
     assert [keys_of(event) for _, event in await watched.run()] == [["tasks.max"], ["tasks.max"]]
     assert watched.tasks_max == 3

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 from mm2.config.reload.sources import take
 from mm2.node.reload.file_watch import Event, FileChanged, FileWatch
@@ -57,11 +58,12 @@ class SimulatedClock:
 class WatchedFile:
     """A file, a watch on it, and a simulated clock."""
 
-    def __init__(self, directory: Path, lines: str = "") -> None:
+    def __init__(self, directory: Path, lines: str = "", **options: Any) -> None:
+        """``options``: of `FileWatch`."""
         self.path = directory / "mm2.properties"
         self.write(lines)
         self.clock = SimulatedClock()
-        self.watch = FileWatch(take(self.path), self.clock)
+        self.watch = FileWatch(take(self.path), self.clock, **options)
 
     def write(self, lines: str) -> None:
         self.path.write_text(CLUSTERS + lines)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pwd
+import sys
+from importlib.machinery import ModuleSpec
+from importlib.util import module_from_spec
 from pathlib import Path
 
 import pytest
 
 from mm2.config.grammar.problems import Problem
-from mm2.config.security.kerberos import login as kerberos_login
 from mm2.core.settings.kerberos import KerberosLogin
 from tests.unit.config import files
 from tests.unit.core.kerberos.formats import cache_of, keytab_of, tgt_of
@@ -27,7 +29,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("KAFKA_OPTS", raising=False)
     monkeypatch.delenv("KRB5CCNAME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(kerberos_login, "find_spec", lambda _: object())
+    monkeypatch.setitem(sys.modules, "gssapi", module_from_spec(ModuleSpec("gssapi", None)))
     return tmp_path
 
 

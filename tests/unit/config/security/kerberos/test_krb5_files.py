@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from mm2.config.security.kerberos import krb5_files
 from mm2.config.security.kerberos.krb5_files import Krb5ConfError, all_files, krb5_conf_files, read_krb5_conf
 
 
@@ -62,8 +61,8 @@ def test_where_krb5_conf_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert krb5_conf_files() == (Path("/c"),)
     monkeypatch.delenv("KRB5_CONFIG")
     monkeypatch.delenv("KAFKA_OPTS")
-    monkeypatch.setattr(krb5_files, "SYSTEM_FILE", tmp_path / "system")
-    assert krb5_conf_files() == ()
-    assert read_krb5_conf() is None
-    (tmp_path / "system").touch()
-    assert krb5_conf_files() == (tmp_path / "system",)
+    system = tmp_path / "system"
+    assert krb5_conf_files(system_file=system) == ()
+    assert read_krb5_conf(system_file=system) is None
+    system.touch()
+    assert krb5_conf_files(system_file=system) == (system,)

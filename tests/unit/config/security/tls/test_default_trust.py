@@ -7,7 +7,6 @@ from shutil import copy
 
 import pytest
 
-from mm2.config.security.tls import default_trust
 from mm2.config.security.tls.default_trust import default_trust as read
 from mm2.config.security.tls.formats.jks import JKS_MAGIC
 from tests.unit.config.files import flow, loaded
@@ -29,12 +28,10 @@ def test_store_of_java_home(home: Path, name: str) -> None:
     assert read() == CA
 
 
-def test_encrypted_store_has_the_usual_password(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encrypted_store_has_the_usual_password(home: Path) -> None:
     copy(STORES / "trust.p12", home / "lib" / "security" / "cacerts")
     assert read() is None, "not its password"
-    monkeypatch.setattr(default_trust, "_PASSWORD", "sesame")
-    default_trust._read.cache_clear()
-    assert read() == CA
+    assert read(usual_password="sesame") == CA
 
 
 def test_java_8_and_a_store_of_the_site(home: Path) -> None:

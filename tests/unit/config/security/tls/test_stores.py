@@ -19,7 +19,6 @@ from cryptography.hazmat.primitives.serialization import (
 from mm2.config.grammar.problems import Problem
 from mm2.config.load import load
 from mm2.config.security.tls import stores
-from mm2.config.security.tls.formats.sun_keys import decrypt
 from mm2.core.settings.tls import TlsSettings
 from mm2.kafka.connection.security import ssl_context
 from tests.unit.config.files import CLUSTERS
@@ -242,18 +241,16 @@ def test_pem_store_is_not_changed(tmp_path: Path) -> None:
     assert (tmp_path / "ca.pem").read_text() == (PEM / "ca.pem").read_text()
 
 
-def test_a_store_of_many_clients_is_decrypted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_of_many_clients_is_decrypted_once(tmp_path: Path) -> None:
     """It takes a second in JCEKS, and each flow has eight clients."""
-    decrypted: list[bytes] = []
-
-    def counted(protected: bytes, password: str) -> bytes:
-        decrypted.append(protected)
-        return decrypt(protected, password)
-
-    monkeypatch.setattr("mm2.config.security.tls.formats.jks.decrypt", counted)
+    store = STORES / "identity.jceks"
     stores._read.cache_clear()
-    tls(tmp_path, KEYS.format(STORES / "identity.jceks", "JCEKS", "open sesame"))
-    assert len(decrypted) == 1
+    tls(tmp_path, KEYS.format(store, "JCEKS", "open sesame"))
+    read = stores._read.cache_info()
+    assert read.misses == 1
+    assert read.hits > 0, "the other clients"
+    (key,) = stores._read("JCEKS", store.read_bytes(), "sesame").keys
+    assert key.decrypt("open sesame") is key.decrypt("open sesame"), "it is kept"
 
 
 def joined(pem: str) -> str:

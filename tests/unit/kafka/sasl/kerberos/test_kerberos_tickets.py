@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from mm2.core.settings.kerberos import KerberosLogin, TicketRenewal
-from mm2.kafka.sasl.kerberos import kerberos_tickets
 from mm2.kafka.sasl.kerberos.gss_errors import KerberosError
-from mm2.kafka.sasl.kerberos.kerberos_tickets import KerberosTickets, kerberos_login
-from mm2.kafka.sasl.kerberos.limited_calls import LimitedCalls
+from mm2.kafka.sasl.kerberos.kerberos_tickets import KerberosTickets, TicketTimes, kerberos_login
 from mm2.kafka.sasl.login import CredentialsRejected, LoginFailed
 from tests.lab.waiting import wait_until
 from tests.unit.kafka.sasl.renewals import renew_in_threads
@@ -40,7 +38,9 @@ class Tickets(KerberosTickets):
         keytab_file: str | None = None,
         lifetime: float = 3_600.0,
         renew_after: float = 3_000.0,
+        **options: Any,
     ) -> None:
+        """``options``: of `KerberosTickets`."""
         self.lifetime, self.renew_after = lifetime, renew_after
         self.requests = 0
         self.failure: Exception | None = None
@@ -50,7 +50,8 @@ class Tickets(KerberosTickets):
         super().__init__(
             KerberosLogin(
                 service_name="kafka", principal="alice@A", keytab=keytab, keytab_file=keytab_file, renewal=renewal
-            )
+            ),
+            **options,
         )
 
     def _obtain(self) -> tuple[Any, float]:
@@ -152,12 +153,9 @@ def test_an_unexpected_failure(tickets: Callable[..., Tickets]) -> None:
         login.renew()
 
 
-def test_a_silent_kdc_delays_a_connection_with_a_ticket_for_a_moment(
-    tickets: Callable[..., Tickets], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_kdc_delays_a_connection_with_a_ticket_for_a_moment(tickets: Callable[..., Tickets]) -> None:
     """Invariant C."""
-    monkeypatch.setattr(kerberos_tickets, "_WAIT_SECONDS", 0.2)
-    login = tickets()
+    login = tickets(times=TicketTimes(wait_s=0.2))
     login.renew()
     login.may_answer.clear()
     login.expire_window()
@@ -184,17 +182,13 @@ def test_a_failed_renewal_is_repeated_in_the_background(tickets: Callable[..., T
     wait_until(lambda: login.ticket == 3, 10, "the ticket was renewed after a second")
 
 
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rejected ticket is replaced without a minimum age."""
-    monkeypatch.setattr(kerberos_tickets, "_REJECTED_SECONDS", 0.0)
+AT_ONCE = TicketTimes(rejected_s=0.0)  # a rejected ticket is replaced without a minimum age
 
 
-@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("error", [CredentialsRejected(), ValueError("invalid answer"), KerberosError("rejected")])
 def test_a_rejected_ticket_is_replaced(tickets: Callable[..., Tickets], error: Exception) -> None:
     """Invariant D."""
-    login = tickets()
+    login = tickets(times=AT_ONCE)
     login.renew()
     exchange = login.exchange("0")
     next(exchange)
@@ -204,10 +198,9 @@ def test_a_rejected_ticket_is_replaced(tickets: Callable[..., Tickets], error: E
     assert login.ticket == 2
 
 
-@pytest.mark.usefixtures("at_once")
 def test_a_connection_that_ends_during_an_authentication_rejects_no_ticket(tickets: Callable[..., Tickets]) -> None:
     """Invariant D."""
-    login = tickets()
+    login = tickets(times=AT_ONCE)
     login.renew()
     exchange = login.exchange("0")
     next(exchange)
@@ -215,10 +208,9 @@ def test_a_connection_that_ends_during_an_authentication_rejects_no_ticket(ticke
     assert not login.is_due
 
 
-@pytest.mark.usefixtures("at_once")
 def test_a_rejection_does_not_shorten_the_pause_after_a_failure(tickets: Callable[..., Tickets]) -> None:
     """Invariant D: requests with a wrong key can lock the account."""
-    login = tickets()
+    login = tickets(times=AT_ONCE)
     login.renew()
     login.failure = KerberosError("the KDC rejects the key", is_lasting=True)
     login.expire_window()
@@ -273,15 +265,13 @@ def test_renewals_resume_for_a_configuration_that_returns(
     assert second.requests == 1
 
 
-def test_host_name_and_step_have_one_deadline(tickets: Callable[..., Tickets], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_name_and_step_have_one_deadline(tickets: Callable[..., Tickets]) -> None:
     def silent_dns(host: str, krb5_conf: str | None) -> str:
         time.sleep(0.7)
         return host
 
-    monkeypatch.setattr(kerberos_tickets, "principal_host", silent_dns)
-    login = tickets()
+    login = tickets(times=TicketTimes(exchange_s=1.0), name_of=silent_dns)
     login.renew()
-    login._exchange_calls = LimitedCalls(1.0, 4, "alice@A")
     began = time.monotonic()
     with pytest.raises(KerberosError, match="no KDC answers for alice@A within 1 s"):
         next(login.exchange("5"))

@@ -9,7 +9,6 @@ import pytest
 
 from mm2.core.settings.kerberos import KerberosLogin, TicketRenewal
 from mm2.kafka.sasl import credential_files
-from mm2.kafka.sasl.kerberos import ticket_cache_file
 from mm2.kafka.sasl.kerberos.gss_errors import KerberosError
 from mm2.kafka.sasl.kerberos.ticket_cache_file import TicketCacheFile
 from tests.unit.core.kerberos.formats import cache_of, tgt_of
@@ -30,6 +29,9 @@ class Clock:
 
     def monotonic(self) -> float:
         return self.now - START
+
+    def cache(self, login: KerberosLogin) -> TicketCacheFile:
+        return TicketCacheFile(login, clock=self.time, monotonic=self.monotonic)
 
 
 class Kinit:
@@ -61,10 +63,8 @@ def content(**times: int) -> bytes:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(ticket_cache_file, "time", clock)
-    return clock
+def clock() -> Clock:
+    return Clock()
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def kinit(tmp_path: Path) -> Kinit:
 def test_a_ticket_is_renewed_when_its_window_is_reached(kinit: Kinit, clock: Clock) -> None:
     """Hours before it expires."""
     kinit.mend(END + 7_200)
-    cache = TicketCacheFile(kinit.login)
+    cache = clock.cache(kinit.login)
     clock.now = WINDOW - 1
     assert cache.renewed().ticket.end == END
     assert cache.seconds_until_renewal(cache.renewed(), share=0.0) == 60.0  # Java's min.time.before.relogin
@@ -91,12 +91,12 @@ def test_a_ticket_is_renewed_when_its_window_is_reached(kinit: Kinit, clock: Clo
 def test_a_ticket_that_cannot_be_renewed(kinit: Kinit, clock: Clock, renew_till: int) -> None:
     kinit.file.write_bytes(content(end=END + 1, renew_till=renew_till))
     clock.now = END - 30
-    assert TicketCacheFile(kinit.login).renewed().ticket.end == END + 1
+    assert clock.cache(kinit.login).renewed().ticket.end == END + 1
     assert kinit.runs == []
 
 
 def test_pauses_after_failures_grow(kinit: Kinit, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
-    cache = TicketCacheFile(kinit.login)
+    cache = clock.cache(kinit.login)
     clock.now = END - 50  # Java's minimum time does not apply any longer
     with caplog.at_level(logging.WARNING, "mm2.kerberos"):
         while clock.now < END:
@@ -114,15 +114,14 @@ def test_pauses_after_failures_grow(kinit: Kinit, clock: Clock, caplog: pytest.L
 
 def test_a_renewal_without_a_later_ticket_has_failed(kinit: Kinit, clock: Clock) -> None:
     kinit.mend(END)
-    cache = TicketCacheFile(kinit.login)
+    cache = clock.cache(kinit.login)
     assert [cache.renewed().ticket.end for _ in range(3)] == [END] * 3
     assert len(kinit.runs) == 1
 
 
-@pytest.mark.usefixtures("clock")
-def test_a_ticket_that_another_process_renews(kinit: Kinit) -> None:
+def test_a_ticket_that_another_process_renews(kinit: Kinit, clock: Clock) -> None:
     kinit.mend(END + 7_200)
-    cache = TicketCacheFile(kinit.login)
+    cache = clock.cache(kinit.login)
     with kinit.file.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert cache.renewed().ticket.end == END, "nobody waits for it"
@@ -130,11 +129,10 @@ def test_a_ticket_that_another_process_renews(kinit: Kinit) -> None:
     assert cache.renewed().ticket.end == END + 7_200
 
 
-@pytest.mark.usefixtures("clock")
-def test_a_file_on_another_machine(kinit: Kinit) -> None:
+def test_a_file_on_another_machine(kinit: Kinit, clock: Clock) -> None:
     """The lane uses what its node sends, and the node renews it."""
     kinit.file.unlink()
-    cache = TicketCacheFile(kinit.login)
+    cache = clock.cache(kinit.login)
     try:
         for end in (END, END + 7_200):
             credential_files.deliver({str(kinit.file): b64encode(content(end=end)).decode()})
@@ -144,9 +142,8 @@ def test_a_file_on_another_machine(kinit: Kinit) -> None:
     assert kinit.runs == []
 
 
-@pytest.mark.usefixtures("clock")
-def test_a_file_that_is_being_replaced(kinit: Kinit) -> None:
-    cache = TicketCacheFile(kinit.login)
+def test_a_file_that_is_being_replaced(kinit: Kinit, clock: Clock) -> None:
+    cache = clock.cache(kinit.login)
     kinit.file.write_bytes(cache_of("bob@MM2.TEST", tgt_of("bob@MM2.TEST")))
     with pytest.raises(KerberosError, match=f"contains the ticket of bob@MM2.TEST, not of {ALICE}"):
         cache.renewed()
