@@ -27,6 +27,9 @@ RUNS_WITHIN = 150.0  # seconds until all flows run: Spark takes seven on an idle
 DRAINS_WITHIN = 30.0  # seconds: task.shutdown.graceful.timeout.ms is 10 by default, and Spark has to go down
 REST_TIMEOUT = 10.0  # seconds for one request: the node's loop may wait for a core
 
+# Without bytecode node, engine and every lane would compile their 500 modules at each start. Not inherited.
+_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+
 # Role of a process by a word in its command line; the first match counts.
 ROLES = {"worker": "pyspark.daemon", "jvm": "org.apache.spark", "engine": "flows.engine", "node": "run"}
 
@@ -65,7 +68,8 @@ class Node:
         self._command = (command_path("mm2"), "run", str(self.file), *arguments)
         temporary = self.directory / scratch.DATA  # what a killed node leaves goes with the test run
         temporary.mkdir()
-        self._env = {**os.environ, "TMPDIR": str(temporary), **(env or {})}
+        inherited = {name: value for name, value in os.environ.items() if name != _NO_BYTECODE}
+        self._env = {**inherited, "TMPDIR": str(temporary), **(env or {})}
         self._process: LabProcess | None = None
         self._family: dict[int, psutil.Process] = {}
 
