@@ -26,7 +26,7 @@ DEFAULTS = {
     "group.coordinator.threads": "1",  # 4 by default, each with its executors
     "share.coordinator.threads": "1",
     "background.threads": "2",  # 10 by default
-    "metadata.max.idle.interval.ms": "5000",  # 500 by default: an idle controller writes and flushes a record
+    "metadata.max.idle.interval.ms": "5000",  # an idle controller writes and flushes a record every 500 ms by default
     "log.index.size.max.bytes": "65536",  # the default of 10 MB is allocated for each partition
     "log.cleaner.dedupe.buffer.size": "4194304",  # 128 MB by default: half of this heap
     "offsets.topic.num.partitions": "4",
