@@ -192,6 +192,7 @@ def test_fan_out(clusters: Three, rng: random.Random) -> None:
         assert topology.hops("lima") == {"central": 1, "berlin": None}
 
 
+@pytest.mark.long  # two flows in one node, as in test_active_active; flags of heartbeats: test_flow_heartbeats.py
 def test_aggregation(clusters: Three, rng: random.Random) -> None:
     places = dict(zip(("plant1", "plant2", "hub"), clusters, strict=True))
     topics = {"plant1": ("sensors", "alarms"), "plant2": ("sensors", "private"), "hub": ("sensors",)}
@@ -216,6 +217,7 @@ def test_aggregation(clusters: Three, rng: random.Random) -> None:
         )
 
 
+@pytest.mark.long  # each hop is a flow as in test_active_active
 def test_chain(clusters: Three, rng: random.Random) -> None:
     places = dict(zip(("edge", "region", "core"), clusters, strict=True))
     topics = {"edge": ("orders", "local"), "region": ("invoices", "orders")}
@@ -273,6 +275,7 @@ def test_three_sites(clusters: Three, rng: random.Random) -> None:
     assert [topology.written(site, "orders") for site in sites] == [2 * RECORDS] * 3, "no record is replicated back"
 
 
+@pytest.mark.long  # names: test_flow_names.py; groups with the identity policy: test_flow_groups.py
 def test_migration(clusters: Three, rng: random.Random) -> None:
     places = dict(zip(("old", "new"), clusters, strict=False))
     topics = ("orders", "payments", "west.orders")
