@@ -17,7 +17,7 @@ from tests.lab.verify import wait_until_copied
 from tests.lab.waiting import wait_until
 
 
-# in the gate: the test below, and brokers that restart under load in tests/faults
+# in the gate: the test below, and both brokers killed in tests/faults/test_each_kind.py
 @pytest.mark.long
 def test_node_waits_for_both_clusters(start_cluster: StartCluster) -> None:
     a, b = start_cluster("source"), start_cluster("target")

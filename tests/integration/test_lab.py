@@ -84,7 +84,7 @@ def test_authorizer_denies_by_default(start_cluster: StartCluster) -> None:
     assert topic not in alice.list_topics(timeout=10).topics
 
 
-@pytest.mark.long  # tests/faults/test_brokers.py kills leaders, too
+@pytest.mark.long  # tests/faults/test_leaders.py kills a leader, too
 @pytest.mark.parametrize("version", VERSIONS)
 def test_killed_leader_loses_leadership_and_recovers(start_cluster: StartCluster, version: str) -> None:
     cluster = start_cluster(version=version, brokers=3)
