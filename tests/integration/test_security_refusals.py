@@ -75,20 +75,26 @@ REFUSED: dict[str, tuple[Lines, str, str]] = {
 }
 
 
-ON_A_NODE = "wrong password of a private key"
 WAITED_FOR = "missing JKS trust store"  # flows wait for it: tests/integration/test_store_renewal.py
+# the rules themselves: tests/unit/config/security
+IN_THE_GATE = (
+    ("check", WAITED_FOR),
+    ("check", "OAUTHBEARER without a client ID"),
+    ("run", "wrong password of a private key"),
+)
 
 
 @pytest.mark.parametrize(
     ("command", "lines", "place", "rule"),
     [
-        *(pytest.param("check", *REFUSED[name], id=f"check-{name}") for name in REFUSED),
-        # a node loads the file as check does
-        *(
-            pytest.param("run", *REFUSED[name], id=f"run-{name}", marks=() if name == ON_A_NODE else pytest.mark.long)
-            for name in REFUSED
-            if name != WAITED_FOR
-        ),
+        pytest.param(
+            *(command, *REFUSED[name]),
+            id=f"{command}-{name}",
+            marks=() if (command, name) in IN_THE_GATE else pytest.mark.long,
+        )
+        for command in ("run", "check")
+        for name in REFUSED
+        if (command, name) != ("run", WAITED_FOR)
     ],
 )
 def test_exit_code_and_error(tmp_path: Path, command: str, lines: Lines, place: str, rule: str) -> None:
