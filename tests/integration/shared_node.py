@@ -19,6 +19,7 @@ from tests.lab.waiting import wait_until
 
 SEEN = 30.0  # seconds until a change is discovered: refreshed every second, but the cores are shared
 COPIED = 60.0  # seconds until a small topic is copied
+RECEIVE_BUFFER, SEND_BUFFER = 61_000, 62_000  # bytes
 OLD_RECORDS = 10  # records in the topics that existed before the node started
 
 
@@ -93,7 +94,7 @@ class SharedNode:
     use other aliases for the same clusters, so cycles of heartbeats would not be detected.
     ``unusual``: another separator, offset syncs on the target, auto.offset.reset=latest, no replicated heartbeats,
     the broker's default replication factor; group offsets are synced; configurations except delete.retention.* are
-    synced every second.
+    synced every second; socket buffers have sizes.
     ``greedy``: replication factor 3, which a cluster of one broker cannot provide; configurations except
     delete.retention.* are synced every second, with the source's defaults.
     ``keeping``: the identity policy; group offsets are synced, translated as in Java, with an offset sync per record.
@@ -158,6 +159,8 @@ class SharedNode:
             f"{c}->{b}.sync.topic.acls.interval.seconds": "1",
             f"{c}->{b}.config.properties.exclude": r"delete\.retention\..*",
             f"{c}.consumer.auto.offset.reset": "latest",
+            f"{c}.consumer.receive.buffer.bytes": str(RECEIVE_BUFFER),
+            f"{c}->{b}.producer.override.send.buffer.bytes": str(SEND_BUFFER),
             f"{d}->{b}.enabled": "true",
             f"{d}->{b}.topics": f"{d}-.*",
             f"{d}->{b}.groups": f"{d}-.*",

@@ -306,6 +306,7 @@ def newest_row(watch: LabProcess) -> list[str]:
     return lines[headings[-1] + 1].split() if headings else []
 
 
+@pytest.mark.long  # a node and its Spark; stored offsets without a node: the tests above
 def test_killed_node(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, tmp_path: Path, mm2: Any, watch_lag: Callable[..., LabProcess]
 ) -> None:

@@ -188,6 +188,7 @@ def test_errors_of_zookeeper(
     assert registration["version"] >= 5  # with the map of listeners
 
 
+@pytest.mark.long  # a broker of its own; commands_of_clusters.py: the command with logins
 def test_listener_with_a_login(start_cluster: StartCluster, checker: Checker, tmp_path: Path) -> None:
     listener = Listener(protocol=SecurityProtocol.SASL_PLAINTEXT, mechanisms=(SaslMechanism.PLAIN,))
     kafka = start_cluster("login", listeners=(listener,), users={"alice": "geheim"})

@@ -21,6 +21,11 @@ from tests.lab.waiting import wait_until
 COMMAND = (sys.executable, "-m", "tests.demo")
 
 
+def _long(*wrong: str) -> list[object]:
+    """Parameters for `make test-long`: each starts the demo's process, and is rejected like the others."""
+    return [pytest.param(one, marks=pytest.mark.long) for one in wrong]
+
+
 def test_short_demo_replicates_and_verifies() -> None:
     demo = start("5")
 
@@ -28,6 +33,7 @@ def test_short_demo_replicates_and_verifies() -> None:
     assert "every record arrived as it was written" in demo.output()
 
 
+@pytest.mark.long  # the demo itself: the test above; queries on nodes: tests/integration/queries
 def test_demo_with_a_query() -> None:
     demo = start("30", sql="1")  # a line every 5 s; those with samples need answers of both brokers within 2 s
 
@@ -56,7 +62,7 @@ def test_interrupted_demo_cleans_up() -> None:
     assert not list(Path(scratch.run_directory().parent).glob(f"{scratch.PREFIX}{demo.pid}-*"))
 
 
-@pytest.mark.parametrize("wrong", ["soon", "0", "-1", "inf"])
+@pytest.mark.parametrize("wrong", ["soon", *_long("0", "-1", "inf")])
 def test_invalid_number_of_seconds_is_a_usage_error(wrong: str) -> None:
     ended = subprocess.run(
         COMMAND, env={**os.environ, "DEMO_SECONDS": wrong}, capture_output=True, text=True, cwd=ROOT, check=False
@@ -87,7 +93,7 @@ def test_killed_node_is_replaced_and_restarted() -> None:
     assert " -" not in "".join(re.findall(r"lag .* MB/s", demo.output())), "no rate is negative"
 
 
-@pytest.mark.parametrize("wrong", ["none", "0", "-1", "6"])
+@pytest.mark.parametrize("wrong", ["6", *_long("none", "0", "-1")])
 def test_invalid_number_of_nodes_is_a_usage_error(wrong: str) -> None:
     ended = subprocess.run(
         COMMAND, env={**os.environ, "NODES": wrong}, capture_output=True, text=True, cwd=ROOT, check=False

@@ -26,7 +26,10 @@ from tests.lab.settings import ONE_COPY
 from tests.lab.verify import wait_until_copied
 from tests.lab.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(400)  # two clusters, a node, three starts of Java
+# Two clusters, a node, three starts of Java. In the gate: the translation that the page relies on and group offset sync
+# (test_flow_groups.py), its commands (test_command_offsets.py, test_node_commands.py), the client library
+# (tests/integration/client).
+pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
 
 PAGE = ROOT / "docs/how-to/failover.md"
 GROUP = "billing"

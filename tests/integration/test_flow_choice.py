@@ -12,7 +12,8 @@ from tests.lab.settings import ONE_COPY
 from tests.lab.waiting import wait_until
 
 
-@pytest.mark.parametrize("arguments", [(), ("--clusters", "{b}")])
+# without the option: the banner of test_flow_lifecycle.py shows both directions
+@pytest.mark.parametrize("arguments", [pytest.param((), marks=pytest.mark.long), ("--clusters", "{b}")])
 def test_clusters_option_limits_the_flows(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Callable[[str], str], arguments: tuple[str, ...]
 ) -> None:

@@ -123,7 +123,8 @@ def test_empty_partition(shared: SharedNode) -> None:
     assert committed(flow.target, group)[flow.remote(topic), 2] == 0
 
 
-@pytest.mark.parametrize("kind", ["exact", "frequent"])
+# an offset sync per record: test_group_far_behind_and_group_that_seeks_back, test_active_group_is_reported
+@pytest.mark.parametrize("kind", ["exact", pytest.param("frequent", marks=pytest.mark.long)])
 def test_group_offsets_are_synced(shared: SharedNode, kind: str) -> None:
     """testOneWayReplicationWithAutoOffsetSync and WithFrequentOffsetSyncs; syncs on the target (`unusual`) as well."""
     flow = shared.unusual if kind == "exact" else shared.keeping

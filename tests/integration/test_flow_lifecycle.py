@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from tests.integration.shared_node import COPIED
 from tests.lab.cluster import KafkaCluster
 from tests.lab.history import read_topic
@@ -109,6 +111,8 @@ def check_banner(node: Node, a: str, b: str) -> None:
     assert [line for line in banner if "Spark UI  http://127.0.0.1:" in line]
 
 
+# three starts of Spark; in the gate: tests/faults/test_each_kind.py kills and stops one of two nodes
+@pytest.mark.long
 def test_second_node_takes_over_and_returns_the_flow(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Callable[[str], str], rng: random.Random
 ) -> None:

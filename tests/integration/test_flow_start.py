@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from functools import partial
+
+import pytest
 
 from tests.lab.cluster import KafkaCluster
 from tests.lab.history import read_topic
@@ -16,46 +19,53 @@ SEEN = 90.0  # seconds: Spark starts
 BEFORE = 40  # records written before the flow exists
 
 
-def test_a_killed_node_keeps_the_start_of_partitions_without_records(
+# two starts of Spark; in the gate: an empty partition of a killed node, and a start at a time, in
+# test_flow_exact_offsets.py
+@pytest.mark.long
+def test_partitions_start_as_configured_and_keep_that_start_when_the_node_is_killed(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Callable[[str], str]
 ) -> None:
-    a, b = unique("A"), unique("B")
+    """One flow starts at the end (auto.offset.reset = latest), the other one at a time (mm2.start)."""
+    a, c, b = unique("A"), unique("C"), unique("B")
     empty, old = cluster_a.create_topic(f"{a}-empty"), cluster_a.create_topic(f"{a}-old")
     write(cluster_a.bootstrap, old, plain(BEFORE))
+    timed = cluster_a.create_topic(f"{c}-timed")
+    start = datetime.now(timezone(timedelta(hours=1))).replace(microsecond=0) - timedelta(hours=1)
+    start_ms = int(start.timestamp() * 1000)
+    write(cluster_a.bootstrap, timed, [Outgoing(value=b"%d" % n, timestamp_ms=start_ms + n - 30) for n in range(60)])
     properties = one_flow(cluster_a, cluster_b, aliases=(a, b), topics=f"{a}-.*") | {
+        "clusters": f"{a}, {c}, {b}",
         f"{a}.consumer.auto.offset.reset": "latest",
+        f"{c}.bootstrap.servers": cluster_a.bootstrap,
+        f"{c}->{b}.enabled": "true",
+        f"{c}->{b}.topics": timed,
+        f"{c}->{b}.mm2.start": start.isoformat(),
         f"{b}.offset.flush.interval.ms": "3600000",
+        "emit.heartbeats.enabled": "false",
         "heartbeats.replication.enabled": "false",
     }
 
-    def copied(topic: str) -> list[bytes | None]:
-        return [one.content[1] for one in read_topic(cluster_b.bootstrap, f"{a}.{topic}").get(0, ())]
+    def copied(alias: str, topic: str) -> list[bytes | None]:
+        return [one.content[1] for one in read_topic(cluster_b.bootstrap, f"{alias}.{topic}").get(0, ())]
+
+    def is_stored(topic: str, value: bytes) -> bool:
+        return stored(cluster_b, a, topic) == value
+
+    def all_copied(topic: str) -> bool:
+        return len(copied(a, topic)) == 10
 
     with Node(properties, name="start") as node:
-        for topic, start in ((empty, 0), (old, BEFORE)):
-            value = b'{"offset":%d}' % (start - 1)
-            wait_until(lambda t=topic, v=value: stored(cluster_b, a, t) == v, SEEN, f"{topic}'s start is stored")  # type: ignore[misc]
+        for topic, start_offset in ((empty, 0), (old, BEFORE)):
+            value = b'{"offset":%d}' % (start_offset - 1)
+            wait_until(partial(is_stored, topic, value), SEEN, f"{topic}'s start is stored")
+        wait_until(lambda: len(copied(c, timed)) >= 30, SEEN, "what was written from that time on is copied")
+        assert copied(c, timed) == [b"%d" % n for n in range(30, 60)]
         node.kill()
         for topic in (empty, old):
             write(cluster_a.bootstrap, topic, plain(10, first=BEFORE))
         node.start()
         for topic in (empty, old):
-            wait_until(lambda t=topic: len(copied(t)) == 10, SEEN, f"what was written to {topic} meanwhile is copied")  # type: ignore[misc]
-
-
-def test_mm2_start_at_a_time(cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
-    a, b = unique("A"), unique("B")
-    topic = cluster_a.create_topic(f"{a}-timed")
-    start = datetime.now(timezone(timedelta(hours=1))).replace(microsecond=0) - timedelta(hours=1)
-    start_ms = int(start.timestamp() * 1000)
-    write(cluster_a.bootstrap, topic, [Outgoing(value=b"%d" % n, timestamp_ms=start_ms + n - 30) for n in range(60)])
-    properties = one_flow(cluster_a, cluster_b, aliases=(a, b), topics=topic) | {
-        f"{a}->{b}.mm2.start": start.isoformat(),
-    }
-    with Node(properties, name="start-at"):
-        wait_until(lambda: stored(cluster_b, a, topic) == b'{"offset":59}', SEEN, "the topic is copied")
-        (records,) = read_topic(cluster_b.bootstrap, f"{a}.{topic}").values()
-        assert [one.content[1] for one in records] == [b"%d" % n for n in range(30, 60)]
+            wait_until(partial(all_copied, topic), SEEN, f"what was written to {topic} meanwhile is copied")
 
 
 def stored(target: KafkaCluster, alias: str, topic: str) -> bytes | None:

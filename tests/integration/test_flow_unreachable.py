@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from tests.integration.shared_node import COPIED, SEEN
+from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import StartCluster
 from tests.lab.freezing import frozen
 from tests.lab.node import Node
@@ -12,6 +17,8 @@ from tests.lab.verify import wait_until_copied
 from tests.lab.waiting import wait_until
 
 
+# in the gate: the test below, and both brokers killed in tests/faults/test_each_kind.py
+@pytest.mark.long
 def test_node_waits_for_both_clusters(start_cluster: StartCluster) -> None:
     a, b = start_cluster("source"), start_cluster("target")
     a.create_topic("orders")
@@ -62,14 +69,15 @@ def lag_of(node: Node) -> int:
     return sum(one["lag_records"] or 0 for one in node.topic("A->B", "orders").get("partitions", ()))
 
 
-def test_unresolvable_host(start_cluster: StartCluster) -> None:
-    a = start_cluster("source")
-    properties = one_flow(a, a, topics="orders") | {"B.bootstrap.servers": "no-such-host.invalid:9092"}
+def test_unresolvable_host(cluster_a: KafkaCluster, unique: Callable[[str], str]) -> None:
+    a, b = unique("A"), unique("B")
+    address = {f"{b}.bootstrap.servers": "no-such-host.invalid:9092"}
+    properties = one_flow(cluster_a, cluster_a, aliases=(a, b), topics="orders") | address
     with Node(properties) as node:
         node.wait_answering()
         reason = wait_until(lambda: reason_in_health(node, "no-such-host.invalid"), SEEN, "/health names the host")
         assert "cannot resolve host" in reason
-        assert "B.bootstrap.servers" in reason
+        assert f"{b}.bootstrap.servers" in reason
         assert node.stop() == 0
 
 

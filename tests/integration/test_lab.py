@@ -27,7 +27,9 @@ from tests.lab.records import CODECS, every_shape, plain, write, write_transacti
 from tests.lab.verify import wait_until_copied
 from tests.lab.waiting import GaveUp, wait_until
 
-LONG_FOR_OLD = (KAFKA_4, pytest.param(KAFKA_3, marks=pytest.mark.long))
+VERSIONS = (KAFKA_4, KAFKA_3)
+# every codec is written by tests of flows
+ONE_CODEC = tuple(codec if codec == "lz4" else pytest.param(codec, marks=pytest.mark.long) for codec in CODECS)
 USERS = {"alice": "alice-secret"}
 KEPT = {"retention.ms": "-1"}  # otherwise the broker would delete the old records
 EVERY_LISTENER = (
@@ -38,7 +40,8 @@ EVERY_LISTENER = (
 )
 
 
-@pytest.mark.parametrize("version", LONG_FOR_OLD)
+@pytest.mark.long  # nodes connect to all of them in test_security_listeners.py
+@pytest.mark.parametrize("version", VERSIONS)
 def test_all_listeners_accept_matching_clients(start_cluster: StartCluster, version: str) -> None:
     cluster = start_cluster(version=version, listeners=EVERY_LISTENER, users=USERS)
     pems = cluster.authority.client("bob")
@@ -67,6 +70,7 @@ def sees_one_broker(
     return list(admin.list_topics(timeout=timeout).brokers) == [1]
 
 
+@pytest.mark.long  # tests/integration/guarded and access find what is denied
 def test_authorizer_denies_by_default(start_cluster: StartCluster) -> None:
     plain = Listener(protocol=SecurityProtocol.SASL_PLAINTEXT, mechanisms=(SaslMechanism.PLAIN,))
     cluster = start_cluster(listeners=(plain,), users=USERS, properties=AUTHORIZER)
@@ -80,7 +84,8 @@ def test_authorizer_denies_by_default(start_cluster: StartCluster) -> None:
     assert topic not in alice.list_topics(timeout=10).topics
 
 
-@pytest.mark.parametrize("version", LONG_FOR_OLD)
+@pytest.mark.long  # tests/faults/test_leaders.py kills a leader, too
+@pytest.mark.parametrize("version", VERSIONS)
 def test_killed_leader_loses_leadership_and_recovers(start_cluster: StartCluster, version: str) -> None:
     cluster = start_cluster(version=version, brokers=3)
     topic = cluster.create_topic("orders")
@@ -93,6 +98,7 @@ def test_killed_leader_loses_leadership_and_recovers(start_cluster: StartCluster
     wait_until(lambda: len(cluster.admin.list_topics(timeout=10).brokers) == 3, 30, "all three brokers are live again")
 
 
+@pytest.mark.long  # test_demo.py interrupts a process with brokers
 def test_brokers_exit_with_the_test_process_and_the_next_run_cleans_up() -> None:
     script = (
         "from tests.lab.cluster import KafkaCluster\n"
@@ -112,6 +118,7 @@ def test_brokers_exit_with_the_test_process_and_the_next_run_cleans_up() -> None
     assert not directory.exists()
 
 
+@pytest.mark.long  # every test that restarts a broker does so
 async def test_broker_restarts_while_the_event_loop_runs(start_cluster: StartCluster) -> None:
     broker = start_cluster().broker(1)
     first = broker.process.pid
@@ -122,7 +129,7 @@ async def test_broker_restarts_while_the_event_loop_runs(start_cluster: StartClu
     assert broker.process.pid != first
 
 
-@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("codec", ONE_CODEC)
 def test_all_shapes_are_written_and_read_back(
     cluster_a: KafkaCluster, unique: Callable[[str], str], rng: random.Random, codec: str
 ) -> None:
@@ -161,7 +168,7 @@ def test_waiting_for_a_copy_and_reporting_a_wrong_one(cluster_a: KafkaCluster, u
 
     write(cluster_a.bootstrap, copy, records[-1:])
     with pytest.raises(GaveUp, match="1 duplicated"):
-        wait_until_copied(*sides, timeout=10)
+        wait_until_copied(*sides, timeout=2)
     assert wait_until_copied(*sides, timeout=10, repeats_allowed=True).complete
 
     write(cluster_a.bootstrap, copy, records[:1])  # stale, until the others are repeated, too

@@ -75,6 +75,7 @@ def count(cluster: KafkaCluster, topic: str) -> int:
     return sum(map(len, contents(cluster, topic).values()))
 
 
+@pytest.mark.long  # the offsets that a node continues at: test_stored_offsets
 def test_a_flow_continues_where_the_group_stands(mirror: Mirror) -> None:
     printed = mirror.migrate()
     assert printed.code == 0, printed.stderr
@@ -98,6 +99,33 @@ def test_a_flow_continues_where_the_group_stands(mirror: Mirror) -> None:
     assert again.stdout == ""
 
 
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+def test_stored_offsets(mirror: Mirror, reset: str) -> None:
+    """Where a node continues: test_flow_offsets.py resumes at offsets in this format.
+
+    With auto.offset.reset = latest, which is the default of MirrorMaker 1, the end of a partition without an offset is
+    stored too, so that what arrives before the node starts is copied.
+    """
+    expected = COPIED
+    if reset == "latest":
+        consumer = Path(mirror.command[2])
+        consumer.write_text(consumer.read_text().replace("auto.offset.reset=earliest\n", ""))
+        expected = COPIED | {3: RECORDS // PARTITIONS}
+    written = mirror.migrate("--write-offsets")
+    assert written.code == 0, written.stderr
+    alias = mirror.command[-3]
+    records = read_topic(mirror.target.bootstrap, f"mm2-offsets.{alias}.internal").values()
+    stored = {one.content[0]: one.content[1] for partition in records for one in partition}
+    key = f'["MirrorSourceConnector",{{"cluster":"{alias}","partition":%d,"topic":"{mirror.topic}"}}]'
+    assert stored == {
+        (key % partition).encode(): b'{"offset":%d}' % (offset - 1) for partition, offset in expected.items()
+    }
+    again = mirror.migrate("--write-offsets")
+    assert again.code == 1
+    assert "has offsets of" in again.stderr
+
+
+@pytest.mark.long  # what is stored: test_stored_offsets
 def test_what_arrives_before_the_node_starts_is_copied(mirror: Mirror) -> None:
     """With auto.offset.reset = latest, which is the default of MirrorMaker 1, in a partition without an offset."""
     consumer = Path(mirror.command[2])
@@ -107,6 +135,9 @@ def test_what_arrives_before_the_node_starts_is_copied(mirror: Mirror) -> None:
     end = RECORDS // PARTITIONS
     assert f"{mirror.topic}-3: starts at its end, offset {end}: no offset is committed" in written.stdout
     assert "stored 4 offsets of group" in written.stdout
+    assert written.stdout.splitlines()[:3] == [
+        f"{mirror.topic}-{partition}: continues at offset {offset}" for partition, offset in COPIED.items()
+    ]
     write(mirror.source.bootstrap, mirror.topic, plain(RECORDS, partitions=PARTITIONS, first=RECORDS))
     with Node(printed.stdout) as node:
         node.wait_running()
@@ -114,6 +145,12 @@ def test_what_arrives_before_the_node_starts_is_copied(mirror: Mirror) -> None:
         assert node.stop() == 0
     expected = contents(mirror.source, mirror.topic)
     assert contents(mirror.target, mirror.topic) == {**expected, 3: expected[3][end:]}
+    assert committed(mirror.source, mirror.group) == {(mirror.topic, one): offset for one, offset in COPIED.items()}
+
+    again = mirror.migrate("--write-offsets")
+    assert again.code == 1
+    assert "has offsets of" in again.stderr
+    assert again.stdout == ""
 
 
 def test_a_group_with_members_is_refused(mirror: Mirror) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,13 +13,13 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 
 from tests.lab.cluster import KafkaCluster
 from tests.lab.commands import run
+from tests.lab.fixtures import unique_name
 from tests.lab.history import read_topic
 from tests.lab.node import Node
 from tests.lab.records import Outgoing, write
-from tests.lab.settings import one_flow
+from tests.lab.settings import ONE_COPY
 from tests.lab.waiting import wait_until
 
-Unique = Callable[[str], str]
 TOKEN = "skip-what-is-broken"
 SEEN = 60.0  # seconds until nodes share a flow and show a change, on busy cores
 SKIPPED = 20.0  # seconds until a skip took effect: less than the 30 s after which a FAILED partition is retried
@@ -30,11 +31,11 @@ COUNT = 21
 class Flow:
     """A flow with one topic whose remote topic is compacted, so that it rejects a record without key."""
 
-    def __init__(self, source: KafkaCluster, target: KafkaCluster, unique: Unique) -> None:
+    def __init__(self, source: KafkaCluster, target: KafkaCluster, b: str, **settings: str) -> None:
         self.source, self.target = source, target
-        self.a, self.b = unique("A"), unique("B")
+        self.a, self.b = unique_name("A"), b
         self.name = f"{self.a}->{self.b}"
-        self.topic = source.create_topic(unique(f"{self.a}-orders"), PARTITIONS)
+        self.topic = source.create_topic(unique_name(f"{self.a}-orders"), PARTITIONS)
         self.remote = target.create_topic(f"{self.a}.{self.topic}", PARTITIONS, config={"cleanup.policy": "compact"})
         records = [
             Outgoing(key=None if number == BAD else b"%d" % number, value=b"%d" % number, partition=partition)
@@ -42,14 +43,11 @@ class Flow:
             for number in range(COUNT)
         ]
         write(source.bootstrap, self.topic, records)
-        self.properties = one_flow(source, target, aliases=(self.a, self.b), topics=f"{self.a}-.*") | {
-            "tasks.max": str(PARTITIONS),
-            "mm2.lanes": "1",
-            "mm2.rest.admin": "true",
-            "mm2.rest.admin.token": TOKEN,
-            "sync.topic.configs.enabled": "false",
-            "emit.heartbeats.enabled": "false",
-            "heartbeats.replication.enabled": "false",
+        self.properties = {
+            f"{self.a}.bootstrap.servers": source.bootstrap,
+            f"{self.name}.enabled": "true",
+            f"{self.name}.topics": f"{self.a}-.*",
+            **{f"{self.name}.{key.replace('_', '.')}": value for key, value in settings.items()},
         }
 
     def wait_partitions(self, node: Node, timeout: float, **expected: object) -> list[dict[str, Any]]:
@@ -70,76 +68,105 @@ class Flow:
         return [[record.value for record in read[number]] for number in range(PARTITIONS)]
 
 
-@pytest.fixture
-def flow(cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique) -> Flow:
-    return Flow(cluster_a, cluster_b, unique)
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Nodes with a flow that stops at such a record, and one that writes it to the dead-letter topic."""
+
+    nodes: tuple[Node, ...]
+    stopping: Flow
+    tolerant: Flow
+
+
+# with a second node, another start of Spark; commands through any node: tests/unit/node/commands
+@pytest.fixture(scope="module", params=[1, pytest.param(2, marks=pytest.mark.long)])
+def stage(cluster_a: KafkaCluster, cluster_b: KafkaCluster, request: pytest.FixtureRequest) -> Iterator[Stage]:
+    b = unique_name("B")
+    stopping, tolerant = Flow(cluster_a, cluster_b, b), Flow(cluster_a, cluster_b, b, errors_tolerance="all")
+    properties = {
+        "clusters": f"{stopping.a}, {tolerant.a}, {b}",
+        f"{b}.bootstrap.servers": cluster_b.bootstrap,
+        **stopping.properties,
+        **tolerant.properties,
+        **ONE_COPY,
+        "refresh.topics.interval.seconds": "1",
+        "tasks.max": str(PARTITIONS),
+        "mm2.lanes": "1",
+        f"{b}.offset.flush.interval.ms": "1000",
+        "mm2.rest.admin": "true",
+        "mm2.rest.admin.token": TOKEN,
+        "sync.topic.configs.enabled": "false",
+        "emit.heartbeats.enabled": "false",
+        "heartbeats.replication.enabled": "false",
+    }
+    with ExitStack() as ends:
+        nodes = [ends.enter_context(Node(properties, name=f"n{number}")) for number in range(request.param)]
+        yield Stage(tuple(nodes), stopping, tolerant)
 
 
 GOOD = [b"%d" % number for number in range(COUNT) if number != BAD]
 
 
-def skip(node: Node, topic: str, partition: int, offset: int, *more: str) -> Any:
-    words = ("--topic", topic, "--partition", str(partition), "--offset", str(offset), *more)
+def skip(node: Node, flow: Flow, partition: int, offset: int) -> Any:
+    words = ("--flow", flow.name, "--topic", flow.topic, "--partition", str(partition), "--offset", str(offset))
     return run("mm2", "skip", str(node.file), *words)
 
 
-def test_a_record_is_skipped_through_any_node(flow: Flow) -> None:
-    with ExitStack() as stack:
-        nodes = [stack.enter_context(Node(flow.properties, name=name)) for name in ("first", "second")]
-        for node in nodes:
-            node.wait_answering()
-            wait_until(lambda: len(node.flow(flow.name).get("members", ())) == 2, SEEN, "two nodes share the flow")  # noqa: B023
-            partitions = flow.wait_partitions(node, SEEN, state="FAILED", stopped_at=BAD, stopped_until=BAD + 1)
-        assert all(f"offset {BAD} to {flow.remote}" in one["error"] for one in partitions)
-        assert flow.remote_values() == [GOOD[:BAD]] * PARTITIONS
+def test_a_record_is_skipped_through_any_node(stage: Stage) -> None:
+    flow, nodes = stage.stopping, stage.nodes
+    for node in nodes:
+        node.wait_answering()
+        wait_until(lambda: len(node.flow(flow.name).get("members", ())) == len(nodes), SEEN, "they share the flow")  # noqa: B023
+        partitions = flow.wait_partitions(node, SEEN, state="FAILED", stopped_at=BAD, stopped_until=BAD + 1)
+    assert all(f"offset {BAD} to {flow.remote}" in one["error"] for one in partitions)
+    assert flow.remote_values() == [GOOD[:BAD]] * PARTITIONS
 
-        wrong = skip(nodes[0], flow.topic, 0, BAD - 1)
-        assert wrong.code == 1
-        assert f"{flow.topic}-0 is not stopped at this offset, but at offset {BAD}: " in wrong.stderr, wrong.stderr
-        assert skip(nodes[0], flow.topic, PARTITIONS, BAD).code == 2
-        for number in range(PARTITIONS):
-            outcome = skip(nodes[number % 2], flow.topic, number, BAD)
-            assert outcome.code == 0, outcome.stderr
-            assert f"{flow.name}: skipping offset {BAD} of {flow.topic}-{number}, recorded as a loss" in outcome.stdout
-        for node in nodes:
-            flow.wait_partitions(node, SKIPPED, state="RUNNING", position=COUNT, stopped_at=None, error=None)
-        assert flow.remote_values() == [GOOD] * PARTITIONS
-        losses = nodes[0].flow(flow.name)["losses"]
-        assert {(one["partition"], one["first"], one["until"], one["kind"]) for one in losses} == {
-            (number, BAD, BAD + 1, "skipped") for number in range(PARTITIONS)
-        }
-        late = skip(nodes[1], flow.topic, 0, BAD + 1)
-        assert f"{flow.topic}-0 is not stopped by a record that cannot be copied: it is RUNNING" in late.stderr
+    wrong = skip(nodes[0], flow, 0, BAD - 1)
+    assert wrong.code == 1
+    assert f"{flow.topic}-0 is not stopped at this offset, but at offset {BAD}: " in wrong.stderr, wrong.stderr
+    assert skip(nodes[0], flow, PARTITIONS, BAD).code == 2
+    for number in range(PARTITIONS):
+        outcome = skip(nodes[number % len(nodes)], flow, number, BAD)
+        assert outcome.code == 0, outcome.stderr
+        assert f"{flow.name}: skipping offset {BAD} of {flow.topic}-{number}, recorded as a loss" in outcome.stdout
+    for node in nodes:
+        flow.wait_partitions(node, SKIPPED, state="RUNNING", position=COUNT, stopped_at=None, error=None)
+    assert flow.remote_values() == [GOOD] * PARTITIONS
+    losses = nodes[0].flow(flow.name)["losses"]
+    assert {(one["partition"], one["first"], one["until"], one["kind"]) for one in losses} == {
+        (number, BAD, BAD + 1, "skipped") for number in range(PARTITIONS)
+    }
+    late = skip(nodes[-1], flow, 0, BAD + 1)
+    assert f"{flow.topic}-0 is not stopped by a record that cannot be copied: it is RUNNING" in late.stderr
 
-        def skips() -> object:
-            records = read_topic(flow.target.bootstrap, f"mm2-configs.{flow.a}.internal")[0]
-            newest = [record.value for record in records if record.key == b"mm2-skips"][-1]
-            return json.loads(newest or b"")["skips"]
+    def skips() -> object:
+        records = read_topic(flow.target.bootstrap, f"mm2-configs.{flow.a}.internal")[0]
+        newest = [record.value for record in records if record.key == b"mm2-skips"][-1]
+        return json.loads(newest or b"")["skips"]
 
-        wait_until(lambda: skips() == [], 90, "skips are forgotten after the offsets behind them are stored")
+    wait_until(lambda: skips() == [], 90, "skips are forgotten after the offsets behind them are stored")
 
 
-def test_dead_letters_of_a_node(flow: Flow) -> None:
-    properties = flow.properties | {"errors.tolerance": "all"}
+def test_dead_letters_of_a_node(stage: Stage) -> None:
+    flow = stage.tolerant
     letters = f"mm2-dead-letters.{flow.a}.internal"
-    with Node(properties) as node:
-        node.wait_running()
+    for node in stage.nodes:
         flow.wait_partitions(node, SEEN, state="RUNNING", position=COUNT, error=None)
-        assert node.healthy
-        assert flow.remote_values() == [GOOD] * PARTITIONS
-        found = read_topic(flow.target.bootstrap, letters)[0]
-        assert [(record.key, record.value) for record in found] == [(None, b"%d" % BAD)] * PARTITIONS
-        assert {dict(record.headers)["__connect.errors.partition"] for record in found} == {
-            b"%d" % number for number in range(PARTITIONS)
-        }
-        resource = ConfigResource(ResourceType.TOPIC, letters)
-        configs = flow.target.admin.describe_configs([resource])[resource].result(30)
-        names = ("cleanup.policy", "max.message.bytes", "retention.ms", "retention.bytes")
-        assert [configs[name].value for name in names] == ["delete", str(64 * 1024 * 1024), "-1", "-1"]
-        labels = {"source": flow.a, "target": flow.b, "topic": flow.remote}
-        assert node.metric("mm2_source_dead_letters_total", **labels, partition="0") == 1
-        warning = f"cannot copy {flow.topic}-0 offset {BAD} to {flow.remote}-0: "
-        found_warnings = [line for line in node.process.output().splitlines() if "WARNING" in line and warning in line]
-        assert len(found_warnings) == 1
-        assert "written to" in found_warnings[0]
-        assert letters in found_warnings[0]
+        assert not any(flow.name in reason for reason in node.health()["reasons"])
+    assert flow.remote_values() == [GOOD] * PARTITIONS
+    found = read_topic(flow.target.bootstrap, letters)[0]
+    assert [(record.key, record.value) for record in found] == [(None, b"%d" % BAD)] * PARTITIONS
+    assert {dict(record.headers)["__connect.errors.partition"] for record in found} == {
+        b"%d" % number for number in range(PARTITIONS)
+    }
+    resource = ConfigResource(ResourceType.TOPIC, letters)
+    configs = flow.target.admin.describe_configs([resource])[resource].result(30)
+    names = ("cleanup.policy", "max.message.bytes", "retention.ms", "retention.bytes")
+    assert [configs[name].value for name in names] == ["delete", str(64 * 1024 * 1024), "-1", "-1"]
+    labels = {"source": flow.a, "target": flow.b, "topic": flow.remote}
+    counted = [node.metric("mm2_source_dead_letters_total", **labels, partition="0") for node in stage.nodes]
+    assert sum(counted) == 1
+    warning = f"cannot copy {flow.topic}-0 offset {BAD} to {flow.remote}-0: "
+    lines = [line for node in stage.nodes for line in node.process.output().splitlines()]
+    (found_warning,) = [line for line in lines if "WARNING" in line and warning in line]
+    assert "written to" in found_warning
+    assert letters in found_warning

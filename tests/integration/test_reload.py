@@ -17,6 +17,7 @@ from tests.lab.load import Load
 from tests.lab.node import RUNS_WITHIN, Node
 from tests.lab.records import plain, write
 from tests.lab.settings import ONE_COPY
+from tests.lab.topic_configs import alter
 from tests.lab.verify import wait_until_copied
 from tests.lab.waiting import wait_until
 
@@ -240,6 +241,34 @@ def test_flow_is_removed_and_added_again(running: Running) -> None:
     running.wait_copied(running.c, topic)
 
 
+def test_flow_with_an_offsets_topic_that_loses_offsets_is_rejected_until_corrected(running: Running) -> None:
+    d = unique_name("D")
+    flow, name = f"{d}->{running.b}", f"mm2-offsets.{d}.internal"
+    running.target.create_topic(name, 25, config={"cleanup.policy": "delete"})
+    added = {
+        "clusters": f"{running.plan['clusters']}, {d}",
+        f"{d}.bootstrap.servers": running.source.bootstrap,
+        f"{flow}.enabled": "true",
+        f"{flow}.topics": f"{d}-.*",
+    }
+    running.node.rewrite({**running.plan, **added})
+
+    def rejection() -> str:
+        state = running.flow(flow)  # it is WAITING for a moment whenever it tries again
+        reasons = state["reasons"] if state.get("state") == "FAILED" else []
+        return next((reason for reason in reasons if name in reason), "")
+
+    reason = wait_until(rejection, NOTICED, f"the flow is FAILED, and /flows reports why {name} is rejected")
+    assert "cleanup.policy=delete" in reason
+    assert "kafka-configs.sh --alter" in reason
+    assert not running.node.healthy
+    assert running.node.get("/health/live") is not None
+    assert running.flow(running.first)["state"] == "RUNNING", "the other flows run regardless"
+
+    alter(running.target, name, "cleanup.policy", "compact")
+    running.node.wait_running()
+
+
 def test_node_properties_wait_for_a_restart_except_the_log_level(running: Running) -> None:
     since = len(running.log())
     running.rewrite(mm2_lanes="3", mm2_log_level="DEBUG")
@@ -254,6 +283,8 @@ def test_node_properties_wait_for_a_restart_except_the_log_level(running: Runnin
     assert running.node.metric("mm2_config_last_reload_successful") == 1
 
 
+# two starts of Spark; a flow that restarts repeats nothing: test_restarting_flow_does_not_affect_others
+@pytest.mark.long
 def test_more_queries_restart_the_engine_and_repeat_nothing(running: Running) -> None:
     """Spark's slots and memory are fixed at its start."""
     topic = running.topic(running.a)

@@ -154,6 +154,7 @@ async def test_certificates_and_passwords(passwords: Place, title: str) -> None:
     await passwords.connect(title)
 
 
+@pytest.mark.long  # ours connects with the same recipes in the test above
 @pytest.mark.timeout(300)
 def test_java_connects_with_the_same_recipes(passwords: Place, cluster_b: KafkaCluster) -> None:
     """One Java MirrorMaker 2 with a flow for each recipe, whose cluster A has another alias for each."""

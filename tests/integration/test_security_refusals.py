@@ -21,6 +21,8 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "stores"
 SASL = {**NOWHERE, "security.protocol": "SASL_SSL"}
 TLS = {**NOWHERE, "security.protocol": "SSL"}
 
+ONCE = (("JKS", "RSA"), ("JCEKS", "Ed25519"), ("PKCS12", "EC"))
+
 REFUSED: dict[str, tuple[Lines, str, str]] = {
     "Kerberos without credentials": (
         {
@@ -74,12 +76,22 @@ REFUSED: dict[str, tuple[Lines, str, str]] = {
 
 
 WAITED_FOR = "missing JKS trust store"  # flows wait for it: tests/integration/test_store_renewal.py
+# the rules themselves: tests/unit/config/security
+IN_THE_GATE = (
+    ("check", WAITED_FOR),
+    ("check", "OAUTHBEARER without a client ID"),
+    ("run", "wrong password of a private key"),
+)
 
 
 @pytest.mark.parametrize(
     ("command", "lines", "place", "rule"),
     [
-        pytest.param(command, *REFUSED[name], id=f"{command}-{name}")
+        pytest.param(
+            *(command, *REFUSED[name]),
+            id=f"{command}-{name}",
+            marks=() if (command, name) in IN_THE_GATE else pytest.mark.long,
+        )
         for command in ("run", "check")
         for name in REFUSED
         if (command, name) != ("run", WAITED_FOR)
@@ -100,8 +112,14 @@ def test_exit_code_and_error(tmp_path: Path, command: str, lines: Lines, place: 
     assert "Traceback" not in outcome.stdout + outcome.stderr
 
 
-@pytest.mark.parametrize("store_type", ["JKS", "JCEKS", "PKCS12"])
-@pytest.mark.parametrize("algorithm", ["RSA", "EC", "Ed25519"])
+@pytest.mark.parametrize(
+    ("store_type", "algorithm"),
+    [  # in the gate, each type and each algorithm once
+        pytest.param(store_type, algorithm, marks=() if (store_type, algorithm) in ONCE else pytest.mark.long)
+        for store_type in ("JKS", "JCEKS", "PKCS12")
+        for algorithm in ("RSA", "EC", "Ed25519")
+    ],
+)
 def test_key_store_that_keytool_generated(tmp_path: Path, store_type: str, algorithm: str) -> None:
     store = tmp_path / "key.store"
     _keytool("-genkeypair -alias lab -dname CN=mm2 -keyalg", algorithm, "-storetype", store_type, store=store)

@@ -26,9 +26,13 @@ pytestmark = pytest.mark.timeout(300)  # a broker, a node that starts Spark, and
 
 SOON = 30.0  # seconds: a change is seen within 3 s, on an idle machine
 COPIED = 60.0
+RESTARTS = (
+    "A->C: restarting with a changed configuration: C.ssl.keystore.location",
+    "the content of the file changed",
+)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def mutual() -> Iterator[KafkaCluster]:
     """A broker with a listener that requires client certificates."""
     listeners = (Listener(protocol=SecurityProtocol.SSL, client_certificates=True, name="MUTUAL"),)
@@ -48,60 +52,17 @@ def replace_store(path: Path, pems: ClientPems, store_type: str) -> None:
     write_key_store(path.with_suffix(".new"), pems, store_type).rename(path)
 
 
-def test_renewed_certificates_apply_without_a_restart_of_the_node(
-    cluster_a: KafkaCluster, mutual: KafkaCluster, port: int
+def test_certificates_that_are_missing_expired_and_renewed_while_a_node_runs(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, mutual: KafkaCluster, port: int
 ) -> None:
-    """Of a listener: to new connections. Of a cluster's clients: the flow restarts, and continues with the new one."""
+    """Of a cluster's clients: its flow waits, first for the file, then for a valid certificate; another flow copies
+    meanwhile. A certificate that is renewed restarts the flow, which continues with the new one. Of a listener: the
+    renewed certificate applies to new connections."""
     topic = cluster_a.create_topic(unique_name("orders"), 2)
     write(cluster_a.bootstrap, topic, plain(50, partitions=2))
     authority, directory = Authority(), scratch.directory("renewal")
     own = write_key_store(directory / "node.jks", authority.server(HOST), "JKS")
     (directory / "ca.pem").write_text(authority.ca_pem)
-    target = stores(mutual, "JKS")
-    properties = two_clusters(
-        address_only(cluster_a, INTERNAL),
-        target,
-        topics=topic,
-        **{
-            "listeners": f"https://{HOST}:{port}",
-            "listeners.https.ssl.keystore.location": str(own),
-            "listeners.https.ssl.keystore.password": STORE_PASSWORD,
-        },
-    )
-    with Node(properties, name="renewal", trusted=directory / "ca.pem") as node:
-        node.wait_running()
-        wait_until_copied((cluster_a.bootstrap, topic), (mutual.bootstrap, f"A.{topic}"), COPIED)
-        renewed = authority.server(HOST)
-        replace_store(own, renewed, "PKCS12")  # which Java reads as JKS too
-        certificate = renewed.certificate.split("-----END")[0]
-        wait_until(
-            lambda: ssl.get_server_certificate((HOST, port)).startswith(certificate),
-            SOON,
-            "the listener presents the renewed certificate",
-        )
-        replace_store(Path(target["ssl.keystore.location"]), mutual.authority.client("carol"), "JKS")
-        wait_until(
-            lambda: (
-                "A->B restarting" in node.process.output() and "content of the file changed" in node.process.output()
-            ),
-            SOON,
-            "the flow restarts with the renewed certificate",
-        )
-        node.wait_running()
-        write(cluster_a.bootstrap, topic, plain(50, partitions=2))
-        verdict = wait_until_copied((cluster_a.bootstrap, topic), (mutual.bootstrap, f"A.{topic}"), COPIED)
-        assert verdict.records == 100
-        assert STORE_PASSWORD not in node.process.output()
-        assert node.stop() == 0
-
-
-def test_a_node_starts_without_a_key_store_and_uses_it_when_it_is_there(
-    cluster_a: KafkaCluster, cluster_b: KafkaCluster, mutual: KafkaCluster, port: int
-) -> None:
-    """The flow of the cluster with the store waits, first for the file, then for a valid certificate; another flow
-    copies meanwhile."""
-    topic = cluster_a.create_topic(unique_name("orders"), 1)
-    write(cluster_a.bootstrap, topic, plain(20))
     secured = stores(mutual, "JKS")
     store = Path(secured["ssl.keystore.location"])
     store.unlink()
@@ -112,8 +73,11 @@ def test_a_node_starts_without_a_key_store_and_uses_it_when_it_is_there(
         **{
             "clusters": "A, B, C",
             "A->C.enabled": "true",
+            "emit.heartbeats.enabled": "false",
             **{f"C.{key}": value for key, value in secured.items()},
-            "listeners": f"http://{HOST}:{port}",
+            "listeners": f"https://{HOST}:{port}",
+            "listeners.https.ssl.keystore.location": str(own),
+            "listeners.https.ssl.keystore.password": STORE_PASSWORD,
         },
     )
 
@@ -121,9 +85,10 @@ def test_a_node_starts_without_a_key_store_and_uses_it_when_it_is_there(
         flow = node.flow("A->C")
         return flow["state"] == "WAITING" and any(words in one for one in flow["reasons"])
 
-    with Node(file, name="no-store") as node:
+    copies = (cluster_a.bootstrap, topic), (mutual.bootstrap, f"A.{topic}")
+    with Node(file, name="renewal", trusted=directory / "ca.pem") as node:
         node.wait_answering()
-        wait_until_copied((cluster_a.bootstrap, topic), (cluster_b.bootstrap, f"A.{topic}"), COPIED)
+        wait_until_copied(copies[0], (cluster_b.bootstrap, f"A.{topic}"), COPIED)
         wait_until(
             lambda: reason(f"C.ssl.keystore.location = {store}: cannot be read (No such file or directory)"),
             SOON,
@@ -137,11 +102,33 @@ def test_a_node_starts_without_a_key_store_and_uses_it_when_it_is_there(
         )
         assert "its certificate (CN=carol" in node.process.output()
         replace_store(store, mutual.authority.client("carol"), "JKS")
-        wait_until_copied((cluster_a.bootstrap, topic), (mutual.bootstrap, f"A.{topic}"), COPIED)
+        wait_until_copied(*copies, COPIED)
         node.wait_running()
+
+        renewed = authority.server(HOST)
+        replace_store(own, renewed, "PKCS12")  # which Java reads as JKS too
+        certificate = renewed.certificate.split("-----END")[0]
+        wait_until(
+            lambda: ssl.get_server_certificate((HOST, port)).startswith(certificate),
+            SOON,
+            "the listener presents the renewed certificate",
+        )
+        since = len(node.process.output())
+        replace_store(store, mutual.authority.client("carol"), "JKS")
+        wait_until(
+            lambda: all(words in node.process.output()[since:] for words in RESTARTS),
+            SOON,
+            "the flow restarts with the renewed certificate",
+        )
+        node.wait_running()
+        write(cluster_a.bootstrap, topic, plain(50, partitions=2))
+        verdict = wait_until_copied(*copies, COPIED)
+        assert verdict.records == 100
+        assert STORE_PASSWORD not in node.process.output()
         assert node.stop() == 0
 
 
+@pytest.mark.long  # of its target: the test above
 def test_a_node_starts_with_an_expired_certificate(cluster_b: KafkaCluster, mutual: KafkaCluster, port: int) -> None:
     """Of its source: only that flow waits until the certificate is renewed."""
     topic = mutual.create_topic(unique_name("orders"), 1)

@@ -38,13 +38,20 @@ IN_THE_LAB = {
     "sync.group.offsets.interval.seconds": "1",
 }
 
+Two = tuple[KafkaCluster, KafkaCluster]
 Three = tuple[KafkaCluster, KafkaCluster, KafkaCluster]
 
 
 @pytest.fixture(scope="module")
-def clusters() -> Iterator[Three]:
-    with KafkaCluster("first") as first, KafkaCluster("second") as second, KafkaCluster("third") as third:
-        yield first, second, third
+def pair() -> Iterator[Two]:
+    with KafkaCluster("first") as first, KafkaCluster("second") as second:
+        yield first, second
+
+
+@pytest.fixture(scope="module")
+def clusters(pair: Two) -> Iterator[Three]:
+    with KafkaCluster("third") as third:
+        yield *pair, third
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,8 +155,10 @@ def test_file_is_valid(file: str) -> None:
     assert list(loaded.problems) == []
 
 
-def test_active_active(clusters: Three, rng: random.Random) -> None:
-    sites = {"west": clusters[0], "east": clusters[1]}
+# both directions without cycles: test_flow_discovery.py; a group that moves there and back: test_flow_groups.py
+@pytest.mark.long
+def test_active_active(pair: Two, rng: random.Random) -> None:
+    sites = dict(zip(("west", "east"), pair, strict=True))
     both = ("orders", "payments")
     with running("active-active.properties", sites, {"west": (*both, "local"), "east": both}, rng) as topology:
         topology.write(("west", "orders"), ("east", "orders"))
@@ -192,6 +201,7 @@ def test_fan_out(clusters: Three, rng: random.Random) -> None:
         assert topology.hops("lima") == {"central": 1, "berlin": None}
 
 
+@pytest.mark.long  # two flows in one node, as on the shared node; flags of heartbeats: test_flow_heartbeats.py
 def test_aggregation(clusters: Three, rng: random.Random) -> None:
     places = dict(zip(("plant1", "plant2", "hub"), clusters, strict=True))
     topics = {"plant1": ("sensors", "alarms"), "plant2": ("sensors", "private"), "hub": ("sensors",)}
@@ -216,6 +226,7 @@ def test_aggregation(clusters: Three, rng: random.Random) -> None:
         )
 
 
+@pytest.mark.long  # each hop is a flow as in test_active_active; hops: tests/integration/client
 def test_chain(clusters: Three, rng: random.Random) -> None:
     places = dict(zip(("edge", "region", "core"), clusters, strict=True))
     topics = {"edge": ("orders", "local"), "region": ("invoices", "orders")}
@@ -273,8 +284,9 @@ def test_three_sites(clusters: Three, rng: random.Random) -> None:
     assert [topology.written(site, "orders") for site in sites] == [2 * RECORDS] * 3, "no record is replicated back"
 
 
-def test_migration(clusters: Three, rng: random.Random) -> None:
-    places = dict(zip(("old", "new"), clusters, strict=False))
+@pytest.mark.long  # names: test_flow_names.py; groups with the identity policy: test_flow_groups.py
+def test_migration(pair: Two, rng: random.Random) -> None:
+    places = dict(zip(("old", "new"), pair, strict=True))
     topics = ("orders", "payments", "west.orders")
     with running("migration.properties", places, {"old": topics}, rng) as topology:
         topology.write(("old", "orders"))

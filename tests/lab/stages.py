@@ -29,6 +29,7 @@ _ON_THE_SHARED_NODE = (
 STAGES: tuple[tuple[str, ...], ...] = (
     (
         "tests/integration/test_node_commands.py",
+        "tests/integration/test_socket_buffers.py",
         *(f"tests/integration/test_flow_{name}.py" for name in _ON_THE_SHARED_NODE),
     ),
     ("tests/integration/consumer_group/test_*.py",),
