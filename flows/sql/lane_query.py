@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from flows.sql.feeder import Feeder
 from flows.sql.lane_task import NO_ROWS, SqlLaneTask
 from flows.sql.refusal import QueryRefusedError
-from flows.sql.rewriting import rewritten
+from flows.sql.rewriting import Guard, rewritten, try_eval
 from flows.sql.row_select import RowSelect, select_of, visible
 from flows.sql.rows import ERROR, FRAME, OFFSET, spark_schema
 from flows.sql.select_checks import check_select
@@ -47,10 +47,10 @@ def used_columns(rows: DataFrame, query: LaneQuery) -> frozenset[str]:
     return columns_read | (set(ResultColumn) - select.columns.keys())
 
 
-def checked(rows: DataFrame, query: LaneQuery) -> DataFrame:
+def checked(rows: DataFrame, query: LaneQuery, *, guard: Guard = try_eval) -> DataFrame:
     """Return the result of a query over ``rows`` (`flows.sql.rewriting.rewritten`). Raises QueryRefusedError."""
     select, _ = _selected(rows, query)
-    return rewritten(rows, select)
+    return rewritten(rows, select, guard=guard)
 
 
 def _selected(rows: DataFrame, query: LaneQuery) -> tuple[RowSelect, frozenset[str]]:

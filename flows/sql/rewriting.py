@@ -17,6 +17,8 @@ A filler, a failed record and a record to keep pass the filter after it. Spark's
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as ClassicColumn
@@ -30,13 +32,26 @@ _GUARDED = "guarded"
 _KEEP = "keep"
 
 
-def rewritten(rows: DataFrame, select: RowSelect) -> DataFrame:
+Guard = Callable[[DataFrame, Column], Column]
+"""Returns an expression over rows that is NULL where the given one fails (`try_eval`)."""
+
+
+def try_eval(rows: DataFrame, expression: Column) -> Column:
+    """Return Catalyst's TryEval of an expression, which Spark's Python API does not have."""
+    jvm = rows.sparkSession._jvm
+    assert jvm is not None
+    utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
+    inner = utils.expression(expression._jc)
+    return ClassicColumn(utils.column(jvm.org.apache.spark.sql.catalyst.expressions.TryEval(inner)))
+
+
+def rewritten(rows: DataFrame, select: RowSelect, *, guard: Guard = try_eval) -> DataFrame:
     """Return the result of a checked query over ``rows``, with the columns `flows.sql.rows.RESULT`."""
     if not select.columns and select.condition is None:
         return rows.withColumn(FAILED, F.lit(False)).select(*RESULT)
     filler = F.col(OFFSET).isNull()
     never = F.spark_partition_id() < 0
-    guarded = _try(rows, F.struct(_evaluation(select).alias(_GUARDED)))
+    guarded = guard(rows, F.struct(_evaluation(select).alias(_GUARDED)))
     evaluated = rows.alias(TABLE).select("*", F.when(filler | never, F.lit(None)).otherwise(guarded).alias(_RESULT))
     result = F.col(_RESULT)
     kept = evaluated.where(filler | result.isNull() | result[_GUARDED][_KEEP])
@@ -58,12 +73,3 @@ def _evaluation(select: RowSelect) -> Column:
     nothing = (F.lit(None).cast(COLUMNS[column]).alias(column) for column in values)
     dropped = F.struct(*nothing, F.lit(False).alias(_KEEP))
     return F.when(F.coalesce(select.condition, F.lit(False)), kept).otherwise(dropped)
-
-
-def _try(rows: DataFrame, expression: Column) -> Column:
-    """Return Catalyst's TryEval of an expression, which Spark's Python API does not have."""
-    jvm = rows.sparkSession._jvm
-    assert jvm is not None
-    utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
-    inner = utils.expression(expression._jc)
-    return ClassicColumn(utils.column(jvm.org.apache.spark.sql.catalyst.expressions.TryEval(inner)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.client.cluster import Cluster, CoordinatorKind
+from mm2.kafka.client.metadata import Metadata
 from mm2.kafka.connection.connection import Connection
 from mm2.kafka.errors import (
     ClusterClosed,
@@ -68,19 +69,22 @@ async def test_requests_do_not_create_topics(cluster_a: KafkaCluster, unique: Ca
         assert name not in (await cluster.metadata(None)).topics
 
 
-async def test_leaders_are_cached_and_requested_together(
-    cluster_a: KafkaCluster, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+class CountingCluster(Cluster):
+    """Keeps the topics of each request for metadata."""
+
+    def __init__(self, client: ClientSettings) -> None:
+        super().__init__(client)
+        self.asked: list[object] = []
+
+    async def metadata(self, topics: Collection[str] | None) -> Metadata:
+        self.asked.append(topics)
+        return await super().metadata(topics)
+
+
+async def test_leaders_are_cached_and_requested_together(cluster_a: KafkaCluster, unique: Callable[[str], str]) -> None:
     names = [cluster_a.create_topic(unique("led"), 2) for _ in range(5)]
-    async with connected(cluster_a) as cluster:
-        asked: list[object] = []
-        real = cluster.metadata
-
-        async def counted(topics: object) -> object:
-            asked.append(topics)
-            return await real(topics)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(cluster, "metadata", counted)
+    async with CountingCluster(settings(cluster_a)) as cluster:
+        asked = cluster.asked
         partitions = [TopicPartition(name, number) for name in names for number in (0, 1)]
         await led(cluster, *partitions)
         for one in partitions:
