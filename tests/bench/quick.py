@@ -123,12 +123,12 @@ def verdict(found: Sequence[Comparison], *, beside_build: bool) -> tuple[str, in
 def other_build(path: Path) -> Tool:
     """Return the build in a checkout as a tool. Raises ParentError if it has no environment of its own."""
     if not (path / "mm2" / "__init__.py").is_file():
-        raise ParentError(f"PARENT={path}: no checkout of mm2\nfix: git worktree add {path} COMMIT")
+        raise ParentError(f"PARENT={path}: no checkout of mm2\nfix: git worktree add {path} COMMIT; make -C {path} setup")
     python, command = (path / ".venv" / "bin" / name for name in ("python", "mm2"))
     fix = f"fix: make -C {path} setup"
     if not (python.exists() and command.exists()):
         raise ParentError(f"PARENT={path}: no environment in {path / '.venv'}\n{fix}")
-    asked = [python, "-I", "-c", "import mm2; print(mm2.__file__)"]
+    asked = [str(python), "-I", "-c", "import mm2; print(mm2.__file__)"]
     try:
         ended = subprocess.run(asked, capture_output=True, text=True, timeout=ANSWERS_WITHIN, check=False, cwd="/")
     except (OSError, subprocess.TimeoutExpired) as problem:

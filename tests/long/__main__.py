@@ -51,6 +51,9 @@ def main(arguments: Sequence[str] | None = None, journal: Journal | None = None)
     except (UnknownPartError, CollectionFailedError, RuntimeError) as problem:
         print(problem, file=sys.stderr)
         return 2
+    if not plan.tests:
+        print("no test of these parts is selected", file=sys.stderr)
+        return 2
     if options.fresh:
         journal.forget(plan.all_tests, commit)
     minutes = options.minutes if options.minutes is not None else verb.minutes

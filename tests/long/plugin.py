@@ -67,7 +67,9 @@ class Recorder:
 
     def pytest_runtest_logfinish(self) -> None:
         if self._until is not None and time.time() > self._until and self._session is not None:
-            self._session.shouldstop = "the time of this part is over"
+            self._session.shouldstop = reason = "the time of this part is over"
+            if (distributed := self._session.config.pluginmanager.getplugin("dsession")) is not None:
+                distributed.shouldstop = reason  # xdist has a loop of its own
 
     def _result(self, reports: list[pytest.TestReport]) -> Result:
         failed = next((one for one in reports if one.failed), None)

@@ -106,5 +106,5 @@ def test_a_parent_that_does_not_exist_exits_with_2(tmp_path: Path) -> None:
     assert ended.returncode == 2
     assert ended.stderr.splitlines() == [
         f"PARENT={tmp_path / 'none'}: no checkout of mm2",
-        f"fix: git worktree add {tmp_path / 'none'} COMMIT",
+        f"fix: git worktree add {tmp_path / 'none'} COMMIT; make -C {tmp_path / 'none'} setup",
     ]
