@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.faults.fault_table import CELL, Round, figures
 from tests.faults.mode import MODES
 from tests.long.journal import FAILED, PASSED, Result
+from tests.long.parts import MATRIX
 
 PAGE = Path(__file__).parents[2] / "docs/explanation/guarantees.md"
 BEGIN, END = "<!-- faults: begin -->", "<!-- faults: end -->"
@@ -16,7 +17,6 @@ NOT_RUN = "-"
 COLUMNS = tuple(mode.name for mode in MODES)
 # Figures, then on a line of its own: number of rounds, commit, date. A plus: files differed from the commit.
 MEASURED = re.compile(r"\d+/\d+/\d+(, .+)?<br>\d+ at [0-9a-f]{7,10}\+?, \d{4}-\d\d-\d\d")
-MATRIX = "tests/faults/test_fault_matrix.py"  # in other topologies: not part of the page
 
 Cell = tuple[str, str]  # row and column
 
@@ -31,7 +31,7 @@ def measured(results: Iterable[Result]) -> dict[Cell, str]:
     of_cell: dict[Cell, list[Result]] = {}
     for one in results:
         for name, value in one.properties:
-            if name == CELL and not one.test.startswith(MATRIX):
+            if name == CELL and not one.test.startswith(MATRIX):  # it has other topologies
                 of_cell.setdefault((value[0], value[1]), []).append(one)
     return {
         cell: _text(rounds, found)

@@ -12,6 +12,9 @@ from itertools import product
 
 from tests.faults.mode import MODES, OURS
 
+SOAK = "tests/faults/test_soak.py"
+MATRIX = "tests/faults/test_fault_matrix.py"
+
 
 class UnknownPartError(Exception):
     """There is no part of this name; the message lists those that exist."""
@@ -19,13 +22,15 @@ class UnknownPartError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """``pattern`` matches the ids of its tests, from their beginning. ``spread``: they run in two processes.
+    """``pattern`` matches the ids of its tests, from their beginning; ``path`` has them all.
 
-    ``shown``: their output is shown while they run. ``short_ones``: tests that are not marked long belong to it, too.
+    ``spread``: they run in two processes. ``shown``: their output is shown while they run. ``short_ones``: tests that
+    are not marked long belong to it, too.
     """
 
     name: str
     pattern: str
+    path: str = "tests/faults"
     spread: bool = False
     shown: bool = False
     short_ones: bool = False
@@ -37,7 +42,8 @@ def _by_mode() -> list[Part]:
         Part(name=f"processes-{mode}", pattern=rf"tests/faults/test_processes\.py::\w+\[{mode}\b") for mode in OURS
     ]
     soak = [
-        Part(name=f"soak-{mode}", pattern=rf"tests/faults/test_soak\.py::\w+\[{mode}\b", shown=True) for mode in OURS
+        Part(name=f"soak-{mode}", pattern=rf"tests/faults/test_soak\.py::\w+\[{mode}\b", path=SOAK, shown=True)
+        for mode in OURS
     ]
     return [*table, *processes, *soak]
 
@@ -50,16 +56,20 @@ def _matrix() -> list[Part]:
         "5-nodes": r"5 nodes, ",
     }
     return [
-        Part(name=f"matrix-{name}-{mode}", pattern=rf"tests/faults/test_fault_matrix\.py::\w+\[{mode}: {topology}")
+        Part(
+            name=f"matrix-{name}-{mode}",
+            pattern=rf"tests/faults/test_fault_matrix\.py::\w+\[{mode}: {topology}",
+            path=MATRIX,
+        )
         for (name, topology), mode in product(kinds.items(), OURS)
     ]
 
 
 PARTS = (
-    Part(name="property", pattern="tests/property/", spread=True, short_ones=True),
-    Part(name="readme", pattern=r"tests/integration/test_(readme|tutorial|demo)\.py"),
-    Part(name="integration", pattern="tests/integration/"),
-    Part(name="parity", pattern="tests/parity/"),
+    Part(name="property", pattern="tests/property/", path="tests/property", spread=True, short_ones=True),
+    Part(name="readme", pattern=r"tests/integration/test_(readme|tutorial|demo)\.py", path="tests/integration"),
+    Part(name="integration", pattern="tests/integration/", path="tests/integration"),
+    Part(name="parity", pattern="tests/parity/", path="tests/parity"),
     *_by_mode(),
     *_matrix(),
     Part(name="faults", pattern=""),

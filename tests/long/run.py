@@ -17,7 +17,7 @@ from tests.long.journal import FAILED, PASSED, SKIPPED, Journal, Result
 from tests.long.parts import Part, part_of
 
 PYTEST = (sys.executable, "-m", "pytest", "-p", "tests.long.plugin", "--long", "--reruns", "0")
-TWO_PROCESSES = ("-n", "2", "--dist", "loadfile")  # these tests use one core each
+TWO_PROCESSES = ("-n", "2", "--maxschedchunk", "1")  # these tests use one core each; none wait when time is over
 ENDS_WITHIN = 180.0  # seconds after Ctrl-C: pytest stops brokers and nodes first
 NOT_RUN = "not run"
 COLUMNS = (PASSED, FAILED, SKIPPED, NOT_RUN)
@@ -49,11 +49,13 @@ class Plan:
         return [test for tests in self.tests.values() for test in tests]
 
 
-def collect(parts: Sequence[Part], paths: Sequence[str], *, short_ones: bool) -> Plan:
+def collect(parts: Sequence[Part], *, short_ones: bool) -> Plan:
     """List the tests of these parts. ``short_ones``: those that are not marked long, too.
 
     Raises CollectionFailedError.
     """
+    paths = [path for path in dict.fromkeys(part.path for part in parts) if not _inside(path, parts)]
+    print(f"collecting {' '.join(paths)}", flush=True)
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "collected.json"
         command = [*PYTEST, "--collect-only", "-qq", "--list-to", str(file), *paths]
@@ -64,6 +66,10 @@ def collect(parts: Sequence[Part], paths: Sequence[str], *, short_ones: bool) ->
             errors = [line for line in ended.stdout.splitlines() if "::" not in line or "rror" in line]
             raise CollectionFailedError("\n".join(errors))
         return plan(parts, json.loads(file.read_text("utf-8")), short_ones=short_ones)
+
+
+def _inside(path: str, parts: Sequence[Part]) -> bool:
+    return any(path.startswith(f"{part.path}/") for part in parts)
 
 
 def plan(parts: Sequence[Part], collected: Sequence[tuple[str, bool]], *, short_ones: bool) -> Plan:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.fault_page import BEGIN, END, MATRIX, MEASURED, measured, merge, results_block, table
+from tests.faults.fault_page import BEGIN, END, MEASURED, measured, merge, results_block, table
 from tests.faults.fault_table import CELL, Round
 from tests.long.journal import FAILED, PASSED, Result
+from tests.long.parts import MATRIX
 
 HEADER = "| fault | at-least-once | exactly-once | java-at-least-once | java-exactly-once |"
 PAGE = (
