@@ -123,7 +123,9 @@ def verdict(found: Sequence[Comparison], *, beside_build: bool) -> tuple[str, in
 def other_build(path: Path) -> Tool:
     """Return the build in a checkout as a tool. Raises ParentError if it has no environment of its own."""
     if not (path / "mm2" / "__init__.py").is_file():
-        raise ParentError(f"PARENT={path}: no checkout of mm2\nfix: git worktree add {path} COMMIT; make -C {path} setup")
+        raise ParentError(
+            f"PARENT={path}: no checkout of mm2\nfix: git worktree add {path} COMMIT; make -C {path} setup"
+        )
     python, command = (path / ".venv" / "bin" / name for name in ("python", "mm2"))
     fix = f"fix: make -C {path} setup"
     if not (python.exists() and command.exists()):

@@ -22,12 +22,7 @@ ENDS_WITHIN = 180.0  # seconds after Ctrl-C: pytest stops brokers and nodes firs
 NOT_RUN = "not run"
 COLUMNS = (PASSED, FAILED, SKIPPED, NOT_RUN)
 MOST_SHOWN = 20  # failures, or tests that have not run, of one summary
-STOPPED_BY_LIMIT = (
-    0,
-    1,
-    2,
-    5,
-)  # exit codes of pytest: passed, failed, interrupted, no tests; others are its own failure
+ORDINARY_EXITS = (0, 1, 2)  # of pytest: passed, failed, interrupted; others are its own failure
 
 
 class CollectionFailedError(Exception):
@@ -113,7 +108,7 @@ class Run:
             command += ("-s",) if part.shown else ()
             command += ("--until", str(time.time() + 60 * self._minutes)) if self._minutes is not None else ()
             code = _call(command, {"MM2_HYPOTHESIS": "explore"} if part.spread else {})
-        if code not in STOPPED_BY_LIMIT:
+        if code not in ORDINARY_EXITS:
             self.problems.append(f"{part.name}: pytest exited with {code}")
 
 

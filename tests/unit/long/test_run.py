@@ -131,6 +131,7 @@ def test_results_of_listed_tests_are_stored(file: Path, tmp_path: Path, workers:
 @pytest.mark.parametrize("workers", ["0", "1"])
 def test_no_test_starts_after_the_limit(file: Path, tmp_path: Path, workers: str) -> None:
     """A worker of xdist has up to two tests in advance."""
+    # half a second: the controller must receive a result before the worker starts another test
     file.write_text("import time, pytest\n@pytest.mark.parametrize('n', range(6))\ndef test(n): time.sleep(0.5)\n")
     journal = tmp_path / "journal"
     to = ("--commit", "0123456789", "--journal", str(journal), "--until", str(time.time() - 1), "-n", workers)
