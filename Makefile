@@ -10,14 +10,16 @@ SLOW_WORKERS := 3
 SPREAD := --dist loadfile
 # A test that missed a deadline runs once more (only_rerun in pyproject.toml), at most five in a run.
 RERUNS := --reruns 1 --max-suite-reruns 5 -rR --rerun-show-tracebacks
+# Tests that take minutes: results of a commit are stored, and the next run continues (tests/long).
+LONG = $(BIN)/python -m tests.long $(if $(FRESH),--fresh) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(PAGE),--page)
 # Percent of lines and branches in mm2/core and mm2/config, where decisions are made, that the fast tests must reach.
 DECIDED := 100
 
-.PHONY: help setup demo run test prepared test-fast test-slow test-long faults soak matrix durations lint bench docs clean pack lock
+.PHONY: help setup demo run test prepared test-fast test-slow test-long faults soak matrix durations lint bench bench-quick docs clean pack lock
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s%s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' Makefile
 
 setup: ## make .venv from requirements.lock, check Java, fetch Kafka's jars once
 	@sh deploy/setup/setup.sh $(KAFKA)
@@ -37,19 +39,17 @@ test-fast: setup ## tests without brokers, with the coverage that is demanded
 test-slow: prepared ## tests on real brokers (SLOW_WORKERS=n)
 	@$(BIN)/pytest -n $(SLOW_WORKERS) $(SPREAD) $(SLOW) $(RERUNS)
 
-test-long: prepared ## what takes minutes: the fault table and matrix, 50 seeds, a soak; nothing is rerun (SOAK_HOURS=n, MM2_SEEDS=n)
-	@MM2_HYPOTHESIS=explore $(BIN)/pytest -n $(FAST_WORKERS) $(SPREAD) tests/property
-	@$(BIN)/pytest --long -m long $(SLOW) --reruns 0
+test-long: prepared ## what takes minutes, in parts (PART="readme table", MINUTES=n for each), from where it stopped (FRESH=1: all)
+	@$(LONG) test-long --part '$(PART)'
 
-faults: prepared ## the fault tests and a table: ROW=node-killed for one row, MODE=exactly-once for one column, SEEDS=n rounds
-	@MM2_ROW='$(ROW)' MM2_MODE='$(MODE)' MM2_SEEDS=$(or $(SEEDS),1) $(BIN)/pytest --long tests/faults \
-		--ignore tests/faults/test_soak.py --ignore tests/faults/test_fault_matrix.py --reruns 0
+faults: prepared ## the fault tests and a table: ROW=node-killed, MODE=exactly-once, SEEDS=n rounds, PAGE=1: into docs
+	@MM2_ROW='$(ROW)' MM2_MODE='$(MODE)' MM2_SEEDS=$(or $(SEEDS),1) $(LONG) faults
 
 soak: prepared ## nodes under load with churn and faults for HOURS=n (0.5), MODE=exactly-once; memory, files, threads must not grow
-	@SOAK_HOURS=$(or $(HOURS),0.5) MM2_MODE='$(MODE)' $(BIN)/pytest --long -s tests/faults/test_soak.py --reruns 0
+	@SOAK_HOURS=$(or $(HOURS),0.5) MM2_MODE='$(MODE)' $(LONG) soak --fresh
 
 matrix: prepared ## every fault in every topology with both elections and in both modes, SEEDS=n times (20: a day on two cores)
-	@MM2_SEEDS=$(or $(SEEDS),20) MM2_MODE='$(MODE)' $(BIN)/pytest --long tests/faults/test_fault_matrix.py --reruns 0
+	@MM2_SEEDS=$(or $(SEEDS),20) MM2_MODE='$(MODE)' $(LONG) matrix --part '$(PART)'
 
 durations: prepared ## measure what each test file takes, for the order of make test (tests/durations.json)
 	@$(BIN)/pytest -n $(SLOW_WORKERS) $(SPREAD) $(SLOW) $(RERUNS) --store-durations
@@ -62,6 +62,9 @@ lint: setup ## format, lint, types, import arrows, dependencies, wording
 
 bench: setup ## measure beside the real Java MirrorMaker 2 (ONLY="large latency" for some)
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY))
+
+bench-quick: setup ## minutes: plain flows beside another build (PARENT=path of a checkout with a .venv), or beside Java
+	@$(BIN)/python -m tests.bench.quick $(if $(PARENT),--parent '$(PARENT)')
 
 docs: setup ## rewrite the generated pages of docs/ and build the site into site/
 	@$(BIN)/python -m mm2.config.docs && NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

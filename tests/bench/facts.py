@@ -7,6 +7,7 @@ import platform
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 
 import psutil
 
@@ -19,7 +20,7 @@ def gather(command: str) -> tuple[tuple[str, str], ...]:
     """Return pairs of name and value."""
     return (
         ("date", datetime.now(UTC).strftime("%Y-%m-%d")),
-        ("commit", _commit()),
+        ("commit", commit_of(ROOT)),
         ("command", command),
         ("Kafka and Java MM2", KAFKA_4),
         ("Java", _java_version()),
@@ -30,9 +31,11 @@ def gather(command: str) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _commit() -> str:
-    commit = _output_of("git", "rev-parse", "--short=10", "HEAD").strip() or "unknown"
-    changed = _output_of("git", "status", "--porcelain", "--untracked-files=no", "--", "mm2", "flows", "tests").strip()
+def commit_of(tree: Path) -> str:
+    """Return the commit of a checkout, and whether its files differ from it."""
+    git = ("git", "-C", str(tree))
+    commit = _output_of(*git, "rev-parse", "--short=10", "HEAD").strip() or "unknown"
+    changed = _output_of(*git, "status", "--porcelain", "--untracked-files=no", "--", "mm2", "flows", "tests").strip()
     return f"{commit} with changes" if changed else commit
 
 

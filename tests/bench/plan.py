@@ -67,7 +67,7 @@ class Benchmark:
 
     def _copy(self, workload: Workload) -> None:
         backlog = workload.backlog.scaled(self._plan.scale)
-        with _two_brokers() as (source, target):
+        with two_brokers() as (source, target):
             with self._screen.phase(f"{workload.name}: writing the backlog", backlog.records) as report_progress:
                 write_backlog(source, workload.name, backlog, report_progress)
             self._warm(target, workload.name)
@@ -77,7 +77,7 @@ class Benchmark:
                     self._copies.append(copy_backlog(tool, workload, source, target, wanted, self._screen))
 
     def _measure_latency(self) -> None:
-        with _two_brokers() as (source, target):
+        with two_brokers() as (source, target):
             self._warm(target, latency.NAME)
             self._latencies.append(measure_floor(source, self._plan.scale, self._screen))
             for tool in self._in_turn():
@@ -85,12 +85,12 @@ class Benchmark:
                     self._latencies.append(measure_latency(tool, source, target, self._plan.scale, self._screen))
 
     def _measure_exactly_once(self) -> ExactlyOnce:
-        with _two_brokers() as (source, target):
+        with two_brokers() as (source, target):
             self._warm(target, exactly_once.NAME)
             return exactly_once.measure(source, target, self._plan.scale, self._screen, self._noting_failure)
 
     def _measure_sql(self) -> Transformed:
-        with _two_brokers() as (source, target):
+        with two_brokers() as (source, target):
             self._warm(target, sql.NAME)
             return sql.measure(source, target, self._plan.scale, self._screen, self._noting_failure)
 
@@ -115,7 +115,8 @@ class Benchmark:
 
 
 @contextmanager
-def _two_brokers() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
+def two_brokers() -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
+    """Start source and target during the block."""
     with ExitStack() as ends:
         source = ends.enter_context(KafkaCluster("bench-source", properties=BROKER))
         target = ends.enter_context(KafkaCluster("bench-target", properties=BROKER))

@@ -12,10 +12,11 @@ import pytest
 
 from tests.faults.fault_scenarios import Fault
 from tests.faults.fault_stage import Topology
-from tests.faults.fault_table import LEGEND, Round, lines
+from tests.faults.fault_table import CELL, LEGEND, Round, lines
 from tests.faults.mode import AT_LEAST_ONCE, MODES, SELECTED_MODE, SELECTED_ROW, Mode, slug
 from tests.lab.losses import Account
 from tests.lab.verify import Verdict
+from tests.long import plugin
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -25,7 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    rows = sorted({row for item in items if (row := _cell(item)[0])})
+    rows = sorted({slug(row) for item in items if (row := _cell(item)[0])})
     config.hook.pytest_deselected(items=[item for item in items if not _selected(item)])
     items[:] = [item for item in items if _selected(item)]
     if not items and (SELECTED_ROW or SELECTED_MODE):
@@ -33,6 +34,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         raise pytest.UsageError(
             f"no test for ROW={SELECTED_ROW} MODE={SELECTED_MODE}\nrows: {', '.join(rows)}\nmodes: {modes}"
         )
+    for item in items:
+        row, mode = _cell(item)
+        if row:
+            item.user_properties.append((CELL, (row, mode.name)))
 
 
 @pytest.fixture
@@ -73,11 +78,11 @@ def _row_name(item: pytest.Item) -> str | None:
 
 
 def _cell(item: pytest.Item) -> tuple[str, Mode]:
-    """Return the row, empty if the test is not part of the table, and the column."""
+    """Return the name of the row, empty if the test is not part of the table, and the column."""
     fault, topology = (_params(item).get(name) for name in ("fault", "stage"))
     if isinstance(fault, Fault) and isinstance(topology, Topology):
-        return str(fault), topology.mode
-    return slug(_row_name(item) or ""), _mode(item)
+        return fault.name, topology.mode
+    return _row_name(item) or "", _mode(item)
 
 
 def _selected(item: pytest.Item) -> bool:
@@ -88,10 +93,12 @@ def _selected(item: pytest.Item) -> bool:
         if not here or (fault.once and params.get("seed")):
             return False
     row, mode = _cell(item)
-    return SELECTED_ROW in ("", row) and SELECTED_MODE in ("", mode.name)
+    return SELECTED_ROW in ("", slug(row)) and SELECTED_MODE in ("", mode.name)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if terminalreporter.config.pluginmanager.has_plugin(plugin.NAME):
+        return  # the run of parts prints one table, with the rounds of earlier runs
     rounds = [
         Round(**values)
         for outcome in ("passed", "failed")

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from tests.faults.mode import MODES
 
+CELL = "fault cell"  # in a test's report: the names of its row and of its column
 LEGEND = "lost/repeated/stale records, median (longest) silence in seconds, rounds"
 
 
@@ -53,8 +54,11 @@ def lines(rounds: Iterable[Round]) -> Iterator[str]:
 
 
 def _cell(found: Sequence[Round]) -> str:
-    if not found:
-        return "-"
+    return f"{figures(found)}, {len(found)}" if found else "-"
+
+
+def figures(found: Sequence[Round]) -> str:
+    """Return what these rounds of one cell found, without their number."""
     parts = [f"{sum(one.lost for one in found)}/{sum(one.repeated for one in found)}/{sum(one.stale for one in found)}"]
     silences = [one.silence for one in found if one.silence is not None]
     if silences:
@@ -65,7 +69,7 @@ def _cell(found: Sequence[Round]) -> str:
         parts.append(f"{recorded} on record")
     if stopped:
         parts.append(f"{stopped} stopped until restarted")
-    return ", ".join((*parts, str(len(found))))
+    return ", ".join(parts)
 
 
 def _line(cells: Iterable[object]) -> str:

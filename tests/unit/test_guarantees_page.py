@@ -6,11 +6,14 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from tests.faults.fault_page import COLUMNS, MEASURED, NOT_RUN, merge, results_block, table
 from tests.faults.fault_scenarios import FAULTS
-from tests.faults.mode import slug
+from tests.faults.mode import OURS, slug
+from tests.faults.test_fault_table import OURS_ONLY, TOPOLOGIES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/explanation/guarantees.md").read_text("utf-8")
@@ -38,10 +41,14 @@ def fault_rows() -> list[list[str]]:
     return [line.strip("| ").split(" | ") for line in lines if not line.startswith("| fault |")]
 
 
+def own_rows() -> set[str]:
+    """Return the rows of tests with a stage of their own."""
+    return {name for path in (ROOT / "tests/faults").glob("test_*.py") for name in OWN_ROW.findall(path.read_text())}
+
+
 def rows_of_make_faults() -> set[str]:
     """Return the names that ``make faults ROW=`` accepts."""
-    own = {name for path in (ROOT / "tests/faults").glob("test_*.py") for name in OWN_ROW.findall(path.read_text())}
-    return {slug(fault.name) for fault in FAULTS} | {slug(name) for name in own}
+    return {slug(fault.name) for fault in FAULTS} | {slug(name) for name in own_rows()}
 
 
 def test_every_named_test_exists() -> None:
@@ -60,6 +67,33 @@ def test_numbers_of_runs_are_true() -> None:
 def test_every_row_of_make_faults_is_on_the_page_once() -> None:
     named = [name for cells in fault_rows() for name in re.findall(r"`([a-z-]+)`", cells[1])]
     assert sorted(named) == sorted(rows_of_make_faults())
+
+
+def test_every_result_names_its_rounds_commit_and_date() -> None:
+    header, *rows = table(results_block(PAGE))
+    assert header == ["fault", *COLUMNS]
+    wrong = [
+        (fault, cell) for fault, *cells in rows for cell in cells if cell != NOT_RUN and not MEASURED.fullmatch(cell)
+    ]
+    assert wrong == []
+    assert merge(PAGE, {}) == PAGE, "make faults would rewrite rows that it did not run"
+
+
+def test_every_row_has_a_result_in_both_columns_of_ours() -> None:
+    """Unless the fault is not possible there."""
+    stages = [replace(one, mode=mode) for mode in OURS for one in (*TOPOLOGIES, *OURS_ONLY)]
+    possible = {
+        (fault.name, one.mode.name)
+        for fault in FAULTS
+        for one in stages
+        if one.only in ("", fault.name) and fault.possible(one)
+    }
+    wanted = possible | {(name, mode.name) for name in own_rows() for mode in OURS}
+    _, *rows = table(results_block(PAGE))
+    found = {
+        (fault, mode) for fault, *cells in rows for mode, cell in zip(COLUMNS, cells, strict=True) if cell != NOT_RUN
+    }
+    assert sorted(wanted - found) == []
 
 
 def test_every_fault_has_a_row_or_a_test() -> None:
