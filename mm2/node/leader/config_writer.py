@@ -15,7 +15,7 @@ from mm2.kafka.protocol.error_codes import ErrorCode
 log = logging.getLogger(__name__)
 
 _PARTITION = 0  # the topic has one partition
-_NO_COORDINATOR_MS = 15_000  # longer than the move of a coordinator; then we write without transactions
+NO_COORDINATOR_MS = 15_000  # longer than the move of a coordinator; then we write without transactions
 _PLAIN_MS = 30_000  # the timeout of writes without transactions, the same as for a transaction
 _DENIED = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
@@ -42,11 +42,15 @@ class ConfigWriter:
         *,
         purpose: str = "config writes",
         required_by: str | None = None,
+        no_coordinator_ms: int = NO_COORDINATOR_MS,
     ) -> None:
-        """``required_by``: the setting that requires transactions, such as ``B.exactly.once.source.support =
+        """``no_coordinator_ms``: how long `begin` waits for a coordinator of transactions.
+
+        ``required_by``: the setting that requires transactions, such as ``B.exactly.once.source.support =
         preparing``. All methods then raise TransactionsRequiredError instead of writing without them."""
         self._cluster = cluster
         self._required_by = required_by
+        self._no_coordinator_ms = no_coordinator_ms
         self._topic = topic
         self._id = transactional_id
         self._purpose = purpose
@@ -56,7 +60,7 @@ class ConfigWriter:
     async def begin(self) -> None:
         """Fence earlier leaders, at the start of every term as leader. Raises ClusterError."""
         try:
-            await self._writer.begin(timeout_ms=_NO_COORDINATOR_MS)
+            await self._writer.begin(timeout_ms=self._no_coordinator_ms)
         except ClusterError as error:
             if _code(error) == ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 self._warn(

@@ -30,6 +30,7 @@ from tests.unit.config import files
 SOON = 60.0  # seconds until a permission is in effect on a broker
 TOPIC = "mm2-configs.A.internal"
 ID = "connect-cluster-A-mm2"
+IMPATIENT_MS = 2_000  # to wait for a coordinator that does not exist
 LISTENER = Listener(protocol=SecurityProtocol.SASL_PLAINTEXT, mechanisms=(SaslMechanism.PLAIN,))
 LOGIN = {
     "security_protocol": SecurityProtocol.SASL_PLAINTEXT,
@@ -151,7 +152,7 @@ async def test_cluster_without_transaction_coordinator(
     """With a single broker and Kafka's default replication factor of 3, clients work but transactions do not."""
     kafka, topic = without_coordinator, without_coordinator.create_topic(unique("configs"))
     async with connected(kafka) as cluster:
-        writer = ConfigWriter(cluster, topic, ID)
+        writer = ConfigWriter(cluster, topic, ID, no_coordinator_ms=IMPATIENT_MS)
         await writer.begin()
         assert writer.warning is not None
         assert "transaction.state.log.replication.factor" in writer.warning

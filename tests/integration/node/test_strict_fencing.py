@@ -102,7 +102,9 @@ async def test_without_a_coordinator_the_leader_writes_nothing(
     kafka = without_coordinator
     topic = kafka.create_topic(unique("configs"))
     async with connected(kafka) as cluster:
-        writer = ConfigWriter(cluster, topic, "connect-cluster-A-mm2", required_by="B.x = enabled")
+        writer = ConfigWriter(
+            cluster, topic, "connect-cluster-A-mm2", required_by="B.x = enabled", no_coordinator_ms=2_000
+        )
         with pytest.raises(TransactionsRequiredError, match=r"transaction\.state\.log\.replication\.factor"):
             await writer.begin()
         with pytest.raises(ClusterError):
