@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
 from tests.lab.history import end_offset_sum
@@ -21,6 +23,7 @@ FIRST = 300  # records before the first flush
 COPIED = 90.0  # seconds
 
 
+@pytest.mark.long  # test_each_kind.py: test_killed_node_is_replaced counts repeated records, too
 def test_records_copied_since_the_last_flush_are_not_repeated(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
     a, b = unique_name("A"), unique_name("B")
     topic = cluster_a.create_topic(unique_name(f"{a}-t"), PARTITIONS)
