@@ -35,6 +35,8 @@ BACKLOG_RECORDS, BACKLOG_BYTES = 2_000, 100_000
 QUOTA, SLOWED = 200_000, 5.0
 WELL = {"status": "UP", "reasons": []}
 
+pytestmark = pytest.mark.long  # the comments name the smaller tests of make test
+
 
 @dataclass(frozen=True, slots=True)
 class Running:
@@ -72,6 +74,7 @@ def running() -> Iterator[Running]:
             yield Running(node, source, target)
 
 
+# test_each_kind.py kills both brokers under two nodes
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_broker_killed_and_restarted(running: Running, side: str) -> None:
     """A clean restart is tested in tests/integration/flows/test_faults.py."""
@@ -87,6 +90,7 @@ def test_broker_killed_and_restarted(running: Running, side: str) -> None:
     running.wait_healthy()
 
 
+# tests/integration/flows/test_faults.py: test_stuck_partition_does_not_block_others checks the budget of a lane
 def test_memory_is_bounded_while_target_hangs(running: Running) -> None:
     topic = running.topic("t-stuck")
     (worker,) = lanes(running.node)
@@ -118,7 +122,7 @@ def highest_memory(process: psutil.Process, seconds: float) -> int:
     return highest
 
 
-@pytest.mark.long  # tests/integration/flows/test_faults.py covers the target
+# tests/integration/flows/test_faults.py: test_throttled_by_the_target
 def test_source_quota_only_slows_the_flow(running: Running) -> None:
     """A throttling broker mutes the connection; requests waiting there must not be treated as lost.
 

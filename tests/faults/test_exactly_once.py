@@ -14,6 +14,7 @@ from tests.lab.load import Load
 SHORT_SESSION = {"B.session.timeout.ms": "6000", "B.heartbeat.interval.ms": "1000"}  # the broker's minimum
 
 
+@pytest.mark.long  # test_each_kind.py: test_killed_node_is_replaced
 @pytest.mark.timeout(600)  # seconds: two Sparks start on busy cores
 def test_killed_node_repeats_nothing(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
     """tests/faults/test_fault_table.py has the other faults."""

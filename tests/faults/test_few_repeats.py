@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from functools import partial
 
+import pytest
+
 from mm2.core.offsets.connect_offsets import decode_offset
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
@@ -30,6 +32,7 @@ def are_stored(target: KafkaCluster, alias: str) -> bool:
     return list(newest.values()) == [FIRST // PARTITIONS - 1] * PARTITIONS
 
 
+@pytest.mark.long  # test_each_kind.py: test_killed_node_is_replaced counts repeated records, too
 def test_records_copied_since_the_last_flush_are_not_repeated(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
     a, b = unique_name("A"), unique_name("B")
     topic = cluster_a.create_topic(unique_name(f"{a}-t"), PARTITIONS)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
 
-from tests.faults.mode import OURS, SHORT_AND_LONG, Mode
+from tests.faults.mode import OURS, Mode
+from tests.integration.flows.lane import copying
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
@@ -16,7 +18,7 @@ from tests.lab.node import Node
 from tests.lab.settings import one_flow
 from tests.lab.small_disk import SmallDisk
 from tests.lab.verify import Verdict, wait_until_copied
-from tests.lab.waiting import wait_until
+from tests.lab.waiting import until, wait_until
 
 FULL, ROOMY = 24, 512  # MB: internal topics take a few, then the records fill the rest within seconds
 VALUE_BYTES, PER_SECOND = 2_000, 2_000
@@ -26,8 +28,31 @@ COPIED = 90.0
 
 
 @pytest.mark.needs("root")
+async def test_full_target_disk_loses_nothing_of_a_source_task(
+    cluster_a: KafkaCluster, unique: Callable[[str], str]
+) -> None:
+    target = KafkaCluster("target")
+    broker = target.broker(1)
+    topic = unique("t-full")
+    cluster_a.create_topic(topic, 2)
+    with SmallDisk(broker.directory / scratch.DATA, FULL) as disk, target:
+        async with copying(cluster_a, target, {topic: 2}) as source_task:
+            with Load(
+                cluster_a, topic, partitions=2, per_second=PER_SECOND, value_bytes=VALUE_BYTES, codec="none"
+            ) as load:
+                await until(lambda: not broker.process.running, FILLED, "the broker with the full disk has exited")
+                assert "No space left on device" in broker.process.output()
+                await until(lambda: source_task.partition(topic).error, NOTICED, "the error is reported")
+                await asyncio.to_thread(load.stop)
+            disk.grow(ROOMY)
+            await asyncio.to_thread(broker.restart)
+            await source_task.copied(topic, repeats_allowed=True)
+
+
+@pytest.mark.long  # test_full_target_disk_loses_nothing_of_a_source_task
+@pytest.mark.needs("root")
 @pytest.mark.fault_row("target disk full")
-@pytest.mark.parametrize("mode", SHORT_AND_LONG, ids=str)
+@pytest.mark.parametrize("mode", OURS, ids=str)
 def test_full_target_disk_loses_nothing(mode: Mode, record_row: Callable[[Verdict], None]) -> None:
     target = KafkaCluster("target")
     broker = target.broker(1)

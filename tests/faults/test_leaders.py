@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
 from confluent_kafka import ElectionType
 from confluent_kafka import TopicPartition as Place
 
+from tests.integration.flows.lane import copying
 from tests.lab.cluster import KafkaCluster
-from tests.lab.fixtures import unique_name
+from tests.lab.fixtures import StartCluster, unique_name
 from tests.lab.load import Load
 from tests.lab.node import Node
 from tests.lab.settings import one_flow
@@ -44,7 +46,33 @@ def running() -> Iterator[Running]:
             yield Running(node, source, target)
 
 
-@pytest.mark.parametrize("side", [pytest.param("source", marks=pytest.mark.long), "target"])
+async def test_source_leaders_change_under_load(
+    start_cluster: StartCluster, cluster_b: KafkaCluster, unique: Callable[[str], str]
+) -> None:
+    """tests/integration/flows/test_new_leaders.py has leaders on the target."""
+    source = await asyncio.to_thread(start_cluster, "source", brokers=3)
+    topic = unique("orders")
+    await asyncio.to_thread(source.create_topic, topic, PARTITIONS)
+
+    def move_leaders(load: Load) -> None:
+        load.wait_for_more(PER_SECOND)
+        leader = source.leader(topic)
+        leader.kill()
+        load.wait_for_more(3 * PER_SECOND)  # others have taken over
+        leader.restart()
+        elect_preferred_leaders(source, topic)
+        load.wait_for_more(PER_SECOND)
+        load.stop()
+
+    async with copying(source, cluster_b, {topic: PARTITIONS}) as source_task:
+        with Load(source, topic, partitions=PARTITIONS, per_second=PER_SECOND) as load:
+            await asyncio.to_thread(move_leaders, load)
+        assert (await source_task.copied(topic)).exact
+
+
+# The test above, and tests/integration/flows/test_new_leaders.py.
+@pytest.mark.long
+@pytest.mark.parametrize("side", ["source", "target"])
 def test_leader_changes_under_load(running: Running, side: str) -> None:
     """tests/integration/flows/test_faults.py moves leaders on both sides simultaneously, in one source task."""
     cluster = running.source if side == "source" else running.target
@@ -84,6 +112,7 @@ def elect_preferred_leaders(cluster: KafkaCluster, topic: str) -> None:
     cluster.admin.elect_leaders(ElectionType.PREFERRED, places).result(30)
 
 
+@pytest.mark.long  # tests/integration/test_flow_remote_topics.py has other configs of remote topics
 def test_remote_topics_have_three_replicas(running: Running) -> None:
     topic = running.source.create_topic(unique_name("orders"), 2)
     wait_until(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from tests.faults.mode import OURS, SHORT_AND_LONG, Mode
+from tests.faults.mode import OURS, Mode
 from tests.lab.cluster import ADMIN_TIMEOUT, KafkaCluster
 from tests.lab.fixtures import unique_name
 from tests.lab.history import read_topic
@@ -28,9 +28,12 @@ MEGABYTE = 1_000_000
 KEPT_BYTES = 2 * MEGABYTE  # of each partition, in segments of half of that
 SLOW = MEGABYTE // 2  # bytes per second that the target takes
 
+# The comments name the smaller tests of make test.
+pytestmark = [pytest.mark.long, pytest.mark.parametrize("mode", OURS, ids=str)]
 
+
+# tests/integration/flows/test_losses.py: test_retention_overtakes_a_running_partition
 @pytest.mark.fault_row("retention")
-@pytest.mark.parametrize("mode", SHORT_AND_LONG, ids=str)
 def test_retention_overtakes_the_flow(
     cluster_b: KafkaCluster, mode: Mode, record_row: Callable[[Account], None]
 ) -> None:
@@ -66,8 +69,8 @@ def test_retention_overtakes_the_flow(
             assert kinds == {"retention"}
 
 
+# tests/integration/flows/test_losses.py: test_recreation_before_all_was_copied
 @pytest.mark.fault_row("topic recreated")
-@pytest.mark.parametrize("mode", SHORT_AND_LONG, ids=str)
 def test_topic_is_deleted_and_recreated_under_load(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, mode: Mode, record_row: Callable[[Account], None]
 ) -> None:
@@ -102,9 +105,8 @@ def test_topic_is_deleted_and_recreated_under_load(
         wait_until_copied((cluster_a.bootstrap, other), (cluster_b.bootstrap, f"DA.{other}"), COPIED)
 
 
-@pytest.mark.long
+# tests/integration/flows/test_truncation.py: test_log_truncated_and_regrown_between_two_fetches
 @pytest.mark.fault_row("unclean source election")
-@pytest.mark.parametrize("mode", OURS, ids=str)
 def test_unclean_election(cluster_b: KafkaCluster, mode: Mode, record_row: Callable[[Account], None]) -> None:
     """A broker that missed records becomes leader. The log is shorter, then grows again with other records."""
     with KafkaCluster("unclean", brokers=3) as source:

@@ -42,7 +42,11 @@ LEASE = 15.0  # seconds without contact to its node after which a lane stops
 ROUNDS = 30  # rebalances until two nodes started together share the flow: about ten, to revoke and assign tasks
 IN_FLIGHT = 5.0  # maximum seconds that a record waits for its acknowledgement, on busy cores
 
-pytestmark = pytest.mark.timeout(600)  # seconds: a Spark that starts on busy cores takes up to a minute
+# test_each_kind.py has a killed, a stopped and a suspended node.
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(600),  # seconds: a Spark that starts on busy cores takes up to a minute
+]
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +91,7 @@ def arriving(group: NodeGroup, topic: str) -> Arrivals:
     return Arrivals(group.target, f"A.{topic}", partitions=PARTITIONS)
 
 
-@pytest.mark.parametrize("role", ["leader", pytest.param("follower", marks=pytest.mark.long)])
+@pytest.mark.parametrize("role", ["leader", "follower"])
 def test_killed_node_is_replaced(group: NodeGroup, topic: str, role: str) -> None:
     leader, follower = group.roles()
     victim, other = (leader, follower) if role == "leader" else (follower, leader)
@@ -199,6 +203,7 @@ def leads(node: Node) -> bool:
     return bool(node.flow("A->B").get("leader") == node.name)
 
 
+# tests/integration/test_flow_discovery.py has one node
 def test_new_topics_and_partitions_are_copied_soon(group: NodeGroup) -> None:
     group.wait_shared()
     began = time.monotonic()
@@ -216,7 +221,6 @@ def test_new_topics_and_partitions_are_copied_soon(group: NodeGroup) -> None:
     group.verify(topic)
 
 
-@pytest.mark.long  # test_processes.py kills processes of one node
 def test_killed_processes_of_a_node_are_replaced(group: NodeGroup, topic: str) -> None:
     """Kill a lane of one node and the JVM of the other: the node restarts it, or the other node takes over."""
     leader, follower = group.roles()
@@ -233,7 +237,6 @@ def test_killed_processes_of_a_node_are_replaced(group: NodeGroup, topic: str) -
     group.verify(topic, repeats_allowed=True)
 
 
-@pytest.mark.long  # test_killed_node_is_replaced kills one
 def test_all_nodes_killed_together(group: NodeGroup, topic: str) -> None:
     with under_load(group, topic) as load:
         load.wait_for_more(PER_SECOND)
@@ -260,6 +263,7 @@ def test_both_clusters_restarted(group: NodeGroup, topic: str) -> None:
     group.verify(topic, repeats_allowed=True)
 
 
+# tests/integration/test_reload.py: test_nodes_with_contradicting_files_report_it
 def test_leader_configuration_applies_to_all_nodes(group: NodeGroup) -> None:
     """A follower whose file selects other topics and fewer tasks copies what the leader assigns."""
     leader, follower = group.roles()

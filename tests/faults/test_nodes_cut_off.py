@@ -24,7 +24,10 @@ TAKEN_OVER = SESSION + 8.0  # seconds, as after kill -9
 CUT_FOR = 20.0  # seconds without contact between nodes: longer than session and lease
 REPORTED = 12.0  # seconds: flows.partition.timeouts.Timeouts.unanswered_report_s, and two reports
 
-pytestmark = pytest.mark.timeout(600)  # seconds: a Spark that starts on busy cores takes up to a minute
+pytestmark = [
+    pytest.mark.long,  # test_each_kind.py: test_node_without_target_releases_its_tasks
+    pytest.mark.timeout(600),  # seconds: a Spark that starts on busy cores takes up to a minute
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +115,6 @@ def test_node_without_target_releases_its_tasks(wired: Wired, topic: str) -> Non
     assert verdict(decisions(group.target, CONFIGS)) == []
 
 
-@pytest.mark.long
 def test_node_without_source_reports_and_resumes(wired: Wired, topic: str) -> None:
     group = wired.group
     mine = group.partitions_of(topic, "two")
@@ -146,7 +148,6 @@ def errors(node: Node, topic: str) -> list[str]:
     return [part["error"] for part in node.topic(FLOW, topic).get("partitions", ()) if part["error"]]
 
 
-@pytest.mark.long
 def test_nodes_without_contact_to_each_other_keep_copying(wired: Wired, topic: str) -> None:
     group = wired.group
     before = group.wait_shared()

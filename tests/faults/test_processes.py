@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import psutil
 import pytest
 
-from tests.faults.mode import SHORT_AND_LONG, Mode
+from tests.faults.mode import OURS, Mode
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
 from tests.lab.lanes import daemons, lanes
@@ -22,12 +22,15 @@ from tests.lab.verify import Verdict, wait_until_copied
 from tests.lab.waiting import GaveUp, wait_until
 
 SEEDS = int(os.environ.get("MM2_FAULT_SEEDS", "50"))
-SHORT_SEEDS = 2  # number of seeds that run in make test; the others are marked long
 COPIED = 90.0  # seconds: the last fault may kill the node itself, and Spark starts slowly
 RESTARTED = 60.0  # seconds until a killed process, or one that waits for it, runs again
 LEASE = 15.0  # seconds without contact after which node and lane stop relying on each other
 PARTITIONS = 3
 PER_SECOND = 2_000
+
+# test_each_kind.py has killed processes, a stopped node, and a suspended one; tests/integration/flows/test_lease.py has
+# the end of a lease.
+pytestmark = pytest.mark.long
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Running:
         return wait_until_copied((self.source.bootstrap, topic), remote, COPIED, repeats_allowed=repeats)
 
 
-@pytest.fixture(scope="module", params=SHORT_AND_LONG, ids=str)
+@pytest.fixture(scope="module", params=OURS, ids=str)
 def running(request: pytest.FixtureRequest, cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> Iterator[Running]:
     mode: Mode = request.param
     a, b = unique_name("A"), unique_name("B")
@@ -94,9 +97,7 @@ def kill_newest(node: Node, role: str) -> None:
             max(found, key=lambda one: one.create_time()).kill()
 
 
-@pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=pytest.mark.long if seed >= SHORT_SEEDS else ()) for seed in range(SEEDS)]
-)
+@pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.fault_row("each process killed")
 def test_killing_each_process_loses_nothing(
     running: Running, rng: random.Random, seed: int, record_row: Callable[[Verdict], None]
@@ -126,7 +127,7 @@ def singles(node: Node) -> dict[str, int]:
     return {role: len(VICTIMS[role](node)) for role in ONE_OF_EACH}
 
 
-@pytest.mark.parametrize("role", [pytest.param("worker", marks=pytest.mark.long), "node"])
+@pytest.mark.parametrize("role", ["worker", "node"])
 def test_hung_process_loses_its_lease(running: Running, role: str) -> None:
     """Beyond the lease time a silent process is replaced, its lanes stop, and no record is lost."""
     node = running.node

@@ -25,6 +25,8 @@ COPIED = 90.0  # seconds
 RUNS = 120.0  # seconds until records arrive: an engine, an executor and its lane start on busy cores
 
 
+# test_sql_flows.py kills processes of a lane with a query; tests/integration/spark has lanes in executors
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_lanes_in_executors(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
     a, b = unique_name("A"), unique_name("B")

@@ -18,17 +18,17 @@ from tests.lab.load import Load
 
 SUSPENDED = 18.0  # seconds: longer than the session of the node (10 s) and than the lease of its lanes (14 s)
 ALL = ("node", "engine", "jvm", "worker")
-LONG = pytest.mark.long
 
-pytestmark = pytest.mark.timeout(600)
+# test_each_kind.py: test_suspended_node_writes_nothing_behind_its_successor
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize(
     ("roles", "times"),
     [
         pytest.param(ALL, 1, id="all"),
-        pytest.param(ALL, 5, id="all-repeatedly", marks=LONG),
-        *(pytest.param((role,), 2, id=role, marks=LONG) for role in ALL),
+        pytest.param(ALL, 5, id="all-repeatedly"),
+        *(pytest.param((role,), 2, id=role) for role in ALL),
     ],
 )
 def test_suspended_processes_write_nothing_behind_their_successors(

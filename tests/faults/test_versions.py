@@ -28,6 +28,7 @@ TOKEN = "0123456789abcdef0123456789abcdef"
 ADMIN = {"mm2.rest.admin": "true", "mm2.rest.admin.token": TOKEN}
 
 pytestmark = [
+    pytest.mark.long,  # no version is released yet
     pytest.mark.needs("git"),
     pytest.mark.timeout(600),  # seconds: Spark starts up to four times, on shared cores
 ]
@@ -113,7 +114,7 @@ def logged(group: NodeGroup, *words: str) -> list[str]:
     "versions",
     [
         pytest.param((("one", "previous"),), id="restart"),
-        pytest.param((("one", "this"), ("two", "previous")), id="upgrade-and-downgrade", marks=pytest.mark.long),
+        pytest.param((("one", "this"), ("two", "previous")), id="upgrade-and-downgrade"),
     ],
 )
 def test_nodes_of_two_versions_share_a_flow(
@@ -134,7 +135,6 @@ def test_nodes_of_two_versions_share_a_flow(
     assert verdict(decisions(group.target, CONFIGS)) == []
 
 
-@pytest.mark.long  # the test above has both versions as leader and as owner, too
 def test_previous_version_replaces_a_killed_node_of_this_one(group: NodeGroup, previous: Path) -> None:
     wait_shared(group, previous)
     victim = next(node for node in group.by_name.values() if node.tree == ROOT)

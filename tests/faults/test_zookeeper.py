@@ -181,6 +181,7 @@ def longest_pause(history: list[tuple[float, int]]) -> float:
     return max(later - earlier for earlier, later in itertools.pairwise(grown))
 
 
+@pytest.mark.long  # tests/integration/election/test_holding.py: test_node_with_a_different_election_is_rejected
 def test_node_that_elects_through_the_group_is_rejected(lab: Lab, zookeeper: ZooKeeperServer, node: Node) -> None:
     node.wait_running()
     epoch = node.flow(lab.flow)["epoch"]
@@ -221,7 +222,9 @@ def pause(leader: Node) -> None:
     freezing.freeze(leader.process)
 
 
-@pytest.mark.parametrize("fault", [kill, pytest.param(pause, marks=pytest.mark.long)])
+# tests/integration/election: test_killed_leader_is_replaced_after_session_timeout, and test_restarted_node.py
+@pytest.mark.long
+@pytest.mark.parametrize("fault", [kill, pause])
 def test_lost_leader_is_replaced_when_its_first_membership_ends(
     lab: Lab, zookeeper: ZooKeeperServer, fault: Callable[[Node], None]
 ) -> None:
@@ -260,6 +263,7 @@ def another(flow: dict[str, Any], led: dict[str, Any]) -> str | None:
     return leader if leader is not None and leader != led["leader"] and flow["epoch"] > led["epoch"] else None
 
 
+@pytest.mark.long  # tests/integration/test_reload.py has one node
 def test_changed_file_restarts_the_flow_on_both_nodes(lab: Lab, zookeeper: ZooKeeperServer) -> None:
     """One node is notified by a signal, the other detects the change. A heartbeat flow suffices and needs no Spark."""
     own = Lab(lab.source, lab.target, (unique_name("A"), unique_name("B")))

@@ -17,7 +17,8 @@ from tests.lab.freezing import suspended
 from tests.lab.waiting import wait_until
 from tests.parity.exactly_once import JAVA, MM2, TASKS_MAX, ExactlyOnceFlow, under_load
 
-pytestmark = pytest.mark.timeout(600)
+# test_mutual_fencing.py has a handover in both directions, and what fences the source tasks of a killed program.
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 SESSION_ENDS = 13.0  # seconds: session.timeout.ms (10 s), and what the coordinator may be late
 RESUMED = 20.0  # seconds in which a resumed program could write
@@ -51,7 +52,6 @@ def test_orderly_handover_to_java_and_back(cluster_a: KafkaCluster, cluster_b: K
         check_transactions(flow)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("first", "second"), [(JAVA, JAVA), (JAVA, MM2), (MM2, JAVA), (MM2, MM2)])
 def test_killed_program_is_replaced(cluster_a: KafkaCluster, cluster_b: KafkaCluster, first: str, second: str) -> None:
     """kill -9 under load: the transaction that was open is aborted, and its records are copied again."""
@@ -69,7 +69,6 @@ def test_killed_program_is_replaced(cluster_a: KafkaCluster, cluster_b: KafkaClu
         check_transactions(flow)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("tasks_max", [TASKS_MAX, TASKS_MAX - 1], ids=["same-tasks", "fewer-tasks"])
 @pytest.mark.parametrize(("first", "second"), [(JAVA, MM2), (MM2, JAVA)])
 def test_suspended_program_is_fenced(

@@ -13,7 +13,12 @@ from tests.lab.node import Node
 from tests.lab.records import plain, write
 from tests.lab.verify import wait_until_copied
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.needs("gssapi"), pytest.mark.needs("krb5kdc")]
+pytestmark = [
+    pytest.mark.long,  # tests/integration/kerberos/test_kerberos_node.py logs in with a node
+    pytest.mark.timeout(300),
+    pytest.mark.needs("gssapi"),
+    pytest.mark.needs("krb5kdc"),
+]
 
 RECORDS = 200
 COPIED = 90.0  # seconds: Java's connectors start after it has reported that it has started

@@ -16,8 +16,9 @@ from tests.lab.history import Record
 from tests.lab.verify import compare
 from tests.parity.migration import GROUPS, PARTITIONS, PHASE_RECORDS, PHASES, GroupOffsets, Migration, migrate
 
-pytestmark = pytest.mark.timeout(600)  # the first test runs the migration
-
+# test_handover.py has the handover, and the checkpoints of a group are in test_checkpoints.py and
+# tests/integration/test_topologies.py (test_migration).
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]  # the first test runs the migration
 
 # Maximum number of records read again. Java translates by offset syncs: within a phase they are further apart than
 # offset.lag.max, but each phase ends with one.

@@ -29,7 +29,6 @@ from tests.lab.waiting import until
 
 PARTITIONS = 4
 SOON = 120.0  # seconds: the session of a killed program has to end first, on a busy machine
-CONFIGS = "mm2-configs.A.internal"
 T = TypeVar("T")
 
 pytestmark = pytest.mark.timeout(600)
@@ -38,8 +37,8 @@ pytestmark = pytest.mark.timeout(600)
 class LostTask:
     """A producer with the transactional ID of a source task that was lost."""
 
-    def __init__(self, cluster: Cluster, source_task: int) -> None:
-        transactional_id = f"A-mm2-MirrorSourceConnector-{source_task}"
+    def __init__(self, cluster: Cluster, alias: str, source_task: int) -> None:
+        transactional_id = f"{alias}-mm2-MirrorSourceConnector-{source_task}"
         self._settings = cluster.settings
         self._coordinator = TransactionCoordinator(cluster, transactional_id, timeout_ms=60_000, purpose="lost task")
         self._producer: ProducerIdAndEpoch | None = None
@@ -62,67 +61,80 @@ class LostTask:
         return await retried(attempt, self._settings, timeout_ms=30_000)
 
 
-def properties(a: KafkaCluster, b: KafkaCluster, tasks_max: int) -> Mapping[str, str]:
-    return one_flow(a, b, topics="orders") | {
+def properties(
+    source: KafkaCluster, target: KafkaCluster, aliases: tuple[str, str], topic: str, tasks_max: int
+) -> Mapping[str, str]:
+    a, b = aliases
+    return one_flow(source, target, aliases=aliases, topics=topic) | {
         "tasks.max": str(tasks_max),
-        "B.exactly.once.source.support": "enabled",
-        "A.consumer.isolation.level": "read_committed",
-        "A->B.exactly.once.support": "requested",
-        "B->A.emit.heartbeats.enabled": "false",
+        f"{b}.exactly.once.source.support": "enabled",
+        f"{a}.consumer.isolation.level": "read_committed",
+        f"{a}->{b}.exactly.once.support": "requested",
+        f"{b}->{a}.emit.heartbeats.enabled": "false",
         "emit.heartbeats.enabled": "false",
         "sync.topic.acls.enabled": "false",
-        "B.session.timeout.ms": "6000",
-        "B.heartbeat.interval.ms": "2000",
+        f"{b}.session.timeout.ms": "6000",
+        f"{b}.heartbeat.interval.ms": "2000",
     }
 
 
-def configs(b: KafkaCluster, *keys: bytes) -> list[tuple[bytes, bytes]]:
+def configs(target: KafkaCluster, alias: str, *keys: bytes) -> list[tuple[bytes, bytes]]:
     """Return the records with these keys, in order."""
-    found: Partitions = read_topic(b.bootstrap, CONFIGS)
+    found: Partitions = read_topic(target.bootstrap, f"mm2-configs.{alias}.internal")
     contents = [one.content[:2] for records in found.values() for one in records]
     return [(key, value or b"") for key, value in contents if key in keys]
 
 
-async def test_each_program_fences_the_lost_source_tasks_of_the_other() -> None:
+async def test_each_program_fences_the_lost_source_tasks_of_the_other(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Callable[[str], str]
+) -> None:
     fencing, commit = b"tasks-fencing-MirrorSourceConnector", b"commit-MirrorSourceConnector"
-    with KafkaCluster("a") as a, KafkaCluster("b") as b, ExitStack() as ends:
-        a.create_topic("orders", PARTITIONS)
-        source, remote = (a.bootstrap, "orders"), (b.bootstrap, "A.orders")
-        place = TopicPartition("A.orders", 0)
+    aliases = alias, _ = unique("A"), unique("B")
+    topic = cluster_a.create_topic(unique("orders"), PARTITIONS)
+    remote = f"{alias}.{topic}"
+    place = TopicPartition(remote, 0)
+
+    def file(tasks_max: int) -> Mapping[str, str]:
+        return properties(cluster_a, cluster_b, aliases, topic, tasks_max)
+
+    def recorded(*keys: bytes) -> list[tuple[bytes, bytes]]:
+        return configs(cluster_b, alias, *keys)
+
+    with ExitStack() as ends:
 
         def copy() -> None:
-            write(a.bootstrap, "orders", plain(100, partitions=PARTITIONS))
-            wait_until_copied(source, remote, SOON, repeats_allowed=True)
+            write(cluster_a.bootstrap, topic, plain(100, partitions=PARTITIONS))
+            wait_until_copied((cluster_a.bootstrap, topic), (cluster_b.bootstrap, remote), SOON)
 
-        java = ends.enter_context(JavaMirrorMaker(properties(a, b, PARTITIONS)))
+        java = ends.enter_context(JavaMirrorMaker(file(PARTITIONS)))
         copy()
-        assert configs(b, fencing)[-1] == (fencing, b'{"task-count":4}'), "Java's format"
+        assert recorded(fencing)[-1] == (fencing, b'{"task-count":4}'), "Java's format"
         java.kill()
 
-        async with connected(b) as cluster:
-            lost = LostTask(cluster, 3)
+        async with connected(cluster_b) as cluster:
+            lost = LostTask(cluster, alias, 3)
             await lost.acquire()
             assert await lost.may_write(place)
-            node = Node(properties(a, b, 2))
+            node = Node(file(2))
             ends.push(node)
             node.start().wait_running()
             copy()
             assert not await lost.may_write(place), "the node fences a task of Java that it does not have"
             records = [(fencing, b'{"task-count":2}'), (commit, b'{"tasks":0}')]
-            assert configs(b, fencing, commit)[-2:] == records
-            keys = [key for key, _ in configs(b, fencing, b"mm2-source-task-0", b"mm2-source-task-1")]
+            assert recorded(fencing, commit)[-2:] == records
+            keys = [key for key, _ in recorded(fencing, b"mm2-source-task-0", b"mm2-source-task-1")]
             assert keys.index(fencing, keys.index(fencing) + 1) < keys.index(b"mm2-source-task-1"), "recorded first"
 
             node.kill()
             for process in node.family():
                 process.kill()
-            lost = LostTask(cluster, 1)
+            lost = LostTask(cluster, alias, 1)
             await lost.acquire()
-            java = ends.enter_context(JavaMirrorMaker(properties(a, b, 1), name="java-again"))
+            java = ends.enter_context(JavaMirrorMaker(file(1), name="java-again"))
 
             async def fenced() -> bool:
                 return not await lost.may_write(place)
 
             await until(fenced, SOON, "Java fences a source task of the node that it does not have")
             copy()
-            assert configs(b, fencing)[-1] == (fencing, b'{"task-count":1}')
+            assert recorded(fencing)[-1] == (fencing, b'{"task-count":1}')

@@ -16,7 +16,10 @@ from tests.lab.oauth import LISTENER, allowed, oauth_cluster, oauth_login
 from tests.lab.records import plain, write
 from tests.lab.verify import wait_until_copied
 
-pytestmark = pytest.mark.timeout(400)  # two brokers, Java's MirrorMaker and a node, one after the other
+pytestmark = [
+    pytest.mark.long,  # tests/integration/test_oauth_node.py logs in with a node
+    pytest.mark.timeout(400),  # two brokers, Java's MirrorMaker and a node, one after the other
+]
 
 SECRET = "sesame"
 JWT_BEARER = "org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever"
