@@ -7,6 +7,7 @@ import inspect
 import os
 import random
 import secrets
+import sys
 import threading
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
@@ -17,11 +18,17 @@ from xdist.remote import Producer
 from xdist.scheduler import Scheduling
 
 from tests.lab import spark_jvm, tools
+from tests.lab.confirm import FailureRecorder
 from tests.lab.durations import DurationRecorder
 from tests.lab.previous_version import NO_HISTORY
 from tests.lab.processes import LAUNCHER_THREAD
 from tests.lab.stages import StageScheduling
 from tests.lab.waiting import GaveUp, wait_until
+
+# Programs that tests start import hundreds of modules. Where the environment (often a container) forbids to store
+# bytecode, each of them compiles these again: 1.6 s of CPU for a node, almost as much as the rest of its imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 pytest_plugins = ["tests.lab.fixtures"]
 
@@ -42,7 +49,6 @@ hypothesis.settings.load_profile(os.environ.get("MM2_HYPOTHESIS", "mm2"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run tests marked long, too")
-    parser.addoption("--store-durations", action="store_true", help="write what each file took to tests/durations.json")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -51,8 +57,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{tier}: tests/{tier}")
     config.addinivalue_line("markers", "long: takes minutes; runs with --long only (make test-long)")
     config.addinivalue_line("markers", "needs(tool): skipped where the tool of tests/lab/tools.py is not installed")
-    if config.getoption("store_durations") and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(DurationRecorder())
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(DurationRecorder(config))
+        config.pluginmanager.register(FailureRecorder(config))
     if config.getoption("hypothesisseed", None) is None:
         config.option.hypothesisseed = str(SEED)
 

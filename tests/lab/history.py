@@ -13,7 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.lab import scratch
-from tests.lab.waiting import GaveUp
+from tests.lab.waiting import GaveUp, wait_until
 
 T = TypeVar("T")
 
@@ -33,7 +33,6 @@ _SETTLING = (  # a broker has just started, or a new leader does not know yet wh
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.OFFSET_NOT_AVAILABLE,
 )
-_PAUSE = 0.1  # seconds between two attempts
 SHOWN_BYTES = 40  # of a key or value in a message
 
 # key, value, headers and timestamp (ms): what a copy must preserve besides the partition and the order
@@ -158,16 +157,18 @@ def end_offset_sum(bootstrap: str, topic: str) -> int:
 
 def _settled(attempt: Callable[[], T], timeout: float) -> T:
     """Return the first result from a settled cluster. Raises GaveUp after ``timeout`` seconds."""
-    deadline = time.monotonic() + timeout
-    while True:
+
+    def answer() -> T | KafkaException:
         try:
             return attempt()
         except KafkaException as problem:
             if problem.args[0].code() not in _SETTLING:
                 raise
-            if time.monotonic() > deadline:
-                raise GaveUp(f"not within {timeout:g} s: the cluster answers: {problem}") from problem
-        time.sleep(_PAUSE)
+            return problem
+
+    found = wait_until(answer, timeout, "the cluster answers", accept=lambda one: not isinstance(one, KafkaException))
+    assert not isinstance(found, KafkaException)
+    return found
 
 
 def count(partitions: Partitions) -> int:

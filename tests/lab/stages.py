@@ -7,17 +7,15 @@ Every other file is a stage of its own.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from fnmatch import fnmatch
 from functools import cache
-from pathlib import Path
 
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-DURATIONS = Path(__file__).parents[1] / "durations.json"  # seconds by file; `make durations` rewrites it
-UNKNOWN_S = 20.0  # a file that is not listed yet: the median of the files on real brokers
+from tests.lab import durations
+
 HEAVY_WORKER = "gw0"  # xdist's name of the first worker
 HEAVY = "tests/faults/"
 
@@ -50,6 +48,24 @@ STAGES: tuple[tuple[str, ...], ...] = (
 )
 """Files that share a costly fixture, by patterns. `tests/unit/lab/test_stages.py` fails when one is missing."""
 
+LONGEST_S = 120.0  # seconds of a stage: one that starts last delays the end of the run by this
+
+LONGER: dict[str, str] = {
+    "tests/integration/test_node_commands.py": "one node for eleven files: a second one costs 10 s of CPU",
+    "tests/integration/election/test_*.py": "one ZooKeeper with brokers for all backends",
+    "tests/integration/access/test_*.py": "one secured pair of clusters; most of it is one test that grants ACL by ACL",
+    "tests/integration/queries/test_*.py": "one node with SQL lanes",
+    "tests/parity/test_checkpoints.py": "one Java MirrorMaker, which takes a minute to start and settle",
+    "tests/faults/test_nodes.py": "to be split",
+    "tests/faults/test_processes.py": "to be split",
+    "tests/faults/test_sql_flows.py": "to be split",
+    "tests/faults/test_zookeeper.py": "to be split",
+    "tests/integration/flows/test_faults.py": "to be split",
+    "tests/integration/flows/test_transaction_markers.py": "to be split",
+    "tests/integration/test_topologies.py": "to be split",
+}
+"""Stages that may take longer than `LONGEST_S`, and why they are not split."""
+
 
 def stage(file: str) -> str:
     """Return the name of the stage of ``file``, a path relative to the project's root."""
@@ -58,9 +74,9 @@ def stage(file: str) -> str:
 
 @cache
 def seconds_by_stage() -> Mapping[str, float]:
-    """Return the duration of each stage when durations were last stored."""
+    """Return the duration of each stage when durations were last stored. Fast tests have none."""
     found: dict[str, float] = {}
-    for file, seconds in json.loads(DURATIONS.read_text()).items():
+    for file, seconds in durations.stored().items():
         found[stage(file)] = found.get(stage(file), 0.0) + seconds
     return found
 
@@ -80,7 +96,7 @@ class StageScheduling(LoadFileScheduling):
         prefers_heavy = node.gateway.id == HEAVY_WORKER
 
         def rank(name: str) -> tuple[bool, float]:
-            return name.startswith(HEAVY) == prefers_heavy, seconds_by_stage().get(name, UNKNOWN_S)
+            return name.startswith(HEAVY) == prefers_heavy, seconds_by_stage().get(name, 0.0)
 
         self.workqueue.move_to_end(max(self.workqueue, key=rank), last=False)
         super()._assign_work_unit(node)

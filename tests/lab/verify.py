@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tests.lab.history import Content, Partitions, Record, count, end_offset_sum, read_topic, save_histories
 from tests.lab.ports import port_answers
-from tests.lab.waiting import GaveUp
+from tests.lab.waiting import GaveUp, Observations
 
 GROWS = 10.0  # seconds without a further record after which a copy counts as stopped
 SETTLED = 1.0  # seconds without a further record after which a copy is judged again
@@ -203,10 +203,12 @@ def wait_until_copied(
     deadline = time.monotonic() + timeout
     end = 0
     grew = float("-inf")
+    ends = Observations()
     while True:
         now = time.monotonic()
         before, end = end, end_offset_sum(*remote)
         grew = now if end > before else grew
+        ends.add(end)
         late = now > deadline
         if late or end >= count(wanted):
             got = read_topic(*remote, isolation=isolation)
@@ -223,10 +225,14 @@ def wait_until_copied(
             wrong = verdict.beyond_repair or (verdict.duplicated and not repeats_allowed)
             going = end == 0 or now - grew < GROWS  # end 0: the program has not even begun
             if late and not wrong and going and is_behind(wanted, verdict):
-                raise GaveUp(f"not within {timeout:g} s: all of {source[1]} arrives; {len(verdict.lost)} are to come")
+                raise GaveUp(
+                    f"not within {timeout:g} s: all of {source[1]} arrives; {len(verdict.lost)} are to come; "
+                    f"end offsets of {remote[1]}, summed: {ends}"
+                )
             if late or wrong:
                 raise GaveUp(
                     f"{remote[1]} is not a copy of {source[1]} ({timeout:g} s allowed): {verdict}\n"
+                    f"end offsets of {remote[1]}, summed: {ends}\n"
                     f"histories: {save_histories(source[1], wanted, got)}"
                 )
         time.sleep(PAUSE)

@@ -23,7 +23,7 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.identity_provider import IdentityProvider, pem_of
 from tests.lab.listeners import Authority
 from tests.lab.oauth import FAILING, UNSIGNED, oauth_client, oauth_cluster, oauth_login
-from tests.lab.waiting import GaveUp
+from tests.lab.waiting import until
 
 SECRET = "sesame/for+oauth"
 RSA = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
@@ -175,14 +175,15 @@ async def test_wrong_secret(provider: IdentityProvider, kafka: KafkaCluster) -> 
 
 async def recovers(client: ClientSettings) -> None:
     """Connect, at the first attempt or a later one."""
-    ends = time.monotonic() + RECOVERS
-    while True:
+
+    async def attempt() -> AuthenticationRefused | None:
         try:
-            return await connect(client)
+            await connect(client)
         except AuthenticationRefused as error:
-            if time.monotonic() >= ends:
-                raise GaveUp(f"not within {RECOVERS:g} s: the client logs in: {error}") from error
-            await asyncio.sleep(0.1)
+            return error
+        return None
+
+    await until(attempt, RECOVERS, "the client logs in", accept=lambda error: error is None)
 
 
 async def test_rejected_token(provider: IdentityProvider, kafka: KafkaCluster) -> None:
@@ -198,12 +199,13 @@ async def test_token_that_is_rejected_without_a_challenge(provider: IdentityProv
     """Invariant C: it is replaced, too, with backoff."""
     lines = oauth_client(kafka, provider, "mm2", SECRET)
     client = client_of({**lines, "bootstrap.servers": kafka.bootstrap_of(FAILING.label)})
-    ends = time.monotonic() + RECOVERS
-    while len(provider.requests) < 3:
-        if time.monotonic() >= ends:
-            raise GaveUp(f"not within {RECOVERS:g} s: the token is replaced ({len(provider.requests)} requests)")
+
+    async def requests() -> int:
         with pytest.raises(AuthenticationRefused, match="invalid credentials with SASL mechanism"):
             await connect(client)
+        return len(provider.requests)
+
+    await until(requests, RECOVERS, "the token is replaced", accept=lambda number: number >= 3)
 
 
 async def test_unreachable_endpoint(provider: IdentityProvider, kafka: KafkaCluster) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,8 +9,9 @@ from typing import Any, cast
 
 import pytest
 
+from tests.lab import durations
 from tests.lab.commands import ROOT
-from tests.lab.stages import DURATIONS, HEAVY, STAGES, StageScheduling, seconds_by_stage, stage
+from tests.lab.stages import HEAVY, LONGER, LONGEST_S, STAGES, StageScheduling, seconds_by_stage, stage
 
 CONFTESTS = sorted((ROOT / "tests").rglob("conftest.py"))
 PACKAGE_FIXTURE = re.compile(r'^@pytest\.fixture\(scope="package"\)\ndef (\w+)\(', re.MULTILINE)
@@ -22,8 +22,12 @@ def test_every_pattern_matches_a_file(pattern: str) -> None:
     assert [*ROOT.glob(pattern)]
 
 
-def test_every_stored_duration_belongs_to_a_file() -> None:
-    assert [file for file in json.loads(DURATIONS.read_text()) if not (ROOT / file).is_file()] == []
+def test_long_stages_have_a_reason() -> None:
+    long = {name: seconds for name, seconds in seconds_by_stage().items() if seconds > LONGEST_S}
+    assert {name: seconds for name, seconds in long.items() if name not in LONGER} == {}, (
+        "split these files, or give the reason in LONGER of tests/lab/stages.py"
+    )
+    assert LONGER.keys() <= seconds_by_stage().keys(), "remove stages that do not exist"
 
 
 @pytest.mark.parametrize("conftest", CONFTESTS, ids=lambda path: path.parent.name)
@@ -56,7 +60,7 @@ class Worker:
 
 
 def test_longest_stages_come_first_and_heavy_stages_have_light_neighbours() -> None:
-    files = [*json.loads(DURATIONS.read_text()), "tests/integration/test_new.py"]
+    files = [*durations.stored(), "tests/integration/test_new.py"]
     tests = [f"{file}::test_{number}" for file in sorted(files) for number in range(3)]
     config = SimpleNamespace(getvalue=lambda _: ["popen", "popen"], option=SimpleNamespace(loadscopereorder=True))
     heavy, light = Worker("gw0"), Worker("gw1")
