@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from flows.batch.choice import BatchRules, Reason
 from flows.batch.target_batch import ProducerId, TargetBatch
+from flows.partition.frames_in_query import FRAME_BYTES
 from flows.partition.in_flight import InFlightBatch
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
@@ -45,7 +46,9 @@ class World:
         fetch_bytes: int = 4_000,
         dead_letters: str | None = None,
         query: ModelQuery | None = None,
+        frame_bytes: int = FRAME_BYTES,
     ) -> None:
+        self._frame_bytes = frame_bytes
         self.source, self.target, self.rng, self.query = source, target, rng, query
         self.now = 0.0
         self.held = 0
@@ -79,6 +82,7 @@ class World:
             counts=Counter[Reason](),
             now=self.now,
             transform=self.query,
+            frame_bytes=self._frame_bytes,
         )
 
     # -- PartitionListener

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
-from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.batch.choice import BatchRules
-from flows.partition import query_state
 from mm2.core.lanes.losses import LossKind
 from tests.lab.batches import Batch, sealed
 from tests.property.flows.model import World, contents
@@ -46,11 +42,9 @@ class SkippingWorld(World):
         self.replicator.request_skip(at, self.now)
 
 
-@contextmanager
-def frames(rng: random.Random) -> Iterator[None]:
+def frame_bytes(rng: random.Random) -> int:
     """Frames of one batch, of a few, or of a whole response."""
-    with patch.object(query_state, "FRAME_BYTES", rng.choice([0, 1_000, 100_000])):
-        yield
+    return rng.choice([0, 1_000, 100_000])
 
 
 def options(rng: random.Random, **chosen: int) -> dict[str, object]:
@@ -59,6 +53,7 @@ def options(rng: random.Random, **chosen: int) -> dict[str, object]:
         "rules": rules,
         "query": ModelQuery(rng, rules=rules, **chosen),
         "max_held_bytes": rng.choice([3_000, 20_000]),
+        "frame_bytes": frame_bytes(rng),
     }
 
 
@@ -100,9 +95,8 @@ def corrupt(source: Source, rng: random.Random) -> list[Batch]:
 def test_every_record_that_is_kept_arrives_once_and_in_order(seed: int) -> None:
     rng = random.Random(seed)
     play = world(rng)
-    with frames(rng):
-        play.run(400)
-        play.finish()
+    play.run(400)
+    play.finish()
     assert contents(play.target.records) == play.expected(play.source.records)
     assert (play.held, play.replicator.position) == (0, play.source.end)
     by_offset = {record.offset: record for record in query_of(play).results(play.source.records)}
@@ -117,9 +111,8 @@ def test_every_record_that_is_kept_arrives_once_and_in_order(seed: int) -> None:
 def test_nothing_is_lost_or_reordered_if_batches_are_appended_twice(seed: int, *, forgetful: bool) -> None:
     rng = random.Random(seed)
     play = world(rng, forgetful=forgetful, idempotent=forgetful)
-    with frames(rng):
-        play.run(400)
-        play.finish()
+    play.run(400)
+    play.finish()
     assert list(dict.fromkeys(contents(play.target.records))) == play.expected(play.source.records)
     assert play.held == 0
     judge_map_of_survivors(play, exact=False)
@@ -135,9 +128,8 @@ def test_what_the_query_returns_is_written_with_a_codec_that_the_target_supports
         for one in play.source.log
     ]
     play.source, play.target.unsupported = Source(log), 4
-    with frames(rng):
-        play.run(400)
-        play.finish()
+    play.run(400)
+    play.finish()
     assert contents(play.target.records) == play.expected(play.source.records)
     assert play.held == 0
 
@@ -149,9 +141,8 @@ def test_records_for_which_the_query_fails_become_dead_letters(seed: int) -> Non
     play = world(rng, failing=rng.choice([1, 10, 50]), dead_letters="letters")
     query = query_of(play)
     unreadable = corrupt(play.source, rng)
-    with frames(rng):
-        play.run(400)
-        play.finish()
+    play.run(400)
+    play.finish()
     assert contents(play.target.records) == play.expected(play.source.records)
     failed = [record for record in play.source.records if query.fails(record.key)]
     assert [(one.first, one.record.key) for one in play.letters if one.record is not None] == [
@@ -172,9 +163,8 @@ def test_a_record_for_which_the_query_fails_stops_the_partition_until_it_is_skip
     assert isinstance(play, SkippingWorld)
     play.skips = []
     query = query_of(play)
-    with frames(rng):
-        play.run(400)
-        play.finish()
+    play.run(400)
+    play.finish()
     assert contents(play.target.records) == play.expected(play.source.records)
     failed = [record.offset for record in play.source.records if query.fails(record.key)]
     assert [at for at in play.skips if at in failed] == failed
@@ -187,15 +177,14 @@ def test_a_record_for_which_the_query_fails_stops_the_partition_until_it_is_skip
 def test_drain_drops_what_is_in_the_query(seed: int) -> None:
     rng = random.Random(seed)
     play = world(rng)
-    with frames(rng):
-        play.run(200)
-        play.replicator.drain()
-        play.target.faulty = False
-        play.target.rejects_all = 0
-        for _ in range(5_000):
-            if play.replicator.is_idle:
-                break
-            play.step()
+    play.run(200)
+    play.replicator.drain()
+    play.target.faulty = False
+    play.target.rejects_all = 0
+    for _ in range(5_000):
+        if play.replicator.is_idle:
+            break
+        play.step()
     assert (play.replicator.is_idle, play.held) == (True, 0)
     copied = play.expected([record for record in play.source.records if record.offset < play.replicator.position])
     there = contents(play.target.records)
@@ -210,9 +199,8 @@ def test_committed_records_are_those_that_the_query_keeps_up_to_the_stored_offse
     target = TransactionalTarget(rng, max_bytes=rng.choice([1_000, 5_000, 1_000_000]), forgetful=rng.random() < 0.3)
     chosen = options(rng, failing=rng.choice([0, 0, 10]))
     play = TransactionalWorld(Source(random_log(rng)), target, rng, **chosen, dead_letters="letters")
-    with frames(rng):
-        play.run(600)
-        play.finish()
+    play.run(600)
+    play.finish()
     assert contents(play.target.committed) == play.expected(play.source.records)
     failed = {record.key for record in play.source.records if query_of(play).fails(record.key)}
     assert {one.record.key for one in play.letters if one.record is not None} == failed
@@ -227,14 +215,15 @@ def test_what_the_query_keeps_of_a_truncated_log_is_copied(seed: int) -> None:
     log.elect(0)
     log.append(20)
     query = ModelQuery(rng, failing=rng.choice([0, 10]))
-    play = TruncatedWorld(log, Target(rng, max_bytes=1_000_000), rng, query=query, dead_letters="letters")
-    with frames(rng):
-        for _ in range(rng.randint(1, 6)):
-            play.run(rng.choice([10, 100, 300]))
-            play.truncate()
-        log.append(30)
-        play.source = log.source()
-        play.finish()
+    play = TruncatedWorld(
+        log, Target(rng, max_bytes=1_000_000), rng, query=query, dead_letters="letters", frame_bytes=frame_bytes(rng)
+    )
+    for _ in range(rng.randint(1, 6)):
+        play.run(rng.choice([10, 100, 300]))
+        play.truncate()
+    log.append(30)
+    play.source = log.source()
+    play.finish()
     source = [record for _, batch in log.batches for record in batch.records]
     assert set(play.expected(source)) <= set(contents(play.target.records))
     in_target = last_copies(play, [record.key for record in query.results(source)])
