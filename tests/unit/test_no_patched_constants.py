@@ -12,11 +12,12 @@ import pytest
 TESTS = Path(__file__).parents[1]
 CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]*")
 OURS = ("mm2", "flows")
+PATCHING = ("setattr", "patch", "object")  # of pytest, builtins, and unittest.mock
 
 
 def patched_constants(source: str) -> Iterator[tuple[int, str]]:
-    """Yield line and name of each constant of our modules that ``source`` replaces with ``setattr``."""
-    if "setattr" not in source:
+    """Yield line and name of each constant of our modules that ``source`` replaces."""
+    if "setattr" not in source and "patch" not in source:
         return  # parsing all tests takes seconds
     tree = ast.parse(source)
     ours = dict(_imported(tree))
@@ -24,7 +25,7 @@ def patched_constants(source: str) -> Iterator[tuple[int, str]]:
         if not isinstance(call, ast.Call) or not call.args:
             continue
         function = call.func
-        if (function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")) != "setattr":
+        if (function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")) not in PATCHING:
             continue
         target, *rest = call.args
         name = rest[0] if rest else None
@@ -64,6 +65,8 @@ def test_no_constant_of_our_modules_is_replaced() -> None:
         ('monkeypatch.setattr("mm2.a.b.WAIT_S", 1)', "mm2.a.b.WAIT_S"),
         ('from mm2.a import b\nmonkeypatch.setattr(b, "_WAIT_S", 1)', "mm2.a.b._WAIT_S"),
         ('from flows import a as module\npatch.setattr(module, "WAIT_S", 1)', "flows.a.WAIT_S"),
+        ('from mm2.a import b\nwith patch.object(b, "WAIT_S", 1): pass', "mm2.a.b.WAIT_S"),
+        ('patch("mm2.a.b.WAIT_S", 1)', "mm2.a.b.WAIT_S"),
         ('import mm2.a.b\nsetattr(mm2.a.b, "WAIT_S", 1)', "mm2.a.b.WAIT_S"),
     ],
 )

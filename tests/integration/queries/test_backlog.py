@@ -14,7 +14,7 @@ AT_LEAST = 5  # positions between the first and the last
 
 
 def test_a_backlog_of_which_a_slow_query_drops_everything(queried: Queried) -> None:
-    """10 MB, which fit into the lane's buffer. On busy cores this takes longer than `STUCK_AFTER_S`."""
+    """10 MB, which fit into the lane's buffer. On busy cores this takes longer than `QueryTimes.stuck_after_s`."""
     flow, node = queried.flow, queried.node
     topic = flow.create("slow")
     flow.write(topic, plain(COUNT, value_bytes=VALUE_BYTES))

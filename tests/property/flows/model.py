@@ -48,6 +48,7 @@ class World:
         query: ModelQuery | None = None,
         frame_bytes: int = FRAME_BYTES,
     ) -> None:
+        self._frame_bytes = frame_bytes
         self.source, self.target, self.rng, self.query = source, target, rng, query
         self.now = 0.0
         self.held = 0

@@ -42,14 +42,18 @@ class SkippingWorld(World):
         self.replicator.request_skip(at, self.now)
 
 
+def frame_bytes(rng: random.Random) -> int:
+    """Frames of one batch, of a few, or of a whole response."""
+    return rng.choice([0, 1_000, 100_000])
+
+
 def options(rng: random.Random, **chosen: int) -> dict[str, object]:
-    """Frames have one batch, a few, or a whole response."""
     rules = BatchRules(tiny_bytes=rng.choice([0, 200, 2_000]), merged_bytes=rng.choice([500, 5_000]))
     return {
         "rules": rules,
         "query": ModelQuery(rng, rules=rules, **chosen),
-        "frame_bytes": rng.choice([0, 1_000, 100_000]),
         "max_held_bytes": rng.choice([3_000, 20_000]),
+        "frame_bytes": frame_bytes(rng),
     }
 
 
@@ -211,7 +215,9 @@ def test_what_the_query_keeps_of_a_truncated_log_is_copied(seed: int) -> None:
     log.elect(0)
     log.append(20)
     query = ModelQuery(rng, failing=rng.choice([0, 10]))
-    play = TruncatedWorld(log, Target(rng, max_bytes=1_000_000), rng, query=query, dead_letters="letters")
+    play = TruncatedWorld(
+        log, Target(rng, max_bytes=1_000_000), rng, query=query, dead_letters="letters", frame_bytes=frame_bytes(rng)
+    )
     for _ in range(rng.randint(1, 6)):
         play.run(rng.choice([10, 100, 300]))
         play.truncate()
