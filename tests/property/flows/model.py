@@ -53,7 +53,6 @@ class World:
         self.now = 0.0
         self.held = 0
         self.fetch_bytes = fetch_bytes
-        self._frame_bytes = frame_bytes
         self.idempotent = idempotent
         self.next_producer = 1
         self.acknowledged_runs: list[tuple[int, int, int]] = []
