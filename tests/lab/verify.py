@@ -10,7 +10,16 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tests.lab.history import Content, Partitions, Record, count, end_offset_sum, read_topic, save_histories
+from tests.lab.history import (
+    Content,
+    Partitions,
+    Record,
+    count,
+    end_offset_client,
+    end_offset_sum,
+    read_topic,
+    save_histories,
+)
 from tests.lab.ports import port_answers
 from tests.lab.waiting import GaveUp, Observations
 
@@ -201,12 +210,13 @@ def wait_until_copied(
     """
     wanted = transformed(read_topic(*source, isolation=isolation), transform)
     deadline = time.monotonic() + timeout
+    client = end_offset_client(remote[0])
     end = 0
     grew = float("-inf")
     ends = Observations()
     while True:
         now = time.monotonic()
-        before, end = end, end_offset_sum(*remote)
+        before, end = end, end_offset_sum(*remote, client)
         grew = now if end > before else grew
         ends.add(end)
         late = now > deadline
@@ -289,10 +299,11 @@ def judge_again() -> None:
 def _read_to_end(remote: tuple[str, str], isolation: str) -> Partitions:
     """Return the records of a topic once it has stopped growing, or after `GROWS`: an owner may be repeating some."""
     deadline = time.monotonic() + GROWS
-    end = end_offset_sum(*remote)
+    client = end_offset_client(remote[0])
+    end = end_offset_sum(*remote, client)
     while time.monotonic() < deadline:
         time.sleep(SETTLED)
-        before, end = end, end_offset_sum(*remote)
+        before, end = end, end_offset_sum(*remote, client)
         if end == before:
             break
     return read_topic(*remote, isolation=isolation)
