@@ -1,4 +1,4 @@
-"""Two nodes that share a flow whose topics have a query, and faults of the processes that copy them."""
+"""Nodes that share a flow whose topics have a query, and faults of the processes that copy them."""
 
 from __future__ import annotations
 
@@ -37,14 +37,16 @@ ROLES: dict[str, Callable[[Node], list[psutil.Process]]] = {
 
 @dataclass(frozen=True, slots=True)
 class SharedQueryFlow:
-    """Two nodes that copy topics ``t-…`` through `QUERY`, with one source task each."""
+    """Nodes, by default two, that copy topics ``t-…`` through `QUERY` with two source tasks."""
 
     nodes: NodeGroup
     mode: Mode
 
     @classmethod
     @contextmanager
-    def running(cls, source: KafkaCluster, target: KafkaCluster, mode: Mode) -> Iterator[SharedQueryFlow]:
+    def running(
+        cls, source: KafkaCluster, target: KafkaCluster, mode: Mode, names: tuple[str, ...] = ("one", "two")
+    ) -> Iterator[SharedQueryFlow]:
         """Start the nodes."""
         properties = {
             **mode.properties(),
@@ -55,7 +57,7 @@ class SharedQueryFlow:
             "mm2.sql.numbered.topics": "t-.*",
             "mm2.sql.numbered.query": QUERY,
         }
-        with NodeGroup(source, target, properties=properties) as nodes:
+        with NodeGroup(source, target, names, properties=properties) as nodes:
             yield cls(nodes, mode)
 
     def create_topic(self) -> str:

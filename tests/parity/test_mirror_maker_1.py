@@ -53,7 +53,9 @@ def places(topic: dict[int, list[Record]]) -> dict[bytes, int]:
     return {record.key: number for number, records in topic.items() for record in records if record.key is not None}
 
 
-def test_same_records_partitions_and_offsets(cluster_a: KafkaCluster, start_cluster: StartCluster) -> None:
+def test_same_records_partitions_and_offsets(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, start_cluster: StartCluster
+) -> None:
     """With --partitions key: the same partition for each key, and the same committed offsets.
 
     The records of a key and a source partition are in the order of the source. Those of several source partitions can
@@ -78,8 +80,8 @@ def test_same_records_partitions_and_offsets(cluster_a: KafkaCluster, start_clus
     write(cluster_a.bootstrap, topic, records, codec="lz4")
     copies: dict[str, dict[int, list[Record]]] = {}
     offsets: dict[str, list[int]] = {}
-    for kind in (JAVA, MM2):
-        target = start_cluster(f"target-{kind}")
+    targets = {JAVA: start_cluster("target-java"), MM2: cluster_b}
+    for kind, target in targets.items():
         target.create_topic(topic, 5)
         group = unique_name(f"mirror-{kind}")
         more = ("--partitions", "key") if kind == MM2 else ()
@@ -130,6 +132,7 @@ def assert_copied_once_in_order(source: KafkaCluster, target: KafkaCluster, topi
         assert all(numbers == sorted(numbers) for numbers in order.values())
 
 
+@pytest.mark.long  # test_both_in_one_group: each copies alone, too
 def test_take_over_and_back(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
     """MirrorMaker 1, then ours, then MirrorMaker 1 again, under load: nothing lost or repeated."""
     group = unique_name("mirror")
@@ -151,7 +154,7 @@ def test_take_over_and_back(cluster_a: KafkaCluster, cluster_b: KafkaCluster) ->
     assert committed(cluster_a, group, topic, 2) == [len(rows) for _, rows in sorted(source.items())]
 
 
-@pytest.mark.parametrize("assignor", ["Range", "RoundRobin"])
+@pytest.mark.parametrize("assignor", ["Range", pytest.param("RoundRobin", marks=pytest.mark.long)])
 def test_both_in_one_group(assignor: str, cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
     """MirrorMaker 1 and ours share the partitions, and each goes on alone when the other leaves."""
     group = unique_name("mirror")
@@ -173,6 +176,8 @@ def test_both_in_one_group(assignor: str, cluster_a: KafkaCluster, cluster_b: Ka
                 wait_for(cluster_b, topic, count(read_topic(cluster_a.bootstrap, topic)))
                 assert ours.stop() == 0
     assert_copied_once_in_order(cluster_a, cluster_b, topic)
+    source = read_topic(cluster_a.bootstrap, topic)
+    assert committed(cluster_a, group, topic, 2) == [len(rows) for _, rows in sorted(source.items())]
 
 
 def test_batches_pass_through(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:

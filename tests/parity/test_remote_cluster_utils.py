@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -11,7 +11,7 @@ from mm2.client import NoCheckpoints
 from tests.lab.checkpoints import Checkpoint, write_checkpoints
 from tests.lab.cluster import KafkaCluster
 from tests.lab.positions import positions
-from tests.parity.remote_cluster_utils import Question, ask_java, ask_mm2
+from tests.parity.remote_cluster_utils import Answers, Question, ask_java, ask_mm2
 from tests.parity.scenario import READERS, STILL, STILL_RECORDS, Scenario
 
 CLASS = "org.apache.kafka.connect.mirror.{}ReplicationPolicy"
@@ -45,6 +45,10 @@ WRITTEN = (
 )
 GROUPS = ("readers", "readers-2", "odd, [näme].*", "", "reader", "nobody")
 
+Both = Callable[[Question], tuple[Answers, Answers]]
+
+pytestmark = pytest.mark.timeout(600)  # the first test runs the scenario
+
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[KafkaCluster]:
@@ -60,22 +64,58 @@ def kafka() -> Iterator[KafkaCluster]:
         yield cluster
 
 
-def test_topic_names_with_every_policy(kafka: KafkaCluster) -> None:
-    questions = [
+def of_policies(kafka: KafkaCluster) -> list[Question]:
+    return [
         Question(properties={"bootstrap.servers": kafka.bootstrap, **policy}, aliases=ALIASES) for policy in POLICIES
     ]
-    for question, java in zip(questions, ask_java(*questions), strict=True):
-        assert ask_mm2(question) == java, question.properties
+
+
+def of_offsets(kafka: KafkaCluster) -> list[Question]:
+    properties = {"bootstrap.servers": kafka.bootstrap}
+    matching = [Question(properties=properties, remote="A", pattern=pattern) for pattern in PATTERNS]
+    return [Question(properties=properties, remote="A", groups=GROUPS), *matching]
+
+
+def of_scenario(scenario: Scenario) -> list[Question]:
+    return [
+        Question(
+            properties={"bootstrap.servers": cluster.bootstrap},
+            aliases=("A", "B"),
+            remote="A",
+            groups=(READERS, "nobody"),
+            pattern=".*",
+        )
+        for cluster in (scenario.b, scenario.c)
+    ]
+
+
+@pytest.fixture(scope="module")
+def both(kafka: KafkaCluster, scenario: Scenario) -> Both:
+    """Returns mm2's and Java's answers to a question. One process of Java answers those of all tests."""
+    questions = [*of_policies(kafka), *of_offsets(kafka), *of_scenario(scenario)]
+    ours = [ask_mm2(one) for one in questions]
+    answers = {one.line(): pair for one, *pair in zip(questions, ours, ask_java(*questions), strict=True)}
+
+    def answer(question: Question) -> tuple[Answers, Answers]:
+        mm2, java = answers[question.line()]
+        return mm2, java
+
+    return answer
+
+
+def test_topic_names_with_every_policy(kafka: KafkaCluster, both: Both) -> None:
+    for question in of_policies(kafka):
+        ours, java = both(question)
+        assert ours == java, question.properties
         assert java.heartbeat_topics >= {"heartbeats"}
 
 
-def test_offsets(kafka: KafkaCluster) -> None:
-    properties = {"bootstrap.servers": kafka.bootstrap}
-    named = Question(properties=properties, remote="A", groups=GROUPS)
-    matching = [Question(properties=properties, remote="A", pattern=pattern) for pattern in PATTERNS]
-    answers = ask_java(named, *matching)
-    for question, java in zip((named, *matching), answers, strict=True):
-        assert ask_mm2(question) == java, question
+def test_offsets(kafka: KafkaCluster, both: Both) -> None:
+    answers = []
+    for question in of_offsets(kafka):
+        ours, java = both(question)
+        assert ours == java, question
+        answers.append(java)
     assert answers[0].translated["readers"] == positions(WRITTEN[1], WRITTEN[4])
     assert answers[0].translated["nobody"] == {}
     assert [sorted(one.matching) for one in answers[1:]] == [
@@ -86,6 +126,7 @@ def test_offsets(kafka: KafkaCluster) -> None:
     ]
 
 
+@pytest.mark.long  # the part of mm2: tests/integration/client
 def test_unknown_cluster_is_an_error_in_mm2_only(kafka: KafkaCluster) -> None:
     """Java's client creates the topic that it reads."""
     question = Question(properties={"bootstrap.servers": kafka.bootstrap}, remote="nowhere", groups=("readers",))
@@ -98,6 +139,7 @@ def test_unknown_cluster_is_an_error_in_mm2_only(kafka: KafkaCluster) -> None:
     assert topic in kafka.admin.list_topics(timeout=10).topics
 
 
+@pytest.mark.long  # the part of mm2: tests/unit/client/test_offsets.py
 def test_null_value_is_an_error_in_java_only(kafka: KafkaCluster) -> None:
     """mm2 treats a null value as a deleted checkpoint, as compaction does."""
     topic = kafka.create_topic("T.checkpoints.internal")
@@ -109,21 +151,11 @@ def test_null_value_is_an_error_in_java_only(kafka: KafkaCluster) -> None:
     assert ask_mm2(question).translated == {"readers": positions(WRITTEN[1])}
 
 
-@pytest.mark.timeout(600)  # runs the scenario if it is the first test
-def test_clusters_of_the_scenario(scenario: Scenario) -> None:
+def test_clusters_of_the_scenario(scenario: Scenario, both: Both) -> None:
     """B was written by mm2 and Java in turn, C by Java alone."""
-    questions = [
-        Question(
-            properties={"bootstrap.servers": cluster.bootstrap},
-            aliases=("A", "B"),
-            remote="A",
-            groups=(READERS, "nobody"),
-            pattern=".*",
-        )
-        for cluster in (scenario.b, scenario.c)
-    ]
-    for question, java in zip(questions, ask_java(*questions), strict=True):
-        assert ask_mm2(question) == java
+    for question in of_scenario(scenario):
+        ours, java = both(question)
+        assert ours == java
         assert java.checkpoint_topics == {"A.checkpoints.internal"}
         assert f"A.{STILL}" in java.remote_topics_of["A"]
         (position,) = java.translated[READERS].values()
