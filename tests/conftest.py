@@ -20,6 +20,7 @@ from xdist.scheduler import Scheduling
 from tests.lab import spark_jvm, tools
 from tests.lab.confirm import FailureRecorder
 from tests.lab.durations import DurationRecorder
+from tests.lab.examples import PROFILE
 from tests.lab.previous_version import NO_HISTORY
 from tests.lab.processes import LAUNCHER_THREAD
 from tests.lab.stages import StageScheduling
@@ -43,8 +44,9 @@ NOT_OF_THE_TEST = (LAUNCHER_THREAD, "asyncio_", "kerberos-", "login-", "message-
 
 # No time limits on two shared cores. `make test` always tries the same examples, `make test-long` tries new ones.
 hypothesis.settings.register_profile("mm2", deadline=None, print_blob=True, derandomize=True)
+hypothesis.settings.register_profile("few", deadline=None, print_blob=True, derandomize=True, max_examples=20)
 hypothesis.settings.register_profile("explore", deadline=None, print_blob=True)
-hypothesis.settings.load_profile(os.environ.get("MM2_HYPOTHESIS", "mm2"))
+hypothesis.settings.load_profile(PROFILE)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -29,7 +29,7 @@ class FailureRecorder:
     """A pytest plugin of the process that collects reports (with pytest-xdist: not of its workers)."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._cache = config.cache
+        self._cache: pytest.Cache | None = getattr(config, "cache", None)  # -p no:cacheprovider
         self._failed: dict[str, str] = {}
         self._passed = 0
 

@@ -38,11 +38,10 @@ class DurationRecorder:
     """A pytest plugin of the process that collects reports. A run that selects tests within files measures nothing."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._cache = config.cache
+        self._cache: pytest.Cache | None = getattr(config, "cache", None)
         option = config.option
-        selective = (
-            option.keyword or option.markexpr or option.lf or option.long or option.collectonly or option.maxfail
-        )
+        selective = option.keyword or option.markexpr or option.long or option.collectonly or option.maxfail
+        selective = selective or config.getoption("lf", False)  # an option of pytest's cache, like its place below
         self._arguments = [] if selective or any("::" in name for name in config.args) else list(config.args)
         self._seconds: defaultdict[str, float] = defaultdict(float)
 

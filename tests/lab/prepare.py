@@ -5,6 +5,7 @@ test. Quick when it is there already; without VERSION, all versions that tests u
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 from tests.lab import class_data, jars, spark_jvm
 from tests.lab.cluster import KafkaCluster
@@ -27,9 +28,16 @@ def prepare(version: str) -> None:
 
 
 def main() -> None:
-    for version in sys.argv[1:] or jars.VERSIONS:
-        prepare(version)
-    if len(sys.argv) == 1 and not spark_jvm.archive().exists():
+    with ThreadPoolExecutor(1) as beside:  # a start of Spark and one of brokers use a core each
+        spark = beside.submit(_prepare_spark) if len(sys.argv) == 1 else None
+        for version in sys.argv[1:] or jars.VERSIONS:
+            prepare(version)
+        if spark is not None:
+            spark.result()
+
+
+def _prepare_spark() -> None:
+    if not spark_jvm.archive().exists():
         print("Spark: making it start quickly, once", flush=True)
         spark_jvm.make()
 

@@ -13,6 +13,7 @@ from mm2.core.lanes.losses import LossKind
 from mm2.core.offsets.exact_offsets import PartitionOffsets
 from mm2.core.offsets.range_store import Found
 from tests.lab.batches import Batch, Record
+from tests.lab.examples import examples
 from tests.property.flows.model import World, contents
 from tests.property.flows.model_partitions import Source, Target
 
@@ -71,7 +72,7 @@ def world(seed: int, **options: object) -> World:
 
 
 @given(seed=seeds)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_every_record_arrives_once_and_in_order(seed: int) -> None:
     play = world(seed)
     play.run(400)
@@ -86,7 +87,7 @@ def test_every_record_arrives_once_and_in_order(seed: int) -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_every_record_arrives_once_and_in_order_if_the_target_does_not_support_a_codec(seed: int) -> None:
     play = world(seed)
     log = [replace(batch, codec=4) if batch.codec else batch for batch in play.source.log]
@@ -100,7 +101,7 @@ def test_every_record_arrives_once_and_in_order_if_the_target_does_not_support_a
 
 @given(seed=seeds)
 @example(seed=1857005)  # a batch can be acknowledged before its own repetition ends
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_nothing_is_lost_or_reordered_if_the_target_drops_producer_state(seed: int) -> None:
     play = world(seed, forgetful=True)
     play.run(400)
@@ -113,7 +114,7 @@ def test_nothing_is_lost_or_reordered_if_the_target_drops_producer_state(seed: i
 
 
 @given(seed=seeds)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_nothing_is_lost_or_reordered_without_idempotence(seed: int) -> None:
     play = world(seed, idempotent=False)
     play.run(400)
@@ -123,7 +124,7 @@ def test_nothing_is_lost_or_reordered_without_idempotence(seed: int) -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_drain_ends_with_every_batch_discarded_or_acknowledged(seed: int) -> None:
     play = world(seed)
     play.run(200)
@@ -147,7 +148,7 @@ def test_drain_ends_with_every_batch_discarded_or_acknowledged(seed: int) -> Non
 
 @example(seed=1570, names_refused=False)  # the only record is refused
 @given(seed=seeds, names_refused=st.booleans())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_only_refused_records_are_left_out_and_they_become_dead_letters(seed: int, *, names_refused: bool) -> None:
     """The rest arrives once and in order, and offsets translate to the record that follows a left-out one."""
     play = world(seed, dead_letters="letters")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from flows.batch.choice import BatchRules
 from mm2.core.lanes.losses import LossKind
 from tests.lab.batches import Batch, sealed
+from tests.lab.examples import examples
 from tests.property.flows.model import World, contents
 from tests.property.flows.model_partitions import Source, Target
 from tests.property.flows.model_query import ModelQuery
@@ -91,7 +92,7 @@ def corrupt(source: Source, rng: random.Random) -> list[Batch]:
 
 
 @given(seed=seeds)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_every_record_that_is_kept_arrives_once_and_in_order(seed: int) -> None:
     rng = random.Random(seed)
     play = world(rng)
@@ -107,7 +108,7 @@ def test_every_record_that_is_kept_arrives_once_and_in_order(seed: int) -> None:
 
 
 @given(seed=seeds, forgetful=st.booleans())
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_nothing_is_lost_or_reordered_if_batches_are_appended_twice(seed: int, *, forgetful: bool) -> None:
     rng = random.Random(seed)
     play = world(rng, forgetful=forgetful, idempotent=forgetful)
@@ -119,7 +120,7 @@ def test_nothing_is_lost_or_reordered_if_batches_are_appended_twice(seed: int, *
 
 
 @given(seed=seeds)
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 def test_what_the_query_returns_is_written_with_a_codec_that_the_target_supports(seed: int) -> None:
     rng = random.Random(seed)
     play = world(rng)
@@ -135,7 +136,7 @@ def test_what_the_query_returns_is_written_with_a_codec_that_the_target_supports
 
 
 @given(seed=seeds)
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_records_for_which_the_query_fails_become_dead_letters(seed: int) -> None:
     rng = random.Random(seed)
     play = world(rng, failing=rng.choice([1, 10, 50]), dead_letters="letters")
@@ -156,7 +157,7 @@ def test_records_for_which_the_query_fails_become_dead_letters(seed: int) -> Non
 
 
 @given(seed=seeds)
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_a_record_for_which_the_query_fails_stops_the_partition_until_it_is_skipped(seed: int) -> None:
     rng = random.Random(seed)
     play = world(rng, kind=SkippingWorld, failing=rng.choice([1, 10]))
@@ -173,7 +174,7 @@ def test_a_record_for_which_the_query_fails_stops_the_partition_until_it_is_skip
 
 
 @given(seed=seeds)
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_drain_drops_what_is_in_the_query(seed: int) -> None:
     rng = random.Random(seed)
     play = world(rng)
@@ -193,7 +194,7 @@ def test_drain_drops_what_is_in_the_query(seed: int) -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_committed_records_are_those_that_the_query_keeps_up_to_the_stored_offset(seed: int) -> None:
     rng = random.Random(seed)
     target = TransactionalTarget(rng, max_bytes=rng.choice([1_000, 5_000, 1_000_000]), forgetful=rng.random() < 0.3)
@@ -208,7 +209,7 @@ def test_committed_records_are_those_that_the_query_keeps_up_to_the_stored_offse
 
 
 @given(seed=seeds)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_what_the_query_keeps_of_a_truncated_log_is_copied(seed: int) -> None:
     rng = random.Random(seed)
     log = Log(rng)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.batch.choice import BatchRules
+from tests.lab.examples import examples
 from tests.property.flows.model import contents
 from tests.property.flows.model_partitions import Source
 from tests.property.flows.test_copy import random_log
@@ -24,7 +25,7 @@ def world(seed: int, *, dead_letters: str | None = None) -> TransactionalWorld:
 
 
 @given(seed=seeds)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_committed_records_are_those_up_to_the_stored_offset(seed: int) -> None:
     play = world(seed)
     play.run(600)
@@ -34,7 +35,7 @@ def test_committed_records_are_those_up_to_the_stored_offset(seed: int) -> None:
 
 
 @given(seed=seeds, names_refused=st.booleans())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_only_refused_records_are_left_out_and_the_others_are_committed(seed: int, *, names_refused: bool) -> None:
     play = world(seed, dead_letters="letters")
     chosen = random.Random(seed)

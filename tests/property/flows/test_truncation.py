@@ -17,6 +17,7 @@ from flows.batch.choice import BatchRules
 from mm2.core.lanes.losses import LossKind
 from mm2.core.offsets.leader_epochs import EpochEnd
 from tests.lab.batches import Batch, Record, sealed
+from tests.lab.examples import examples
 from tests.property.flows.model import World, contents
 from tests.property.flows.model_partitions import Source, Target
 
@@ -118,7 +119,7 @@ def last_copies(world: World, keys: Sequence[bytes | None]) -> list[int]:
 
 @example(seed=473)  # a loss continues the one before: they are reported as one
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_every_record_of_the_truncated_log_is_copied(seed: int) -> None:
     rng = random.Random(seed)
     log = Log(rng)
