@@ -16,7 +16,7 @@ from tests.lab.commands import ROOT
 from tests.long.journal import FAILED, PASSED, SKIPPED, Journal, Result
 from tests.long.parts import Part, part_of
 
-PYTEST = (sys.executable, "-m", "pytest", "-p", "tests.long.plugin", "--long", "--reruns", "0")
+PYTEST = (sys.executable, "-m", "pytest", "-p", "tests.long.plugin", "--long")
 TWO_PROCESSES = ("-n", "2", "--maxschedchunk", "1")  # these tests use one core each; none wait when time is over
 ENDS_WITHIN = 180.0  # seconds after Ctrl-C: pytest stops brokers and nodes first
 NOT_RUN = "not run"
