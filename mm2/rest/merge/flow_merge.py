@@ -162,6 +162,9 @@ def _unknown(partition: PartitionStatus, *, is_silent: bool) -> PartitionStatus:
         end_offset=None,
         lag_records=None,
         lag_seconds=None,
+        observed=None,
+        last_end_offset=None,
+        last_lag_records=None,
         stopped_at=None,
         stopped_until=None,
     )
