@@ -30,7 +30,7 @@ class PartitionReplicator(QueryState):
     for the batches that it holds, `FetchState` for its fetch offset, `RejectionState` for records that cannot be
     copied, and `QueryState` for the query that records pass through.
 
-    (A) A fetch response for any other offset than ``fetch_offset`` is ignored.
+    (A) Of a fetch response for any other offset than ``fetch_offset``, only the end offset counts.
     (B) A failed batch is retried, split, or cut until the records are alone that the target rejects (`RejectionState`).
     (C) A batch that the target rejects as too large is split at the target's limit, which is read first, and later ones
         are packed smaller for some minutes, or until a failed partition is retried.
@@ -85,11 +85,10 @@ class PartitionReplicator(QueryState):
 
     def fetched(self, offset: int, answer: FetchedPartition, end_offset: int, now: float, wall: float) -> int:
         """Add a successful response to a fetch from ``offset``; returns how many of its bytes are held."""
+        self.end_observed(end_offset, now)  # in any case: the fetch session does not repeat it while it is unchanged
         if offset != self.fetch_offset:
             return 0  # the offset has changed, or fetching was stopped
         self._fetch_succeeded()
-        if end_offset >= 0:
-            self.end_offset = end_offset
         held = self._add_fetched(offset, answer, now, wall) if answer.records else 0
         self._update_caught_up(now)
         return held

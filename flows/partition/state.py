@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from flows.batch.target_batch import TargetBatch
@@ -17,6 +18,20 @@ from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets import leader_epochs
 from mm2.core.offsets.connect_offsets import RECREATED_TOPIC
 from mm2.core.offsets.exact_offset_records import TopicIds
+
+END_OFFSET_VALID_S = 10.0
+"""An end offset that was not observed for this long is out of date: the source can have any number of records more.
+Long enough for a leader election or the restart of a broker, and for `flows.source.end_offsets` to ask meanwhile."""
+
+
+@dataclass(slots=True)
+class SourceAnswers:
+    """When the fetch session that some partitions belong to was last answered, in monotonic seconds.
+
+    One object for all of them: an answer observes the end offset of a thousand idle partitions without touching them.
+    """
+
+    last: float = 0.0
 
 
 class OffsetRange(NamedTuple):
@@ -46,6 +61,8 @@ class PartitionState(ABC):
     (E) While the partition is ``stopped_by`` a loss, nothing after the loss is fetched, copied or stored. It ends when
         a lease with the acceptance replaces this object.
     (F) ``epochs`` are the leader epochs of the records that were fetched, as far as they are known.
+    (G) The end offset was observed when the source last answered about the partition: by a fetch response, also one of
+        its fetch session that leaves it out, since that means that it has not changed, or by ListOffsets.
     """
 
     def __init__(
@@ -57,6 +74,9 @@ class PartitionState(ABC):
         self.position = -1 if lease.start_offset is None else lease.start_offset
         self.epochs = leader_epochs.before(lease.leader_epochs, self.position)
         self.end_offset = -1
+        self._end_observed_at = now
+        self._session: SourceAnswers | None = None  # of the fetch session that contains the partition
+        self._session_since = now
         self.losses: list[Loss] = []  # the newest `LOSSES_KEPT`
         self.stopped_by = lease.stopped_by
         self.is_draining = False
@@ -88,10 +108,40 @@ class PartitionState(ABC):
         """The target has not answered yet; the response is still awaited."""
         self._health.produce_delayed(message, prolonged=prolonged)
 
+    # -- end offset
+
+    @property
+    def end_observed_at(self) -> float:
+        """When the end offset was last observed; without one, when the partition started: (G)."""
+        session = self._session
+        if session is None or session.last <= self._session_since:
+            return self._end_observed_at
+        return max(self._end_observed_at, session.last)
+
+    def join_session(self, answers: SourceAnswers, now: float) -> None:
+        """The next request of the fetch session asks for the partition, and its later responses observe it."""
+        if self._session is not answers:
+            self.leave_session()
+            self._session, self._session_since = answers, now
+
+    def leave_session(self) -> None:
+        """The fetch session does not contain the partition any more, or reported an error of it."""
+        self._end_observed_at = self.end_observed_at
+        self._session = None
+
+    def end_observed(self, end_offset: int, now: float) -> None:
+        """A fetch response contains the end offset; -1: it does not."""
+        if end_offset >= 0:
+            self.end_offset = end_offset
+            self._end_observed_at = now
+
     def source_grew(self, end_offset: int, now: float) -> None:
         """The source has records up to ``end_offset``, as found out without a fetch."""
-        self.end_offset = max(self.end_offset, end_offset)
+        self.end_observed(max(self.end_offset, end_offset), now)
         self._update_caught_up(now)
+
+    def _is_end_valid(self, now: float) -> bool:
+        return now - self.end_observed_at < END_OFFSET_VALID_S
 
     # -- offset commits
 
@@ -139,6 +189,7 @@ class PartitionState(ABC):
             position=self.committed_position,
             stored=self._stored,
             end_offset=self.end_offset,
+            end_observed=None if self.end_offset < 0 or self._is_end_valid(now) else wall - now + self.end_observed_at,
             lag_seconds=self._lag_seconds(now, wall),
             records_total=metrics.records,
             bytes_total=metrics.stored_bytes,
@@ -159,14 +210,15 @@ class PartitionState(ABC):
         """The first offset that consumers of the target may not be able to read yet."""
         return self.position
 
-    def progress_key(self) -> tuple[object, ...] | None:
+    def progress_key(self, now: float) -> tuple[object, ...] | None:
         """Return a key that changes with `progress`. None: the partition lags, and its lag changes with time."""
         position = self.committed_position
         if position < self.end_offset:
             return None
         metrics = self._metrics
         counts = (metrics.records, metrics.latency_count, metrics.age_count, metrics.dead_letters, metrics.rows_in)
-        return (position, self.end_offset, self._stored, *counts, self._task_state, self._error)
+        end = self.end_offset, self._is_end_valid(now)
+        return (position, *end, self._stored, *counts, self._task_state, self._error)
 
     @property
     def _stopped_at(self) -> Rejection | None:

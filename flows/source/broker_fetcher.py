@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from flows.lane.byte_budget import ByteBudget
 from flows.partition.replicator import PartitionReplicator
+from flows.partition.state import SourceAnswers
 from flows.partition.timeouts import PROBE_BYTES, TIMEOUTS, Timeouts
 from flows.source.response_size import ResponseSize
 from mm2.core.access.rights import on_topic
@@ -18,6 +19,7 @@ from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.fetch_session import SESSION_ERRORS, FetchSession
 from mm2.kafka.connection.diagnosis import broker, cut_off
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError, RequestTimedOut
+from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.fetch_request import FetchAnswer, FetchFrom
 
 PURPOSE = "fetch"
@@ -44,6 +46,7 @@ class BrokerFetcher:
     (C) A partition that returns gets a response even if the broker has no new data since it left.
     (D) While there is more to fetch, the next request follows immediately.
     (E) After a timeout less is requested, so that a slow link does not time out for ever.
+    (F) A response observes the end offsets of all partitions of the session: those that it leaves out are unchanged.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class BrokerFetcher:
         self._on_preferred_replica = on_preferred_replica
         self._on_broker_failed = on_broker_failed
         self._session = FetchSession()
+        self._answers = SourceAnswers()
         self._response_size = ResponseSize()
         self._partitions: dict[tuple[str, int], PartitionReplicator] = {}
         self._requested: dict[PartitionReplicator, int] = {}  # the offset of each partition
@@ -96,6 +100,7 @@ class BrokerFetcher:
         self._full.discard(partition)
         self._requested.pop(partition, None)
         self._session.want(partition.source, None)
+        partition.leave_session()
 
     async def run(self) -> None:
         """Fetch until cancelled."""
@@ -111,6 +116,8 @@ class BrokerFetcher:
                     self._update_session()
 
     def _update_session(self) -> None:
+        """Apply what has changed to the session. No request may be in flight."""
+        now = time.monotonic()
         for partition in self._updated:
             offset = partition.fetch_offset
             if partition.is_full:
@@ -120,6 +127,7 @@ class BrokerFetcher:
             if offset is None:
                 self._requested.pop(partition, None)
                 self._session.want(partition.source, None)
+                partition.leave_session()
             else:
                 max_bytes = self._settings.max_partition_bytes
                 if partition.is_retrying:
@@ -136,6 +144,7 @@ class BrokerFetcher:
                     last_fetched_epoch=partition.last_fetched_epoch,
                 )
                 self._session.want(partition.source, wanted)
+                partition.join_session(self._answers, now)
         self._updated.clear()
 
     async def _fetch_once(self) -> None:
@@ -218,20 +227,24 @@ class BrokerFetcher:
             if partition is None or offset is None:
                 continue
             if fetched.error:
+                partition.leave_session()
                 right = on_topic(Operation.READ, fetched.topic, self._cluster.settings.alias)
                 self._on_error(partition, BrokerError(fetched.error, f"fetch {partition.source}", right=right))
                 continue
             if not answer.checks_epochs and self._is_unchecked(partition):
                 continue
+            end_offset = fetched.last_stable_offset if committed else fetched.high_watermark
             if fetched.diverging is not None:
+                partition.end_observed(end_offset, now)
                 self._on_diverged(partition, offset, fetched.diverging)
                 self._updated.add(partition)
                 continue
-            end_offset = fetched.last_stable_offset if committed else fetched.high_watermark
             kept += partition.fetched(offset, fetched, end_offset, now, wall)
             self._updated.add(partition)
             if fetched.preferred_replica >= 0 and fetched.preferred_replica != self.node_id:
                 self._on_preferred_replica(partition, fetched.preferred_replica)
+        if answer.error == ErrorCode.NONE:
+            self._answers.last = now
         return kept
 
     async def _handle_failure(self, error: ClusterError) -> None:

@@ -113,7 +113,7 @@ class Pipeline:
             on_source_recreated=on_source_recreated,
         )
         self._fetcher = Fetcher(source, lease.fetch, budget, self.spawn, self._topic_ids, timeouts=timeouts)
-        self._ends = EndOffsets(source, lease.fetch.isolation_level, self._partitions, self._topic_ids)
+        self._ends = EndOffsets(source, lease.fetch.isolation_level, self._partitions, self._topic_ids, self.spawn)
         self._transactions = self._with_transactions(lease, target, committer)
         self._producer, self._run_producer = self._producer_of(lease)
         # PartitionListener, bound to the implementations: a forwarding method would cost a call per batch

@@ -123,12 +123,12 @@ class SourceTask:
     def news(self) -> SourceTaskProgress:
         """Return the progress of partitions that changed since the last ``news``, which the node must have received."""
         partitions = self._partitions()
-        keys = {partition: partition.progress_key() for partition in partitions}
+        now, wall = time.monotonic(), time.time()
+        keys = {partition: partition.progress_key(now) for partition in partitions}
         reported, self._reported = self._reported, keys
         if self._regrouped:
             self._regrouped = False
             return self.progress()
-        now, wall = time.monotonic(), time.time()
         changed = [
             partition for partition in partitions if (key := keys[partition]) is None or key != reported[partition]
         ]

@@ -120,8 +120,11 @@ COMMANDS = {
         "Queries the node over REST. With FILE, the clusters are read instead if no node\n"
         "answers or FILE has no listeners, within 10 s each: the lag is then that from the\n"
         "offsets stored on the target to the end offsets of the source. With --watch they\n"
-        "are read every 10 s, or less often if that takes longer.\n"
-        "Exit codes: 0 answered; 1 no answer; 2 wrong FILE or command line.",
+        "are read every 10 s, or less often if that takes longer.\n\n"
+        "A lag is unknown if the source has not told its end offset for 10 s; the last\n"
+        "known one is shown with its time.\n"
+        "Exit codes: 0 every lag in records is known; 1 one is not, or no answer; 2 wrong\n"
+        "FILE or command line.",
     ),
     "topics": CliCommand(
         function="mm2.cli.node.topics:topics",
@@ -224,7 +227,8 @@ COMMANDS = {
         "With FILE the losses topics are read from the clusters, and no node needs to\n"
         "run; with a URL the node is queried over REST. first and last are offsets on the\n"
         "source. --json prints an array of objects.\n"
-        "Exit codes: 0 answered; 1 no answer; 2 wrong FILE or command line.",
+        "Exit codes: 0 answered; 1 not all flows could be read; 2 wrong FILE or command\n"
+        "line, for example a topic that is not replicated and has no losses.",
     ),
     "accept-loss": CliCommand(
         function="mm2.cli.node.flow_commands:accept_loss",

@@ -6,11 +6,12 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
 from mm2.config.regex.java_regex import compile_java
+from mm2.core.lanes.progress_reports import PartitionProgress
 from mm2.core.mirror1.settings import ConsumerSettings, MirrorSettings
 from mm2.core.mirror1.user_class import UserClassError, new_instance
 from mm2.core.naming.names import Flow
@@ -279,7 +280,15 @@ def _first(found: Iterable[str | None]) -> str | None:
 def _line(stream: Stream) -> str:
     progress = dict(stream.reports.partitions())
     records = sum(one.records_total for one in progress.values())
-    lags = [one.end_offset - one.position for one in progress.values() if one.position >= 0 and one.end_offset >= 0]
     dropped = sum(one.dead_letters_total for one in progress.values())
     left_out = f", {dropped} dead letters" if dropped else ""
-    return f"{len(progress)} partitions, {records} records copied, {sum(lags)} to copy{left_out}"
+    return f"{len(progress)} partitions, {records} records copied, {to_copy(progress.values())} to copy{left_out}"
+
+
+def to_copy(partitions: Collection[PartitionProgress]) -> str:
+    """Return how many records are left to copy, as text: a lower bound if that is unknown of some partitions."""
+    known = [one for one in partitions if one.position >= 0 and one.end_offset >= 0 and one.end_observed is None]
+    records = sum(one.end_offset - one.position for one in known)
+    if len(known) == len(partitions):
+        return str(records)
+    return f"at least {records}" if records else "an unknown number"

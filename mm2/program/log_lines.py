@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mm2.core.lanes.task_states import TaskState
+from mm2.node.status.last_known_lag import last_known_lag
 from mm2.node.status.status_model import FlowStatus, NodeStatus
-from mm2.rest.merge.flow_problems import flow_problems
+from mm2.rest.merge.flow_problems import flow_problems, pause_of
 from mm2.rest.public.own_share import own_share
 
 NAMED_TOPICS = 5
@@ -44,7 +46,9 @@ def flow_line(previous: FlowStatus | None, current: FlowStatus, seconds: float) 
             _lag(current),
             _counted(len(current.topics), "topic"),
         ]
-    return f"{current.flow} {current.state}: {', '.join(parts)}{_last_error(current)}"
+    pause = pause_of(current)
+    paused = "" if pause is None else f"; {pause}"
+    return f"{current.flow} {current.state}: {', '.join(parts)}{paused}{_last_error(current)}"
 
 
 def _found(flow: FlowStatus) -> str:
@@ -66,15 +70,19 @@ def _copied(previous: FlowStatus | None, current: FlowStatus) -> tuple[int, int]
 
 
 def _lag(flow: FlowStatus) -> str:
-    """Return the lag; a lower bound while that of some partitions is unknown."""
+    """Return the lag; a lower bound while that of some partitions is unknown, with the last known one."""
     partitions = [partition for topic in flow.topics for partition in topic.partitions]
     known = [partition for partition in partitions if partition.lag_known]
     records = sum(partition.lag_records or 0 for partition in known)
+    before = last_known_lag(flow)
+    last = "" if before is None else f" (last known: {before})"
     if len(known) < len(partitions) and not records:
-        return "lag unknown"
+        return f"lag unknown{last}"
+    if not partitions and flow.state is not TaskState.RUNNING:
+        return "lag unknown"  # its topics are not known either
     seconds = max((partition.lag_seconds or 0.0 for partition in known), default=0.0)
     bound = "" if len(known) == len(partitions) else "at least "
-    return f"lag {bound}{_counted(records, 'record')}" + (f" ({seconds:,.1f} s)" if records else "")
+    return f"lag {bound}{_counted(records, 'record')}" + (f" ({seconds:,.1f} s)" if records else "") + last
 
 
 def _last_error(flow: FlowStatus) -> str:

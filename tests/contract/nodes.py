@@ -98,6 +98,7 @@ class RestNode:
         self.name = name
         self.commands = CommandLog()
         self.times_asked = 0
+        self.read_losses = recorded_losses
         self.peers = Peers(context or PLAIN, within=within)
         self.leader_context = LeaderContext(flow=A_B, leads=False, leader_url=None, own_url=None, session_key=KEY)
         self.published = node(node_id=name)
@@ -110,10 +111,13 @@ class RestNode:
             gate=AdminGate(enabled=admin, token=TOKEN),
             commands=command_types(),
             carry_out=carry_out or self.commands.carry_out,
-            losses=recorded_losses,
+            losses=self._losses,
             query_histories=recorded_queries,
         )
         self.server = RestServer(rest_app(self.context, endpoints=endpoints), tls=tls)
+
+    async def _losses(self, flow: Flow) -> tuple[Loss, ...]:
+        return await self.read_losses(flow)
 
     def stand(self, *, leads: bool = False, leader: RestNode | str | None = None, key: SessionKey | None = KEY) -> None:
         url = leader.server.url if isinstance(leader, RestNode) else leader

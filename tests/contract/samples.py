@@ -48,6 +48,12 @@ def partition(number: int = 0, **changes: object) -> PartitionStatus:
     return replace(status, **changes)  # type: ignore[arg-type]
 
 
+def unheard(number: int = 0, **changes: object) -> PartitionStatus:
+    """Return a partition that had caught up when its source was heard last."""
+    last = {"observed": 1_763_740_800_250, "last_end_offset": 90, "last_lag_records": 0}
+    return partition(number, end_offset=None, lag_records=None, lag_seconds=None, **(last | changes))
+
+
 def topic(name: str = "orders", *partitions: PartitionStatus, **changes: object) -> TopicStatus:
     status = TopicStatus(
         topic=name,

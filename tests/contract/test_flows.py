@@ -18,6 +18,9 @@ async def test_response_fields(serve: Serve) -> None:
         lag_records=None,
         stopped_at=17,
         stopped_until=18,
+        observed=1_763_740_800_250,
+        last_end_offset=120,
+        last_lag_records=7,
     )
     copied = partition(0, source_task=2, node="node-1")
     replicating = flow(
@@ -66,6 +69,9 @@ async def test_response_fields(serve: Serve) -> None:
                             "node": "node-1",
                             "stopped_at": None,
                             "stopped_until": None,
+                            "observed": None,
+                            "last_end_offset": None,
+                            "last_lag_records": None,
                         },
                         {
                             "partition": 1,
@@ -79,6 +85,9 @@ async def test_response_fields(serve: Serve) -> None:
                             "node": "",
                             "stopped_at": 17,
                             "stopped_until": 18,
+                            "observed": 1_763_740_800_250,
+                            "last_end_offset": 120,
+                            "last_lag_records": 7,
                         },
                     ],
                 }

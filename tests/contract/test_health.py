@@ -69,6 +69,30 @@ async def test_warnings_of_running_flows_are_listed(serve: Serve) -> None:
     assert answer.json()["reasons"] == ["A->B: no permission for transactions: plain writes"]
 
 
+async def test_one_paused_topic_does_not_affect_health(serve: Serve) -> None:
+    resting = topic("orders", partition(0, state=TaskState.PAUSED), state=TaskState.PAUSED)
+    status = flow(resting, topic("users"), paused=("orders",))
+    answer = await (await serve(node(status))).get("/health")
+    reason = "A->B: paused by an operator: orders; mm2 resume ends the pause"
+    assert (answer.status_code, answer.json()) == (200, {"status": "UP", "reasons": [reason]})
+
+
+async def test_a_paused_topic_is_no_reason_for_another_state(serve: Serve) -> None:
+    status = flow(state=TaskState.WAITING, reasons=("cluster A is unreachable",), paused=("orders",))
+    answer = await (await serve(node(status))).get("/health")
+    pause = "A->B: paused by an operator: orders; mm2 resume ends the pause"
+    assert answer.status_code == 503
+    assert answer.json()["reasons"] == ["A->B is WAITING: cluster A is unreachable", pause]
+
+
+async def test_a_paused_flow_has_its_pause_as_reason(serve: Serve) -> None:
+    """Not whatever else there is to report."""
+    differs = "A->B: n2:8083 has a different configuration than leader n1:8083"
+    answer = await (await serve(node(flow(state=TaskState.PAUSED, reasons=(differs,), paused=("",))))).get("/health")
+    pause = "A->B is PAUSED: the whole flow is paused by an operator; mm2 resume ends the pause"
+    assert answer.json()["reasons"] == [pause, f"A->B: {differs}"]
+
+
 async def test_long_lists_of_problems_are_truncated(serve: Serve) -> None:
     failed = [partition(number, state=TaskState.FAILED, error="not the leader") for number in range(5_000)]
     reasons = (await (await serve(node(flow(topic("orders", *failed))))).get("/health")).json()["reasons"]

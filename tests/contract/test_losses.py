@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 from pydantic import TypeAdapter
 
 from mm2.core.lanes.lease import LossesLease
-from mm2.core.lanes.losses import Loss, OnDataLoss
+from mm2.core.lanes.losses import Loss, LossesUnreadableError, OnDataLoss
 from mm2.core.lanes.progress_reports import PartitionProgress, SourceTaskProgress
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow
 from mm2.core.settings.client import ClientSettings
 from mm2.node.status.losses import Losses
 from tests.contract.nodes import rest_nodes
-from tests.contract.samples import LOSS, flow, node
+from tests.contract.samples import LOSS, flow, node, topic
 from tests.contract.test_status_command import mm2
 
 RECORDED = {
@@ -44,7 +45,11 @@ async def test_endpoint_and_command() -> None:
         shown = {name: RECORDED[name] for name in ("topic", "partition", "first", "last", "time", "reason", "kind")}
         more = {"offsets": 15, "count": 1, "stops": "", "accepted": False}
         assert json.loads(out) == [{"flow": "A->B", **shown, **more}]
+        one.published = node(flow(topic("orders"), topic("users")), node_id="one")
         assert json.loads((await mm2("losses", url, "--topic", "users", "--json"))[1]) == []
+        code, out, err = await mm2("losses", url, "--topic", "user")
+        assert (code, out) == (2, "")
+        assert err == ("mm2 losses: topic user is not replicated (use its name on the source). Did you mean users?\n")
         code, out, _ = await mm2("losses", url)
         heading, row = out.splitlines()
         assert heading.split() == [
@@ -62,6 +67,49 @@ async def test_endpoint_and_command() -> None:
         assert row.split()[:8] == ["A->B", "orders", "0", "10", "24", "15", "2025-11-21T16:00:00Z", "retention"]
         code, _, err = await mm2("losses", url, "--flow", "A->C")
         assert (code, err) == (2, "mm2 losses: no flow A->C on the node; its flows: A->B\n")
+
+
+async def test_a_topic_that_was_deleted_has_losses() -> None:
+    async with rest_nodes(["one"]) as (one,):
+        one.published = node(flow(topics=()), node_id="one")
+        code, out, _ = await mm2("losses", one.server.url, "--topic", "orders", "--json")
+        assert (code, [loss["topic"] for loss in json.loads(out)]) == (0, ["orders"])
+
+
+async def test_losses_that_cannot_be_read_are_not_no_losses() -> None:
+    """A node whose target does not answer, and with a second flow that can be read."""
+    unreadable = LossesUnreadableError("cannot read mm2-losses.A.internal: cluster B is unreachable")
+
+    async def read(flow: Flow) -> tuple[Loss, ...]:
+        if str(flow) == "A->B":
+            raise unreadable
+        return ()
+
+    failure = "cannot read mm2-losses.A.internal: cluster B is unreachable"
+    async with rest_nodes(["one"]) as (one,):
+        one.read_losses = read
+        one.published = node(flow(), node_id="one")
+        for more in ((), ("--json", "--topic", "orders")):
+            code, out, err = await mm2("losses", one.server.url, *more)
+            assert (code, out) == (1, "")
+            assert failure in err
+            assert err.endswith("mm2 losses: cannot read the losses of A->B: there can be more\n")
+        one.published = node(flow(), flow(flow="A->C", target="C"), node_id="one")
+        code, out, err = await mm2("losses", one.server.url)
+        assert (code, out) == (1, "no losses recorded (A->C)\n")
+        assert failure in err
+
+
+async def test_without_a_target_nothing_is_said_about_losses(tmp_path: Path) -> None:
+    file = tmp_path / "mm2.properties"
+    closed = "127.0.0.1:1"
+    file.write_text(
+        f"clusters = A, B\nA.bootstrap.servers = {closed}\nB.bootstrap.servers = {closed}\nA->B.enabled = true\n"
+    )
+    code, out, err = await mm2("losses", str(file))
+    assert (code, out) == (1, "")
+    assert err.startswith("mm2 losses: A->B: cannot read mm2-losses.A.internal: cluster B")
+    assert err.endswith("mm2 losses: cannot read the losses of A->B: there can be more\n")
 
 
 async def test_response_fields() -> None:

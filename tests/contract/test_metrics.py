@@ -8,7 +8,18 @@ from prometheus_client.parser import text_string_to_metric_families
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import AssignmentAuditStatus, Latency, NodeStatus
 from tests.contract.conftest import Serve
-from tests.contract.samples import LOSS_COUNTS, LOST, flow, heartbeat_flow, member, node, partition, topic, wide_node
+from tests.contract.samples import (
+    LOSS_COUNTS,
+    LOST,
+    flow,
+    heartbeat_flow,
+    member,
+    node,
+    partition,
+    topic,
+    unheard,
+    wide_node,
+)
 
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -123,7 +134,9 @@ async def test_every_metric_has_help_and_the_expected_type(serve: Serve) -> None
 
 async def test_unknown_lag_has_no_series(serve: Serve) -> None:
     unknown = partition(position=None, end_offset=None)
-    found = series((await (await serve(node(flow(topic("orders", unknown))))).get("/metrics")).text)
+    silent_source = unheard(1, last_lag_records=0)
+    found = series((await (await serve(node(flow(topic("orders", unknown, silent_source))))).get("/metrics")).text)
+    assert not [name for name in found if "_lag_" in name]
     assert labelled("mm2_source_lag_records", **A_ORDERS_0) not in found
     assert labelled("mm2_source_lag_seconds", **A_ORDERS_0) not in found
     assert found[labelled("mm2_source_records_total", **A_ORDERS_0)] == 90

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
+from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import NodeStatus
 from mm2.rest.server.server import RestServer
 from tests.contract.conftest import Serve
-from tests.contract.samples import flow, node, partition, topic
+from tests.contract.samples import flow, node, partition, topic, unheard
 from tests.lab.waiting import GaveUp
 from tests.lab.waiting import until as eventually  # a test below has a parameter of that name
 
@@ -47,6 +48,29 @@ async def test_status_with_a_url(serve: Serve) -> None:
     assert (code, err) == (0, "")
     assert "A->B  RUNNING  leader node-1  epoch 7" in out
     assert "\x1b" not in out
+
+
+async def test_exit_code_of_lag_is_1_if_a_lag_is_unknown(serve: Serve) -> None:
+    """Of what was asked for: scripts wait for a lag of 0 before a planned move."""
+    known = topic("orders", partition(lag_records=0, lag_seconds=0.0))
+    url = str((await serve(node(flow(known, topic("users", unheard(), partition(1)))))).base_url)
+    code, out, err = await mm2("lag", url, "--json")
+    assert (code, err) == (1, "")
+    (whole,) = json.loads(out)["flows"]
+    assert (whole["lag_records"], whole["outlook"], whole["unknown_partitions"]) == (None, "unknown", 1)
+    assert (await mm2("lag", url, "--topic", "orders"))[0] == 0
+
+
+async def test_lag_of_a_flow_whose_topics_are_not_known(serve: Serve) -> None:
+    waiting = flow(topics=(), state=TaskState.WAITING, reasons=("cluster B is unreachable",))
+    url = str((await serve(node(waiting))).base_url)
+    assert (await mm2("lag", url))[0] == 1
+    code, _, err = await mm2("lag", url, "--topic", "orders")
+    assert (code, err) == (
+        1,
+        "mm2 lag: cannot tell whether topic orders is replicated: A->B is WAITING and its topics are not known:"
+        " cluster B is unreachable\n",
+    )
 
 
 async def test_status_and_lag_with_a_file(serve: Serve, tmp_path: Path) -> None:

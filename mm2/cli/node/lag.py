@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from mm2.cli.errors import DONE, UsageError
+from mm2.cli.errors import DONE, FAILED, UsageError
 from mm2.cli.node.lag_report import LagOrder, LagReport, LagSource, PartitionRow, lag_order
 from mm2.cli.node.progress_rates import LOOK_AGAIN_S, FlowPace, Outlook, Pace
 from mm2.cli.terminal.screen import print_json, show_live, show_once
-from mm2.cli.terminal.tables import duration, lower_bound, number, rate_text, state_text, table
+from mm2.cli.terminal.tables import counted, duration, lower_bound, number, rate_text, state_text, table
 from mm2.core.lanes.task_states import TaskState
+from mm2.node.status.last_known_lag import last_known_lag
 from mm2.node.status.status_model import FlowStatus
 
 _BESIDES_ROWS = 6
@@ -38,7 +39,10 @@ def lag(
     watch: bool = False,
     json: bool = False,
 ) -> int:
-    """Print the lag of every flow and partition. Raises CommandError if neither the node nor the clusters answer."""
+    """Print the lag of every flow and partition, and return whether the lag in records of each of them is known.
+
+    Raises CommandError if neither the node nor the clusters answer.
+    """
     if watch and json:
         raise UsageError("--watch and --json cannot be combined: use one of them")
     order = lag_order(sort)
@@ -59,7 +63,7 @@ def lag(
         print_json(lag_json(report, pace, order=order))
     else:
         show_once(lambda: lag_view(report, pace, order=order))
-    return DONE
+    return DONE if report.is_complete else FAILED
 
 
 def _look(source: LagSource, pace: Pace) -> LagReport:
@@ -95,8 +99,14 @@ def lag_view(
     if not replicating:
         return Text("no enabled flows")
     partitions = report.rows(order, replicating)
-    shown = partitions if rows is None else partitions[: max(1, rows - len(replicating))]
+    last_known = [
+        f"{flow.flow}: lag unknown of {counted(last.partitions, 'partition')}; last known: {last}"
+        for flow in replicating
+        if (last := last_known_lag(flow)) is not None
+    ]
+    shown = partitions if rows is None else partitions[: max(1, rows - len(replicating) - len(last_known))]
     parts: list[RenderableType] = [_flows(report, replicating, pace)]
+    parts += [Text(remark, style="yellow") for remark in last_known]
     if shown:
         parts += [Text(), _partitions(report, shown, pace)]
     if left := len(partitions) - len(shown):
@@ -179,7 +189,7 @@ def _rows() -> int | None:
 
 def _flow_json(report: LagReport, flow: FlowStatus, pace: Pace, order: LagOrder) -> dict[str, object]:
     whole = pace.of(flow)
-    state = report.state(flow.state)
+    state, last = report.state(flow.state), last_known_lag(flow)
     return {
         "flow": flow.flow,
         "state": None if state is None else state.value,
@@ -191,6 +201,8 @@ def _flow_json(report: LagReport, flow: FlowStatus, pace: Pace, order: LagOrder)
         "lag_seconds": whole.lag_seconds,
         "lag_seconds_at_least": whole.lag_seconds_at_least,
         "records_per_second": whole.records_per_second,
+        "observed": None if last is None else last.observed,
+        "last_lag_records": None if last is None else last.lag_records,
         "outlook": whole.outlook.value,
         "catch_up_seconds": whole.catch_up_seconds,
         "partitions": [_partition_json(report, row, pace) for row in report.rows(order, [flow])],
@@ -207,6 +219,9 @@ def _partition_json(report: LagReport, row: PartitionRow, pace: Pace) -> dict[st
         "end_offset": one.end_offset,
         "lag_records": one.lag_records,
         "lag_seconds": one.lag_seconds,
+        "observed": one.observed,
+        "last_end_offset": one.last_end_offset,
+        "last_lag_records": one.last_lag_records,
         "records_per_second": pace.rate((row.flow, row.topic, one.partition)),
         "node": one.node or None,
         "error": one.error,

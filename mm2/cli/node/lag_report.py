@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from mm2.cli.node.stored_lags import StoredFlow
     from mm2.config.settings import FlowSettings
 
+_TOPICS_UNKNOWN = (TaskState.WAITING, TaskState.FAILED)
+"""A flow without topics in one of these states can have any; a RUNNING one has none."""
+
 _AnyFlow = TypeVar("_AnyFlow", FlowStatus, "FlowSettings")
 
 CLUSTERS_EVERY_S = 10.0
@@ -54,7 +57,8 @@ class PartitionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagReport:
-    """The enabled flows. ``notes``: why no node answered, and which clusters did not.
+    """The enabled flows. ``notes``: why no node answered, and which clusters did not. ``unanswered``: the flows whose
+    partitions are therefore unknown.
 
     Without a node (``from_node`` is False) positions are the stored offsets, and the state WAITING stands for unknown.
     """
@@ -62,6 +66,14 @@ class LagReport:
     flows: Sequence[FlowStatus]
     from_node: bool = True
     notes: tuple[str, ...] = ()
+    unanswered: frozenset[str] = frozenset()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the lag in records of each partition is known."""
+        return not self.unanswered and all(
+            one.lag_known for flow in self.flows for topic in flow.topics for one in topic.partitions
+        )
 
     def state(self, state: TaskState) -> TaskState | None:
         """Return the state to show for a ``state`` of its flows; None: unknown."""
@@ -144,13 +156,14 @@ class LagSource:
         url, context = node_url(self._node), node_context(self._node)
         flows = [flow for flow in read_flows(fetch_flows(url, context), url) if flow.enabled]
         flows = self._chosen(flows)
+        unanswered = without_topics(flows)
         if self._topics:
-            self._require_topics({topic.topic for flow in flows for topic in flow.topics})
+            require_topics(self._topics, flows)
             flows = [
                 replace(flow, topics=tuple(topic for topic in flow.topics if topic.topic in self._topics))
                 for flow in flows
             ]
-        return LagReport(flows=flows)
+        return LagReport(flows=flows, unanswered=frozenset(flow.flow for flow in unanswered))
 
     def _from_clusters(self, failure: CommandError) -> LagReport:
         reading, now = self._reading, self._clock()
@@ -172,8 +185,13 @@ class LagSource:
         if self._watching:  # not before: without an answer, the next call tries again
             self._reading = reading
         if all(one.answered for one in reading.flows):
-            self._require_topics({topic for one in reading.flows for topic in one.replicated})
-        return LagReport(flows=[one.status for one in reading.flows], from_node=False, notes=(*notes, *reasons))
+            _require(self._topics, {topic for one in reading.flows for topic in one.replicated})
+        return LagReport(
+            flows=[one.status for one in reading.flows],
+            from_node=False,
+            notes=(*notes, *reasons),
+            unanswered=frozenset(one.status.flow for one in reading.flows if not one.answered),
+        )
 
     def _read_clusters(self) -> Sequence[StoredFlow]:
         from mm2.cli.clusters.cluster_access import ask, read_settings  # noqa: PLC0415 slow to import, as the next
@@ -191,22 +209,42 @@ class LagSource:
             raise _no_such_flow(self._flow, [str(one.flow) for one in flows])
         return chosen
 
-    def _require_topics(self, replicated: Collection[str]) -> None:
-        """Raise UsageError about the first wanted topic that is not replicated."""
-        for wanted in self._topics:
-            if wanted not in replicated:
-                raise _no_such_topic(wanted, replicated)
-
 
 class _NoSuchName(UsageError):
     """The command line names a flow or topic that does not exist."""
+
+
+def without_topics(flows: Iterable[FlowStatus]) -> list[FlowStatus]:
+    """Return the flows whose topics their node does not know now."""
+    return [flow for flow in flows if not flow.topics and flow.state in _TOPICS_UNKNOWN]
+
+
+def require_topics(wanted: Iterable[str], flows: Collection[FlowStatus]) -> None:
+    """Raise UsageError about the first of these topics that no flow replicates, or CommandError if that is unknown."""
+    replicated = {topic.topic for flow in flows for topic in flow.topics}
+    missing = [topic for topic in wanted if topic not in replicated]
+    if missing and (unknown := without_topics(flows)):
+        flow = unknown[0]
+        reason = f": {flow.reasons[0]}" if flow.reasons else ""
+        raise CommandError(
+            f"cannot tell whether topic {missing[0]} is replicated: {flow.flow} is {flow.state} and its topics are not"
+            f" known{reason}"
+        )
+    _require(missing, replicated)
+
+
+def _require(wanted: Iterable[str], replicated: Collection[str]) -> None:
+    for topic in wanted:
+        if topic not in replicated:
+            raise no_such_topic(topic, replicated)
 
 
 def _no_such_flow(name: str, flows: Sequence[str]) -> UsageError:
     return _NoSuchName(f"no enabled flow {name!r}. Enabled flows: {', '.join(flows) or 'none'}.")
 
 
-def _no_such_topic(name: str, topics: Collection[str]) -> UsageError:
+def no_such_topic(name: str, topics: Collection[str]) -> UsageError:
+    """Return the error about a topic that is none of the source topics ``topics``."""
     similar = get_close_matches(name, sorted(topics), n=3)
     guess = f" Did you mean {' or '.join(similar)}?" if similar else ""
     return _NoSuchName(f"topic {name} is not replicated (use its name on the source).{guess}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,8 +11,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from mm2.cli.clusters.cluster_access import ask, note, read_settings
-from mm2.cli.clusters.flow_losses import read_flow_losses
+from mm2.cli.clusters.flow_losses import RecordedLosses, read_flow_losses
 from mm2.cli.errors import DONE, CommandError, UsageError
+from mm2.cli.node.lag_report import no_such_topic, require_topics
 from mm2.cli.node.node_address import node_context, node_url
 from mm2.cli.node.node_client import fetch_flows, fetch_losses, read_flows
 from mm2.cli.terminal.screen import print_json, show_once
@@ -21,20 +23,38 @@ from mm2.core.lanes.losses import Loss
 FlowLosses = Mapping[str, tuple[Loss, ...]]
 
 
+@dataclass(slots=True, kw_only=True)
+class _Answers:
+    """Recorded losses by flow, and why those of other flows cannot be read. ``topics``: all known source topics."""
+
+    losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    topics: set[str] = field(default_factory=set)
+
+
 def losses(node: str, *, flow: str | None = None, topic: Sequence[str] = (), json: bool = False) -> int:
-    """Print every recorded loss. Raises CommandError if the losses of a flow cannot be read."""
-    found, failed = _of_node(node, flow) if "://" in node else _of_clusters(Path(node), flow)
+    """Print every recorded loss. Raises CommandError if the losses of a flow cannot be read, UsageError for a flow or
+    topic that does not exist."""
+    found = _of_node(node, flow, topic) if "://" in node else _of_clusters(Path(node), flow, topic)
     shown = {
-        name: tuple(one for one in some if not topic or one.topic in topic) for name, some in sorted(found.items())
+        name: tuple(one for one in some if not topic or one.topic in topic)
+        for name, some in sorted(found.losses.items())
     }
-    if json:
+    if not found.failed:
+        known = found.topics | _topics_of(found.losses)
+        for name in topic:
+            if name not in known:
+                raise no_such_topic(name, known)
+    if found.failed and not shown:
+        pass  # nothing was read, so that nothing can be said about losses
+    elif json:
         print_json(losses_json(shown))
     else:
         show_once(lambda: losses_view(shown))
-    for text in failed:
+    for text in found.failed.values():
         note(f"mm2 losses: {text}")
-    if failed:
-        raise CommandError("the list is incomplete")
+    if found.failed:
+        raise CommandError(f"cannot read the losses of {', '.join(sorted(found.failed))}: there can be more")
     return DONE
 
 
@@ -83,16 +103,25 @@ def losses_json(found: FlowLosses) -> list[dict[str, object]]:
     ]
 
 
-def _of_node(url: str, flow: str | None) -> tuple[dict[str, tuple[Loss, ...]], list[str]]:
+def _of_node(url: str, flow: str | None, topics: Sequence[str]) -> _Answers:
     url, context = node_url(url), node_context(url)
     flows = {one.flow: one for one in read_flows(fetch_flows(url, context), url)}
     names = [name for name, one in flows.items() if one.enabled] if flow is None else [flow.replace(" ", "")]
     if unknown := [name for name in names if name not in flows]:
         raise UsageError(f"no flow {unknown[0]} on the node; its flows: {', '.join(flows) or 'none'}")
-    return {name: fetch_losses(url, context, flows[name].source, flows[name].target) for name in names}, []
+    answers = _Answers(topics={topic.topic for name in names for topic in flows[name].topics})
+    for name in names:
+        try:
+            answers.losses[name] = fetch_losses(url, context, flows[name].source, flows[name].target)
+        except CommandError as error:
+            answers.failed[name] = f"{name}: {error}"
+    if not answers.failed:
+        lost = _topics_of(answers.losses)
+        require_topics([topic for topic in topics if topic not in lost], [flows[name] for name in names])
+    return answers
 
 
-def _of_clusters(file: Path, flow: str | None) -> tuple[dict[str, tuple[Loss, ...]], list[str]]:
+def _of_clusters(file: Path, flow: str | None, topics: Sequence[str]) -> _Answers:
     settings = read_settings(file)
     wanted = [one for one in settings.flows if one.enabled]
     if flow is not None:
@@ -100,9 +129,19 @@ def _of_clusters(file: Path, flow: str | None) -> tuple[dict[str, tuple[Loss, ..
     if not wanted:
         there_are = ", ".join(str(one.flow) for one in settings.flows if one.enabled) or "none"
         raise UsageError(f"no flow {flow!r} in the file. Enabled flows: {there_are}.")
-    answers = ask(read_flow_losses(wanted), "reading losses")
-    found = {str(one): some for one, some in answers.items() if not isinstance(some, str)}
-    return found, [some for some in answers.values() if isinstance(some, str)]
+    found = ask(read_flow_losses(wanted, topics), "reading losses")
+    answers = _Answers()
+    for one, answer in found.items():
+        if isinstance(answer, RecordedLosses):
+            answers.losses[str(one)] = answer.losses
+            answers.topics |= answer.topics
+        else:
+            answers.failed[str(one)] = answer
+    return answers
+
+
+def _topics_of(losses: FlowLosses) -> set[str]:
+    return {one.topic for some in losses.values() for one in some}
 
 
 def _time(loss: Loss) -> str:

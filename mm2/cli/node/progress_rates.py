@@ -98,7 +98,7 @@ class Pace:
 
     def furthest(self, flow: str, topic: str, partition: PartitionStatus) -> tuple[int, int] | None:
         """Return the highest position and the last end offset seen of a partition, None if they were never known."""
-        return self._furthest.get((flow, topic, partition.partition)) or _ends(partition)
+        return self._furthest.get((flow, topic, partition.partition)) or _ends(partition) or _last_ends(partition)
 
     def rate(self, *keys: Key) -> float | None:
         """Return the source offsets of these partitions copied per second, None if that is unknown of all of them."""
@@ -150,6 +150,12 @@ def _ends(partition: PartitionStatus) -> tuple[int, int] | None:
     if partition.position is None or partition.end_offset is None:
         return None
     return partition.position, partition.end_offset
+
+
+def _last_ends(partition: PartitionStatus) -> tuple[int, int] | None:
+    if partition.position is None or partition.last_end_offset is None:
+        return None
+    return partition.position, partition.last_end_offset
 
 
 def _outlook(lag: int | None, rate: float | None, shrinks: float | None) -> tuple[Outlook, float | None]:

@@ -16,13 +16,12 @@ from mm2.cli.node.node_rows import node_rows
 from mm2.cli.node.progress_rates import LOOK_AGAIN_S, Pace
 from mm2.cli.terminal.screen import show_live, show_once
 from mm2.cli.terminal.tables import counted, lower_bound, number, rate_text, state_text, table
+from mm2.core.coordination.pauses import WHOLE_FLOW
 from mm2.core.lanes.losses import extent
 from mm2.core.lanes.task_states import TaskState
+from mm2.node.status.last_known_lag import last_known_lag
 from mm2.node.status.status_model import AssignmentAuditStatus, FlowStatus, TopicStatus
 from mm2.rest.merge.flow_problems import flow_problems
-
-WHOLE_FLOW = ""
-"""The element of `FlowStatus.paused` that stands for the flow as a whole."""
 
 
 def status(node: str, *, watch: bool = False, json: bool = False) -> int:
@@ -83,6 +82,8 @@ def _remarks(flow: FlowStatus) -> Iterator[str]:
         yield "paused: the whole flow"
     elif flow.paused:
         yield f"paused: {', '.join(flow.paused)}"
+    if (last := last_known_lag(flow)) is not None:
+        yield f"lag unknown of {counted(last.partitions, 'partition')}; last known: {last}"
     moving = [
         counted(counts.moving, what.removesuffix("s"))
         for what, counts in flow.assignment_audit.items()

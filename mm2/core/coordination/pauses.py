@@ -8,12 +8,16 @@ Java skips unknown keys (KafkaConfigBackingStore), and pauses whole connectors u
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from mm2.core.wire.formats import FormatError
 from mm2.core.wire.json_bytes import decode_json
 
 KEY = b"mm2-paused"
+
+WHOLE_FLOW = ""
+"""Stands for the flow as a whole in `Pauses.named`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +34,7 @@ class Pauses:
     @property
     def named(self) -> tuple[str, ...]:
         """Topics to show as paused; an empty string stands for the whole flow."""
-        return (*(("",) if self.flow else ()), *sorted(self.topics))
+        return (*((WHOLE_FLOW,) if self.flow else ()), *sorted(self.topics))
 
     def pause(self, topics: tuple[str, ...]) -> Pauses:
         """Return these pauses with ``topics`` added; without topics, with the whole flow paused."""
@@ -42,6 +46,25 @@ class Pauses:
 
 
 NO_PAUSES = Pauses()
+
+_NAMED = 10
+"""Paused topics that a message names; `GET /flows` has all."""
+
+
+def pauses_flow(named: Collection[str], topics: Collection[str]) -> bool:
+    """Return whether the pauses ``named`` (`Pauses.named`) cover all of a flow with these source topics."""
+    return WHOLE_FLOW in named or (bool(topics) and set(topics).issubset(named))
+
+
+def pause_message(named: Collection[str]) -> str | None:
+    """Return what is paused, as a message; None: nothing is."""
+    if not named:
+        return None
+    if WHOLE_FLOW in named:
+        return "the whole flow is paused by an operator; mm2 resume ends the pause"
+    names = sorted(named)
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return f"paused by an operator: {', '.join(names[:_NAMED])}{more}; mm2 resume ends the pause"
 
 
 def encode_pauses(pauses: Pauses) -> bytes:

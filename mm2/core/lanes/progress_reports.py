@@ -15,10 +15,11 @@ class PartitionProgress:
 
     ``position``: next offset to copy; everything before it is acknowledged by the target, left out or carries no data
     (-1: unknown yet). ``stored``: the offset a restart would start at. ``end_offset``: high watermark, or last stable
-    offset under read_committed (-1: unknown yet). ``latency_*`` and ``age_*`` are seconds, with one observation per
-    batch. ``rows_in`` and ``rows_dropped``: records that passed through a query, and those that it dropped.
-    ``stopped_at`` and ``stopped_until``: the offsets, without the last, that cannot be copied and stop the partition;
-    None: it is not stopped by a record.
+    offset under read_committed (-1: unknown yet). ``end_observed``: None if the source told it within the last 10 s;
+    otherwise when it last did, in epoch seconds, and the lag is unknown since. ``latency_*`` and ``age_*`` are seconds,
+    with one observation per batch. ``rows_in`` and ``rows_dropped``: records that passed through a query, and those
+    that it dropped. ``stopped_at`` and ``stopped_until``: the offsets, without the last, that cannot be copied and stop
+    the partition; None: it is not stopped by a record.
     """
 
     topic: str
@@ -28,6 +29,7 @@ class PartitionProgress:
     position: int = -1
     stored: int | None = None
     end_offset: int = -1
+    end_observed: float | None = None
     lag_seconds: float = 0.0
     records_total: int = 0
     bytes_total: int = 0

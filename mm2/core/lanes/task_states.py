@@ -31,3 +31,8 @@ def worst(states: Iterable[TaskState], default: TaskState = TaskState.RUNNING) -
     """Return the state that most needs attention."""
     found = set(states)
     return next((state for state in _WORST_FIRST if state in found), default)
+
+
+def without_pauses(states: Iterable[TaskState]) -> list[TaskState]:
+    """Return the states that count for a flow of which an operator paused only a part: it runs."""
+    return [state for state in states if state is not TaskState.PAUSED]

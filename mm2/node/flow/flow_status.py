@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.tasks import TaskKind
+from mm2.core.coordination.pauses import pauses_flow
 from mm2.core.lanes.losses import Loss, stop_message
-from mm2.core.lanes.task_states import TaskState, worst
+from mm2.core.lanes.task_states import TaskState, without_pauses, worst
 from mm2.core.naming.names import TopicPartition
 from mm2.election.protocol import HeldByOther, Joined, Lost
 from mm2.node.checkpoint.checkpoint_task import reason_for_none
@@ -49,7 +50,10 @@ class FlowStatusBuilder:
         parts = self._parts()
         tasks = parts.tasks() if parts is not None else ()
         topics = parts.topics() if parts is not None else ()
-        state, reasons = self._state(tasks, topics), self._reasons(parts, tasks, topics)
+        elsewhere = parts.elsewhere() if parts is not None else ()
+        paused = session.configs.pauses.named if session is not None else ()
+        is_paused = pauses_flow(paused, {one.topic for one in (*topics, *elsewhere)})
+        state, reasons = self._state(tasks, topics, is_paused=is_paused), self._reasons(parts, tasks, topics)
         if state is TaskState.WAITING and not reasons:
             reasons = [_still_starting(tasks)]
         return FlowStatus(
@@ -64,7 +68,7 @@ class FlowStatusBuilder:
             reasons=tuple(reasons),
             tasks=tasks,
             topics=topics,
-            elsewhere=parts.elsewhere() if parts is not None else (),
+            elsewhere=elsewhere,
             records_total=retained.progress.records_total,
             bytes_total=retained.progress.bytes_total,
             batches=retained.progress.batches,
@@ -77,7 +81,7 @@ class FlowStatusBuilder:
             checkpoint_latency=retained.checkpoint_metrics.latency_by_group,
             skipped=self._skipped(),
             members=parts.members() if parts is not None else (),
-            paused=session.configs.pauses.named if session is not None else (),
+            paused=paused,
             assignment_audit=parts.assignment_audit(session.tasks()) if parts is not None and session else {},
         )
 
@@ -106,7 +110,8 @@ class FlowStatusBuilder:
                     skipped[topic.topic] = topic.skipped.count
         return skipped
 
-    def _state(self, tasks: Sequence[TaskStatus], topics: Sequence[TopicStatus]) -> TaskState:
+    def _state(self, tasks: Sequence[TaskStatus], topics: Sequence[TopicStatus], *, is_paused: bool) -> TaskState:
+        """Return the state on this node. ``is_paused``: all of the flow is, not only some topics."""
         if self.own_state is not None:
             return self.own_state
         session = self.session
@@ -119,7 +124,8 @@ class FlowStatusBuilder:
         here = ("", self.identity.node_id)  # other nodes report their own tasks; the leader reports unassigned ones
         states = [task.state for task in tasks if task.node in here]
         states += [p.state for topic in topics for p in topic.partitions if p.node in here]
-        return worst([*states, *(TaskState.FAILED for topic in topics if topic.error is not None)])
+        states += [TaskState.FAILED for topic in topics if topic.error is not None]
+        return worst(states if is_paused else without_pauses(states))
 
     def _reasons(
         self, parts: StatusBuilder | None, tasks: Sequence[TaskStatus], topics: Sequence[TopicStatus]

@@ -54,7 +54,9 @@ class FlowProgress:
     (B) Positions, end offsets and lags are those of lanes that report them now (`PartitionOwnership.reported`);
         everything else is unknown. The last report about a partition that another node has copied since, or that no
         node copies, would show a lag that is too low.
-    (C) Totals never decrease, whichever node copies a partition, until it has been in no list for `FORGET_AFTER_S`.
+    (C) The end offset and the lag of a partition are unknown if the source has not told the end offset within the last
+        10 s (`PartitionProgress.end_observed`); the last ones are then shown beside them, with their time.
+    (D) Totals never decrease, whichever node copies a partition, until it has been in no list for `FORGET_AFTER_S`.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -239,8 +241,13 @@ class FlowProgress:
         totals = self._totals.get(key, _TOTALS)
         records, size, latency_sum, latency_count, age_sum, age_count, dead_letters, rows_in, rows_dropped = totals
         position = now.position if now is not None and now.position >= 0 else None
-        end = now.end_offset if now is not None and now.end_offset >= 0 else None
-        lag = None if position is None or end is None else max(0, end - position)
+        end = last_end = now.end_offset if now is not None and now.end_offset >= 0 else None
+        lag = last_lag = None if position is None or end is None else max(0, end - position)
+        observed = now.end_observed if now is not None else None
+        if observed is None:
+            last_end = last_lag = None
+        else:
+            end = lag = None
         return PartitionStatus(
             partition=key.partition,
             state=where.state,
@@ -262,4 +269,7 @@ class FlowProgress:
             stopped_until=now.stopped_until if now is not None else None,
             source_task=where.source_task,
             node=where.node,
+            observed=None if observed is None else round(observed * 1_000),
+            last_end_offset=last_end,
+            last_lag_records=last_lag,
         )

@@ -43,7 +43,10 @@ class PartitionStatus:
     end_offset: Annotated[
         int | None,
         Known,
-        Field(description="high watermark on the source; with read_committed, the last stable offset; null: unknown"),
+        Field(
+            description="high watermark on the source; with read_committed, the last stable offset; null: unknown, or"
+            " not observed within the last 10 s"
+        ),
     ]
     lag_records: Annotated[int | None, Known, Field(description="end_offset minus position; null: unknown")]
     lag_seconds: Annotated[
@@ -62,6 +65,17 @@ class PartitionStatus:
     ] = None
     stopped_until: Annotated[
         int | None, Field(description="first source offset after what cannot be copied; null: nothing")
+    ] = None
+    observed: Annotated[
+        int | None,
+        Field(
+            description="when the source last told its end offset, in milliseconds since 1970, if that is more than"
+            " 10 s ago; null: it is less, or the source has not told any"
+        ),
+    ] = None
+    last_end_offset: Annotated[int | None, Field(description="the end offset at that time; null: see observed")] = None
+    last_lag_records: Annotated[
+        int | None, Field(description="last_end_offset minus position; null: see observed, or position is null")
     ] = None
     # Totals of this node since it started, also if another node copies the partition now. Sums are in seconds, with one
     # observation per batch.

@@ -10,7 +10,8 @@ C. tasks and partitions of a node that did not answer are WAITING, their progres
    cause;
 D. leader, epoch, members, pauses and assignment audit are those of the leader of the newest epoch, or if it did not
    answer, of the node with the newest epoch;
-E. progress is never that of a node that does not run the partition: without a node that runs it, it is unknown.
+E. the flow is PAUSED only if all of it is paused, not only some of its topics;
+F. progress is never that of a node that does not run the partition: without a node that runs it, it is unknown.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from mm2.core.assignment.tasks import TaskId
+from mm2.core.coordination.pauses import pauses_flow
 from mm2.core.lanes.losses import Loss, LossKey
-from mm2.core.lanes.task_states import TaskState, worst
+from mm2.core.lanes.task_states import TaskState, without_pauses, worst
 from mm2.node.status.status_model import FlowStatus, PartitionStatus, TaskStatus, TopicStatus
 from mm2.rest.merge.flow_problems import placed_reasons
 
@@ -60,10 +62,11 @@ def merge_flow(own: FlowShare, answers: Answers) -> FlowStatus:
     )
     topics = tuple(_topics(listed, shares, silent))
     states = [*map(_own_state, shares), *(task.state for task in tasks), *(one.state for one in topics)]
+    is_paused = pauses_flow(leader.flow.paused, {one.topic for one in topics})
     return replace(
         leader.flow,
         enabled=own.flow.enabled,
-        state=worst(states),
+        state=worst(states if is_paused else without_pauses(states)),
         reasons=tuple(_reasons(leader, shares, silent)),
         tasks=tasks,
         topics=topics,
@@ -159,6 +162,9 @@ def _unknown(partition: PartitionStatus, *, is_silent: bool) -> PartitionStatus:
         end_offset=None,
         lag_records=None,
         lag_seconds=None,
+        observed=None,
+        last_end_offset=None,
+        last_lag_records=None,
         stopped_at=None,
         stopped_until=None,
     )

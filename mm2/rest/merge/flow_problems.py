@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from mm2.core.coordination.pauses import pause_message
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import FlowStatus, TopicStatus
 
@@ -28,17 +29,29 @@ def flow_problems(flow: FlowStatus) -> list[FlowProblem]:
 
     A reason of the flow that repeats one of the latter is left out. If the flow is not RUNNING, has no reason of its
     own and contains nothing FAILED, the first task, topic or partition in the same state explains it; without any, the
-    problem has no reason.
+    problem has no reason. What an operator paused is no problem (`pause_of`), and explains why a flow is PAUSED.
     """
     placed = _placed(flow)
     known = _reasons(placed)
-    own = [FlowProblem(state=flow.state, reason=reason) for reason in flow.reasons if reason not in known]
+    paused = flow.state is TaskState.PAUSED and pause_of(flow) is not None
+    state = TaskState.RUNNING if paused else flow.state
+    own = [FlowProblem(state=state, reason=reason) for reason in flow.reasons if reason not in known]
+    if paused:
+        return own + placed
     explained = own or any(problem.state is TaskState.FAILED for problem in placed)
     if flow.state is not TaskState.RUNNING and not explained:
         cause = next((problem for problem in placed if problem.state is flow.state), None)
         own = [FlowProblem(state=flow.state, reason=NO_REASON if cause is None else str(cause))]
         placed = [problem for problem in placed if problem is not cause]
     return own + placed
+
+
+def pause_of(flow: FlowStatus) -> FlowProblem | None:
+    """Return what an operator paused; None: nothing. Its state is PAUSED only if all of the flow is."""
+    message = pause_message(flow.paused)
+    if message is None:
+        return None
+    return FlowProblem(state=TaskState.PAUSED if flow.state is TaskState.PAUSED else TaskState.RUNNING, reason=message)
 
 
 def placed_reasons(flow: FlowStatus) -> set[str]:

@@ -11,7 +11,7 @@ from pydantic import Field, TypeAdapter
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import NodeStatus
 from mm2.rest.endpoint import Endpoint, RestContext
-from mm2.rest.merge.flow_problems import FlowProblem, flow_problems
+from mm2.rest.merge.flow_problems import FlowProblem, flow_problems, pause_of
 from mm2.rest.public.own_share import own_share
 from mm2.rest.public.responses import JSON
 
@@ -37,11 +37,12 @@ def health(node: NodeStatus) -> HealthResponse:
     """Return UP if every enabled flow is RUNNING and none of its tasks, topics or partitions on this node is FAILED.
 
     Problems that do not make the node DOWN are listed after the others: temporary errors, reasons of a RUNNING flow,
-    and everything about flows that are not enabled (heartbeats only).
+    the topics of it that an operator paused, and everything about flows that are not enabled (heartbeats only).
     """
     counted, listed = [], []
     for flow in own_share(node):
-        for problem in flow_problems(flow):
+        pause = pause_of(flow)
+        for problem in [*flow_problems(flow), *([] if pause is None else [pause])]:
             if flow.enabled and _counts(problem):
                 counted.append(_reason(flow.flow, problem))
             else:

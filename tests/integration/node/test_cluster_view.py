@@ -175,11 +175,18 @@ def test_topic_is_paused_and_resumed_through_the_follower(flow: Flow) -> None:
         shown = [flow.shown(node) for node in flow.nodes]
         return all(
             one["paused"] == [orders]
+            and one["state"] == "RUNNING"
             and all(topic["state"] == ("PAUSED" if topic["topic"] == orders else "RUNNING") for topic in one["topics"])
             for one in shown
         )
 
-    wait_until(paused, SEEN, "both nodes show only that topic as paused")
+    wait_until(paused, SEEN, "both nodes show only that topic as paused, and the flow as running")
+    reason = f"{flow.name}: paused by an operator: {orders}; mm2 resume ends the pause"
+
+    def up() -> bool:
+        return all((found := node.health())["status"] == "UP" and reason in found["reasons"] for node in flow.nodes)
+
+    wait_until(up, SEEN, "both nodes are healthy, and say what is paused")
     before = _written(flow, orders)
     flow.write(200)
     flow.wait_copied(users)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from mm2.core.lanes.task_states import TaskState
 from mm2.program.log_lines import banner, flow_line, flow_lines
-from tests.contract.samples import flow, heartbeat_flow, member, node, partition, task, topic
+from tests.contract.samples import flow, heartbeat_flow, member, node, partition, task, topic, unheard
 
 
 def test_banner() -> None:
@@ -63,6 +63,24 @@ def test_unknown_lag() -> None:
     behind = partition(1, lag_records=1, lag_seconds=2)
     assert "lag at least 1 record (2.0 s)" in flow_line(None, flow(topic("orders", unknown, behind)), 60)
     assert "lag 0 records" in flow_line(None, flow(topics=()), 60)
+    assert "lag unknown, 0 topics" in flow_line(None, flow(topics=(), state=TaskState.WAITING), 60)
+
+
+def test_the_last_known_lag_is_shown_while_a_source_does_not_answer() -> None:
+    silent = flow(topic("orders", unheard(0), unheard(1, last_lag_records=3, observed=1_763_740_799_000)))
+    last = "3 records at 2025-11-21T15:59:59Z"
+    assert f"lag unknown (last known: {last}), 1 topic" in flow_line(None, silent, 60)
+    behind = partition(2, lag_records=1, lag_seconds=2)
+    partly = flow(topic("orders", *silent.topics[0].partitions, behind))
+    assert f"lag at least 1 record (2.0 s) (last known: {last}), 1 topic" in flow_line(None, partly, 60)
+
+
+def test_paused_topics_are_not_an_error() -> None:
+    line = flow_line(None, flow(paused=("orders",), reasons=("no room in the Spark cluster",)), 60)
+    assert line.endswith(
+        "1 topic; paused by an operator: orders; mm2 resume ends the pause; last error: no room in the Spark cluster"
+    )
+    assert "last error" not in flow_line(None, flow(paused=("",), state=TaskState.PAUSED), 60)
 
 
 def test_line_covers_partitions_of_this_node_only() -> None:

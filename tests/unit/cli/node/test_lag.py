@@ -11,7 +11,7 @@ from mm2.cli.node.progress_rates import Outlook, Pace
 from mm2.cli.terminal.tables import duration
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import PartitionStatus, TopicStatus
-from tests.contract.samples import flow, heartbeat_flow, node, partition, topic
+from tests.contract.samples import flow, heartbeat_flow, node, partition, topic, unheard
 from tests.unit.cli.views import lines, shapes
 
 
@@ -172,6 +172,8 @@ def test_json_has_null_for_unknown_values() -> None:
         "lag_seconds": None,
         "lag_seconds_at_least": 1.5,
         "records_per_second": None,
+        "observed": None,
+        "last_lag_records": None,
         "outlook": "unknown",
         "catch_up_seconds": None,
     }
@@ -183,11 +185,44 @@ def test_json_has_null_for_unknown_values() -> None:
         "end_offset": 100,
         "lag_records": 10,
         "lag_seconds": 1.5,
+        "observed": None,
+        "last_end_offset": None,
+        "last_lag_records": None,
         "records_per_second": None,
         "node": None,
         "error": None,
     }
     assert [partitions[1][key] for key in ("position", "end_offset", "lag_records", "lag_seconds")] == [None] * 4
+
+
+SILENT = flow(topic("orders", unheard(0), unheard(1, last_lag_records=3, observed=1_763_740_799_000)))
+
+
+def test_the_last_known_lag_is_shown_while_the_source_does_not_answer() -> None:
+    report = LagReport(flows=[SILENT])
+    assert not report.is_complete
+    shown = lines(lag_view(report, Pace(Clock())))
+    assert [" ".join(line.split()) for line in shown] == [
+        "flow state outlook lag records lag seconds records/s partitions caught up",
+        "A->B RUNNING unknown unknown unknown unknown 2 0",
+        "A->B: lag unknown of 2 partitions; last known: 3 records at 2025-11-21T15:59:59Z",
+        "",
+        "flow topic partition state lag records lag seconds records/s position end offset node",
+        "A->B orders 0 RUNNING - - - 90 -",
+        "A->B orders 1 RUNNING - - - 90 -",
+    ]
+    (whole,) = json.loads(json.dumps(lag_json(report, Pace(Clock()))))["flows"]
+    assert (whole["lag_records"], whole["catch_up_seconds"], whole["unknown_partitions"]) == (None, None, 2)
+    assert (whole["observed"], whole["last_lag_records"]) == (1_763_740_799_000, 3)
+    names = ("end_offset", "lag_records", "lag_seconds", "observed", "last_end_offset", "last_lag_records")
+    assert [whole["partitions"][1][name] for name in names] == [None, None, None, 1_763_740_799_000, 90, 3]
+
+
+def test_a_report_is_complete_if_every_lag_is_known() -> None:
+    assert LagReport(flows=[flow(topic("orders", at(0, 10)))]).is_complete
+    assert LagReport(flows=[flow(topics=())]).is_complete
+    assert not LagReport(flows=[flow(topic("orders", at(0, 10), UNKNOWN))]).is_complete
+    assert not LagReport(flows=[flow(topics=())], unanswered=frozenset({"A->B"})).is_complete
 
 
 def replace_number(status: PartitionStatus, number: int) -> PartitionStatus:

@@ -8,7 +8,7 @@ from mm2.cli.node.progress_rates import Pace
 from mm2.cli.node.status import status_view
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import AssignmentAuditStatus, FlowStatus, NodeStatus
-from tests.contract.samples import LOSS, flow, heartbeat_flow, member, node, partition, task, topic
+from tests.contract.samples import LOSS, flow, heartbeat_flow, member, node, partition, task, topic, unheard
 from tests.unit.cli.views import lines, shapes
 
 
@@ -150,6 +150,12 @@ def test_paused_topics_and_moving_tasks() -> None:
     shown = lines(view(node(shared(paused=("orders", "users"), assignment_audit=moving))))
     assert shown[-2:] == ["  paused: orders, users", "  moving to another node: 1 task, 1,200 partitions"]
     assert lines(view(node(shared(paused=("", "users")))))[-1] == "  paused: the whole flow"
+
+
+def test_last_known_offsets_while_the_source_does_not_answer() -> None:
+    shown = lines(view(node(flow(topic("orders", unheard(0), unheard(1, last_lag_records=3, last_end_offset=93))))))
+    assert " ".join(shown[2].split()) == "orders A.orders RUNNING 2 at least 183 at least 180 unknown unknown unknown"
+    assert shown[-1] == "  lag unknown of 2 partitions; last known: 3 records at 2025-11-21T16:00:00Z"
 
 
 def test_unassigned_duplicated_and_unexpected_tasks() -> None:

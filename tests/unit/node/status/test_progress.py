@@ -69,6 +69,24 @@ def test_a_moved_partition_is_reported_by_its_new_source_task() -> None:
     assert shown(progress).records_total == 70
 
 
+def test_an_end_offset_that_was_not_observed_for_a_while_is_unknown() -> None:
+    """(C) The last one, and the lag to it, are shown with their time."""
+    progress = FlowProgress()
+    fresh = said(0, TaskState.RUNNING, position=40, records=40)
+    progress.take("session", fresh)
+    before = shown(progress)
+    assert (before.end_offset, before.lag_records, before.lag_seconds) == (100, 60, 0.0)
+    assert (before.observed, before.last_end_offset, before.last_lag_records) == (None, None, None)
+    stale = replace(fresh, partitions=(replace(fresh.partitions[0], end_observed=1_763_740_800.25),))
+    progress.take("session", stale)
+    now = shown(progress)
+    assert (now.position, now.end_offset, now.lag_records, now.lag_seconds) == (40, None, None, None)
+    assert (now.observed, now.last_end_offset, now.last_lag_records) == (1_763_740_800_250, 100, 60)
+    assert not now.lag_known
+    progress.take("session", fresh)
+    assert shown(progress) == before
+
+
 def test_a_partition_that_came_back_keeps_its_totals() -> None:
     progress = FlowProgress()
     progress.take("session", said(0, TaskState.STOPPED, position=50, records=50))

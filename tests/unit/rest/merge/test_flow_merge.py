@@ -91,6 +91,29 @@ def test_json_round_trip_of_a_share() -> None:
     assert SHARE.dump_json(read) == SHARE.dump_json(A)
 
 
+PAUSED = {"state": TaskState.PAUSED}
+
+
+@pytest.mark.parametrize(
+    ("paused", "state"),
+    [
+        (("orders",), TaskState.RUNNING),
+        (("orders", "users"), TaskState.PAUSED),
+        (("",), TaskState.PAUSED),
+        (("", "orders"), TaskState.PAUSED),
+    ],
+)
+def test_e_only_a_flow_that_is_paused_as_a_whole_is_paused(paused: tuple[str, ...], state: TaskState) -> None:
+    """Node b copies only the paused topic, and its task and its share of the flow are PAUSED in an earlier release."""
+    orders, users = topic("orders", copied(1, "b", **PAUSED), **PAUSED), topic("users", copied(0, "a"))
+    of_b = follower(orders, paused=paused, tasks=(task(id=SOURCE_1, node="b", **PAUSED),), **PAUSED)
+    of_a = leader(orders, users, paused=paused, tasks=(task(id=SOURCE_0, node="a"), *of_b.tasks))
+    for own, other in ((share("a", of_a), share("b", of_b)), (share("b", of_b), share("a", of_a))):
+        whole = merge_flow(own, {other.node: other})
+        assert whole.state is state
+        assert [one.state for one in whole.topics] == [TaskState.PAUSED, TaskState.RUNNING]
+
+
 def test_share_of_another_release() -> None:
     fields = SHARE.dump_python(B, mode="json")
     for name in ("members", "paused", "assignment_audit"):
@@ -222,7 +245,7 @@ def test_a_new_leader_lists_published_partitions_before_it_has_read_the_topics()
     assert share_of("b", follower(is_leader=True)).leads
 
 
-def test_e_outdated_progress_of_an_unassigned_partition_is_unknown() -> None:
+def test_f_outdated_progress_of_an_unassigned_partition_is_unknown() -> None:
     """Its node crashed, and the leader had copied the partition before that node did."""
     for node in ("", "b"):
         old = leader(topic("orders", copied(0, "a"), copied(1, node, position=100, lag_records=0)))
