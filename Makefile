@@ -15,7 +15,7 @@ LONG = $(BIN)/python -m tests.long $(if $(FRESH),--fresh) $(if $(MINUTES),--minu
 # Percent of lines and branches in mm2/core and mm2/config, where decisions are made, that the fast tests must reach.
 DECIDED := 100
 
-.PHONY: help setup demo run test prepared test-fast test-slow test-long faults soak matrix durations lint bench bench-quick docs clean pack lock
+.PHONY: help setup demo run test prepared test-fast test-slow test-long faults soak matrix fuzz durations lint bench bench-quick docs clean pack lock
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
@@ -50,6 +50,9 @@ soak: prepared ## nodes under load with churn and faults for HOURS=n (0.5), MODE
 
 matrix: prepared ## every fault in every topology with both elections and in both modes, SEEDS=n times (20: a day on two cores)
 	@MM2_SEEDS=$(or $(SEEDS),20) MM2_MODE='$(MODE)' $(LONG) matrix --part '$(PART)'
+
+fuzz: setup ## random bytes for every decoder (SECONDS=n, SEED=n); a failure prints how to repeat it
+	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
 
 durations: prepared ## measure what each test file takes, for the order of make test (tests/durations.json)
 	@$(BIN)/pytest -n $(SLOW_WORKERS) $(SPREAD) $(SLOW) $(RERUNS) --store-durations

@@ -142,7 +142,7 @@ def read_batches(message_set: bytes, partition: TopicPartition, position: int) -
             if not batch.validate_crc():
                 raise ValueError("wrong checksum")  # noqa: TRY301
             try:
-                one, size = _read(batch, view[begin:end], partition.partition, position, room)
+                one, size = _read(batch, view[begin:end], partition, position, room)
             except OutputTooLargeError:
                 break  # after others: left for the next fetch
             room -= size
@@ -155,14 +155,16 @@ def read_batches(message_set: bytes, partition: TopicPartition, position: int) -
     return found, position
 
 
-def _read(batch: Any, raw: memoryview, number: int, position: int, room: int) -> tuple[Written | Ended, int]:
-    """Return a batch of partition ``number``, and its uncompressed bytes.
+def _read(
+    batch: Any, raw: memoryview, partition: TopicPartition, position: int, room: int
+) -> tuple[Written | Ended, int]:
+    """Return a batch, and its uncompressed bytes.
 
     Raises OutputTooLargeError if it does not fit into ``room``, unless it never will.
     """
     is_old = raw[_MAGIC_AT] < 2  # has neither control batches nor transactions
     end = _OFFSET.unpack_from(raw)[0] + 1 if is_old else batch.next_offset
-    size = 0
+    size, number = 0, partition.partition
     try:
         if is_old:
             size = _size_of_old(raw, room)
@@ -177,20 +179,22 @@ def _read(batch: Any, raw: memoryview, number: int, position: int, room: int) ->
     except OutputTooLargeError as error:
         if room < MAX_UNCOMPRESSED:
             raise
-        records = _unreadable(raw, number, position, end, error)
+        records = _unreadable(raw, partition, position, end, error)
     except Exception as error:  # noqa: BLE001 as in read_batches
-        records = _unreadable(raw, number, position, end, error)
+        records = _unreadable(raw, partition, position, end, error)
     return Written(
         records, max(position, end), None if is_old or not batch.is_transactional else batch.producer_id
     ), size
 
 
-def _unreadable(raw: memoryview, number: int, position: int, end: int, error: Exception) -> list[StoredRecord]:
+def _unreadable(
+    raw: memoryview, partition: TopicPartition, position: int, end: int, error: Exception
+) -> list[StoredRecord]:
     if end <= position:
         return []
     offset = max(position, _OFFSET.unpack_from(raw)[0])
-    log.warning("partition %d: skipping the batch at offset %d, which cannot be read: %s", number, offset, error)
-    return [StoredRecord(partition=number, offset=offset, key=None, value=None, timestamp=-1)]
+    log.warning("%s: skipping the batch at offset %d, which cannot be read: %s", partition, offset, error)
+    return [StoredRecord(partition=partition.partition, offset=offset, key=None, value=None, timestamp=-1)]
 
 
 def _size_of_old(raw: memoryview, limit: int) -> int:

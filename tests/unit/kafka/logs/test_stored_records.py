@@ -76,7 +76,7 @@ def test_a_bomb_is_skipped_and_reported(codec: int, caplog: pytest.LogCaptureFix
     assert values(batch(0, [b"a"]) + bomb) == ([b"a"], 1)  # it has a fetch of its own
     assert skipped(bomb + batch(2, [b"b"]), 1) == ([UNREADABLE, (b"k", b"b", 1_000)], 3)
     sizes = rf"\d+ bytes \(\w+\) decompress to more than the limit of {MAX_UNCOMPRESSED} bytes"
-    assert re.search(rf"partition 3: skipping the batch at offset 1, which cannot be read: {sizes}", caplog.text)
+    assert re.search(rf"log-3: skipping the batch at offset 1, which cannot be read: {sizes}", caplog.text)
 
 
 @pytest.mark.parametrize("codec", [1, 2])
