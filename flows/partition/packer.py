@@ -40,7 +40,7 @@ class PackingError(Exception):
 
 @dataclass(slots=True)
 class _Unfinished:
-    """Packing that was interrupted, and what it was begun with."""
+    """Packing that was interrupted, and what it was started with."""
 
     steps: Steps[Packed]
     wanted: int
@@ -48,7 +48,7 @@ class _Unfinished:
     queue: tuple[SourceBatch, ...]
 
     def fits(self, queue: deque[SourceBatch], wanted: int, boundary: int | None) -> bool:
-        """Return whether it can be continued: since it was begun, the queue was at most appended to."""
+        """Return whether it can be continued: since it was started, the queue was at most appended to."""
         is_same = (self.wanted, self.boundary) == (wanted, boundary) and len(self.queue) <= len(queue)
         return is_same and all(map(is_, self.queue, queue))
 

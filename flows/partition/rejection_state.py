@@ -28,7 +28,7 @@ class _Division:
     batch: TargetBatch
     error: ProduceError
     begin: Callable[[], Steps[list[TargetBatch]]]
-    begun: Steps[list[TargetBatch]] | None = None
+    started: Steps[list[TargetBatch]] | None = None
 
 
 class RejectionState(FetchState):
@@ -130,9 +130,9 @@ class RejectionState(FetchState):
         division = self._divided_first
         if division is None:
             return True
-        division.begun = division.begun or division.begin()
+        division.started = division.started or division.begin()
         try:
-            parts = run(division.begun, is_over)
+            parts = run(division.started, is_over)
         except PackingError as failure:
             self._division = None
             self._reject(self._rejected_batch(division.batch, division.error, failure), now)
@@ -147,13 +147,13 @@ class RejectionState(FetchState):
     def is_packing(self) -> bool:
         """Whether packing was interrupted, and holds what it has made so far."""
         division = self._divided_first
-        return self._packer.is_unfinished or (division is not None and division.begun is not None)
+        return self._packer.is_unfinished or (division is not None and division.started is not None)
 
     def abandon_packing(self) -> None:
         """Drop what interrupted packing has made; it begins again when the next batch is to be sent."""
         self._packer.abandon()
         if self._division is not None:
-            self._division.begun = None
+            self._division.started = None
 
     @property
     def packs_heavily(self) -> bool:

@@ -38,7 +38,7 @@ def tiny_records(count: int, attributes: int = LOG_APPEND_TIME) -> bytes:
 
 
 class Ids:
-    warning = None
+    warning: str | None = None
     is_idempotent = True
 
     def assign(self, partition: PartitionReplicator) -> None:
