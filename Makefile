@@ -16,7 +16,7 @@ CONFIG := 95
 # Where the environment forbids to store bytecode, each program that is started here would compile its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo run test prepared test-fast test-slow test-versions test-long faults soak matrix durations lint bench bench-quick docs clean pack lock
+.PHONY: help setup demo run test prepared test-fast test-slow test-versions test-long faults soak matrix fuzz durations lint bench bench-quick docs clean pack lock
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
@@ -56,6 +56,9 @@ soak: prepared ## nodes under load with churn and faults for HOURS=n (0.5), MODE
 
 matrix: prepared ## every fault in every topology with both elections and in both modes, SEEDS=n times (20: a day on two cores)
 	@MM2_SEEDS=$(or $(SEEDS),20) MM2_MODE='$(MODE)' $(LONG) matrix --part '$(PART)'
+
+fuzz: setup ## random bytes for every decoder (SECONDS=n, SEED=n); a failure prints how to repeat it
+	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
 
 durations: prepared ## store what the last runs measured (tests/durations.json), and measure new files; FILES=tests/faults for some
 	@$(BIN)/python -m tests.lab.durations --workers $(SLOW_WORKERS) $(FILES)

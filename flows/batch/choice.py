@@ -39,6 +39,10 @@ MERGED_BYTES = 128 * 1024
 """A run of tiny batches is merged up to this many stored bytes: at that size a request costs a hundredth of what its
 records cost, and the batch is still an eighth of what a broker accepts by default (message.max.bytes)."""
 
+MERGED_RECORDS = 10_000
+"""A run of tiny batches is merged up to this many records, which takes about 30 ms: beyond that, a request costs a
+hundredth of what the records cost, however small they are."""
+
 COMMON_RATIO = 8
 """Text compresses about this well, and few records compress better. Tiny batches are merged up to this many
 uncompressed bytes for each stored byte of a merged batch; beyond that, passing them through costs less than
@@ -94,7 +98,7 @@ def rules_from(settings: ProduceSettings, fetch: FetchSettings) -> BatchRules:
 def for_long_link(rules: BatchRules) -> BatchRules:
     """Return the rules for a target with a long round-trip time."""
     merged = max(rules.merged_bytes, LONG_LINK_BATCH_BYTES)
-    return replace(rules, merged_bytes=merged, tiny_bytes=merged // 2, tiny_records=UNLIMITED)
+    return replace(rules, merged_bytes=merged, tiny_bytes=merged // 2, tiny_records=MERGED_RECORDS)
 
 
 def reason_for(header: BatchHeader, wanted: int, rules: BatchRules, limit: int | None) -> Reason:  # noqa: PLR0911

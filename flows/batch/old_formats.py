@@ -35,6 +35,7 @@ from flows.batch.header import (
     CorruptBatchError,
 )
 from flows.batch.records import varint
+from flows.batch.steps import STEP_BYTES, Steps, finish
 from mm2.kafka.decompression import Codec
 
 OLD_MAGICS = (0, 1)
@@ -51,6 +52,7 @@ _FIELDS_START = (18, 26)  # of the key, by magic
 _MIN_LENGTH = (14, 22)  # by magic, with null key and null value
 _NO_TIMESTAMP = -1
 _UINT32 = 0xFFFFFFFF
+_HIGHEST_DELTA = 2**31 - 1  # of offsets in a batch of format v2
 
 
 class Message(NamedTuple):
@@ -90,7 +92,7 @@ def read_messages(view: memoryview, at: int, start: int, *, check_crcs: bool) ->
             following is None
             or following.magic != first.magic
             or following.codec
-            or following.offset <= last.offset
+            or not last.offset < following.offset <= first.offset + _HIGHEST_DELTA
             or following.end - at > GROUP_BYTES
         ):
             break
@@ -100,16 +102,17 @@ def read_messages(view: memoryview, at: int, start: int, *, check_crcs: bool) ->
     return _header(first, last, first.offset, count, newest), view[at : last.end]
 
 
-def convert(
+def converted(
     header: BatchHeader, data: memoryview, *, limit: int, check_crcs: bool, now_ms: int
-) -> tuple[BatchHeader, bytes]:
+) -> Steps[tuple[BatchHeader, bytes]]:
     """Return the header that describes the records of a batch from `read_messages`, and its records in format v2.
 
     ``limit``: bytes that a wrapper may contain. ``now_ms``: timestamp of records that have none, in epoch ms. Raises
     CorruptBatchError and BatchTooLargeError.
     """
-    messages = _unwrapped(data, limit, check_crcs) if header.codec else _stored(data)
+    messages = (yield from _unwrapped(data, limit, check_crcs)) if header.codec else _stored(data)
     records = bytearray()
+    step_end = STEP_BYTES
     base_offset = base_timestamp = newest = count = 0
     previous = -1
     for offset, timestamp, fields in messages:
@@ -120,12 +123,19 @@ def convert(
         when = now_ms if timestamp == _NO_TIMESTAMP else timestamp
         if not count:
             base_offset, base_timestamp, newest = offset, when, when
+            if header.next_offset - 1 - base_offset > _HIGHEST_DELTA:
+                raise CorruptBatchError(
+                    f"message at offset {header.next_offset - 1}: it contains offset {offset}, too far from its own"
+                )
         body = b"".join((b"\x00", varint(when - base_timestamp), varint(offset - base_offset), fields, b"\x00"))
         records += varint(len(body))
         records += body
         newest = max(newest, when)
         previous = offset
         count += 1
+        if len(records) >= step_end:
+            step_end = len(records) + STEP_BYTES
+            yield
     found = header._replace(
         base_offset=base_offset,
         last_offset_delta=header.next_offset - 1 - base_offset,
@@ -136,14 +146,21 @@ def convert(
     return found, bytes(records)
 
 
+def convert(
+    header: BatchHeader, data: memoryview, *, limit: int, check_crcs: bool, now_ms: int
+) -> tuple[BatchHeader, bytes]:
+    """Return what `converted` does, at once."""
+    return finish(converted(header, data, limit=limit, check_crcs=check_crcs, now_ms=now_ms))
+
+
 def _stored(data: memoryview) -> Iterator[tuple[int, int, bytes]]:
     """Yield offset, timestamp, and key and value in format v2, of uncompressed messages, whose CRCs were checked."""
     for message in _all(data, check_crcs=False):
         yield message.offset, message.timestamp, _fields(data, message)
 
 
-def _unwrapped(data: memoryview, limit: int, check_crcs: bool) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the same of the messages in a wrapper."""
+def _unwrapped(data: memoryview, limit: int, check_crcs: bool) -> Steps[Iterator[tuple[int, int, bytes]]]:
+    """Return the same of the messages in a wrapper."""
     (wrapper,) = _all(data, check_crcs=False)
     where = f"message at offset {wrapper.offset}"
     _, value = _key_and_value(data, wrapper)
@@ -153,16 +170,27 @@ def _unwrapped(data: memoryview, limit: int, check_crcs: bool) -> Iterator[tuple
         raise CorruptBatchError(f"{where}: format v{wrapper.magic} has no codec {wrapper.codec}")
     frame = _with_header_checksum(value) if wrapper.codec == Codec.LZ4 and wrapper.magic == 0 else value
     inside = memoryview(records_of(wrapper.offset, wrapper.codec, frame, limit))
-    messages = list(_all(inside, check_crcs=check_crcs, within=where))
+    messages: list[Message] = []
+    step_end = STEP_BYTES
+    for message in _all(inside, check_crcs=check_crcs, within=where):
+        if message.codec:
+            raise CorruptBatchError(f"{where}: it contains a compressed message")
+        messages.append(message)
+        if message.end >= step_end:
+            step_end = message.end + STEP_BYTES
+            yield
     if not messages:
         raise CorruptBatchError(f"{where}: it is compressed, and empty")
     base = wrapper.offset - messages[-1].offset if wrapper.magic else 0
     append_time = wrapper.timestamp if wrapper.magic and wrapper.attributes & LOG_APPEND_TIME else None
-    for message in messages:
-        if message.codec:
-            raise CorruptBatchError(f"{where}: it contains a compressed message")
-        timestamp = message.timestamp if append_time is None or not message.magic else append_time
-        yield base + message.offset, timestamp, _fields(inside, message)
+    return (
+        (
+            base + message.offset,
+            message.timestamp if append_time is None or not message.magic else append_time,
+            _fields(inside, message),
+        )
+        for message in messages
+    )
 
 
 def _all(data: memoryview, *, check_crcs: bool, within: str = "") -> Iterator[Message]:

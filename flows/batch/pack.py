@@ -7,12 +7,23 @@ from collections.abc import Iterable
 from itertools import takewhile
 from typing import NamedTuple
 
-from flows.batch.choice import COMMON_RATIO, UNLIMITED, BatchRules, Reason, is_tiny, merge_limit, new_codec, reason_for
+from flows.batch.choice import (
+    COMMON_RATIO,
+    MERGED_RECORDS,
+    UNLIMITED,
+    BatchRules,
+    Reason,
+    is_tiny,
+    merge_limit,
+    new_codec,
+    reason_for,
+)
 from flows.batch.codecs import compress, records_of
 from flows.batch.header import CODEC_MASK, HEADER_BYTES, MAGIC, NO_PRODUCER, BatchHeader, BatchTooLargeError
-from flows.batch.old_formats import convert
+from flows.batch.old_formats import converted
 from flows.batch.record_reader import record_starts
 from flows.batch.records import END, RecordPart, RecordRewriter, with_holes
+from flows.batch.steps import LIGHT_RECORDS, Steps
 from flows.batch.target_batch import Runs, SourceBatch, TargetBatch, pass_through
 
 _CONTIGUOUS = BatchHeader(0, 0, -1, MAGIC, 0, 0, 0, 0, 0, NO_PRODUCER, -1, -1, 0)
@@ -46,25 +57,26 @@ class Packed(NamedTuple):
 
 def pack(
     queue: deque[SourceBatch], wanted: int, rules: BatchRules, limit: int | None, counts: Counter[Reason]
-) -> Packed:
+) -> Steps[Packed]:
     """Pack the next batch from the front of ``queue``, which is not empty, and remove its source batches.
 
-    Each source batch is counted in ``counts``. A batch with too many uncompressed bytes is passed through, unless it
-    must be rebuilt. Raises CorruptBatchError and BatchTooLargeError and leaves the queue unchanged.
+    Until the last step, the queue may only be appended to. Each source batch is counted in ``counts``. A batch with too
+    many uncompressed bytes is passed through, unless it must be rebuilt. Raises CorruptBatchError and
+    BatchTooLargeError and leaves the queue unchanged.
     """
     first = queue[0]
     reason = _reason(first, wanted, rules, limit)
     run: list[SourceBatch] = [first]
     records: list[Uncompressed] = []
     if len(queue) > 1 and is_tiny(first.header, rules):
-        run, records = _mergeable(_run(queue, rules, merge_limit(rules, limit)), rules)
+        run, records = yield from _mergeable(_run(queue, rules, merge_limit(rules, limit)), rules)
     if len(run) > 1 and reason is not Reason.TOO_LARGE:
-        packed = _rebuilt(run, records, wanted, rules)
+        packed = yield from _rebuilt(run, records, wanted, rules)
         if limit is not None:
-            packed = [part for batch in packed for part in split(batch, limit, rules)]
+            packed = yield from _all_split(packed, limit, rules)
     else:
         run = [first]
-        packed, reason = _alone(first, reason, wanted, rules, limit)
+        packed, reason = yield from _alone(first, reason, wanted, rules, limit)
     for source in run:
         queue.popleft()
         alone = reason if source is first else _reason(source, wanted, rules, limit)
@@ -82,7 +94,7 @@ def _reason(source: SourceBatch, wanted: int, rules: BatchRules, limit: int | No
 
 def _alone(
     source: SourceBatch, reason: Reason, wanted: int, rules: BatchRules, limit: int | None
-) -> tuple[list[TargetBatch], Reason]:
+) -> Steps[tuple[list[TargetBatch], Reason]]:
     """Return the new batches for one source batch, and the reason that applied."""
     whole = pass_through(source)
     try:
@@ -94,9 +106,10 @@ def _alone(
             case Reason.CODEC:
                 packed = [_recoded(source, rules)]
             case _:
-                packed = _rebuilt([source], [_uncompressed(source, rules)], wanted, rules)
+                records = yield from _uncompressed(source, rules)
+                packed = yield from _rebuilt([source], [records], wanted, rules)
         if limit is not None:
-            packed = [part for batch in packed for part in split(batch, limit, rules)]
+            packed = yield from _all_split(packed, limit, rules)
     except BatchTooLargeError:
         if reason not in (Reason.CODEC, Reason.TOO_LARGE):
             raise
@@ -104,22 +117,54 @@ def _alone(
     return packed, reason
 
 
-def repack(queue: deque[SourceBatch], wanted: int, boundary: int, rules: BatchRules, counts: Counter[Reason]) -> Packed:
+def _all_split(batches: list[TargetBatch], limit: int, rules: BatchRules) -> Steps[list[TargetBatch]]:
+    parts: list[TargetBatch] = []
+    for batch in batches:
+        parts += yield from split(batch, limit, rules)
+    return parts
+
+
+def is_heavy(
+    queue: deque[SourceBatch], wanted: int, boundary: int | None, rules: BatchRules, limit: int | None
+) -> bool:
+    """Return whether packing the next batch with `pack`, or `repack`, can take longer than a few steps.
+
+    The header of a wrapper in an old format does not tell how many messages it contains.
+    """
+    header = queue[0].header
+    if boundary is None:
+        if header.record_count <= LIGHT_RECORDS and (header.magic == MAGIC or not header.codec):
+            return False  # and what is merged with it is light, too
+        return _reason(queue[0], wanted, rules, limit) not in (Reason.PASS_THROUGH, Reason.CODEC)
+    records = 0
+    for source in takewhile(lambda source: source.header.base_offset < boundary, queue):
+        if source.header.magic != MAGIC and source.header.codec:
+            return True
+        records += source.header.record_count
+    return records > LIGHT_RECORDS
+
+
+def repack(
+    queue: deque[SourceBatch], wanted: int, boundary: int, rules: BatchRules, counts: Counter[Reason]
+) -> Steps[Packed]:
     """Repeat the packing of a batch that ended before source offset ``boundary``.
 
     The target may have the batch, and recognizes it by its first sequence and number of records. So it must contain the
     same records: all from ``wanted`` up to the boundary, whatever the rules would merge or split now. A source batch
-    that continues after the boundary stays in the queue. Raises CorruptBatchError and BatchTooLargeError and leaves the
-    queue unchanged.
+    that continues after the boundary stays in the queue. Until the last step, the queue may only be appended to. Raises
+    CorruptBatchError and BatchTooLargeError and leaves the queue unchanged.
     """
     run = list(takewhile(lambda source: source.header.base_offset < boundary, queue))
     taken = [source for source in run if source.header.next_offset <= boundary]
     reasons = [_reason(source, wanted, rules, None) for source in run]
     if len(run) == len(taken) == 1:
-        batches, reasons[0] = _alone(run[0], reasons[0], wanted, rules, None)
+        batches, reasons[0] = yield from _alone(run[0], reasons[0], wanted, rules, None)
     else:
-        records = [_uncompressed(source, rules) for source in run]
-        batches = _rebuilt(run, records, wanted, rules, boundary) if run else []
+        records: list[Uncompressed] = []
+        for source in run:
+            part = yield from _uncompressed(source, rules)
+            records.append(part)
+        batches = (yield from _rebuilt(run, records, wanted, rules, boundary)) if run else []
         reasons = [reason or Reason.TINY for reason in reasons]
     for batch in batches:
         batch.held_bytes = sum(source.held_bytes for source in taken)
@@ -131,17 +176,20 @@ def repack(queue: deque[SourceBatch], wanted: int, boundary: int, rules: BatchRu
 
 
 def _run(queue: deque[SourceBatch], rules: BatchRules, room: int) -> list[SourceBatch]:
-    """Return the first batch, which is tiny, and the tiny batches that follow, up to ``room`` bytes."""
+    """Return the first batch, which is tiny, and the tiny batches that follow, up to ``room`` bytes and
+    `MERGED_RECORDS`."""
     run: list[SourceBatch] = []
+    records = 0
     for source in queue:
         room -= source.header.size
-        if run and (room < 0 or not is_tiny(source.header, rules)):
+        records += source.header.record_count
+        if run and (room < 0 or records > MERGED_RECORDS or not is_tiny(source.header, rules)):
             break
         run.append(source)
     return run
 
 
-def _mergeable(run: list[SourceBatch], rules: BatchRules) -> tuple[list[SourceBatch], list[Uncompressed]]:
+def _mergeable(run: list[SourceBatch], rules: BatchRules) -> Steps[tuple[list[SourceBatch], list[Uncompressed]]]:
     """Return the first batches of ``run`` whose uncompressed records may be merged, and these records.
 
     They end before a batch that compresses much better than usual: it need not be decompressed to be copied.
@@ -150,7 +198,7 @@ def _mergeable(run: list[SourceBatch], rules: BatchRules) -> tuple[list[SourceBa
     records: list[Uncompressed] = []
     for source in run:
         try:
-            part = _uncompressed(source, rules, room)
+            part = yield from _uncompressed(source, rules, room)
         except BatchTooLargeError:
             break
         records.append(part)
@@ -158,7 +206,7 @@ def _mergeable(run: list[SourceBatch], rules: BatchRules) -> tuple[list[SourceBa
     return run[: len(records)], records
 
 
-def _uncompressed(source: SourceBatch, rules: BatchRules, limit: int | None = None) -> Uncompressed:
+def _uncompressed(source: SourceBatch, rules: BatchRules, limit: int | None = None) -> Steps[Uncompressed]:
     """Return the records of a batch that must be rebuilt, uncompressed, of at most ``limit`` bytes.
 
     Raises CorruptBatchError and BatchTooLargeError.
@@ -168,10 +216,12 @@ def _uncompressed(source: SourceBatch, rules: BatchRules, limit: int | None = No
         limit = _limit(source, rules)
     if header.magic != MAGIC:
         now_ms = int(source.arrived * 1000)
-        return Uncompressed(*convert(header, source.data, limit=limit, check_crcs=rules.check_crcs, now_ms=now_ms))
+        found = yield from converted(header, source.data, limit=limit, check_crcs=rules.check_crcs, now_ms=now_ms)
+        return Uncompressed(*found)
     records = records_of(header.base_offset, header.codec, source.data[HEADER_BYTES:], limit)
     if source.runs is not None and len(source.runs) > 1:
-        records = with_holes(records, source.runs)
+        records = yield from with_holes(records, source.runs)
+    yield
     return Uncompressed(header, records)
 
 
@@ -191,10 +241,10 @@ def _recoded(source: SourceBatch, rules: BatchRules) -> TargetBatch:
 
 def _rebuilt(
     run: list[SourceBatch], records: list[Uncompressed], wanted: int, rules: BatchRules, before: int = END
-) -> list[TargetBatch]:
+) -> Steps[list[TargetBatch]]:
     rewriter = RecordRewriter()
     for one in records:
-        rewriter.add(one.header, one.records, wanted, before)
+        yield from rewriter.add(one.header, one.records, wanted, before)
     codec = new_codec((source.header.codec for source in run), rules)
     return [
         _target_batch(
@@ -209,7 +259,7 @@ def _rebuilt(
     ]
 
 
-def split(batch: TargetBatch, limit: int, rules: BatchRules) -> list[TargetBatch]:
+def split(batch: TargetBatch, limit: int, rules: BatchRules) -> Steps[list[TargetBatch]]:
     """Split the batch into parts of at most ``limit`` bytes; a larger record gets a part of its own.
 
     The last part has the batch's ``next_offset`` and ``held_bytes``. Parts of a stamped batch have to be stamped again.
@@ -221,8 +271,11 @@ def split(batch: TargetBatch, limit: int, rules: BatchRules) -> list[TargetBatch
     part_bytes = max(1, (limit - HEADER_BYTES) * len(records) // max(1, len(batch.records)))
     while True:
         rewriter = RecordRewriter(part_bytes)
-        rewriter.add(header, records, 0)
-        parts = [_target_batch(part, batch.codec, rules.level) for part in rewriter.parts()]
+        yield from rewriter.add(header, records, 0)
+        parts: list[TargetBatch] = []
+        for part in rewriter.parts():
+            parts.append(_target_batch(part, batch.codec, rules.level))
+            yield
         largest = max((part.size for part in parts if part.count > 1), default=0)
         if largest <= limit:
             break
@@ -231,17 +284,17 @@ def split(batch: TargetBatch, limit: int, rules: BatchRules) -> list[TargetBatch
     return _with_origins(parts, batch)
 
 
-def cut(batch: TargetBatch, indexes: Iterable[int], rules: BatchRules) -> list[TargetBatch]:
+def cut(batch: TargetBatch, indexes: Iterable[int], rules: BatchRules) -> Steps[list[TargetBatch]]:
     """Cut the batch before the records at ``indexes``, which are increasing and from 1 to the number of records - 1.
 
     Raises CorruptBatchError and BatchTooLargeError.
     """
     records = uncompressed(batch, rules)
-    starts = record_starts(records, batch.count, batch.first_offset)
+    starts = yield from record_starts(records, batch.count, batch.first_offset)
     parts, first = [], 0
     for end in (*indexes, batch.count):
         rewriter = RecordRewriter()
-        rewriter.add(_header(batch, end - first), records[starts[first] : starts[end]], 0)
+        yield from rewriter.add(_header(batch, end - first), records[starts[first] : starts[end]], 0)
         parts += [_target_batch(part, batch.codec, rules.level) for part in rewriter.parts()]
         first = end
     return _with_origins(parts, batch)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flows.batch.header import CorruptBatchError
+from flows.batch.records import read_varint, read_varlong, wrapped
+from flows.batch.steps import STEP_BYTES, Steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,19 +22,26 @@ class DecodedRecord:
     headers: tuple[tuple[bytes, bytes | None], ...]
 
 
-def record_starts(records: bytes, count: int, first_offset: int) -> list[int]:
+def record_starts(records: bytes, count: int, first_offset: int) -> Steps[list[int]]:
     """Return where each of ``count`` uncompressed records starts, and where the last one ends.
 
     ``first_offset`` is the source offset for messages. Raises CorruptBatchError if the bytes do not contain as many.
     """
     starts = [0]
+    at, step_end = 0, STEP_BYTES
     try:
         for _ in range(count):
-            length, at = _varint(records, starts[-1])
-            starts.append(at + length)
-    except IndexError:
+            length, start = read_varint(records, at)
+            if length < 0:
+                break
+            at = start + length
+            starts.append(at)
+            if at >= step_end:
+                step_end = at + STEP_BYTES
+                yield
+    except (IndexError, ValueError):
         starts = []
-    if len(starts) != count + 1 or starts[-1] != len(records):
+    if len(starts) != count + 1 or at != len(records):
         raise CorruptBatchError(
             f"batch at offset {first_offset}: its {len(records)} bytes of records do not contain the {count} records "
             "that its header declares"
@@ -46,12 +55,12 @@ def read_record(records: bytes, base_timestamp: int, offset: int) -> DecodedReco
     ``base_timestamp`` is that of its batch. Raises CorruptBatchError.
     """
     try:
-        _, at = _varint(records, 0)
-        delta, at = _varint(records, at + 1)
-        _, at = _varint(records, at)
+        _, at = read_varint(records, 0)
+        delta, at = read_varlong(records, at + 1)
+        _, at = read_varint(records, at)
         key, at = _bytes(records, at)
         value, at = _bytes(records, at)
-        count, at = _varint(records, at)
+        count, at = read_varint(records, at)
         headers = []
         for _ in range(count):
             name, at = _bytes(records, at)
@@ -59,22 +68,11 @@ def read_record(records: bytes, base_timestamp: int, offset: int) -> DecodedReco
             headers.append((name or b"", content))
     except (IndexError, ValueError) as error:
         raise CorruptBatchError(f"record at offset {offset} cannot be read: {error}") from error
-    return DecodedRecord(timestamp_ms=base_timestamp + delta, key=key, value=value, headers=tuple(headers))
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the zigzag varint at ``at``, and where it ends. Raises IndexError."""
-    value = shift = 0
-    while (byte := data[at]) > 0x7F:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        at += 1
-    value |= byte << shift
-    return (value >> 1) ^ -(value & 1), at + 1
+    return DecodedRecord(timestamp_ms=wrapped(base_timestamp + delta), key=key, value=value, headers=tuple(headers))
 
 
 def _bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
-    length, at = _varint(data, at)
+    length, at = read_varint(data, at)
     if length < 0:
         return None, at
     if at + length > len(data):

@@ -110,7 +110,6 @@ class TargetBatch:
         """Write the header for this producer and ``sequence``; with the same ones it is byte for byte the same."""
         if self._stamped == (producer, self.sequence):
             return
-        self._stamped = producer, self.sequence
         self._header = encode_header(
             self.records,
             attributes=self.attributes | (TRANSACTIONAL if producer.transactional else 0),
@@ -121,6 +120,7 @@ class TargetBatch:
             base_sequence=self.sequence,
             count=self.count,
         )
+        self._stamped = producer, self.sequence
 
     def drop_payload(self) -> int:
         """Drop the records; only the response to an earlier attempt is awaited. Returns the bytes released."""

@@ -13,6 +13,7 @@ from flows.lane.byte_budget import ByteBudget
 from flows.lane.lane_log import show_notices
 from flows.lane.lease_client import LeaseClient, LeaseLostError
 from flows.lane.lease_deadline import LeaseDeadline
+from flows.lane.loop_turns import LoopTurns
 from flows.partition.row_transform import LaneTransforms
 from flows.source_task.source_task import SourceTask
 from mm2.core.lanes.lease import LaneOrders, LeasePlace
@@ -104,6 +105,7 @@ class LaneRunner:
         """``deadlines``: until when the source tasks of each flow may send anything. ``query``: of a SQL lane."""
         self._query = query
         self._budget = ByteBudget(buffer_bytes)
+        self._turns = LoopTurns()
         self._deadlines = deadlines
         self._source_tasks: dict[tuple[Flow, int], SourceTask] = {}
         self._epochs: dict[tuple[Flow, int], tuple[int, int]] = {}
@@ -132,7 +134,7 @@ class LaneRunner:
                     running.drain()
             elif not lease.drain:
                 runner = self._source_tasks[key] = SourceTask(
-                    lease, self._budget, self._deadlines[lease.flow], self._query
+                    lease, self._budget, self._deadlines[lease.flow], self._query, turns=self._turns
                 )
                 self._epochs[key] = (lease.epoch, lease.restart)
                 runner.start()

@@ -176,14 +176,24 @@ class InFlightBatches:
         self._unsent += len(batches)
 
     def send(self, now: float) -> InFlightBatch:
-        """Stamp and return the next batch to send. `can_send` and `has_unsent` must be true."""
+        """Stamp and return the next batch to send. `can_send` and `has_unsent` must be true.
+
+        An error while it is numbered or stamped changes nothing; `cannot_send` reports it.
+        """
         assert self.producer_id is not None
-        entry = next(entry for entry in self._batches if entry.state is SendState.UNSENT)
+        entry = self._next_unsent
         batch = entry.batch
         if batch.sequence == NO_SEQUENCE and self.producer_id != NOT_IDEMPOTENT:
+            following = next_sequence(self._next_sequence, batch.count)
             batch.sequence = self._next_sequence
-            self._next_sequence = next_sequence(self._next_sequence, batch.count)
-        batch.stamp(self.producer_id)
+            try:
+                batch.stamp(self.producer_id)
+            except Exception:
+                batch.sequence = NO_SEQUENCE
+                raise
+            self._next_sequence = following
+        else:
+            batch.stamp(self.producer_id)
         if not self.in_flight:
             self._sent_since = now
         entry.state = SendState.SENT
@@ -191,6 +201,18 @@ class InFlightBatches:
         self.in_flight += 1
         self._unsent -= 1
         return entry
+
+    @property
+    def _next_unsent(self) -> InFlightBatch:
+        return next(entry for entry in self._batches if entry.state is SendState.UNSENT)
+
+    def cannot_send(self, error: ProduceError) -> None:
+        """The next batch to send could not be stamped: it has failed without a request."""
+        entry = self._next_unsent
+        self._failed = True
+        self._unsent -= 1
+        entry.state = SendState.FAILED
+        entry.error = error
 
     def probe_after_silence(self, now: float) -> None:
         """After a long idle time, send one batch alone first, since the target may have dropped the producer id."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import is_
 
 from flows.batch.choice import SUPPORTED_CODEC, BatchRules, Reason, for_long_link
 from flows.batch.header import BatchTooLargeError, CorruptBatchError
-from flows.batch.pack import Packed, cut, pack, repack, split, uncompressed
+from flows.batch.pack import Packed, cut, is_heavy, pack, repack, split, uncompressed
 from flows.batch.record_reader import DecodedRecord, read_record
+from flows.batch.steps import IsOver, Steps, run
 from flows.batch.target_batch import SourceBatch, TargetBatch
 from flows.partition.timeouts import TIMEOUTS
 
@@ -35,13 +38,38 @@ class PackingError(Exception):
         self.source = source
 
 
+@dataclass(slots=True)
+class _Unfinished:
+    """Packing that was interrupted, and what it was started with."""
+
+    steps: Steps[Packed]
+    wanted: int
+    boundary: int | None
+    queue: tuple[SourceBatch, ...]
+
+    def fits(self, queue: deque[SourceBatch], wanted: int, boundary: int | None) -> bool:
+        """Return whether it can be continued: since it was started, the queue was at most appended to."""
+        is_same = (self.wanted, self.boundary) == (wanted, boundary) and len(self.queue) <= len(queue)
+        return is_same and all(map(is_, self.queue, queue))
+
+
 class Packer:
     """``now`` is monotonic seconds.
 
-    Any error while packing becomes a `PackingError`, so that it ends the partition and not the source task.
+    (A) Any error while packing becomes a `PackingError`, so that it ends the partition and not the source task.
+    (B) Packing that is interrupted continues where it was, unless it is to pack something else by then.
     """
 
-    __slots__ = ("_counts", "_forget_at", "_given_rules", "_long_link_rules", "_memory_s", "_rules", "_size_limit")
+    __slots__ = (
+        "_counts",
+        "_forget_at",
+        "_given_rules",
+        "_long_link_rules",
+        "_memory_s",
+        "_rules",
+        "_size_limit",
+        "_unfinished",
+    )
 
     def __init__(
         self, rules: BatchRules, counts: Counter[Reason], *, rejection_memory_s: float = TIMEOUTS.rejection_memory_s
@@ -51,44 +79,74 @@ class Packer:
         self._counts = counts
         self._size_limit: int | None = None
         self._forget_at: float | None = None
+        self._unfinished: _Unfinished | None = None
         self._set_rules(rules)
 
     def _set_rules(self, rules: BatchRules) -> None:
         self._rules, self._long_link_rules = rules, for_long_link(rules)
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether packing was interrupted; what it has made so far is held in memory."""
+        return self._unfinished is not None
+
+    def abandon(self) -> None:
+        """Drop what interrupted packing has made."""
+        self._unfinished = None
+
+    def is_heavy(self, queue: deque[SourceBatch], wanted: int, boundary: int | None) -> bool:
+        """Return whether packing the next batch can take longer than a few steps. ``queue`` is not empty."""
+        return is_heavy(queue, wanted, boundary, self._rules, self._size_limit)
+
     def pack(
-        self, queue: deque[SourceBatch], wanted: int, boundary: int | None, now: float, *, is_long_link: bool
-    ) -> tuple[Packed, int]:
+        self,
+        queue: deque[SourceBatch],
+        wanted: int,
+        boundary: int | None,
+        now: float,
+        *,
+        is_long_link: bool,
+        is_over: IsOver,
+    ) -> tuple[Packed, int] | None:
         """Pack the next batch from the front of ``queue``, as `flows.batch.pack.pack` does, or up to ``boundary``.
 
-        Returns it and the bytes by which it grew when it was rebuilt; the last of its batches holds them. Raises
-        PackingError if the first batch cannot be packed, and leaves the queue unchanged; batches before one that cannot
-        be packed are packed without it.
+        Returns it and the bytes by which it grew when it was rebuilt; the last of its batches holds them. Returns None
+        if the turn is over before that: call it again. Raises PackingError if the first batch cannot be packed, and
+        leaves the queue unchanged; batches before one that cannot be packed are packed without it.
         """
-        if self._forget_at is not None and now >= self._forget_at:
-            self.forget_rejections()
-        rules = self._long_link_rules if is_long_link else self._rules
+        unfinished, self._unfinished = self._unfinished, None
+        if unfinished is None or not unfinished.fits(queue, wanted, boundary):
+            if self._forget_at is not None and now >= self._forget_at:
+                self.forget_rejections()
+            rules = self._long_link_rules if is_long_link else self._rules
+            if boundary is None:
+                steps = self._pack(queue, wanted, rules)
+            else:
+                steps = repack(queue, wanted, boundary, rules, self._counts)
+            unfinished = None
+        else:
+            steps = unfinished.steps
         first = queue[0]
         try:
-            if boundary is None:
-                packed = self._pack(queue, wanted, rules)
-            else:
-                packed = repack(queue, wanted, boundary, rules, self._counts)
+            packed = run(steps, is_over)
         except Exception as error:
             raise PackingError(first.header.base_offset, error, first) from error
+        if packed is None:
+            self._unfinished = unfinished or _Unfinished(steps, wanted, boundary, tuple(queue))
+            return None
         grown = max(0, packed.grown)
         if grown:
             packed.batches[-1].held_bytes += grown
         return packed, grown
 
-    def _pack(self, queue: deque[SourceBatch], wanted: int, rules: BatchRules) -> Packed:
+    def _pack(self, queue: deque[SourceBatch], wanted: int, rules: BatchRules) -> Steps[Packed]:
         try:
-            return pack(queue, wanted, rules, self._size_limit, self._counts)
+            return (yield from pack(queue, wanted, rules, self._size_limit, self._counts))
         except Exception:
             if len(queue) == 1:
                 raise
             alone = deque([queue[0]])  # the batch at fault can be a later one that was to be merged
-            packed = pack(alone, wanted, rules, self._size_limit, self._counts)
+            packed = yield from pack(alone, wanted, rules, self._size_limit, self._counts)
             queue.popleft()
             return packed
 
@@ -122,25 +180,20 @@ class Packer:
         self._size_limit = self._forget_at = None
         self._set_rules(self._given_rules)
 
-    def split(self, batch: TargetBatch) -> list[TargetBatch]:
-        """Split a batch that the target rejected as too large. Raises PackingError."""
+    def split(self, batch: TargetBatch) -> Callable[[], Steps[list[TargetBatch]]]:
+        """Return what splits a batch that the target rejected as too large. It raises PackingError."""
         assert self._size_limit is not None
-        try:
-            return split(batch, self._size_limit, self._rules)
-        except Exception as error:
-            raise PackingError(batch.first_offset, error) from error
+        return partial(_divided, batch, partial(split, batch, self._size_limit, self._rules))
 
-    def isolate(self, batch: TargetBatch, rejected: Sequence[int]) -> list[TargetBatch]:
-        """Cut a batch so that each of the records at the indexes ``rejected`` is alone; without indexes in halves.
+    def isolate(self, batch: TargetBatch, rejected: Sequence[int]) -> Callable[[], Steps[list[TargetBatch]]]:
+        """Return what cuts a batch so that each of the records at the indexes ``rejected`` is alone; without indexes in
+        halves.
 
-        The batch has more than one record. Raises PackingError.
+        The batch has more than one record. It raises PackingError.
         """
         ends = {end for index in rejected for end in (index, index + 1)}
         inside = sorted(end for end in ends if 0 < end < batch.count)
-        try:
-            return cut(batch, inside or [batch.count // 2], self._rules)
-        except Exception as error:
-            raise PackingError(batch.first_offset, error) from error
+        return partial(_divided, batch, partial(cut, batch, inside or [batch.count // 2], self._rules))
 
     def read(self, batch: TargetBatch) -> DecodedRecord:
         """Return the first record of a batch. Raises PackingError."""
@@ -148,3 +201,10 @@ class Packer:
             return read_record(uncompressed(batch, self._rules), batch.base_timestamp, batch.first_offset)
         except Exception as error:
             raise PackingError(batch.first_offset, error) from error
+
+
+def _divided(batch: TargetBatch, begin: Callable[[], Steps[list[TargetBatch]]]) -> Steps[list[TargetBatch]]:
+    try:
+        return (yield from begin())
+    except Exception as error:
+        raise PackingError(batch.first_offset, error) from error

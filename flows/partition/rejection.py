@@ -65,16 +65,22 @@ def of_record(
 
 
 def of_rejected_batch(
-    source: TopicPartition, target: TopicPartition, batch: TargetBatch, error: ProduceError, why: str, *, expected: bool
+    source: TopicPartition,
+    target: TopicPartition,
+    batch: TargetBatch,
+    error: ProduceError,
+    why: str = "",
+    *,
+    expected: bool,
 ) -> Rejection:
-    """Return the rejection of a batch by the target whose records cannot be read, which ``why`` explains.
+    """Return the rejection of a batch by the target whose records cannot be read, or sent, which ``why`` explains.
 
     ``expected``: the batch is the cause, rather than an error of this program.
     """
     return Rejection(
         first=batch.first_offset,
         until=batch.last_offset + 1,
-        message=f"{describe(source, target, batch, replace(error, record_indexes=()))}; {why}",
+        message=f"{describe(source, target, batch, replace(error, record_indexes=()))}{why and f'; {why}'}",
         exception=error.java_exception,
         stage=Stage.PRODUCE,
         batch=b"".join(batch.wire()),

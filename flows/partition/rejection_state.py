@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+from flows.batch.steps import LIGHT_RECORDS, IsOver, Steps, run
 from flows.batch.target_batch import TargetBatch
 from flows.partition.fetch_state import FetchState
 from flows.partition.health import PartitionMetrics
@@ -19,12 +21,23 @@ from mm2.core.lanes.losses import LossKind, LossPolicy
 from mm2.kafka.backoff import Backoff
 
 
+@dataclass(slots=True)
+class _Division:
+    """Taking apart the first batch, which the target did not accept because of ``error``."""
+
+    batch: TargetBatch
+    error: ProduceError
+    begin: Callable[[], Steps[list[TargetBatch]]]
+    started: Steps[list[TargetBatch]] | None = None
+
+
 class RejectionState(FetchState):
     """Records that the target rejects, or that cannot be read.
 
     (A) They are isolated and named in the health message. They are left out only after they are in the dead-letter
         topic, or if an operator has asked to skip them.
     (B) Everything before them is copied first, and nothing after them is sent before that is decided.
+    (C) The first batch is taken apart in steps, before anything is sent again.
     """
 
     def __init__(
@@ -59,6 +72,7 @@ class RejectionState(FetchState):
         self._retry = RetryState(target_backoff, timeouts)
         self._dead_letters = dead_letters
         self._skip_offset = lease.skip_offset
+        self._division: _Division | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -83,7 +97,10 @@ class RejectionState(FetchState):
     def _isolate(self, batch: TargetBatch, error: ProduceError, now: float) -> None:
         """The target rejects records of the batch: narrow it down to them."""
         if batch.count > 1:
-            self._take_apart(batch, error, lambda whole: self._packer.isolate(whole, error.record_indexes), now)
+            self._take_apart(batch, error, self._packer.isolate(batch, error.record_indexes))
+            return
+        if error.unexpected:
+            self._reject(of_rejected_batch(self.source, self.target, batch, error, expected=False), now)
             return
         try:
             record = self._packer.read(batch) if self._dead_letters is not None else None
@@ -93,13 +110,69 @@ class RejectionState(FetchState):
             self._reject(of_record(self.source, self.target, batch, error, record), now)
 
     def _take_apart(
-        self, batch: TargetBatch, error: ProduceError, parts: Callable[[TargetBatch], list[TargetBatch]], now: float
+        self, batch: TargetBatch, error: ProduceError, begin: Callable[[], Steps[list[TargetBatch]]]
     ) -> None:
-        """Replace the first batch by its parts; a batch that cannot be taken apart is rejected as a whole."""
+        """Replace the first batch by its parts before anything is sent again."""
+        self._division = _Division(batch, error, begin)
+
+    @property
+    def _divided_first(self) -> _Division | None:
+        """The division of the first batch; None if there is none, or the batch was dropped meanwhile."""
+        if self._division is not None and self._in_flight.first is not self._division.batch:
+            self._division = None
+        return self._division
+
+    def _divide(self, is_over: IsOver, now: float) -> bool:
+        """Continue to take apart the first batch; return whether the next batch may be sent.
+
+        A batch that cannot be taken apart is rejected as a whole.
+        """
+        division = self._divided_first
+        if division is None:
+            return True
+        division.started = division.started or division.begin()
         try:
-            self._in_flight.replace_first(parts(batch))
+            parts = run(division.started, is_over)
         except PackingError as failure:
-            self._reject(self._rejected_batch(batch, error, failure), now)
+            self._division = None
+            self._reject(self._rejected_batch(division.batch, division.error, failure), now)
+            return False
+        if parts is None:
+            return False
+        self._division = None
+        self._in_flight.replace_first(parts)
+        return True
+
+    @property
+    def is_packing(self) -> bool:
+        """Whether packing was interrupted, and holds what it has made so far."""
+        division = self._divided_first
+        return self._packer.is_unfinished or (division is not None and division.started is not None)
+
+    def abandon_packing(self) -> None:
+        """Drop what interrupted packing has made; it begins again when the next batch is to be sent."""
+        self._packer.abandon()
+        if self._division is not None:
+            self._division.started = None
+
+    @property
+    def packs_heavily(self) -> bool:
+        """Whether packing the next batch can take longer than a few steps."""
+        if (division := self._divided_first) is not None:
+            return division.batch.count > LIGHT_RECORDS
+        if self._in_flight.has_unsent or not self._fetched:
+            return False
+        return self._packer.is_heavy(self._fetched, self._packed_to, self._in_flight.resend_boundary)
+
+    def abandon(self) -> None:
+        """The source task ends: release all bytes, and ignore what the query returns."""
+        self.abandon_packing()
+        super().abandon()
+
+    def _drop_fetched(self, fetch_from: int) -> None:
+        """Drop fetched batches that are not packed, and fetch again from ``fetch_from``."""
+        self._packer.abandon()
+        super()._drop_fetched(fetch_from)
 
     def _rejected_batch(self, batch: TargetBatch, error: ProduceError, failure: PackingError) -> Rejection:
         return of_rejected_batch(self.source, self.target, batch, error, str(failure), expected=failure.expected)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 
 from flows.batch.choice import BatchRules, Reason
+from flows.batch.steps import IsOver, never
 from flows.batch.target_batch import ProducerId, TargetBatch
 from flows.partition.frames_in_query import FRAME_BYTES
 from flows.partition.health import PartitionMetrics
@@ -16,11 +18,13 @@ from flows.partition.rejection import of_fetched_batch, of_source_batch
 from flows.partition.row_transform import RowTransform
 from flows.partition.timeouts import CORRUPT_ATTEMPTS, TIMEOUTS, TIMER_TOLERANCE_S, Timeouts
 from flows.source.completed_fetch import read_completed_fetch
-from flows.target.produce_errors import ErrorAction, ProduceError, describe
+from flows.target.produce_errors import ErrorAction, ProduceError, describe, not_sendable
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import LossPolicy
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.fetch_request import FetchedPartition
+
+log = logging.getLogger("mm2.replicator")
 
 
 class PartitionReplicator(QueryState):
@@ -35,6 +39,7 @@ class PartitionReplicator(QueryState):
     (C) A batch that the target rejects as too large is split at the target's limit, which is read first, and later ones
         are packed smaller for some minutes, or until a failed partition is retried.
     (D) It copies one source topic: if that was recreated, another replicator takes over.
+    (E) No error while a batch is packed, numbered or stamped is raised: it stops this partition, with the reason.
     """
 
     def __init__(
@@ -166,14 +171,21 @@ class PartitionReplicator(QueryState):
             return False
         return self.has_unsent and self._retry.may_send(now) and self._in_flight.can_send
 
-    def next_batch(self, now: float) -> InFlightBatch | None:
-        """Return the next batch to send, if `can_send`; None if the fetched batches contain no records to copy."""
+    def next_batch(self, now: float, is_over: IsOver = never) -> InFlightBatch | None:
+        """Return the next batch to send, if `can_send`.
+
+        Returns None if the fetched batches contain no records to copy, or cannot be packed, and if the turn is over
+        before the batch is packed: then `is_packing`, and the next call continues.
+        """
         self._in_flight.probe_after_silence(now)
+        if not self._divide(is_over, now):
+            return None
         while not self._in_flight.has_unsent:
             if not self.has_unsent:
                 return None
             try:
-                self._pack(now)
+                if not self._pack(now, is_over):
+                    return None
             except PackingError as error:
                 wanted, source = self._packed_to, error.source
                 self._drop_fetched(wanted)
@@ -183,14 +195,25 @@ class PartitionReplicator(QueryState):
                         now,
                     )
                 return None
-        entry = self._in_flight.send(now)
+        try:
+            entry = self._in_flight.send(now)
+        except Exception as error:
+            log.exception("unexpected error while stamping a batch of %s for %s", self.source, self.target)
+            self._in_flight.cannot_send(not_sendable(error))
+            self._answered(now)
+            return None
         self._sent_to = max(self._sent_to, entry.batch.next_offset)
         return entry
 
-    def _pack(self, now: float) -> None:
-        """Pack the next batch from the fetched batches. Raises PackingError."""
+    def _pack(self, now: float, is_over: IsOver) -> bool:
+        """Pack the next batch from the fetched batches; return whether it is done. Raises PackingError."""
         boundary, is_long_link = self._in_flight.resend_boundary, self._in_flight.is_long_link
-        packed, grown = self._packer.pack(self._fetched, self._packed_to, boundary, now, is_long_link=is_long_link)
+        result = self._packer.pack(
+            self._fetched, self._packed_to, boundary, now, is_long_link=is_long_link, is_over=is_over
+        )
+        if result is None:
+            return False
+        packed, grown = result
         self._release(-grown)
         self._in_flight.append(packed.batches, resend=boundary is not None)
         if not packed.batches:
@@ -199,6 +222,7 @@ class PartitionReplicator(QueryState):
                 self._skip_batch(source.next_offset)
             self._update_caught_up(now)
             self._reach_unreadable(now)
+        return True
 
     def acknowledged(self, entry: InFlightBatch, base_offset: int, now: float, wall: float) -> None:
         """The target has the batch, from ``base_offset`` on (-1: unknown)."""
@@ -284,7 +308,7 @@ class PartitionReplicator(QueryState):
         """Split the first batch, which is not in flight, at the known limit."""
         first, error = self._in_flight.first, self._size_error
         if first is not None and error is not None and not self._in_flight.needs_refetch:
-            self._take_apart(first, error, self._packer.split, now)  # otherwise once it is fetched and packed again
+            self._take_apart(first, error, self._packer.split(first))  # otherwise once it is fetched and packed again
 
     def _retry_later(self, error: ProduceError, batch: TargetBatch | None, now: float) -> None:
         self._retry.record_failure(now)

@@ -15,6 +15,7 @@ from flows.batch.choice import Reason, rules_from
 from flows.commit.committer import Committer
 from flows.commit.transaction_committer import TransactionCommitter
 from flows.lane.byte_budget import ByteBudget
+from flows.lane.loop_turns import LoopTurns
 from flows.partition.health import PartitionMetrics
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
@@ -83,15 +84,17 @@ class Pipeline:
         dead_letters: DeadLetterWriter | None,
         lane_query: LaneTransforms | None,
         router: Callable[[Spawn], RowTransform] | None = None,
+        turns: LoopTurns,
         on_source_recreated: Callable[[PartitionReplicator, UUID], None],
         timeouts: Timeouts = TIMEOUTS,
     ) -> None:
         """``dead_letters`` None: records that cannot be copied stop their partition. ``lane_query``: of a SQL lane.
-        ``router``: writes the records of a task with routing, given where to run its work.
+        ``router``: writes the records of a task with routing, given where to run its work. ``turns``: of the lane.
         ``on_source_recreated`` is called when a partition's source topic was recreated, with the new id."""
         self._lease = lease
         self._timeouts = timeouts
         self._budget = budget
+        self._turns = turns
         self._group = group
         self._source = source
         self._target = target
@@ -150,7 +153,9 @@ class Pipeline:
     def _producer_of(self, lease: SourceTaskLease) -> tuple[Producer, Callable[[], Coroutine[Any, Any, None]]]:
         """Return the producer, and what runs for as long as it sends."""
         target, transactions = self._target, self._transactions
-        new_producer = partial(Producer, target, lease.produce, self._budget, self.spawn, timeouts=self._timeouts)
+        new_producer = partial(
+            Producer, target, lease.produce, self._budget, self.spawn, turns=self._turns, timeouts=self._timeouts
+        )
         if transactions is None:
             ids = ProducerIds(target, lease.produce, self.spawn, lease.producer)
             return new_producer(producer_ids=ids, gate=AlwaysOpen()), ids.keep_renewed

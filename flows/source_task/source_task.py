@@ -11,6 +11,7 @@ from uuid import UUID
 
 from flows.lane.byte_budget import ByteBudget
 from flows.lane.lease_deadline import LeaseDeadline
+from flows.lane.loop_turns import LoopTurns
 from flows.partition.health import PartitionMetrics
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.row_transform import LaneTransforms
@@ -52,14 +53,17 @@ class SourceTask:
         deadline: LeaseDeadline,
         lane_query: LaneTransforms | None = None,
         *,
+        turns: LoopTurns | None = None,
         timeouts: Timeouts = TIMEOUTS,
     ) -> None:
         """``deadline``: until when the source task may send anything; it is renewed by the caller. ``lane_query``: of
-        the lane, if the lease has a query. ``timeouts``: of partitions whose batches the target does not accept."""
+        the lane, if the lease has a query. ``turns``: shared by the lane's source tasks. ``timeouts``: of partitions
+        whose batches the target does not accept."""
         self._lane_query = lane_query
         self._timeouts = timeouts
         self._lease = lease
         self._budget = budget
+        self._turns = turns or LoopTurns()
         self._deadline = deadline
         self._timeouts = timeouts
         self._clusters: dict[ClientSettings, Cluster] = {}
@@ -245,6 +249,7 @@ class SourceTask:
                     dead_letters=letters,
                     lane_query=self._lane_query,
                     router=router,
+                    turns=self._turns,
                     on_source_recreated=self._source_recreated,
                     timeouts=self._timeouts,
                 )

@@ -32,6 +32,7 @@ class ProduceError:
 
     ``maybe_appended``: the target may nevertheless have the batch. ``leader_moved``: look up the leader again.
     ``record_indexes`` are the rejected records in the batch, as far as the broker reports them (KIP-467).
+    ``unexpected``: an error of this program, not of the target.
     """
 
     action: ErrorAction
@@ -40,10 +41,11 @@ class ProduceError:
     leader_moved: bool = False
     code: int = ErrorCode.NETWORK_EXCEPTION
     record_indexes: tuple[int, ...] = ()
+    unexpected: bool = False
 
     @property
     def concerns_records(self) -> bool:
-        """Whether the target rejects what is in the batch, so that other batches can be copied."""
+        """Whether what is in the batch is the cause, so that other batches can be copied."""
         return self.code in _JAVA_EXCEPTIONS
 
     @property
@@ -121,6 +123,17 @@ def from_exception(error: ClusterError) -> ProduceError:
         message=str(error),
         maybe_appended=isinstance(error, ConnectionLost | RequestTimedOut),
         leader_moved=isinstance(error, Unreachable | RequestTimedOut),
+    )
+
+
+def not_sendable(error: Exception) -> ProduceError:
+    """Return the error for a batch that could not be encoded for the target."""
+    return ProduceError(
+        action=ErrorAction.ISOLATE,
+        message=f"unexpected error: {error!r}",
+        maybe_appended=False,
+        code=ErrorCode.CORRUPT_MESSAGE,
+        unexpected=True,
     )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 
 from flows.lane.byte_budget import ByteBudget
+from flows.lane.loop_turns import LoopTurns
 from flows.partition.in_flight import InFlightBatch
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.timeouts import TIMEOUTS, Timeouts
@@ -20,6 +22,8 @@ from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.produce_request import ProduceAnswer, ProduceRequest
 
+log = logging.getLogger("mm2.producer")
+
 PURPOSE = "produce"
 PROBE_PURPOSE = "probe"
 """A separate connection for partitions that are retrying: a broker answers the requests of a connection one by one, and
@@ -31,6 +35,9 @@ connection. An idempotent batch can be sent again, so this can be less than Java
 
 RESPONSE_MARGIN_MS = 5_000
 """Additional time for the broker to return its own timeout error, which is more informative than no response."""
+
+ROOM_CHECK_S = 0.1
+"""How often partitions that wait to begin heavy packing check whether others have finished theirs."""
 
 Batches = list[tuple[PartitionReplicator, InFlightBatch]]
 
@@ -50,9 +57,12 @@ class Producer:
         *,
         producer_ids: ProducerIdSource,
         gate: SendGate,
+        turns: LoopTurns,
         timeouts: Timeouts = TIMEOUTS,
     ) -> None:
+        """``turns``: of all producers of the lane."""
         self.timeouts = timeouts
+        self.turns = turns
         self.cluster = cluster
         self.settings = settings
         self.spawn = spawn
@@ -156,6 +166,8 @@ class BrokerProducer:
         is sent alone (`flows.partition.in_flight.InFlightBatches`, C).
     (E) A broker that does not answer within `Timeouts.unanswered_report_s` is reported for the partitions that wait for
         it.
+    (F) Packing is interrupted when the turn is over (`LoopTurns`). Light packing continues first in the next turn, and
+        heavy packing after the other partitions, so that these wait for a turn, not for a batch of a million records.
     """
 
     def __init__(self, node_id: int, producer: Producer, *, probing: bool) -> None:
@@ -165,10 +177,12 @@ class BrokerProducer:
         self._producer = producer
         self._producer_ids = producer.producer_ids
         self._gate = producer.gate
+        self._turns = producer.turns
         self._cluster = producer.cluster
         self._settings = producer.settings
         self._report_after_s = producer.timeouts.unanswered_report_s
         self._ready: dict[PartitionReplicator, None] = {}
+        self._waiting: dict[PartitionReplicator, None] = {}  # until heavy packing of others is finished
         self._requests = 0
         self._bytes = 0
         self._unanswered: dict[int, Batches] = {}  # by the identity of the request
@@ -192,16 +206,19 @@ class BrokerProducer:
             await self._changed.wait()
             if (throttled := self.throttled_until - time.monotonic()) > 0:
                 await asyncio.sleep(throttled)
-            self._changed.clear()
-            self._send_ready()
+            async with self._turns:
+                self._changed.clear()
+                if self._send_ready():
+                    self._changed.set()
 
-    def _send_ready(self) -> None:
+    def _send_ready(self) -> bool:
+        """Send until the turn is over; return whether there is more to do."""
         while self._ready and self._requests < self._settings.max_in_flight:
             if self._requests and self._bytes >= self._producer.broker_share:
-                return
+                return False
             batches, size = self._collect()
             if not batches:
-                return
+                return bool(self._ready)
             self._requests += 1
             self._bytes += size
             request = ProduceRequest(
@@ -211,14 +228,19 @@ class BrokerProducer:
                 transactional_id=self._gate.transactional_id,
             )
             self._producer.spawn(self._send(request, batches, size))
+            if self._turns.is_over():
+                return bool(self._ready)
+        return False
 
     def _collect(self) -> tuple[Batches, int]:
-        """Return the next request's batches and their total bytes."""
+        """Return the next request's batches and their total bytes, as far as they are packed within the turn."""
         now = time.monotonic()
         batches: Batches = []
+        first: list[PartitionReplicator] = []
         again: list[PartitionReplicator] = []
         size = 0
-        while self._ready and size < self._settings.max_request_size:
+        turns, is_over = self._turns, False
+        while self._ready and size < self._settings.max_request_size and not is_over:
             partition = next(iter(self._ready))
             del self._ready[partition]
             if partition.is_retrying is not self._probing:
@@ -227,17 +249,41 @@ class BrokerProducer:
             if partition.needs_producer_id:
                 self._producer_ids.assign(partition)
             if not (partition.can_send(now) and self._gate.admits(partition)):
+                partition.abandon_packing()  # it can wait for long
                 continue
-            entry = partition.next_batch(now)
+            is_heavy = partition.packs_heavily
+            if is_heavy and not turns.may_begin(partition):
+                self._wait_for_room(partition)
+                continue
+            entry = partition.next_batch(now, turns.is_over)
+            is_over = turns.is_over()
             if entry is None:
+                if not partition.is_packing:
+                    turns.finished(partition)
+                elif is_heavy:
+                    turns.interrupted(partition)
+                    again.append(partition)
+                else:
+                    first.append(partition)
                 continue
+            turns.finished(partition)
             batches.append((partition, entry))
             size += entry.batch.size
             self._gate.sent(entry.batch.size)
             if partition.can_send(now):
                 again.append(partition)
-        self._ready.update(dict.fromkeys(again))
+        self._ready = dict.fromkeys([*first, *self._ready, *again])
         return batches, size
+
+    def _wait_for_room(self, partition: PartitionReplicator) -> None:
+        if not self._waiting:
+            asyncio.get_running_loop().call_later(ROOM_CHECK_S, self._check_room)
+        self._waiting[partition] = None
+
+    def _check_room(self) -> None:
+        self._ready.update(self._waiting)
+        self._waiting.clear()
+        self._changed.set()
 
     async def _send(self, request: ProduceRequest, batches: Batches, size: int) -> None:
         settings = self._settings
@@ -256,6 +302,11 @@ class BrokerProducer:
             raise
         except ClusterError as error:
             failure = from_exception(error)
+            for partition, entry in batches:
+                self._failed(partition, entry, failure)
+        except Exception as error:  # it may have been sent
+            log.exception("unexpected error while producing to %s", broker(self._node_id, self._cluster.settings))
+            failure = ProduceError(action=ErrorAction.FAIL, message=f"unexpected error: {error!r}", maybe_appended=True)
             for partition, entry in batches:
                 self._failed(partition, entry, failure)
         else:

@@ -9,10 +9,10 @@ r"""Messages of SASL OAUTHBEARER (RFC 7628; Kafka's OAuthBearerClientInitialResp
 
 from __future__ import annotations
 
-import json
 import re
 
 from mm2.core.settings.oauth import NamedTexts
+from mm2.core.wire.json_bytes import decode_json
 
 SEPARATOR = "\x01"
 
@@ -50,7 +50,7 @@ def broker_error(answer: bytes) -> str:
     them."""
     text = answer.decode("utf-8", "replace")
     try:
-        fields = json.loads(text)
+        fields = decode_json(answer, "error of a broker", surrogates=True)
     except ValueError:
         fields = None
     if not isinstance(fields, dict) or "status" not in fields:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mm2.core.settings.oauth import NamedTexts
+from mm2.core.wire.json_bytes import decode_json
 
 _SECTION = re.compile(r"[A-Za-z0-9_-]+={0,2}")
 
@@ -62,9 +63,9 @@ def token_of_response(body: str) -> str:
     """Return the token in the JSON response of a token endpoint: access_token, or id_token, as in Java. Raises
     TokenInvalid."""
     try:
-        fields = json.loads(body)
-    except ValueError as error:
-        raise TokenInvalid("the response is not JSON") from error
+        fields = decode_json(body.encode(), "response", surrogates=True)
+    except ValueError:
+        raise TokenInvalid("the response is not JSON") from None  # the reason quotes it
     if isinstance(fields, dict):
         for name in ("access_token", "id_token"):
             if isinstance(text := fields.get(name), str) and text.strip():
@@ -91,9 +92,10 @@ def encode_bytes(content: bytes) -> str:
 
 def _claims(section: str) -> dict[str, object]:
     try:
-        claims = json.loads(base64.urlsafe_b64decode(section.rstrip("=") + "=" * (-len(section.rstrip("=")) % 4)))
-    except ValueError as error:  # of base64, of the character set, or of JSON
-        raise TokenInvalid("the payload of the JWT is not JSON") from error
+        payload = base64.urlsafe_b64decode(section.rstrip("=") + "=" * (-len(section.rstrip("=")) % 4))
+        claims = decode_json(payload, "payload", surrogates=True)
+    except ValueError:  # of base64, of the character set, or of JSON
+        raise TokenInvalid("the payload of the JWT is not JSON") from None  # the reason quotes it
     if not isinstance(claims, dict):
         raise TokenInvalid("the payload of the JWT is not a JSON object")
     return claims

@@ -28,10 +28,15 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
-from mm2.core.wire.formats import Fields, encode_unsigned
+from mm2.core.wire.formats import Fields, FormatError, encode_unsigned
 
 PACK_BYTES = 1_200
 """A pack of this size is full. The last one is written again with every commit of a transaction, so it is small."""
+
+MOST_TOKENS = 1 << 16
+"""A pack from others may have as many tokens: sixteen times what is packed here."""
+
+_TOKEN_BYTES = 43  # of the columns at most: three, and four numbers of ten bytes in the rest
 
 ESCAPE = 255
 IRREGULAR = 0
@@ -182,9 +187,14 @@ class PackedRanges:
 
 
 def read_packed(data: bytes) -> PackedRanges:
-    """Read what `PackedRanges.encode` returned; the columns are decoded later, if they are used. Raises FormatError."""
+    """Read what `PackedRanges.encode` returned.
+
+    The columns are decoded later, if they are used: what uses them raises FormatError, too. Raises FormatError.
+    """
     fields = Fields("packed ranges", data)
     tokens, base = fields.unsigned("number of tokens"), fields.unsigned("base")
+    if not 0 < tokens <= MOST_TOKENS:
+        raise FormatError(f"cannot read packed ranges: {tokens} tokens; 1 to {MOST_TOKENS} are possible")
     upstream, downstream = fields.unsigned("first source offset"), fields.unsigned("first target offset")
     return PackedRanges(
         upstream=upstream,
@@ -209,13 +219,21 @@ class DecodedPack(NamedTuple):
 
 @lru_cache(_DECODED_PACKS)
 def decoded(packed: PackedRanges) -> DecodedPack:
-    """Decode a pack: about half a microsecond per token."""
+    """Decode a pack: about half a microsecond per token. Raises FormatError if others wrote it, and it is no pack."""
     tokens = list(_Columns(LIMITS, packed).tokens())
-    return DecodedPack(
+    known = DecodedPack(
         tokens,
         list(accumulate(((one.step + one.records) * one.times for one in tokens), initial=packed.upstream)),
         list(accumulate(((one.ahead + one.records) * one.times for one in tokens), initial=packed.downstream)),
     )
+    ends = known.upstream[-1], known.downstream[-1]
+    if packed.clean and (ends != (packed.upstream_end, packed.downstream_end) or not all(map(_is_forward, tokens))):
+        raise FormatError("cannot read packed ranges: they do not lead from their first to their last offset")
+    return known
+
+
+def _is_forward(token: Token) -> bool:
+    return token.step >= 0 <= token.ahead and token.records > 0
 
 
 def _ranges(token: Token, upstream: int, downstream: int) -> Iterator[CopiedRange]:
@@ -224,6 +242,17 @@ def _ranges(token: Token, upstream: int, downstream: int) -> Iterator[CopiedRang
         yield CopiedRange(upstream + step, downstream + ahead, records, hole)
         upstream += step + records
         downstream += ahead + records
+
+
+def _inflated(packed: PackedRanges) -> bytes:
+    inflater = zlib.decompressobj(_WINDOW_BITS)
+    try:
+        columns = inflater.decompress(packed.deflated, packed.tokens * _TOKEN_BYTES)
+    except zlib.error as error:
+        raise FormatError(f"cannot read packed ranges: {error}") from None
+    if not inflater.eof or len(columns) < 3 * packed.tokens:
+        raise FormatError(f"cannot read packed ranges: {packed.tokens} tokens do not take {len(columns)} bytes")
+    return columns
 
 
 class _Columns:
@@ -235,7 +264,7 @@ class _Columns:
         self.gaps, self.sizes, self.repeats, self.rest = bytearray(), bytearray(), bytearray(), bytearray()
         if packed is not None:
             count = packed.tokens
-            columns = zlib.decompress(packed.deflated, _WINDOW_BITS)
+            columns = _inflated(packed)
             self.base = packed.base
             self.gaps += columns[:count]
             self.sizes += columns[count : 2 * count]

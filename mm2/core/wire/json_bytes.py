@@ -12,7 +12,8 @@ from mm2.core.wire.formats import FormatError
 _DEEPEST = 64  # levels of arrays and objects; our messages have six, Java's records four
 _LONGEST_INT = len(str(-(2**63)))  # characters
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|([\[{])|[\]}]', re.DOTALL)
+_NO_BRACKETS = re.compile(r"[^\[{\]}]+")
+_PART = 1 << 16  # characters that are examined at a time
 
 
 def decode_json(raw: bytes | bytearray | None, what: str, *, surrogates: bool = False) -> Any:
@@ -26,7 +27,7 @@ def decode_json(raw: bytes | bytearray | None, what: str, *, surrogates: bool = 
         raise FormatError(f"cannot read {what}: it is null")
     try:
         text = raw.decode()
-        if text.count("[") + text.count("{") > _DEEPEST and _depth(text) > _DEEPEST:
+        if text.count("[") + text.count("{") > _DEEPEST and _is_deep(text):
             raise ValueError(f"more than {_DEEPEST} levels")  # noqa: TRY301 - the error is completed below
         value = json.loads(text, parse_int=_int, parse_float=_float, parse_constant=_constant)
         if not surrogates and _SURROGATE.search(text):
@@ -43,16 +44,21 @@ def as_int(value: object) -> int:
     return value
 
 
-def _depth(text: str) -> int:
-    """Return the number of levels, without those within strings."""
-    level = deepest = 0
-    for found in _BRACKETS.finditer(text):
-        if found[1] is not None:
-            level += 1
-            deepest = max(deepest, level)
-        elif found[0] in ("]", "}"):
-            level -= 1
-    return deepest
+def _is_deep(text: str) -> bool:
+    """Return whether there are too many levels, without those within strings.
+
+    Takes a few times the memory of the text at most, whatever it is.
+    """
+    text = text.replace("\\\\", "").replace('\\"', "")
+    level = in_string = 0
+    for at in range(0, len(text), _PART):
+        parts = text[at : at + _PART].split('"')
+        for bracket in _NO_BRACKETS.sub("", "".join(parts[in_string::2])):
+            level += 1 if bracket in "[{" else -1
+            if level > _DEEPEST:
+                return True
+        in_string ^= len(parts) - 1 & 1
+    return False
 
 
 def _int(text: str) -> int:

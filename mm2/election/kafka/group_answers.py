@@ -25,7 +25,7 @@ _MEMBER_BYTES = 200  # in addition per member: its IDs are counted twice, and cl
 _COMPRESSED = b"\x01"  # no JSON begins with it
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 20}]  # with a dictionary of 8 MiB it takes 90 MB
 _MEMORY = 16 << 20  # bytes that a stream may require for decompression; ours require about 1 MiB
-LARGEST_BYTES = 64 << 20  # of JSON; 1,000 tasks on 50 nodes take 0.1 MB
+LARGEST_BYTES = 8 << 20  # of JSON; 1,000 tasks on 50 nodes take 0.1 MB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from base64 import b64encode
 from functools import cached_property
@@ -22,6 +21,7 @@ from mm2.core.settings.oauth import (
     SecretGrant,
     TokenEndpoint,
 )
+from mm2.core.wire.json_bytes import decode_json
 from mm2.kafka.connection.security import ssl_context
 from mm2.kafka.errors import SecuritySettingsInvalid
 from mm2.kafka.sasl.login import LoginFailed
@@ -153,7 +153,7 @@ def _read(response: httpx.Response) -> str:
 def _error_words(body: str) -> str:
     """Return the endpoint's error (RFC 6749 section 5.2), or nothing: other bodies are pages for browsers."""
     try:
-        fields = json.loads(body)
+        fields = decode_json(body.encode(), "error of a token endpoint", surrogates=True)
     except ValueError:
         return ""
     if not isinstance(fields, dict):

@@ -35,6 +35,11 @@ START_WITHIN_S = 120.0
 """Time for an ordered lane to request its lease; after that it is restarted, as Spark has lost it."""
 
 
+def is_same_secret(given: str, expected: str) -> bool:
+    """Compare in constant time, whatever characters the caller has sent."""
+    return compare_digest(given.encode(errors="backslashreplace"), expected.encode())
+
+
 class LaneBoard:
     """All lanes of one node.
 
@@ -152,7 +157,7 @@ class LaneBoard:
         """
         lane = self._lanes.lane(lane_number)
         again = request.attempt == lane.attempt and request.pid == lane.pid and lane.progress is None
-        if not compare_digest(request.token, lane.token) or not (request.attempt > lane.attempt or again):
+        if not is_same_secret(request.token, lane.token) or not (request.attempt > lane.attempt or again):
             raise LeaseRefusedError(f"lane {lane_number}: another attempt holds the lease")
         session = self._new_secret()
         lane.begin(session, request.attempt, request.pid, now)
@@ -161,7 +166,7 @@ class LaneBoard:
     def check(self, lane_number: int, session: str) -> None:
         """Raise LeaseRefusedError if ``session`` is not the current session of the lane."""
         held = self._lanes.lane(lane_number).session
-        if held is None or not compare_digest(session, held):
+        if held is None or not is_same_secret(session, held):
             raise LeaseRefusedError(f"lane {lane_number}: another attempt holds the lease")
 
     def lane_report(self, lane_number: int, session: str, progress: LaneProgress, now: float) -> bool:

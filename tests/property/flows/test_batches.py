@@ -13,6 +13,7 @@ from flows.batch.blob import batches
 from flows.batch.choice import BatchRules, Reason
 from flows.batch.header import HEADER_BYTES, BatchTooLargeError
 from flows.batch.pack import pack, split
+from flows.batch.steps import finish
 from flows.batch.target_batch import ProducerId, SourceBatch, TargetBatch
 from mm2.kafka.decompression import Codec, decompress
 from tests.lab.batches import HEADER, LOG_APPEND_TIME, Batch, Record, read
@@ -70,7 +71,7 @@ def test_packing_keeps_every_record_from_the_requested_offset(seed: int) -> None
     outgoing: list[TargetBatch] = []
     dropped = 0
     while queue:
-        packed = pack(queue, wanted, rules, limit, counts)
+        packed = finish(pack(queue, wanted, rules, limit, counts))
         outgoing += packed.batches
         if not packed.batches:
             dropped += sum(batch.held_bytes for batch in packed.taken)
@@ -96,7 +97,7 @@ def test_only_batches_that_must_be_rebuilt_can_be_too_large(seed: int) -> None:
     while queue:
         first, before = queue[0], len(queue)
         try:
-            packed = pack(queue, 0, rules, limit, Counter())
+            packed = finish(pack(queue, 0, rules, limit, Counter()))
         except BatchTooLargeError:
             assert len(queue) == before
             assert first.header.has_holes or first.header.attributes & LOG_APPEND_TIME
@@ -112,9 +113,9 @@ def test_only_batches_that_must_be_rebuilt_can_be_too_large(seed: int) -> None:
 def test_splitting_keeps_records_and_their_source_offsets(seed: int) -> None:
     rng = random.Random(seed)
     log = any_log(rng, max_batches=1, max_records=40)
-    (whole,) = pack(queue_of(log), 0, BatchRules(), None, Counter()).batches
+    (whole,) = finish(pack(queue_of(log), 0, BatchRules(), None, Counter())).batches
     expected = seen_by_consumer([whole])
-    parts = split(whole, rng.randint(62, 4_000), BatchRules())
+    parts = finish(split(whole, rng.randint(62, 4_000), BatchRules()))
     assert seen_by_consumer(parts) == expected
     assert parts[-1].next_offset == whole.next_offset
     assert sum(part.held_bytes for part in parts) == whole.held_bytes

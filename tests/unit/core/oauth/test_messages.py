@@ -47,3 +47,8 @@ def test_invalid_extensions(name: str, value: str) -> None:
 )
 def test_errors_of_brokers(answer: bytes, error: str) -> None:
     assert broker_error(answer) == error
+
+
+def test_a_deeply_nested_error_is_shown_as_it_is() -> None:
+    deep = b'{"status": ' + b"[" * 200_000
+    assert broker_error(deep) == deep.decode()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
@@ -76,3 +77,13 @@ def test_unsecured_tokens() -> None:
     header, payload, signature = unsecured_token('{"sub": "mm2"}', now=1_000.5, lifetime=60).split(".")
     assert (header, signature) == (encode({"alg": "none"}), "")
     assert payload == encode(json.loads('{"exp": 1060.5, "iat": 1000.5, "sub": "mm2"}'))
+
+
+def test_deeply_nested_json_is_rejected_like_any_other() -> None:
+    deep = "[" * 200_000
+    payload = base64.urlsafe_b64encode(deep.encode()).decode()
+    with pytest.raises(TokenInvalid, match="the payload of the JWT is not JSON"):
+        read_jwt(f"e30.{payload}.e30")
+    with pytest.raises(TokenInvalid, match="the response is not JSON") as caught:
+        token_of_response('{"access_token": "secret", "deep": ' + deep)
+    assert caught.value.__cause__ is None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
+import zlib
 from collections.abc import Callable
 
 import pytest
 
 from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.packed_ranges import LIMITS, PackedRanges, Place, read_packed
-from mm2.core.wire.formats import FormatError
+from mm2.core.wire.formats import FormatError, encode_unsigned
 
 Shape = Callable[[random.Random], tuple[int, int, int]]
 """Return the hole before a range, the target offsets skipped before it, and its records."""
@@ -139,3 +141,60 @@ def test_incomplete_data_is_rejected() -> None:
     encoded = PackedRanges.of([CopiedRange(100, 50, 10, 3)]).encode()
     with pytest.raises(FormatError, match="packed ranges: base"):
         read_packed(encoded[:1])
+
+
+def forged(columns: bytes, *, tokens: int = 1, base: int = 10, source: int = 20, target: int = 10) -> PackedRanges:
+    """A pack from offset 5 on both sides that others wrote."""
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -12)
+    deflated = deflate.compress(columns) + deflate.flush()
+    numbers = (tokens, base, 5, 5, 0, 2 * source, target)
+    return read_packed(b"".join(map(encode_unsigned, numbers)) + deflated)
+
+
+@pytest.mark.parametrize(
+    ("columns", "numbers"),
+    [
+        (b"", {}),
+        (b"\x02\x00", {}),
+        (b"\x02\x00\x00" * 2, {}),
+        (bytes(100_000_000), {}),
+        (b"\x00\x00\x00", {}),  # the rest is missing
+        (b"\xff\x00\x00" + b"\xff" * 20, {}),
+        (b"\x02\x13\x00", {"source": 1, "target": 0}),  # no record
+        (b"\x02\xff\x00" + b"\x7f", {"source": 2, "target": 1}),  # less than none
+        (b"\x02\x00\x00", {"source": 12}),  # another end
+        (b"\x00\x00\x00" + b"\x01\x00\x00", {"source": 9}),  # backwards
+    ],
+    ids=["empty", "short", "more", "bomb", "rest", "endless", "no record", "below 0", "end", "backwards"],
+)
+def test_what_is_no_pack_is_a_format_error_that_takes_no_memory(columns: bytes, numbers: dict[str, int]) -> None:
+    pack = forged(columns, **numbers)
+    tracemalloc.start()
+    try:
+        for use in (
+            lambda: pack.find(6),
+            lambda: list(pack.ranges()),
+            lambda: pack.before(6),
+            lambda: pack.extended([CopiedRange(pack.upstream_end, pack.downstream_end, 1)]).find(6),
+        ):
+            with pytest.raises(FormatError, match="cannot read packed ranges: "):
+                use()
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_pack_from_others_that_is_right() -> None:
+    assert list(forged(b"\x02\x00\x00", source=11).ranges()) == [CopiedRange(6, 5, 10, 1)]
+
+
+@pytest.mark.parametrize("tokens", [0, 1 << 17, 1 << 60])
+def test_the_number_of_tokens_is_limited(tokens: int) -> None:
+    with pytest.raises(FormatError, match=f"cannot read packed ranges: {tokens} tokens"):
+        forged(bytes(3), tokens=tokens)
+
+
+def test_columns_that_are_not_deflated() -> None:
+    pack = read_packed(bytes((1, 10, 5, 5, 0, 40, 10)) + b"\xff\xff\xff")
+    with pytest.raises(FormatError, match="cannot read packed ranges: Error -3"):
+        pack.find(6)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import time
+import tracemalloc
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mm2.core.wire.formats import FormatError
-from mm2.core.wire.json_bytes import as_int, decode_json
+from mm2.core.wire.json_bytes import _is_deep, as_int, decode_json
 
 
 @pytest.mark.parametrize(
@@ -59,3 +65,44 @@ def test_other_values_are_not_integers(value: object) -> None:
     assert as_int(7) == 7
     with pytest.raises(TypeError, match="is not an integer"):
         as_int(value)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'["' + b"x" * 15_000_000 + b'",' + b"[]," * 100 + b"1]",
+        b"[" + b'"",' * 1_000_000 + b"[]," * 100 + b"1]",
+        b"[" + rb'"\\\"[",' * 1_000_000 + b"[]," * 100 + b"1]",
+        b"[" + b"[1]," * 1_000_000 + b"1]",
+    ],
+    ids=["one string", "empty strings", "escapes", "lists"],
+)
+def test_the_depth_is_found_in_little_memory(raw: bytes) -> None:
+    tracemalloc.start()
+    try:
+        text = raw.decode()
+        begun = time.thread_time()
+        assert not _is_deep(text)
+        assert _is_deep(text[:-1] + "," + "[" * 64)
+        assert time.thread_time() - begun < 5
+        assert tracemalloc.get_traced_memory()[1] < 6 * len(raw) + (4 << 20)
+    finally:
+        tracemalloc.stop()
+
+
+@given(
+    st.recursive(
+        st.text('\\"[]{}', max_size=9) | st.integers(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text('\\"[]{}'), inner),
+    )
+)
+def test_levels_are_counted_outside_of_strings(value: object) -> None:
+    def depth(one: object) -> int:
+        inner = one.values() if isinstance(one, dict) else one if isinstance(one, list) else None
+        return 0 if inner is None else 1 + max(map(depth, inner), default=0)
+
+    text = json.dumps(value)
+    assert depth(value) < 50
+    nested = "[" * (64 - depth(value)) + text + "]" * (64 - depth(value))
+    assert not _is_deep(nested)
+    assert _is_deep(f"[{nested}]")

@@ -12,6 +12,7 @@ from flows.batch.choice import BatchRules, Reason, reason_for
 from flows.batch.header import BatchTooLargeError, CorruptBatchError
 from flows.batch.old_formats import GROUP_BYTES, convert, xxh32
 from flows.batch.pack import pack, repack
+from flows.batch.steps import finish
 from flows.batch.target_batch import NOT_IDEMPOTENT, SourceBatch, TargetBatch
 from flows.source.completed_fetch import read_completed_fetch
 from mm2.kafka.decompression import Codec
@@ -38,7 +39,7 @@ def packed(
     rules = rules or BatchRules(check_crcs=check_crcs)
     made: list[TargetBatch] = []
     while queue:
-        made += pack(queue, wanted, rules, limit, Counter()).batches
+        made += finish(pack(queue, wanted, rules, limit, Counter())).batches
     return made
 
 
@@ -98,7 +99,7 @@ def test_old_and_new_formats_in_one_response() -> None:
     assert [one.header.magic for one in fetch(blobs[0], Batch(records=[Record(1, 0, None, b"v")]).encode())] == [0, 2]
     counts: Counter[Reason] = Counter()
     queue = fetch(*blobs)
-    made = pack(queue, 0, BatchRules(), None, counts).batches
+    made = finish(pack(queue, 0, BatchRules(), None, counts)).batches
     assert [(one.offset, one.value) for one in records(made)] == [(0, b"w"), (1, b"x"), (2, b"y"), (3, b"new")]
     assert counts == {Reason.OLD_FORMAT: 2, Reason.TINY: 1}
     assert made[0].next_offset == 4
@@ -118,7 +119,7 @@ def test_a_wrapper_is_split_at_the_limit_of_the_target_and_repeated_with_the_sam
     assert [part.count for part in parts] == [3, 3, 3, 1]
     assert [one.offset for one in records(parts)] == list(range(10, 20))
     queue = fetch(blob, wanted=10)
-    repeated = [repack(queue, wanted, wanted + 3, rules, Counter()).batches for wanted in (10, 13)]
+    repeated = [finish(repack(queue, wanted, wanted + 3, rules, Counter())).batches for wanted in (10, 13)]
     assert [[one.offset for one in records(made)] for made in repeated] == [[10, 11, 12], [13, 14, 15]]
     assert len(queue) == 1, "it continues after the boundary"
 
@@ -238,3 +239,12 @@ def test_header_checksum_of_a_frame_with_its_content_size() -> None:
 )
 def test_published_hashes(data: bytes, digest: int) -> None:
     assert xxh32(data) == digest
+
+
+def test_offsets_that_are_too_far_apart_for_one_batch() -> None:
+    near, far = (message(offset, b"k", b"v", magic=0) for offset in (10, 10 + 2**31))
+    assert [header.record_count for header, _ in batches(near + far, check_crcs=True)] == [1, 1]
+    whole = wrapper(near + far, GZIP, magic=0, offset=10 + 2**31)
+    ((header, data),) = batches(whole, check_crcs=True, start=10)
+    with pytest.raises(CorruptBatchError, match="contains offset 10, too far from its own"):
+        convert(header, data, limit=1_000, check_crcs=True, now_ms=0)

@@ -8,6 +8,7 @@ from flows.batch.blob import batches
 from flows.batch.choice import MAX_UNCOMPRESSED, BatchRules, Reason, for_long_link, rules_from
 from flows.batch.header import HEADER_BYTES, BatchTooLargeError, CorruptBatchError
 from flows.batch.pack import Packed, pack, repack, split
+from flows.batch.steps import finish
 from flows.batch.target_batch import SourceBatch
 from mm2.core.settings.client import FetchSettings, ProduceSettings
 from mm2.kafka.decompression import Codec
@@ -34,7 +35,7 @@ def packed(
 ) -> tuple[Packed, dict[Reason, int], int]:
     queue = queue_of(*log)
     counts: Counter[Reason] = Counter()
-    return pack(queue, wanted, rules, limit, counts), dict(counts), len(queue)
+    return finish(pack(queue, wanted, rules, limit, counts)), dict(counts), len(queue)
 
 
 def test_one_batch_passes_through_untouched() -> None:
@@ -115,7 +116,7 @@ def test_damaged_records_leave_the_queue_as_it_was() -> None:
     damaged[HEADER_BYTES] = 0x55
     queue[0].data = memoryview(bytes(damaged))
     with pytest.raises(CorruptBatchError):
-        pack(queue, 0, RULES, None, Counter())
+        finish(pack(queue, 0, RULES, None, Counter()))
     assert len(queue) == 2
 
 
@@ -151,7 +152,7 @@ def test_bombs_are_passed_through_instead_of_merged() -> None:
     counts: Counter[Reason] = Counter()
     runs: list[tuple[int, int]] = []
     while queue:
-        (batch,) = pack(queue, 0, BatchRules(), None, counts).batches
+        (batch,) = finish(pack(queue, 0, BatchRules(), None, counts)).batches
         assert batch.size < 10_000
         runs += batch.runs
     assert runs == [(0, 1), (1, 1), (2, 2), (4, 1), (5, 1)]
@@ -172,7 +173,7 @@ def test_a_bomb_is_not_split_unless_the_target_rejects_it() -> None:
     result, counts, _ = packed(bomb, rules=BatchRules(), limit=500)
     assert ([batch.count for batch in result.batches], counts) == ([2], {Reason.PASS_THROUGH: 1})
     with pytest.raises(BatchTooLargeError, match="batch at offset 0 is too large to rebuild"):
-        split(result.batches[0], 500, BatchRules())
+        finish(split(result.batches[0], 500, BatchRules()))
 
 
 @pytest.mark.parametrize(
@@ -190,9 +191,9 @@ def test_a_bomb_that_must_be_rebuilt_is_an_error(bomb: Batch) -> None:
         rf"batch at offset {queue[0].header.base_offset} is too large to rebuild: \d+ bytes \(zstd\) decompress to"
     )
     with pytest.raises(BatchTooLargeError, match=too_large):
-        pack(queue, 7, BatchRules(), None, Counter())
+        finish(pack(queue, 7, BatchRules(), None, Counter()))
     with pytest.raises(BatchTooLargeError, match=too_large):
-        repack(queue, 7, 9, BatchRules(), Counter())
+        finish(repack(queue, 7, 9, BatchRules(), Counter()))
     assert len(queue) == 2
 
 
@@ -200,7 +201,7 @@ def test_a_bomb_that_was_passed_through_is_packed_again_as_before() -> None:
     for rules in (BatchRules(), BatchRules(codec=Codec.LZ4)):
         queue = queue_of(bomb_at(0), batch_at(1))
         counts: Counter[Reason] = Counter()
-        (batch,) = repack(queue, 0, 1, rules, counts).batches
+        (batch,) = finish(repack(queue, 0, 1, rules, counts)).batches
         assert (batch.runs, batch.codec, counts) == (((0, 1),), Codec.ZSTD, {Reason.PASS_THROUGH: 1})
 
 
@@ -221,4 +222,4 @@ def test_a_rebuilt_batch_can_be_split_though_its_records_gained_bytes() -> None:
     rules = BatchRules(max_uncompressed=1)
     source = batch_at(0, count=200, attributes=LOG_APPEND_TIME, max_timestamp=5)
     (rebuilt,) = packed(source, rules=rules)[0].batches
-    assert sum(part.count for part in split(rebuilt, 500, rules)) == 200
+    assert sum(part.count for part in finish(split(rebuilt, 500, rules))) == 200

@@ -6,6 +6,7 @@ import pytest
 
 from flows.batch.header import HEADER_BYTES, CorruptBatchError
 from flows.batch.record_reader import DecodedRecord, read_record, record_starts
+from flows.batch.steps import finish
 from tests.lab.batches import Batch, Record
 
 RECORDS = (
@@ -21,7 +22,7 @@ def uncompressed() -> bytes:
 
 def test_records_are_decoded() -> None:
     records = uncompressed()
-    starts = record_starts(records, 3, 7)
+    starts = finish(record_starts(records, 3, 7))
     decoded = [read_record(records[start:], 1_000, 7) for start in starts[:-1]]
     assert decoded == [
         DecodedRecord(
@@ -38,7 +39,7 @@ def test_records_are_decoded() -> None:
 @pytest.mark.parametrize("count", [2, 4])
 def test_another_number_of_records(count: int) -> None:
     with pytest.raises(CorruptBatchError, match=f"batch at offset 7: its .* do not contain the {count} records"):
-        record_starts(uncompressed(), count, 7)
+        finish(record_starts(uncompressed(), count, 7))
 
 
 @pytest.mark.parametrize("records", [b"", b"\x10\x00\x00", b"\x14\x00\x00\x00\x40k\x01\x00"])

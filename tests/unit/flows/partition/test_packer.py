@@ -46,6 +46,7 @@ def test_a_bomb_that_the_target_rejects_as_too_large_fails() -> None:
         (entry,) = send(replicator, now)
         replicator.produce_failed(entry, from_response(ErrorCode.MESSAGE_TOO_LARGE), now)
         replicator.size_limit_read(None, now)
+        assert replicator.next_batch(now) is None
         assert (message(replicator) or "").startswith(
             "cannot copy orders-3 offsets 0-1 to A.orders-3: MESSAGE_TOO_LARGE; raise max.message.bytes of A.orders on "
             "the target; batch at offset 0 is too large to rebuild: "
@@ -84,6 +85,7 @@ def test_an_unexpected_error_while_splitting_fails_the_partition_only() -> None:
     (entry,) = send(replicator)
     replicator.produce_failed(entry, from_response(ErrorCode.MESSAGE_TOO_LARGE), 0.0)
     replicator.size_limit_read(None, 0.0)
+    assert replicator.next_batch(0.0) is None
     assert (message(replicator) or "").startswith("cannot copy orders-3 offsets 0-8 to A.orders-3: MESSAGE_TOO_LARGE; ")
     assert "; unexpected error: " in (message(replicator) or "")
     assert (is_failed(replicator), replicator.held_bytes, replicator.is_idle) == (True, 0, True)

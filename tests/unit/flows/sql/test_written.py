@@ -11,6 +11,7 @@ import pytest
 from flows.batch.choice import BatchRules
 from flows.batch.header import HEADER_BYTES
 from flows.batch.pack import pack
+from flows.batch.steps import finish
 from flows.batch.target_batch import NOT_IDEMPOTENT, SourceBatch, WrittenBatch
 from flows.sql.rows import FAILED
 from flows.sql.written import FailedRow, FrameRows, RowColumns, runs_of
@@ -29,7 +30,7 @@ def records(written: WrittenBatch | None) -> list[Record]:
     """Return the records with their source offsets, as the target gets them."""
     assert written is not None
     source = SourceBatch(written.header, written.data, 0, 0, 0.0, written.runs)
-    (packed,) = pack(deque([source]), 0, BatchRules(), None, Counter()).batches
+    (packed,) = finish(pack(deque([source]), 0, BatchRules(), None, Counter())).batches
     packed.stamp(NOT_IDEMPOTENT)
     found = read(b"".join(bytes(piece) for piece in packed.wire()))
     assert [one.offset for one in found] == list(range(packed.count))

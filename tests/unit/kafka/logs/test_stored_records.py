@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import struct
+import time
+import tracemalloc
 
 import crc32c
 import pytest
@@ -11,7 +14,7 @@ from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.errors import BrokerError
-from mm2.kafka.logs.stored_records import MAX_UNCOMPRESSED, StoredRecord, decode
+from mm2.kafka.logs.stored_records import MAX_RECORDS, MAX_UNCOMPRESSED, StoredRecord, decode
 from tests.unit.kafka.batches import batch, control_batch
 
 PARTITION = TopicPartition("log", 3)
@@ -59,13 +62,21 @@ def test_every_codec(codec: int) -> None:
 BOMB = bytes(40_000_000)
 
 
+UNREADABLE = (None, None, -1)
+
+
+def skipped(message_set: bytes, position: int = 0) -> tuple[list[tuple[bytes | None, bytes | None, int]], int]:
+    records, after = decode(message_set, PARTITION, position)
+    return [(record.key, record.value, record.timestamp) for record in records], after
+
+
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-def test_a_bomb_is_an_error_with_its_offset_and_sizes(codec: int) -> None:
-    message_set = batch(0, [b"a"]) + batch(1, [BOMB], codec=codec)
+def test_a_bomb_is_skipped_and_reported(codec: int, caplog: pytest.LogCaptureFixture) -> None:
+    bomb = batch(1, [BOMB], codec=codec)
+    assert values(batch(0, [b"a"]) + bomb) == ([b"a"], 1)  # it has a fetch of its own
+    assert skipped(bomb + batch(2, [b"b"]), 1) == ([UNREADABLE, (b"k", b"b", 1_000)], 3)
     sizes = rf"\d+ bytes \(\w+\) decompress to more than the limit of {MAX_UNCOMPRESSED} bytes"
-    with pytest.raises(BrokerError, match=rf"cannot read log-3 at offset 1: {sizes} \(MESSAGE_TOO_LARGE\)") as caught:
-        decode(message_set, PARTITION, 0)
-    assert not caught.value.retriable
+    assert re.search(rf"log-3: skipping the batch at offset 1, which cannot be read: {sizes}", caplog.text)
 
 
 @pytest.mark.parametrize("codec", [1, 2])
@@ -78,8 +89,7 @@ def test_a_bomb_in_an_old_message_format(magic: int, codec: int, key: bytes | No
         return bytes(builder.build())
 
     assert values(message_set(b"v" * 1_000)) == ([b"v" * 1_000], 1)
-    with pytest.raises(BrokerError, match="decompress to more than the limit"):
-        decode(message_set(BOMB), PARTITION, 0)
+    assert skipped(message_set(BOMB)) == ([UNREADABLE], 1)
 
 
 def test_much_that_is_compressed_is_read_in_several_fetches() -> None:
@@ -91,12 +101,107 @@ def test_much_that_is_compressed_is_read_in_several_fetches() -> None:
     assert fetches == [2, 2, 1]
 
 
-def test_damaged_compression_is_an_error_with_the_offset() -> None:
+def sealed(raw: bytearray) -> bytes:
+    struct.pack_into(">I", raw, 17, crc32c.crc32c(bytes(raw[21:])))
+    return bytes(raw)
+
+
+def with_records(count: int, records: bytes) -> bytes:
+    """A batch at offset 5 with these uncompressed records."""
+    raw = bytearray(batch(5, [b"x"])[:61]) + records
+    struct.pack_into(">i", raw, 8, len(raw) - 12)
+    struct.pack_into(">i", raw, 57, count)
+    return sealed(raw)
+
+
+def test_damaged_compression_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
     raw = bytearray(batch(5, [b"x" * 100], codec=4))
     raw[61:65] = b"none"
-    struct.pack_into(">I", raw, 17, crc32c.crc32c(bytes(raw[21:])))
-    with pytest.raises(BrokerError, match=r"log-3 at offset 5: records cannot be decompressed as zstd: .*CORRUPT"):
-        decode(bytes(raw), PARTITION, 5)
+    assert skipped(sealed(raw) + batch(6, [b"b"]), 5) == ([UNREADABLE, (b"k", b"b", 1_000)], 7)
+    assert "batch at offset 5, which cannot be read: records cannot be decompressed as zstd" in caplog.text
+
+
+def test_names_of_headers_that_are_not_utf_8_are_replaced() -> None:
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 20)
+    builder.append(0, 1_000, b"k", None, [("a", b"1"), ("hh", None)])
+    builder.append(1, 1_001, None, b"v", [])
+    raw = bytearray(builder.build())
+    place = raw.index(b"hh")
+    raw[place : place + 2] = b"\xff\xfe"
+    first = StoredRecord(
+        partition=3, offset=0, key=b"k", value=None, timestamp=1_000, headers=(("a", b"1"), ("\ufffd\ufffd", None))
+    )
+    second = StoredRecord(partition=3, offset=1, key=None, value=b"v", timestamp=1_001)
+    assert decode(sealed(raw), PARTITION, 0) == ([first, second], 2)
+    append_time = bytearray(sealed(raw))
+    append_time[22] |= 8
+    struct.pack_into(">q", append_time, 35, 77)
+    assert [record.timestamp for record in decode(sealed(append_time), PARTITION, 0)[0]] == [77, 77]
+
+
+@pytest.mark.parametrize(
+    ("count", "records"),
+    [
+        (1, b""),
+        (1, b"\xff" * 20),
+        (1, b"\xff" * 1_000_000),
+        (1, b"\x0c\x00\x00\x00\x01\x01\x00\x00"),
+        (1, b"\x0e\x00\x00\x00\x01\x01\x00\x00"),
+        (1, b"\x0c\x00\x00\x00\x7e\x01\x00"),
+        (2, b"\x0c\x00\x00\x00\x01\x01\x00"),
+        (-1, b""),
+        (2**31 - 1, b"\x01" * 100),
+        (MAX_RECORDS + 1, b"\x0c\x00\x00\x00\x01\x01\x00" * (MAX_RECORDS + 1)),
+        (1, b"\x96\x80\xfa\x01\x00\x00\x00\x01\x01\x80\x89\x7a" + bytes(2 << 20)),
+    ],
+    ids=[
+        "nothing", "no end", "megabyte", "rest", "short", "key", "one of two", "below 0", "2^31", "many", "headers",
+    ],
+)  # fmt: skip
+def test_whatever_the_records_are_the_batch_is_skipped(count: int, records: bytes) -> None:
+    begun = time.thread_time()
+    assert skipped(with_records(count, records) + batch(6, [b"b"]), 5) == ([UNREADABLE, (b"k", b"b", 1_000)], 7)
+    assert time.thread_time() - begun < 1
+
+
+@pytest.mark.parametrize("value", [b"x" * 2_000_000, b""])
+def test_large_batches_are_read_in_the_same_way(value: bytes) -> None:
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 30)
+    for index, one in enumerate([value, None, b"v" * 1_100_000]):
+        builder.append(index, 1_000, None, one, [])
+    raw = builder.build()
+    struct.pack_into(">q", raw, 0, 7)
+    read, after = decode(bytes(raw), PARTITION, 8)
+    assert [(one.offset, one.key, one.value, one.timestamp) for one in read] == [
+        (8, None, None, 1_000),
+        (9, None, b"v" * 1_100_000, 1_000),
+    ]
+    assert after == 10
+
+
+def test_headers_take_no_more_memory_than_honest_ones() -> None:
+    raw = bytearray(with_records(1, b"\x00" * (8 << 20)))
+    tracemalloc.start()
+    try:
+        assert skipped(bytes(raw), 5) == ([UNREADABLE], 6)
+        assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_bytes_that_are_no_batches_are_a_declared_error() -> None:
+    whole = bytearray(batch(5, [b"a"]))
+    for at, number in ((8, -5), (8, 0), (8, 4), (16, 7)):
+        raw = bytearray(whole)
+        raw[at : at + 1 if at == 16 else at + 4] = bytes((number,)) if at == 16 else struct.pack(">i", number)
+        with pytest.raises(BrokerError, match=r"cannot read log-3 at offset 5: .*CORRUPT_MESSAGE"):
+            decode(bytes(raw), PARTITION, 5)
+        assert values(bytes(whole + raw[:8] + raw[8:]), 5) == ([b"a"], 6)
+
+
+def test_a_marker_without_a_key_ends_nothing() -> None:
+    log = batch(0, [b"a"], producer=1) + batch(1, [b""], key=b"\x00", producer=1, attributes=0x20)
+    assert skipped(log) == ([(b"k", b"a", 1_000), UNREADABLE], 2)
 
 
 def test_a_wrong_checksum_is_an_error_with_the_offset() -> None:

@@ -6,7 +6,9 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from mm2.core.lanes.lease import LeaseRequest
+import pytest
+
+from mm2.core.lanes.lease import LeaseRefusedError, LeaseRequest
 from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lane_readiness import RETURNS_WITHIN_S
@@ -58,3 +60,18 @@ async def test_a_change_between_reading_and_waiting_is_not_missed() -> None:
     one.wake()
     assert await one.changed(60, news)
     assert not await one.changed(0.01, one.news)
+
+
+@pytest.mark.parametrize("secret", ["schlüssel", "\udcff", "", "\N{GRINNING FACE}"])
+def test_a_secret_of_any_characters_is_refused(secret: str) -> None:
+    one = lease_service()
+    one.board.keep_warm(1)
+    one.board.engine_orders(0.0)
+    with pytest.raises(LeaseRefusedError):
+        one.check_engine(secret)
+    with pytest.raises(LeaseRefusedError):
+        one.board.grant(0, LeaseRequest(token=secret, attempt=0, pid=1), 0.0)
+    one.board.grant(0, LeaseRequest(token="secret", attempt=0, pid=1), 0.0)
+    with pytest.raises(LeaseRefusedError):
+        one.board.check(0, secret)
+    one.check_engine(one.engine_token)
