@@ -27,6 +27,7 @@ from mm2.node.engine.failed_records import FailedRecords
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lane_readiness import LaneReadiness
 from mm2.node.engine.managed_lane import SourceTaskKey
+from mm2.node.engine.same_secret import is_same_secret
 
 log = logging.getLogger("mm2.node")
 
@@ -159,7 +160,7 @@ class LeaseService:
     # -- LeaseApi
 
     def check_engine(self, secret: str) -> None:
-        if not secrets.compare_digest(secret, self.engine_token):
+        if not is_same_secret(secret, self.engine_token):
             raise LeaseRefusedError("the request is not from this node's engine")
 
     async def engine(self, report: EngineReport, wait: float) -> EngineOrders:

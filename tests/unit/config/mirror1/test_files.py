@@ -123,7 +123,7 @@ PROBLEMS_OF_PRODUCER = {
     "group.id=x": "2: warning: group.id = x: has no effect: it is a property of the consumer",
     "delivery.timeout.ms=120000": "2: warning: delivery.timeout.ms = 120000: has no effect: a batch is retried until",
     "buffer.memory=1": "2: error: buffer.memory = 1: must be at least 1048576",
-    "spark.master=nonsense": "2: error: spark.master = nonsense: must be local[4,4], spark://host:7077",
+    "spark.master=nonsense": "2: error: spark.master = nonsense: must be local[4], spark://host:7077",
     "spark.master=yarn": "2: error: spark.master = yarn: must be on this machine",
     "spark.remote=sc://x": "2: error: spark.remote = sc://x: not supported: lanes need the SparkContext",
     "mirror.topics.whitelist=a": "2: warning: mirror.topics.whitelist = a: has no effect: it is a property of the con",

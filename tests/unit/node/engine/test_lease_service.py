@@ -24,7 +24,7 @@ def test_a_node_is_ready_while_a_lane_runs_and_shortly_after() -> None:
     assert not one.ready
     one.board.keep_warm(1)
     one.board.engine_orders(now)
-    session = one.board.grant(0, LeaseRequest(token="secret", attempt=0, pid=1), now)
+    session = one.board.grant(0, LeaseRequest(token="secret", nonce="n"), now)
     assert not one.ready
     one.board.lane_report(0, session, LaneProgress(version=1, pid=1), now)
     assert one.ready
