@@ -14,6 +14,7 @@ text      = length (4), UTF-8
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import struct
@@ -22,6 +23,7 @@ from collections.abc import Iterator
 
 HOST = b"127.0.0.1"  # as text, its encoding would be imported, from a directory that nobody may not be able to read
 BLOCKS = 16  # broadcasts have numbers from 0; a lane that starts has one of the first
+LONGEST = 16 * 1024 * 1024  # bytes of a frame: a task of a lane has some kilobytes
 WITHIN = 5.0  # seconds for an answer of a process on this machine
 NOBODY = 65534
 
@@ -38,8 +40,10 @@ def _frame(kind: int, body: bytes) -> bytes:
 
 
 def _receive(connection: socket.socket) -> tuple[int, bytes]:
-    """Return the type and the body of the next frame. Raises OSError."""
+    """Return the type and the body of the next frame. Raises ConnectionError, or TimeoutError as `block`."""
     length, kind = struct.unpack(">qb", _exactly(connection, 9))
+    if not 9 <= length <= LONGEST:
+        raise TimeoutError("what answers speaks another protocol, such as http")
     return kind, _exactly(connection, length - 9)
 
 
@@ -53,7 +57,10 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def block(port: int, name: str) -> bytes | None:
-    """Return a block of the block manager that listens on a port of this machine; None if it does not give it out."""
+    """Return a block of the block manager that listens on a port of this machine; None if it does not give it out.
+
+    Raises TimeoutError if nothing answers, as what listens speaks another protocol.
+    """
     opened = bytes([_OPEN_BLOCKS]) + _text("local") + _text("driver") + struct.pack(">i", 1) + _text(name)
     try:
         with socket.create_connection((HOST, port), WITHIN) as connection:
@@ -64,7 +71,7 @@ def block(port: int, name: str) -> bytes | None:
             (stream,) = struct.unpack_from(">q", answer, 8 + 4 + 1)
             connection.sendall(_frame(_FETCH, struct.pack(">qi", stream, 0)))
             kind, answer = _receive(connection)
-    except (OSError, struct.error):
+    except (ConnectionError, struct.error):
         return None
     return answer[12:] if kind == _FETCHED else None
 
@@ -72,9 +79,9 @@ def block(port: int, name: str) -> bytes | None:
 def blocks(ports: list[int]) -> Iterator[bytes]:
     """Yield the blocks of broadcasts that any of the ports gives out."""
     for port in ports:
-        for number in range(BLOCKS):
-            if (found := block(port, f"broadcast_{number}_piece0")) is not None:
-                yield found
+        with contextlib.suppress(TimeoutError):
+            found = (block(port, f"broadcast_{number}_piece0") for number in range(BLOCKS))
+            yield from (one for one in found if one is not None)
 
 
 def main() -> None:

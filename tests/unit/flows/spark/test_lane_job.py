@@ -76,6 +76,27 @@ def test_why_a_lane_has_ended_contains_no_value_of_a_config_provider(*, has_refe
     assert ("sesame" in (job.end.error or "")) is not has_references
 
 
+def test_the_end_of_a_lane_is_reported_when_it_is_known() -> None:
+    """By the job itself: the engine may be waiting for orders of the node."""
+
+    class Context(SparkContext):
+        def __init__(self) -> None: ...
+        def setJobGroup(self, *_: object, **__: object) -> None: ...
+        def setLocalProperty(self, *_: object) -> None: ...
+        def parallelize(self, *_: object, **__: object) -> NoReturn:
+            raise PySparkException("java.lang.Exception: executor lost")
+
+    ends: list[tuple[bool, str | None]] = []
+    context = Context()
+    place = LeasePlace(url="http://127.0.0.1:1")
+    job = LaneJob(
+        context, SqlSession(context), place, start(), lambda ended: ends.append((ended.has_ended, ended.end.error))
+    )
+    assert not job.has_ended
+    job.run()
+    assert ends == [(True, "java.lang.Exception: executor lost")]
+
+
 def test_the_engine_imports_nothing_of_sql_flows() -> None:
     """Which are an extra that is not always installed, and take half a second."""
     show = "import sys, flows.engine; print(*(name for name in ('pandas', 'pyarrow', 'numpy') if name in sys.modules))"
