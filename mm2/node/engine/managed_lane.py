@@ -12,7 +12,11 @@ from mm2.core.naming.names import Flow, TopicPartition
 FIRST_RESTART_S = 0.5
 LONGEST_RESTART_S = 30.0
 """The restart backoff of a lane that keeps failing starts at 0.5 s and doubles each time: a permanent failure must not
-burn CPU, and a repaired one should not wait for minutes. A lane that fails for the first time is restarted at once."""
+burn CPU, and a repaired one should not wait for minutes."""
+
+IMMEDIATE_RESTARTS = 3
+"""So many restarts in a row have no backoff: the process of a lane that was killed, or a connection that was lost, should
+interrupt copying as briefly as possible. Spark itself retries tasks as often by default."""
 
 HEALTHY_AFTER_S = 60.0
 """A lane that ran for this long resets the backoff."""
@@ -96,16 +100,16 @@ class ManagedLane:
     def end(self, token: str, error: str | None, now: float, *, wanted: bool) -> None:
         """Invalidate the lease and its reports; the next start uses ``token``.
 
-        ``wanted``: the lane should still be running, so that it is restarted: immediately after its first failure,
-        then after a backoff.
+        ``wanted``: the lane should still be running, so that it is restarted: immediately at first, then after a
+        backoff.
         """
         ran = now - self.granted_at if self.granted_at is not None else 0.0
         if not wanted:  # it ended because it had no source tasks
             self.failures, self.not_before = 0, now
         else:
             self.failures = 1 if ran > HEALTHY_AFTER_S else self.failures + 1
-            backoff = FIRST_RESTART_S * 2 ** (self.failures - 2) if self.failures > 1 else 0.0
-            self.not_before = now + min(backoff, LONGEST_RESTART_S)
+            late = self.failures - IMMEDIATE_RESTARTS
+            self.not_before = now + (min(FIRST_RESTART_S * 2 ** (late - 1), LONGEST_RESTART_S) if late > 0 else 0.0)
         self.token = token
         self.nonce = None
         self.session = self.ordered_at = self.granted_at = self.heard_at = self.progress = None

@@ -39,6 +39,7 @@ INHERITED = (
     *("HADOOP_CONF_DIR", "HADOOP_HOME", "HADOOP_USER_NAME", "YARN_CONF_DIR"),
     *("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"),
     *("KRB5*", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+    *("http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
 )
 """Variables that the engine, its JVM and its lanes inherit from the node (docs/how-to/security.md): what a program
 needs to start, and places of files. Others often hold secrets, for config providers and other programs."""
