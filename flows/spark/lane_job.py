@@ -126,11 +126,13 @@ def job_title(start: LaneStart) -> str:
 def last_line(text: str) -> str:
     """Return the last line of a Spark error that names an exception, truncated to 500 characters.
 
-    Lines of Java's stack trace do not count: they name methods such as handlePythonException.
+    Lines of Java's stack trace do not count: they name methods such as handlePythonException. The cause of a process
+    that was killed is only that Java has read the end of a stream (EOFException), so what precedes it is returned.
     """
     lines = [line for line in map(str.strip, text.splitlines()) if line and not line.startswith("at ")]
     named = [line for line in lines if "Error" in line or "Exception" in line]
-    return (named or lines or ["unknown error"])[-1][:500]
+    telling = [line for line in named if "EOFException" not in line]
+    return (telling or named or lines or ["unknown error"])[-1][:500]
 
 
 def error_name(text: str) -> str:

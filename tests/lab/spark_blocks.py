@@ -15,13 +15,13 @@ text      = length (4), UTF-8
 from __future__ import annotations
 
 import contextlib
+import encodings.idna  # noqa: F401 - a connection needs it, and nobody may not be able to read its directory
 import os
 import socket
 import struct
 import sys
 from collections.abc import Iterator
 
-HOST = b"127.0.0.1"  # as text, its encoding would be imported, from a directory that nobody may not be able to read
 BLOCKS = 16  # broadcasts have numbers from 0; a lane that starts has one of the first
 LONGEST = 16 * 1024 * 1024  # bytes of a frame: a task of a lane has some kilobytes
 WITHIN = 5.0  # seconds for an answer of a process on this machine
@@ -63,7 +63,7 @@ def block(port: int, name: str) -> bytes | None:
     """
     opened = bytes([_OPEN_BLOCKS]) + _text("local") + _text("driver") + struct.pack(">i", 1) + _text(name)
     try:
-        with socket.create_connection((HOST, port), WITHIN) as connection:
+        with socket.create_connection(("127.0.0.1", port), WITHIN) as connection:
             connection.sendall(_frame(_REQUEST, struct.pack(">qi", 1, len(opened)) + opened))
             kind, answer = _receive(connection)
             if kind != _RESPONSE:

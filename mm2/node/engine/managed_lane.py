@@ -15,8 +15,8 @@ LONGEST_RESTART_S = 30.0
 burn CPU, and a repaired one should not wait for minutes."""
 
 IMMEDIATE_RESTARTS = 3
-"""So many restarts in a row have no backoff: the process of a lane that was killed, or a connection that was lost, should
-interrupt copying as briefly as possible. Spark itself retries tasks as often by default."""
+"""So many restarts in a row have no backoff, as many as Spark's own retries by default: copying is interrupted as
+briefly as possible when the process of a lane is killed."""
 
 HEALTHY_AFTER_S = 60.0
 """A lane that ran for this long resets the backoff."""

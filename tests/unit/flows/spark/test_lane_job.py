@@ -44,6 +44,9 @@ def test_the_last_line_that_names_an_error() -> None:
     assert last_line("a.QueryFailed: stuck\n\tat org.Runner.handlePythonException(PythonRunner.scala:1)\n") == (
         "a.QueryFailed: stuck"
     )
+    crashed = "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"
+    assert last_line(f"{crashed}\n\tat x\nCaused by: java.io.EOFException\n\tat y\n") == crashed
+    assert last_line("Caused by: java.io.EOFException") == "Caused by: java.io.EOFException"
     assert last_line("one\ntwo\n") == "two"
     assert last_line("") == "unknown error"
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from mm2.node.engine.spark_settings import engine_environment, host_of, spark_settings
+from mm2.node.engine.spark_settings import INHERITED, engine_environment, host_of, spark_settings
 
 TEMP = Path("/tmp/mm2-node-1")
 MB = 2**20
@@ -105,6 +106,13 @@ def test_the_engine_inherits_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None
     for inherited in (("ACME_PROFILE", "ACME_SECRET"), ("ACME_*",)):
         more = engine_environment(told(), TEMP, inherited)
         assert more.keys() - environment.keys() == {"ACME_PROFILE", "ACME_SECRET"}
+
+
+def test_the_guide_lists_what_the_engine_inherits() -> None:
+    guide = Path("docs/how-to/security.md").read_text()
+    table = guide.partition("### What Spark gets")[2].partition("|---|")[2].partition("\n\n")[0]
+    names = [name for row in table.splitlines() for name in re.findall("`([^`]+)`", row.rpartition(" | ")[0])]
+    assert sorted(names) == sorted(INHERITED)
 
 
 def test_a_master_of_this_machine_stays_on_loopback() -> None:
