@@ -14,12 +14,13 @@ import gc
 if __name__ == "__main__":
     gc.disable()  # until all is imported: modules are not garbage, and examining them takes a third of the CPU
 
+import contextlib
 import logging
 import os
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import httpx
 from pydantic import TypeAdapter
@@ -96,6 +97,7 @@ class Engine:
         )
         self._jobs: dict[int, LaneJob] = {}
         self._ended: list[LaneEnd] = []
+        self._reported: EngineReport | None = None
         self._version = -1
         self._stopping = threading.Event()
         self._cluster = ClusterWatch(start.spark["spark.master"], on_cluster=start.on_cluster)
@@ -138,6 +140,7 @@ class Engine:
                 unplaced=cluster.unplaced,
                 record_errors=record_errors.found(),
             )
+            self._reported = report
             try:
                 orders = self._orders(report)
             except httpx.HTTPError as error:
@@ -157,33 +160,44 @@ class Engine:
         spark.stop()
         return EXIT_STOPPED
 
-    def _orders(self, report: EngineReport) -> EngineOrders:
+    def _orders(self, report: EngineReport, wait: float = POLL_S) -> EngineOrders:
         """Send a report, and return the node's orders. Raises HTTPError."""
         response = self._client.post(
             "/internal/engine",
             content=_REPORT.dump_json(report),
-            params={"wait": POLL_S},
+            params={"wait": wait},
             headers={"Content-Type": "application/json"},
         )
         response.raise_for_status()
         return read_message(_ORDERS, response.content, "order")
 
+    def _report_end(self, job: LaneJob) -> None:
+        """Report the end of a lane while `run` waits for orders, which the node then sends. Called in its own thread.
+
+        `run` reports it again, so it does not matter if this fails; then the lane starts up to `POLL_S` later.
+        """
+        if self._reported is None or self._stopping.is_set():
+            return
+        with contextlib.suppress(httpx.HTTPError):
+            self._orders(replace(self._reported, ended=(job.end,)), wait=0.0)
+
     def _collect_ended(self) -> list[LaneEnd]:
         for lane, job in list(self._jobs.items()):
-            if not job.is_alive():
+            if job.has_ended:
                 del self._jobs[lane]
                 self._ended.append(job.end)
         return self._ended
 
     def _apply(self, spark: SparkContext, sql: SqlSession, orders: EngineOrders) -> None:
         self._version = orders.version
+        self._collect_ended()  # those that `_report_end` has reported, in whose place orders have new runs
         wanted = {start.lane: start for start in orders.lanes}
         for lane, job in self._jobs.items():
             if lane not in wanted or wanted[lane].token != job.start_order.token:
                 job.cancel()
         for lane, start in wanted.items():
             if lane not in self._jobs:
-                job = self._jobs[lane] = LaneJob(spark, sql, self._start.leases, start)
+                job = self._jobs[lane] = LaneJob(spark, sql, self._start.leases, start, self._report_end)
                 job.start()
 
 

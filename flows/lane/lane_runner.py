@@ -30,7 +30,7 @@ STOP_WITHIN_S = 2.0
 ends."""
 
 
-async def run_lane(place: LeasePlace, *, lane: int, token: str, attempt: int, query: QueryInput | None = None) -> None:
+async def run_lane(place: LeasePlace, *, lane: int, token: str, query: QueryInput | None = None) -> None:
     """Hold the lease and follow its orders until they end the lane. ``query``: the rows of a SQL lane.
 
     Raises LeaseLostError when the lease is lost, and QueryFailed when the query has ended or does not answer.
@@ -38,7 +38,7 @@ async def run_lane(place: LeasePlace, *, lane: int, token: str, attempt: int, qu
     show_notices()
     gc.collect()
     gc.freeze()  # excludes what PySpark imported from collections, a tenth of the CPU under a light load
-    async with LeaseClient(place, lane=lane, token=token, attempt=attempt) as lease:
+    async with LeaseClient(place, lane=lane, token=token) as lease:
         if query is None:
             await _follow_orders(lease, lane)
             return

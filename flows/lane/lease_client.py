@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import os
 import random
+import secrets
 import ssl
 from collections import defaultdict
 from types import TracebackType
@@ -86,11 +86,10 @@ class LeaseClient:
         *,
         lane: int,
         token: str,
-        attempt: int,
         first_grant_within_s: float = FIRST_GRANT_WITHIN_S,
     ) -> None:
         self._lane = lane
-        self._request = LeaseRequest(token=token, attempt=attempt, pid=os.getpid())
+        self._request = LeaseRequest(token=token, nonce=secrets.token_hex(16))
         self._url = place.url
         self._client = httpx.AsyncClient(base_url=place.url, trust_env=False, verify=_trust(place))
         self._questions = asyncio.Semaphore(MAX_QUESTIONS)
@@ -108,7 +107,7 @@ class LeaseClient:
         await self._client.aclose()
 
     async def acquire(self) -> LaneOrders:
-        """Ask for the lease and return the first orders. Raises LeaseLostError when a newer attempt has it."""
+        """Ask for the lease and return the first orders. Raises LeaseLostError if the token was used already."""
         sent, response = await self._call("PUT", "lease", _REQUEST.dump_json(self._request))
         grant = read_message(_GRANT, response.content, "lease")
         self._client.headers["Authorization"] = f"Bearer {grant.session}"

@@ -46,5 +46,5 @@ class ClusterWatch:
         ended = None
         if self._executors_at is not None and now - self._executors_at > EMPTY_FOR_S:
             ended = f"Spark master {self._master} has provided no executors for {EMPTY_FOR_S:.0f} s; registering again"
-        unplaced = tuple(lane for lane, job in jobs.items() if job.is_alive() and job.unplaced)
+        unplaced = tuple(lane for lane, job in jobs.items() if not job.has_ended and job.unplaced)
         return SparkClusterView(executors=executors, unplaced=unplaced, ended=ended)

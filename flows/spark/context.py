@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+import shlex
+import tempfile
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from urllib.parse import urlsplit
 
+from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
@@ -19,7 +23,11 @@ _REDACTION = "spark.redaction.regex"
 _FOR_LAUNCH = re.compile(
     r"spark\.(?:master|submit\.|driver\.(?:memory|default|extra)|jars|files|archives|repositories)"
 )
-"""Names of settings that only the start of the JVM can apply, most of them on its command line."""
+"""Names of settings that only the start of the JVM can apply."""
+
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_MORE_JAVA_OPTIONS = "SPARK_SUBMIT_OPTS"  # in the environment; Spark's script appends them to the command line
+_SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"  # in the environment, the only way to pass PySpark the name of a file
 
 
 def open_context(app_name: str, settings: Mapping[str, str], hidden: Collection[str] = ()) -> SparkContext:
@@ -29,19 +37,67 @@ def open_context(app_name: str, settings: Mapping[str, str], hidden: Collection[
     without Catalyst the JVM needs half the CPU to start and two thirds of the memory
     (docs/adr/0002-lanes-are-rdd-tasks.md).
 
-    Secret settings, those with ``hidden`` names among them, are set in the running JVM, not on its command line, which
-    every user of the machine can read. Spark's UI does not show them either.
+    No setting is on a command line, which every user of the machine can read: those that the JVM needs at its start are
+    in a file (`_launch`). Secret settings, those with ``hidden`` names among them, are set in the running JVM, and
+    Spark's UI does not show them.
     """
     secret = [name for name in hidden if not (HIDDEN_BY_SPARK.search(name) or _FOR_LAUNCH.match(name))]
-    if secret:
-        names = "|".join(re.escape(name.removeprefix("spark.hadoop.")) for name in secret)  # Hadoop's are shown twice
+    redacted = [name for name in hidden if not HIDDEN_BY_SPARK.search(name)]
+    if _JAVA_OPTIONS in redacted:  # the UI shows the system properties, too
+        options = shlex.split(settings[_JAVA_OPTIONS])
+        redacted += [option[2:].partition("=")[0] for option in options if option.startswith("-D")]
+    if redacted:
+        names = "|".join(re.escape(name.removeprefix("spark.hadoop.")) for name in redacted)  # Hadoop's are shown twice
         settings = {_REDACTION: f"(?i){HIDDEN_BY_SPARK.pattern}|{names}", **settings}
-    shown = [
-        (name, value) for name, value in settings.items() if not HIDDEN_BY_SPARK.search(name) and name not in secret
-    ]
-    gateway = launch_gateway(SparkConf().setAll(shown))  # type: ignore[no-untyped-call]  # PySpark leaves it untyped
+    shown = {name: value for name, value in settings.items() if not HIDDEN_BY_SPARK.search(name) and name not in secret}
+    gateway = _launch(shown)
     conf = SparkConf().setAppName(app_name).setAll(list(settings.items()))
     return SparkContext(conf=conf, gateway=gateway)
+
+
+def _launch(settings: Mapping[str, str]) -> JavaGateway:
+    """Start the JVM with these settings, from files that only this user can read and that are removed afterwards.
+
+    Options of Java are in another file than Spark's settings, as Spark would append them to the command line.
+    """
+    options = [*shlex.split(os.environ.pop(_MORE_JAVA_OPTIONS, "")), *shlex.split(settings.get(_JAVA_OPTIONS, ""))]
+    with tempfile.TemporaryDirectory(prefix="launch-") as directory:
+        if options:
+            file = _write(Path(directory) / "java.options", map(_java_argument, options))
+            settings = {**settings, _JAVA_OPTIONS: f"@{file}"}
+        file = _write(Path(directory) / "spark.properties", (_property(*setting) for setting in settings.items()))
+        arguments = ("--properties-file", str(file), "--load-spark-defaults", "pyspark-shell")
+        os.environ[_SUBMIT_ARGUMENTS] = shlex.join(arguments)
+        try:
+            gateway: JavaGateway = launch_gateway()  # type: ignore[no-untyped-call]  # PySpark leaves it untyped
+        finally:
+            del os.environ[_SUBMIT_ARGUMENTS]
+    return gateway
+
+
+def _write(file: Path, lines: Iterable[str]) -> Path:
+    file.touch(mode=0o600)
+    file.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return file
+
+
+def _java_argument(text: str) -> str:
+    """Return a line of a file of Java's arguments (``java @FILE``)."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+_ESCAPED = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "=": "\\=", ":": "\\:"}
+
+
+def _property(name: str, value: str) -> str:
+    """Return a line of Java's properties format, in UTF-8."""
+    key, text = ("".join(_ESCAPED.get(letter, letter) for letter in part) for part in (name, value))
+    return f"{key}={_leading_space(text)}"
+
+
+def _leading_space(text: str) -> str:
+    return f"\\{text}" if text.startswith(" ") else text
 
 
 def ui_url(reported: str | None) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import threading
+from collections.abc import Callable
 
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
@@ -28,9 +29,18 @@ class LaneJob(threading.Thread):
     """One run of one lane: a Spark job of one task, submitted from its own thread under its own job group.
 
     ``description`` of its order is the name of its stage in Spark's UI, and begins the title of its job.
+    ``has_ended``: its `end` is known.
     """
 
-    def __init__(self, spark: SparkContext, sql: SqlSession, place: LeasePlace, start: LaneStart) -> None:
+    def __init__(
+        self,
+        spark: SparkContext,
+        sql: SqlSession,
+        place: LeasePlace,
+        start: LaneStart,
+        on_end: Callable[[LaneJob], None] = lambda _: None,
+    ) -> None:
+        """``on_end`` is called in the thread of the job when it has ended."""
         super().__init__(name=f"lane-{start.lane}", daemon=True)
         self.start_order = start
         self._spark = spark
@@ -39,9 +49,18 @@ class LaneJob(threading.Thread):
         self._group = f"mm2-lane-{start.lane}-{next(_NUMBERS)}"  # shown in Spark's UI
         self._error: str | None = None
         self._refused = False
+        self._on_end = on_end
+        self.has_ended = False
 
     def run(self) -> None:
         """Run the job to its end."""
+        try:
+            self._run()
+        finally:
+            self.has_ended = True
+            self._on_end(self)
+
+    def _run(self) -> None:
         self._spark.setJobGroup(self._group, job_title(self.start_order), interruptOnCancel=True)
         self._spark.setLocalProperty("callSite.short", self.start_order.description)
         try:
@@ -107,11 +126,13 @@ def job_title(start: LaneStart) -> str:
 def last_line(text: str) -> str:
     """Return the last line of a Spark error that names an exception, truncated to 500 characters.
 
-    Lines of Java's stack trace do not count: they name methods such as handlePythonException.
+    Lines of Java's stack trace do not count: they name methods such as handlePythonException. The cause of a process
+    that was killed is only that Java has read the end of a stream (EOFException), so what precedes it is returned.
     """
     lines = [line for line in map(str.strip, text.splitlines()) if line and not line.startswith("at ")]
     named = [line for line in lines if "Error" in line or "Exception" in line]
-    return (named or lines or ["unknown error"])[-1][:500]
+    telling = [line for line in named if "EOFException" not in line]
+    return (telling or named or lines or ["unknown error"])[-1][:500]
 
 
 def error_name(text: str) -> str:

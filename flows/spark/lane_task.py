@@ -11,9 +11,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pyspark import TaskContext
-
-from flows.spark.workers import starting_worker
+from flows.spark.workers import reject_retry, starting_worker
 from mm2.core.lanes.lease import LeasePlace
 
 
@@ -27,11 +25,10 @@ class LaneTask:
 
     def __call__(self, rows: Iterable[None]) -> Iterable[None]:
         """Run the lane until its orders end it; consumes and returns no rows (`RDD.mapPartitions`)."""
+        reject_retry(self.lane)
         with starting_worker():
             from flows.lane.lane_runner import run_lane  # noqa: PLC0415 see above
         for _ in rows:
             continue
-        context = TaskContext.get()
-        attempt = context.attemptNumber() if context else 0
-        asyncio.run(run_lane(self.place, lane=self.lane, token=self.token, attempt=attempt))
+        asyncio.run(run_lane(self.place, lane=self.lane, token=self.token))
         return iter(())

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pyspark import TaskContext
+
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 INIT = 1  # the parent of orphans
 
@@ -28,6 +30,21 @@ def starting_worker() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+class RetriedError(Exception):
+    """Spark runs the task of a lane again."""
+
+
+def reject_retry(lane: int) -> None:
+    """Raise RetriedError in a task that Spark runs again: the token of its lane grants one session.
+
+    So its job ends, and the node orders a new run with a new token. Spark does not retry tasks that fail
+    (`mm2.node.engine.spark_settings`), but it runs those of an executor again that a cluster took away.
+    """
+    context = TaskContext.get()
+    if context is not None and context.attemptNumber() > 0:
+        raise RetriedError(f"lane {lane}: Spark lost its executor")
 
 
 def is_orphan(parent: int, group: int) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyspark import TaskContext
 
-from flows.spark.workers import starting_worker
+from flows.spark.workers import reject_retry, starting_worker
 from flows.sql.rows_socket import socket_path
 from mm2.core.lanes.lease import LeasePlace
 
@@ -31,13 +31,12 @@ class SqlLaneTask:
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the lane until its orders end it; returns no rows. ``rows`` has the columns `flows.sql.rows.RESULT`."""
+        reject_retry(self.lane)
         with starting_worker():
             from flows.lane.lane_runner import run_lane  # noqa: PLC0415 the engine does not need it
             from flows.sql.exchange import QueryInput  # noqa: PLC0415
         context = TaskContext.get()
         assert context is not None, "only Spark calls it"
         query = QueryInput(rows, socket_path(self.feeder_token, context.taskAttemptId()), self.feeder_token)
-        asyncio.run(
-            run_lane(self.place, lane=self.lane, token=self.token, attempt=context.attemptNumber(), query=query)
-        )
+        asyncio.run(run_lane(self.place, lane=self.lane, token=self.token, query=query))
         return iter(())

@@ -21,7 +21,6 @@ from mm2.config.grammar.comments import NO_COMMENT, comment_fix, without_comment
 from mm2.config.grammar.java_types import read_list
 from mm2.config.grammar.problems import Problem, ProblemLog, to_copy
 from mm2.config.grammar.properties import Entry, parse, read_content
-from mm2.config.grammar.secrets import HIDDEN
 from mm2.config.grammar.values import Properties, Value
 from mm2.config.keys import declaration
 from mm2.config.keys.election_keys import read_elections
@@ -138,7 +137,7 @@ def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
     rest = declaration.read(RestSettings, file.properties, problems)
     _check_admin(own, rest, file.properties, problems)
     listening = read_listening(rest, file.properties, problems)
-    check_spark(file.properties, rest, listening, flows, problems)
+    check_spark(file.properties, own, rest, flows, problems)
     check_threads(file.properties, own, flows, problems)
     every_flow = (*file.flows, *file.elsewhere)
     check_unused_security(file.properties, every_flow, problems, https=listening.peers is not None)
@@ -151,13 +150,9 @@ def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
         listening=listening,
         own=own,
         spark={name: value.text for name, value in spark.items()},
-        hidden_spark=frozenset(name for name, value in spark.items() if _is_hidden(value)),
+        hidden_spark=frozenset(name for name, value in spark.items() if value.is_hidden),
         credentials=reader.credentials,
     )
-
-
-def _is_hidden(value: Value) -> bool:
-    return value.entry is not None and (value.entry.has_references or value.entry.shown == HIDDEN)
 
 
 def _check_admin(own: OwnSettings, rest: RestSettings, properties: Properties, problems: ProblemLog) -> None:

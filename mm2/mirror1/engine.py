@@ -8,7 +8,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -36,11 +36,23 @@ LEAVE_WITHIN_S = 1.0
 class MirrorEngine:
     """An async context manager: inside, lanes run what is put into ``leases``. Lanes run on this machine."""
 
-    def __init__(self, *, lanes: int, buffer_bytes: int, spark: Mapping[str, str], name: str) -> None:
+    def __init__(
+        self,
+        *,
+        lanes: int,
+        buffer_bytes: int,
+        spark: Mapping[str, str],
+        name: str,
+        hidden_spark: Collection[str] = (),
+        inherited: Collection[str] = (),
+    ) -> None:
+        """``hidden_spark`` and ``inherited`` as for `EngineProcess`."""
         board = LaneBoard(lanes=lanes, buffer_bytes=buffer_bytes, new_secret=lambda: secrets.token_hex(16))
         self.leases = LeaseService(board, capacity=lanes)
         self._temp_dir = Path(tempfile.mkdtemp(prefix="mm2-mirror-"))
         self._spark = spark_settings(spark, lanes=lanes, temp_dir=self._temp_dir, lane_buffer_bytes=buffer_bytes)
+        self._hidden_spark = hidden_spark
+        self._inherited = inherited
         self._name = name
         self._process: EngineProcess | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -58,6 +70,8 @@ class MirrorEngine:
             app_name=self._name,
             leases=LeasePlace(url=self._server.url),
             spark=self._spark,
+            hidden_spark=self._hidden_spark,
+            inherited=self._inherited,
             temp_dir=self._temp_dir,
             on_lost=self._lost,
         )

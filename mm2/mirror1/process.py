@@ -60,6 +60,8 @@ class _Mirror:
             lanes=max(1, min(streams, os.cpu_count() or 1)),
             buffer_bytes=settings.lane_buffer_bytes,
             spark=settings.spark,
+            hidden_spark=settings.hidden_spark,
+            inherited=settings.inherited,
             name="kafka-mirror-maker",
         )
         self._target = Cluster(settings.target, client_id=f"{settings.target.client_id}-admin")

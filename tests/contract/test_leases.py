@@ -48,7 +48,7 @@ class LaneServer:
     client: httpx.AsyncClient
 
     def lease(self, token: str, *, lane: int = 0) -> LeaseClient:
-        return LeaseClient(self.lease_address, lane=lane, token=token, attempt=0)
+        return LeaseClient(self.lease_address, lane=lane, token=token)
 
     def sql_lease(self, query: LaneQuery) -> LeaseClient:
         """Return the client of a SQL lane with a source task."""
@@ -101,10 +101,10 @@ async def test_lane_has_a_certificate_for_a_listener_that_requires_one(tmp_path:
     await server.start()
     place = lease_place([server.listener], Advertised(), required, lanes, own_host=HOST)
     try:
-        async with LeaseClient(place, lane=0, token="token", attempt=0) as lease:
+        async with LeaseClient(place, lane=0, token="token") as lease:
             assert (await lease.acquire()).end
         for other in (replace(place, certificate_pem=None, key_pem=None), _with_identity(place, issue_lane_identity())):
-            async with LeaseClient(other, lane=0, token="token", attempt=1) as lease:
+            async with LeaseClient(other, lane=0, token="token") as lease:
                 lease._deadline.renew(0.0, 0.0)
                 with pytest.raises(LeaseLostError, match=r"no answer"):
                     await lease.acquire()
@@ -118,7 +118,7 @@ def _with_identity(place: LeasePlace, lanes: LaneIdentity) -> LeasePlace:
 
 async def test_lane_sends_nothing_to_an_untrusted_server(lane_server: LaneServer) -> None:
     stranger = LeasePlace(url=lane_server.lease_address.url, ca_pem=Authority().ca_pem)
-    async with LeaseClient(stranger, lane=0, token="token", attempt=0, first_grant_within_s=0.1) as lease:
+    async with LeaseClient(stranger, lane=0, token="token", first_grant_within_s=0.1) as lease:
         with pytest.raises(LeaseLostError, match="CERTIFICATE_VERIFY_FAILED"):
             await lease.acquire()
 
@@ -132,7 +132,7 @@ async def test_progress_without_the_session_secret_is_rejected(lane_server: Lane
 
 async def test_wrong_token_gets_no_lease(lane_server: LaneServer) -> None:
     async with lane_server.lease("guess") as lease:
-        with pytest.raises(LeaseLostError, match="another attempt holds the lease"):
+        with pytest.raises(LeaseLostError, match="the token is not that of the current run"):
             await lease.acquire()
 
 
@@ -243,7 +243,7 @@ async def test_replaced_credentials_arrive_in_a_lane_with_the_same_leases(lane_s
     server = RestServer(app)
     await server.start()
     service.board.engine_orders(0.0)
-    async with LeaseClient(LeasePlace(url=server.url), lane=0, token="token", attempt=0) as lease:
+    async with LeaseClient(LeasePlace(url=server.url), lane=0, token="token") as lease:
         orders = await lease.acquire()
         assert credential_files.read(file) == b"first"
         service.use_credentials({file: base64.b64encode(b"second").decode(), "/etc/of/others": "eA=="})

@@ -204,7 +204,7 @@ MESSAGES = {
     "rebalance on ZooKeeper": Message(raw=encode_round(ROUND), read=decode_round),
     "assignment": Message(raw=json.dumps(PLACEMENT.to_json()).encode(), read=placement),
     "status of a flow on a node": Message(raw=flows.SHARE.dump(node(), flow(members=(member(),))), read=status_share),
-    "request for a lease": by_pydantic(LeaseRequest(token="t", attempt=0, pid=1)),
+    "request for a lease": by_pydantic(LeaseRequest(token="t", nonce="n")),
     "lease": by_pydantic(GRANT),
     "progress of a lane": by_pydantic(said(7, 8)),
     "start of the engine": by_pydantic(START),

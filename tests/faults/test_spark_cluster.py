@@ -77,7 +77,7 @@ def clustered(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> Iterator[Clus
             "heartbeats.replication.enabled": "false",
             "tasks.max": "2",
             "mm2.lanes": "2",
-            "spark.master": spark.url,
+            **spark.application,
             "listeners": f"http://{host}:{port}",
             f"{b}.offset.flush.interval.ms": "1000",
         }

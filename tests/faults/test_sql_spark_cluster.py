@@ -46,7 +46,7 @@ def test_lanes_in_executors(cluster_a: KafkaCluster, cluster_b: KafkaCluster) ->
             "mm2.lanes": "1",
             "mm2.sql.numbered.topics": ".*",
             "mm2.sql.numbered.query": QUERY,
-            "spark.master": spark.url,
+            **spark.application,
             "listeners": f"http://{host}:{port}",
             f"{b}.offset.flush.interval.ms": "1000",
         }

@@ -20,7 +20,12 @@ READY = 60.0  # seconds: a start takes three on an idle machine
 ENDS = 20.0  # seconds for killed processes and their children to exit
 HOME = Path(pyspark.__file__).parent
 
-_ENCRYPTED = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
+SECRET = "secret-of-spark"
+_PROTECTED = {
+    "spark.authenticate": "true",
+    "spark.authenticate.secret": SECRET,
+    "spark.network.crypto.enabled": "true",
+}
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
 
@@ -100,16 +105,16 @@ class SparkWorker:
 class SparkCluster(Server):
     """A master and ``workers`` workers of one core each; a context manager that stops them all.
 
-    With a ``secret`` connections are authenticated and encrypted; `encrypted` contains the settings of an application.
+    Connections are authenticated and encrypted; `application` contains the settings of an application.
     """
 
-    def __init__(self, *, workers: int = 2, host: str = HOST, secret: str | None = None) -> None:
+    def __init__(self, *, workers: int = 2, host: str = HOST) -> None:
         self._host = host
-        self.encrypted = {} if secret is None else {**_ENCRYPTED, "spark.authenticate.secret": secret}
-        options = self._options = tuple(f"-D{key}={value}" for key, value in self.encrypted.items())
+        options = self._options = tuple(f"-D{key}={value}" for key, value in _PROTECTED.items())
         self._directory = scratch.directory("spark-master")
         self._port, self._ui = reserve_port(), reserve_port()
         self.url = f"spark://{host}:{self._port}"
+        self.application = {"spark.master": self.url, **_PROTECTED}
         self._master: LabProcess | None = None
         self.workers = [SparkWorker(f"spark-worker-{number}", host, self.url, options) for number in range(workers)]
 

@@ -21,7 +21,7 @@ REASONS = {
     "krb5kdc": "needs an MIT Kerberos KDC and its tools: deploy/setup/test-tools.sh installs them",
     "kustomize": "needs kustomize: deploy/setup/test-tools.sh installs it",
     "promtool": "needs promtool, which comes with Prometheus: deploy/setup/test-tools.sh installs it",
-    "root": "needs root, to mount a small file system",
+    "root": "needs root, to mount a small file system, or to become another user",
     "systemd-analyze": "needs systemd-analyze, which comes with systemd",
 }
 SBIN = "/usr/sbin"  # where Debian installs the KDC; not in every PATH

@@ -8,41 +8,56 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from mm2.config.clients.flow_clients import ClientRole
-from mm2.config.grammar.problems import ProblemLog
-from mm2.config.grammar.values import Properties, Value
-from mm2.config.keys.node_keys import OwnSettings, RestSettings
+from mm2.config.grammar.problems import ProblemLog, to_copy
+from mm2.config.grammar.values import Properties
+from mm2.config.keys.node_keys import EngineSettings, OwnSettings, RestSettings
 from mm2.config.lane_counts import lanes_of, sql_lanes_of
 from mm2.config.settings import FlowSettings
-from mm2.core.settings.listener import ClientAuth, ListenerSettings
-from mm2.core.settings.spark_master import is_loopback, read_master
+from mm2.core.settings.spark_master import SparkMaster, is_loopback, read_master
 
 MASTER = "spark.master"
 REMOTE = "spark.remote"
 API_MODE = "spark.api.mode"
 DEPLOY_MODE = "spark.submit.deployMode"
 
-ENCRYPTED = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled", "spark.ssl.enabled")
-"""Each of them encrypts the connections between driver and executors; by default these are plain text."""
+AUTHENTICATE = "spark.authenticate"
+SHARED = "spark.authenticate.secret"
+INSECURE = "mm2.spark.insecure"
+ENCRYPTED = ("spark.network.crypto.enabled", "spark.authenticate.enableSaslEncryption", "spark.ssl.rpc.enabled")
+"""Each of them encrypts the connections between driver and executors; by default these are plain text.
+
+Not spark.ssl.enabled, which spark.ssl.rpc.enabled does not inherit.
+"""
+
+LISTENING = ("spark.driver.bindAddress", "spark.driver.host")
 
 
 def check_spark(
     properties: Properties,
+    own: EngineSettings,
     rest: RestSettings,
-    listening: ListenerSettings,
     flows: Sequence[FlowSettings],
     problems: ProblemLog,
 ) -> None:
     """Add an error for settings with which lanes cannot run or would expose secrets."""
     check_modes(properties, problems)
-    if MASTER not in properties:
-        return
-    try:
-        master = read_master(properties[MASTER].text)
-    except ValueError as rule:
-        properties[MASTER].refuse(problems, str(rule), "correct the line, or remove it to run lanes on this machine")
+    master = checked_master(properties, problems)
+    if master is None:
         return
     if master.elsewhere:
-        _check_lanes_elsewhere(properties, rest, listening, flows, problems)
+        _check_lanes_elsewhere(properties, rest, flows, problems)
+    check_protection(master, properties, own, problems)
+
+
+def checked_master(properties: Properties, problems: ProblemLog) -> SparkMaster | None:
+    """Return where lanes run. If the file does not say that in a valid way, add an error and return None."""
+    if MASTER not in properties:
+        return read_master("local")
+    try:
+        return read_master(properties[MASTER].text)
+    except ValueError as rule:
+        properties[MASTER].refuse(problems, str(rule), "correct the line, or remove it to run lanes on this machine")
+        return None
 
 
 def check_modes(properties: Properties, problems: ProblemLog) -> None:
@@ -57,6 +72,36 @@ def check_modes(properties: Properties, problems: ProblemLog) -> None:
             )
     if (mode := properties.get(DEPLOY_MODE)) is not None and mode.text.strip() != "client":
         mode.refuse(problems, "must be client: the driver is a process of this node", "remove the line")
+
+
+def check_protection(master: SparkMaster, properties: Properties, own: EngineSettings, problems: ProblemLog) -> None:
+    """Add an error if others can read what Spark sends to lanes: the tokens that grant the passwords of the clusters.
+
+    That is any user of the machine in local mode, and any host of the network on a cluster.
+    """
+    switched_off = AUTHENTICATE in properties and not _is_true(properties, AUTHENTICATE)
+    if switched_off and not master.addresses and not _is_kubernetes(master):
+        properties[AUTHENTICATE].refuse(
+            problems,
+            "must be true: otherwise every user of this machine can read the tokens of lanes, and with them the "
+            "passwords of the clusters",
+            "remove the line",
+        )
+    if not master.is_cluster:
+        _check_loopback(properties, problems)
+        if own.spark_insecure:
+            properties[INSECURE].warn(problems, "has no effect without a Spark cluster", "remove the line")
+    elif missing := _missing(master, properties):
+        line = properties[MASTER]
+        what = "others can read what Spark sends to lanes, such as the token for the passwords of the clusters"
+        if own.spark_insecure:
+            line.warn(problems, f"{what}, as {INSECURE} is set", _protect(missing))
+        else:
+            line.refuse(
+                problems,
+                f"requires authentication and encryption: otherwise {what}",
+                _protect(missing, f", or {INSECURE} = true if nobody else can connect to it"),
+            )
 
 
 def check_threads(
@@ -78,14 +123,13 @@ def check_threads(
             problems,
             f"runs {threads} lanes at the same time, but up to {lanes}{for_queries} are needed (mm2.lanes ="
             f" {lanes}{'' if own.lanes else ', the number of cores'})",
-            f"remove the line, or write {MASTER} = local[{lanes + sql_lanes},4]",
+            f"remove the line, or write {MASTER} = local[{lanes + sql_lanes}]",
         )
 
 
 def _check_lanes_elsewhere(
     properties: Properties,
     rest: RestSettings,
-    listening: ListenerSettings,
     flows: Sequence[FlowSettings],
     problems: ProblemLog,
 ) -> None:
@@ -101,29 +145,12 @@ def _check_lanes_elsewhere(
     urls = rest.listeners or ("http://:8083",)
     scheme = rest.advertised_listener or ("https" if any(url.lower().startswith("https:") for url in urls) else "http")
     _check_reachable(urls, scheme.lower(), rest, properties, problems)
-    if _has_secrets(flows):
-        if scheme.lower() == "http":
-            line.refuse(
-                problems,
-                "requires an https listener: passwords or private keys of clusters would be sent to lanes on other "
-                "machines in plain text",
-                "write listeners = https://:8443 (docs/how-to/spark-clusters.md)",
-            )
-        else:
-            _check_encrypted(
-                line, properties, "the token with which it requests passwords and private keys of clusters", problems
-            )
-    elif scheme.lower() == "https" and listening.tls is not None and listening.tls.client_auth is ClientAuth.REQUIRED:
-        _check_encrypted(line, properties, "the certificate with which it connects to this node", problems)
-
-
-def _check_encrypted(line: Value, properties: Properties, what: str, problems: ProblemLog) -> None:
-    """Add a warning if Spark sends the tasks of lanes, which contain ``what``, in plain text."""
-    if not any(_is_true(properties, name) for name in ENCRYPTED):
-        line.warn(
+    if _has_secrets(flows) and scheme.lower() == "http":
+        line.refuse(
             problems,
-            f"Spark sends each lane, unencrypted, {what}",
-            f"add {ENCRYPTED[0]} = true and spark.authenticate = true",
+            "requires an https listener: passwords or private keys of clusters would be sent to lanes on other "
+            "machines in plain text",
+            "write listeners = https://:8443 (docs/how-to/spark-clusters.md)",
         )
 
 
@@ -157,3 +184,38 @@ def _has_secrets(flows: Sequence[FlowSettings]) -> bool:
 
 def _is_true(properties: Properties, name: str) -> bool:
     return name in properties and properties[name].text.strip().lower() == "true"
+
+
+def _missing(master: SparkMaster, properties: Properties) -> list[str]:
+    """Return the lines that protect the connections of a cluster and that the file does not have.
+
+    On YARN and Kubernetes these are settings of the engine, unless the file changes them.
+    """
+    missing = []
+    encrypted = [name for name in ENCRYPTED if name in properties]
+    if not any(_is_true(properties, name) for name in encrypted) and (master.addresses or encrypted):
+        missing.append(f"{ENCRYPTED[0]} = true")
+    if master.addresses:
+        if not _is_true(properties, AUTHENTICATE):
+            missing.append(f"{AUTHENTICATE} = true")
+        if SHARED not in properties:
+            missing.append(f"{SHARED} = SECRET")
+    elif _is_kubernetes(master) and AUTHENTICATE in properties and not _is_true(properties, AUTHENTICATE):
+        missing.append(f"{AUTHENTICATE} = true")
+    return missing
+
+
+def _is_kubernetes(master: SparkMaster) -> bool:
+    return master.url.startswith("k8s:")
+
+
+def _protect(missing: Sequence[str], instead: str = "") -> str:
+    secret = ", with the secret of the cluster" if any(line.startswith(SHARED) for line in missing) else ""
+    return f"add these lines{secret} (docs/how-to/spark-clusters.md){instead}:{to_copy(*missing)}"
+
+
+def _check_loopback(properties: Properties, problems: ProblemLog) -> None:
+    """Warn if Spark can be reached from other machines although all lanes run here."""
+    for name in LISTENING:
+        if (value := properties.get(name)) is not None and not is_loopback(value.text.strip()):
+            value.warn(problems, "opens Spark to other machines, although all lanes run here", "remove the line")

@@ -24,6 +24,11 @@ class Value:
     def __repr__(self) -> str:
         return f"Value({self.entry!r})" if self.entry else f"Value({self.text!r})"
 
+    @property
+    def is_hidden(self) -> bool:
+        """Whether no other user of the machine may see it: its key says so, or a config provider returned it."""
+        return self.entry is not None and (self.entry.has_references or self.entry.shown == secrets.HIDDEN)
+
     def refuse(self, problems: ProblemLog, rule: str, fix: str, *, is_temporary: bool = False) -> None:
         """Add an error about this value; ``is_temporary`` as in `Problem`."""
         assert self.entry is not None, f"a value that no user wrote is invalid: {rule}"

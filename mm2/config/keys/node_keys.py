@@ -47,6 +47,7 @@ _LISTENER = re.compile(r"https?://(?:\[[0-9a-z:.%]+\]|[0-9a-z._-]*):(?P<port>[0-
 """An empty host means every interface."""
 
 _METHOD = re.compile("[A-Z]+")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
 
 _LISTENERS_FIX = "write listeners = http://127.0.0.1:8083, or remove the line"
 
@@ -148,7 +149,31 @@ _NODE_ID = require(
 )
 
 
-class OwnSettings(KeyModel):
+_VARIABLES = require(
+    lambda names: all(map(_VARIABLE.fullmatch, names)),
+    "must be comma-separated names of environment variables, such as AWS_PROFILE or AWS_*",
+)
+
+
+class EngineSettings(KeyModel):
+    """Keys for the Spark engine, which are no settings of Spark. `kafka-mirror-maker` has them, too."""
+
+    engine_environment: Annotated[ListOf, _VARIABLES] = node_key(
+        "mm2.engine.environment",
+        (),
+        "Environment variables that Spark and the lanes get from the node, beside those that every program needs "
+        "([list](../how-to/security.md#what-spark-gets)). A `*` at the end stands for any text.",
+        local=True,
+    )
+    spark_insecure: Boolean = node_key(
+        "mm2.spark.insecure",
+        False,
+        "Use a Spark cluster without authentication or encryption: whoever can connect to it can read the passwords of "
+        "the clusters.",
+    )
+
+
+class OwnSettings(EngineSettings):
     """Keys that only this implementation has; Java ignores them."""
 
     node_id: Annotated[OptionalString, _NODE_ID] = node_key(

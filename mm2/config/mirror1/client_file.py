@@ -19,6 +19,7 @@ from mm2.config.grammar.properties import Entry, parse, read_content
 from mm2.config.grammar.secrets import is_secret
 from mm2.config.grammar.values import Properties, Value
 from mm2.config.keys import declaration
+from mm2.config.keys.node_keys import EngineSettings
 from mm2.config.mirror1.group_keys import GroupKeys
 from mm2.config.mirror1.old_keys import (
     OLD_KEYS,
@@ -40,7 +41,7 @@ _KEYS: Mapping[ClientKind, type[ClientKeys]] = {ClientKind.CONSUMER: ConsumerKey
 _SECURITY = security_keys.NAMES | set(security_keys.REFUSED_ALWAYS)
 SUPPORTED: Mapping[ClientKind, frozenset[str]] = {
     ClientKind.CONSUMER: declaration.names(ConsumerKeys, GroupKeys) | _SECURITY,
-    ClientKind.PRODUCER: declaration.names(ProducerKeys) | _SECURITY,
+    ClientKind.PRODUCER: declaration.names(ProducerKeys, EngineSettings) | _SECURITY,
 }
 """Properties that take effect."""
 

@@ -88,6 +88,8 @@ def load(options: MirrorOptions, *, joins_group: bool = True) -> LoadedMirror:
         listener=_user_class(options.listener, options.listener_arguments, LISTENER, command_line),
         lane_buffer_bytes=producer.lane_buffer_bytes,
         spark=producer.spark,
+        hidden_spark=producer.hidden_spark,
+        inherited=producer.engine.engine_environment,
     )
     _check_loop(settings, consumers)
     _check_acks(settings, producer)

@@ -16,6 +16,7 @@ from mm2.config.grammar.properties import Entry
 from mm2.config.grammar.secrets import is_secret
 from mm2.config.grammar.values import Value
 from mm2.config.keys import declaration
+from mm2.config.keys.node_keys import EngineSettings
 from mm2.config.mirror1.client_file import ClientFile
 from mm2.config.mirror1.mixed_secrets import has_mixed_secret
 from mm2.config.security import security_keys
@@ -30,6 +31,7 @@ _KEYS = {
     ClientKind.CONSUMER: declaration.names(ConsumerKeys) - {"client.id"},
     ClientKind.PRODUCER: declaration.names(ProducerKeys),
 }
+_ENGINE = declaration.names(EngineSettings)
 _CLUSTER = security_keys.NAMES | {"bootstrap.servers"}
 _SEPARATOR = re.compile(r"[:}]")
 
@@ -140,7 +142,7 @@ class Migration:
             yield "# buffer.memory"
             yield f"mm2.lane.buffer.bytes = {settings.lane_buffer_bytes}"
         for name, value in self.producer.properties.items():
-            if name.startswith("spark."):
+            if name.startswith("spark.") or name in _ENGINE:
                 yield _line(name, value, self.producer)
         yield ""
 
@@ -161,7 +163,7 @@ class Migration:
     def _is_used(self, name: str, file: ClientFile) -> bool:
         own = ("group.id", "exclude.internal.topics", "mirror.topics.whitelist", "mirror.topics.blacklist")
         more = (*own, "mirror.consumer.numthreads", "zookeeper.connect", "buffer.memory")
-        return name in _CLUSTER | _KEYS[file.kind] or name in more or name.startswith("spark.")
+        return name in _CLUSTER | _KEYS[file.kind] or name in {*more, *_ENGINE} or name.startswith("spark.")
 
     def _providers(self, lines: Sequence[str]) -> Iterator[str]:
         """Return the declarations of both files, and that of `PROVIDER` if a line refers to it."""

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mm2.config.checks.spark import MASTER, check_modes
+from mm2.config.checks.spark import MASTER, check_modes, check_protection, checked_master
 from mm2.config.clients.client_reader import ClientReader
 from mm2.config.clients.ignored_client_keys import ClientKind
 from mm2.config.grammar.properties import Entry
 from mm2.config.keys import declaration
+from mm2.config.keys.node_keys import EngineSettings
 from mm2.config.mirror1.buffer_keys import BufferKeys
 from mm2.config.mirror1.client_file import ClientFile
 from mm2.config.mirror1.options import PROGRAM
 from mm2.core.settings.client import ClientSettings, ProduceSettings
-from mm2.core.settings.spark_master import read_master
 from mm2.core.settings.zookeeper_connect import ZooKeeperConnect
 
 
@@ -29,6 +29,8 @@ class ProducerFile:
     produce: ProduceSettings
     lane_buffer_bytes: int
     spark: Mapping[str, str]
+    hidden_spark: frozenset[str]
+    engine: EngineSettings
 
 
 def read_producer(path: Path) -> ProducerFile:
@@ -42,30 +44,30 @@ def read_producer(path: Path) -> ProducerFile:
         clusters=Entry(file=str(path), line=1, key="bootstrap.servers", raw="", value=""), problems=file.problems
     )
     own_id = file.properties.get("client.id")
-    spark = {name: value.text for name, value in file.properties.items() if name.startswith("spark.")}
-    _check_spark(file)
+    spark = {name: value for name, value in file.properties.items() if name.startswith("spark.")}
+    engine = declaration.read(EngineSettings, file.properties, file.problems)
+    _check_spark(file, engine)
     return ProducerFile(
         file=file,
         client=file.client((own_id.text.strip() if own_id is not None else "") or PROGRAM),
         zookeeper=file.zookeeper(),
         produce=reader.produce(file.properties),
         lane_buffer_bytes=declaration.read(BufferKeys, file.properties, file.problems).buffer_memory,
-        spark=spark,
+        spark={name: value.text for name, value in spark.items()},
+        hidden_spark=frozenset(name for name, value in spark.items() if value.is_hidden),
+        engine=engine,
     )
 
 
-def _check_spark(file: ClientFile) -> None:
+def _check_spark(file: ClientFile, engine: EngineSettings) -> None:
     check_modes(file.properties, file.problems)
-    master = file.properties.get(MASTER)
+    master = checked_master(file.properties, file.problems)
     if master is None:
         return
-    try:
-        elsewhere = read_master(master.text).elsewhere
-    except ValueError as rule:
-        master.refuse(file.problems, str(rule), "correct the line, or remove it to run lanes on this machine")
-        return
-    if elsewhere:
-        master.refuse(
+    if not master.elsewhere:
+        check_protection(master, file.properties, engine, file.problems)
+    else:
+        file.properties[MASTER].refuse(
             file.problems,
             f"must be on this machine: {PROGRAM} has no listener for lanes on other machines",
             "remove the line; mm2 run replicates with lanes on other machines (see mm2 migrate-mm1 --help)",

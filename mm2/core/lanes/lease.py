@@ -210,11 +210,13 @@ class LaneOrders:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRequest:
-    """A lane's request for its lease, with the token passed through Spark and the attempt number of the Spark task."""
+    """A lane's request for its lease, with the token passed through Spark, which grants one session.
+
+    ``nonce``: chosen by the lane's process. With it, it alone can repeat the request if the response was lost.
+    """
 
     token: str = field(repr=False)
-    attempt: int
-    pid: int
+    nonce: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

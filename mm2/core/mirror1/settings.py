@@ -64,7 +64,8 @@ class MirrorSettings:
     consumer has ``streams`` members in its group, each in a lane of its own. Consumed offsets are committed every
     ``commit_interval_ms``. ``abort_on_send_failure``: a record that cannot be written ends the process; otherwise it is
     written to the dead-letter topic and counted. ``lane_buffer_bytes`` limits the bytes between fetch and
-    acknowledgement in each lane. ``spark`` are properties spark.*, which can contain passwords. ``target_zookeeper`` is
+    acknowledgement in each lane. ``spark`` are properties spark.*, which can contain passwords; no other user of the
+    machine may see those in ``hidden_spark``. ``inherited``: names of mm2.engine.environment. ``target_zookeeper`` is
     where the target's brokers are registered, if ``target`` has no bootstrap servers.
     """
 
@@ -82,3 +83,5 @@ class MirrorSettings:
     listener: UserClass | None = None
     lane_buffer_bytes: int = 64 * 1024 * 1024
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
+    hidden_spark: frozenset[str] = frozenset()
+    inherited: tuple[str, ...] = ()

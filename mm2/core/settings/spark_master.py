@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-FORMS = "local[4,4], spark://host:7077, yarn, or k8s://https://host:6443"
+FORMS = "local[4], spark://host:7077, yarn, or k8s://https://host:6443"
 
 _LOCAL = re.compile(r"local(\[(?P<threads>\*|[0-9]+)\s*(,\s*[0-9]+)?\])?")
 _STANDALONE = re.compile(r"spark://(?P<addresses>.+)")

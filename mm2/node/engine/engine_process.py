@@ -52,7 +52,7 @@ class EngineProcess:
 
     ``trouble`` is why it is not running, or None. ``ended`` is how its last process ended, if there was one.
     ``on_lost`` is called each time it has exited. ``hidden_spark``: names among ``spark`` whose values no other user of
-    the machine may see.
+    the machine may see. ``inherited``: mm2.engine.environment.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class EngineProcess:
         temp_dir: Path,
         on_lost: Callable[[], None],
         hidden_spark: Collection[str] = (),
+        inherited: Collection[str] = (),
     ) -> None:
         self._master = read_master(spark["spark.master"])
         self._start = {
@@ -78,7 +79,8 @@ class EngineProcess:
             "on_cluster": self._master.is_cluster,
         }
         self._temp_dir = temp_dir
-        self._environment = engine_environment(spark, temp_dir)
+        self._inherited = tuple(inherited)
+        self._environment = engine_environment(spark, temp_dir, self._inherited)
         self._on_lost = on_lost
         self._restarting = False
         self._process: asyncio.subprocess.Process | None = None
@@ -96,7 +98,7 @@ class EngineProcess:
         while not self._closing:
             began = asyncio.get_running_loop().time()
             try:
-                trouble = await java_trouble(Environment()) or await master_trouble(self._master)
+                trouble = await java_trouble(Environment(), self._environment) or await master_trouble(self._master)
                 if trouble is None:
                     trouble = await self._run_once()
             except OSError as error:  # no memory, process or file descriptor left, possibly temporarily
@@ -163,7 +165,7 @@ class EngineProcess:
     async def restart(self, spark: Mapping[str, str]) -> None:
         """Stop the engine like `close`; `run` starts it with these settings."""
         self._start["spark"] = dict(spark)
-        self._environment = engine_environment(spark, self._temp_dir)
+        self._environment = engine_environment(spark, self._temp_dir, self._inherited)
         self._restarting = self._process is not None
         await self._end()
 
@@ -214,14 +216,17 @@ def kill_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-async def java_trouble(environment: Environment) -> str | None:
-    """Return why Spark's JVM cannot start here, with the fix; None if Java is new enough."""
+async def java_trouble(environment: Environment, of_engine: Mapping[str, str] | None = None) -> str | None:
+    """Return why Spark's JVM cannot start here, with the fix; None if Java is new enough.
+
+    ``of_engine``: the environment for Java; None: that of this process.
+    """
     java = str(environment.java_home / "bin" / "java") if environment.java_home else "java"
     repair = f"install Java {OLDEST_JAVA} or newer (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
     if shutil.which(java) is None:
         return f"Spark requires Java, but {java} was not found; {repair}"
     process = await asyncio.create_subprocess_exec(
-        java, "-version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        java, "-version", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, env=of_engine
     )
     output = (await process.communicate())[0].decode(errors="replace")
     found = re.search(r'version "(\d+)', output)

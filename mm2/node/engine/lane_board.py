@@ -5,7 +5,8 @@ are arguments, in seconds of a monotonic clock, so that an incident can be repla
 
 Invariants:
 (A) A source task is in the orders of at most one lane.
-(B) At most one session per lane is valid; granting a newer (token, attempt) invalidates the older one.
+(B) At most one session per lane is valid, and a token grants one: who reads it later gets nothing for it. Each run of
+    a lane has a new token, and invalidates the session of the previous one.
 (C) The engine is ordered to run a lane only while the lane has source tasks, is kept warm, or has not yet ended.
 (D) A source task is moved only from a lane that has no lease, and that lane cannot get a lease for it later.
 (E) Source tasks without a query run in plain lanes. Those with a query run in SQL lanes, each for one query of one
@@ -16,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from hmac import compare_digest
 
 from mm2.core.lanes.credentials import credentials_of
 from mm2.core.lanes.engine_orders import EngineOrders, EngineReport, LaneStart
@@ -26,6 +26,7 @@ from mm2.core.naming.names import Flow
 from mm2.node.engine.executors import LOST_AFTER_S, STARVED_FOR_S
 from mm2.node.engine.lane_placement import LanePlacement
 from mm2.node.engine.managed_lane import FlowQuery, LaneState, ManagedLane, SourceTaskKey
+from mm2.node.engine.same_secret import is_same_secret
 from mm2.node.status.status_model import LaneBuffer
 
 LEASE_SECONDS = 15.0
@@ -33,11 +34,6 @@ LEASE_SECONDS = 15.0
 
 START_WITHIN_S = 120.0
 """Time for an ordered lane to request its lease; after that it is restarted, as Spark has lost it."""
-
-
-def is_same_secret(given: str, expected: str) -> bool:
-    """Compare in constant time, whatever characters the caller has sent."""
-    return compare_digest(given.encode(errors="backslashreplace"), expected.encode())
 
 
 class LaneBoard:
@@ -156,18 +152,20 @@ class LaneBoard:
         The same process can repeat its request until its first report, in case the response was lost.
         """
         lane = self._lanes.lane(lane_number)
-        again = request.attempt == lane.attempt and request.pid == lane.pid and lane.progress is None
-        if not is_same_secret(request.token, lane.token) or not (request.attempt > lane.attempt or again):
-            raise LeaseRefusedError(f"lane {lane_number}: another attempt holds the lease")
+        if not is_same_secret(request.token, lane.token):
+            raise LeaseRefusedError(f"lane {lane_number}: the token is not that of the current run")
+        again = lane.progress is None and lane.nonce is not None and is_same_secret(request.nonce, lane.nonce)
+        if lane.nonce is not None and not again:
+            raise LeaseRefusedError(f"lane {lane_number}: another process holds the lease")
         session = self._new_secret()
-        lane.begin(session, request.attempt, request.pid, now)
+        lane.begin(session, request.nonce, now)
         return session
 
     def check(self, lane_number: int, session: str) -> None:
         """Raise LeaseRefusedError if ``session`` is not the current session of the lane."""
         held = self._lanes.lane(lane_number).session
         if held is None or not is_same_secret(session, held):
-            raise LeaseRefusedError(f"lane {lane_number}: another attempt holds the lease")
+            raise LeaseRefusedError(f"lane {lane_number}: another process holds the lease")
 
     def lane_report(self, lane_number: int, session: str, progress: LaneProgress, now: float) -> bool:
         """Apply a lane's report; return whether it contains changes. Raises LeaseRefusedError for an old session."""

@@ -24,9 +24,10 @@ from mm2.core.naming.names import Flow
 from mm2.core.plugins import PluginError
 from mm2.kafka.errors import ClusterError
 from mm2.node.engine.failed_records import FailedRecords
-from mm2.node.engine.lane_board import LaneBoard, is_same_secret
+from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lane_readiness import LaneReadiness
 from mm2.node.engine.managed_lane import SourceTaskKey
+from mm2.node.engine.same_secret import is_same_secret
 
 log = logging.getLogger("mm2.node")
 

@@ -14,6 +14,10 @@ LONGEST_RESTART_S = 30.0
 """The restart backoff of a lane that keeps failing starts at 0.5 s and doubles each time: a permanent failure must not
 burn CPU, and a repaired one should not wait for minutes."""
 
+IMMEDIATE_RESTARTS = 3
+"""So many restarts in a row have no backoff, as many as Spark's own retries by default: copying is interrupted as
+briefly as possible when the process of a lane is killed."""
+
 HEALTHY_AFTER_S = 60.0
 """A lane that ran for this long resets the backoff."""
 
@@ -55,6 +59,7 @@ class ManagedLane:
 
     ``runs``: only source tasks of this flow with this query; None: a plain lane. ``refused``: why the query cannot run,
     so that the lane is not started.
+    ``nonce``: of the process that has used ``token``; None: not used yet.
     ``source_tasks`` are its orders and ``version`` is their version. ``removed`` are the source tasks that were removed
     from the orders, each with the version of the first orders without it. ``ordered_at``, ``granted_at`` and
     ``heard_at`` are when the engine was last ordered to run the lane, when it got its lease, and when it last reported,
@@ -66,8 +71,7 @@ class ManagedLane:
     token: str
     runs: FlowQuery | None = None
     refused: str | None = None
-    attempt: int = -1
-    pid: int = -1
+    nonce: str | None = field(default=None, repr=False)
     session: str | None = None
     version: int = 0
     ordered_at: float | None = None
@@ -86,9 +90,9 @@ class ManagedLane:
 
     # -- its lease
 
-    def begin(self, session: str, attempt: int, pid: int, now: float) -> None:
+    def begin(self, session: str, nonce: str, now: float) -> None:
         """Record that a process has received the lease."""
-        self.session, self.attempt, self.pid = session, attempt, pid
+        self.session, self.nonce = session, nonce
         self.granted_at = self.heard_at = now
         self.progress, self.accumulated, self.removed = None, {}, {}
         self.starved_until = None
@@ -96,16 +100,18 @@ class ManagedLane:
     def end(self, token: str, error: str | None, now: float, *, wanted: bool) -> None:
         """Invalidate the lease and its reports; the next start uses ``token``.
 
-        ``wanted``: the lane should still be running, so that it is restarted after a backoff.
+        ``wanted``: the lane should still be running, so that it is restarted: immediately at first, then after a
+        backoff.
         """
         ran = now - self.granted_at if self.granted_at is not None else 0.0
         if not wanted:  # it ended because it had no source tasks
             self.failures, self.not_before = 0, now
         else:
             self.failures = 1 if ran > HEALTHY_AFTER_S else self.failures + 1
-            self.not_before = now + min(FIRST_RESTART_S * 2 ** (self.failures - 1), LONGEST_RESTART_S)
+            late = self.failures - IMMEDIATE_RESTARTS
+            self.not_before = now + (min(FIRST_RESTART_S * 2 ** (late - 1), LONGEST_RESTART_S) if late > 0 else 0.0)
         self.token = token
-        self.attempt = -1
+        self.nonce = None
         self.session = self.ordered_at = self.granted_at = self.heard_at = self.progress = None
         self.accumulated = {}
         self.unplaced = False

@@ -63,6 +63,7 @@ class NodeEngine:
             leases=self._lane_place,
             spark=self._spark,
             hidden_spark=settings.hidden_spark,
+            inherited=settings.own.engine_environment,
             temp_dir=self._temp_dir,
             on_lost=self._lost,
         )

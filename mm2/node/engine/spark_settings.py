@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from mm2.core.settings.spark_master import read_master
+from mm2.config.checks.spark import AUTHENTICATE, ENCRYPTED
+from mm2.core.settings.spark_master import SparkMaster, read_master
 
 LOOPBACK = "127.0.0.1"
 
@@ -30,7 +32,25 @@ _LANE_MB = 128
 _SQL_LANE_MB = 384
 """Memory of a SQL lane: two processes, which import pyarrow and have rows in memory."""
 
-_FOREIGN = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_REMOTE")
+INHERITED = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "LANG", "LANGUAGE", "LC_*", "TZ"),
+    *("LD_LIBRARY_PATH", "LD_PRELOAD", "MALLOC_ARENA_MAX", "VIRTUAL_ENV", "PYTHON*"),
+    *(
+        "JAVA_HOME",
+        "SPARK_SUBMIT_OPTS",
+        "SPARK_LOCAL_IP",
+        "SPARK_LOCAL_HOSTNAME",
+        "SPARK_PUBLIC_DNS",
+        "SPARK_USER",
+        "SPARK_DIST_CLASSPATH",
+    ),
+    *("HADOOP_CONF_DIR", "HADOOP_HOME", "HADOOP_USER_NAME", "YARN_CONF_DIR"),
+    *("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"),
+    *("KRB5*", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+    *("http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+)
+"""Variables that the engine, its JVM and its lanes inherit from the node (docs/how-to/security.md): what a program
+needs to start, and places of files. Others often hold secrets, for config providers and other programs."""
 
 
 def spark_settings(
@@ -49,13 +69,13 @@ def spark_settings(
     """
     jvm, memory = (_SQL_JVM, "1g") if sql_lanes else (_SMALL_JVM, "512m")
     ours = {
-        # N is the number of lanes, not of cores: lanes mostly wait for the network. With 4, Spark itself immediately
-        # retries a lane whose Python process died; plain local[N] would not.
-        _MASTER: f"local[{lanes + sql_lanes},4]",
+        # N is the number of lanes, not of cores: lanes mostly wait for the network.
+        _MASTER: f"local[{lanes + sql_lanes}]",
         "spark.driver.memory": memory,  # of records only those of SQL lanes pass through the JVM
         "spark.python.worker.reuse": "false",  # a lane's process must not run another task afterwards
         "spark.speculation": "false",  # a speculative copy of a lane would not get a lease
         "spark.ui.showConsoleProgress": "false",
+        "spark.ui.killEnabled": "false",  # its links have no login
         "spark.scheduler.mode": "FAIR",
         "spark.local.dir": str(temp_dir),  # removed with the node's temp dir, even after the JVM was killed
         "spark.driver.defaultJavaOptions": f"-Djava.io.tmpdir={temp_dir} {jvm}",
@@ -67,14 +87,37 @@ def spark_settings(
             "spark.sql.warehouse.dir": str(temp_dir / "warehouse"),  # Spark creates it; by default where it is started
         }
     master = read_master(user.get(_MASTER, ours[_MASTER]))
+    ours |= _protection(master, user)
     if master.is_cluster:
         ours |= _on_cluster(user, lanes=lanes, sql_lanes=sql_lanes, lane_buffer_bytes=lane_buffer_bytes)
         ours |= {"spark.executor.memory": memory, "spark.executor.defaultJavaOptions": jvm}
     if master.elsewhere:
-        ours |= {"spark.driver.host": own_host, "spark.ui.killEnabled": "false"}
+        ours |= {"spark.driver.host": own_host}
     else:
         ours |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
-    return ours | dict(user)
+    return ours | dict(user) | _without_retries(master)
+
+
+def _protection(master: SparkMaster, user: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings without which anyone who can connect to the driver reads the tokens of lanes from it.
+
+    That is any user of the machine, also if Spark listens on loopback only. In local mode and on YARN and Kubernetes,
+    Spark generates the secret itself. A standalone cluster has one, which the file names (`mm2.config.checks.spark`).
+    """
+    if master.addresses:
+        return {}
+    encrypted = not master.elsewhere or any(name in user for name in ENCRYPTED)
+    return {AUTHENTICATE: "true"} | ({} if encrypted else {ENCRYPTED[0]: "true"})
+
+
+def _without_retries(master: SparkMaster) -> dict[str, str]:
+    """Return settings with which Spark does not run the failed task of a lane again.
+
+    A lane's token grants one session. When the job ends, the node starts the lane with a new one, immediately at first.
+    """
+    if master.is_cluster:
+        return {"spark.task.maxFailures": "1"}
+    return {_MASTER: f"local[{master.threads or '*'}]"}  # local[N,F] would make F attempts
 
 
 def _on_cluster(user: Mapping[str, str], *, lanes: int, sql_lanes: int, lane_buffer_bytes: int) -> dict[str, str]:
@@ -94,16 +137,18 @@ def _on_cluster(user: Mapping[str, str], *, lanes: int, sql_lanes: int, lane_buf
     }
 
 
-def engine_environment(spark: Mapping[str, str], temp_dir: Path) -> dict[str, str]:
+def engine_environment(spark: Mapping[str, str], temp_dir: Path, inherited: Collection[str] = ()) -> dict[str, str]:
     """Return the engine's environment for these Spark settings.
 
-    SPARK_HOME of the environment is ignored; ``spark.home`` sets it. Spark's UI listens on loopback unless
-    SPARK_LOCAL_IP is set. Lanes run with ``spark.pyspark.python`` of the file, a path on the executors' machines, or by
-    default with the Python of the node.
+    Of the node's environment it has the variables `INHERITED` and those with the names ``inherited``, of which a ``*``
+    at the end stands for any text. So SPARK_HOME is ignored; ``spark.home`` sets it. Spark's UI listens on loopback
+    unless SPARK_LOCAL_IP is set. Lanes run with ``spark.pyspark.python`` of the file, a path on the executors'
+    machines, or by default with the Python of the node.
     """
-    environment = dict(os.environ)
-    for name in _FOREIGN:
-        environment.pop(name, None)
+    patterns = (*INHERITED, *inherited)
+    environment = {
+        name: value for name, value in os.environ.items() if any(fnmatchcase(name, pattern) for pattern in patterns)
+    }
     if "spark.home" in spark:
         environment["SPARK_HOME"] = spark["spark.home"]
     environment["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -85,7 +85,7 @@ def test_lanes_obtain_tokens_themselves() -> None:
                 **{f"C.{key}": value for key, value in of_file.items()},
                 "C->B.enabled": "true",
                 "C->B.topics": "rotated",
-                "spark.master": cluster.url,
+                **cluster.application,
                 "spark.submit.pyFiles": str(directory / "our_tokens.py"),
                 "mm2.lanes": "1",
             },

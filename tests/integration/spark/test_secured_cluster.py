@@ -29,7 +29,6 @@ pytestmark = pytest.mark.timeout(300)  # the test starts a broker, a Spark clust
 
 SCRAM_512 = SaslMechanism.SCRAM_SHA_512
 PASSWORD = "sesame for the lanes"
-SPARK_SECRET = "sesame-for-the-cluster"
 TOPICS = {"A": "certified", "C": "with-password"}  # of each source
 RECORDS = 500
 SOON = 60.0  # seconds until the node reports that the master is unreachable
@@ -82,7 +81,7 @@ def test_only_lanes_receive_secrets(
         source.create_topic(topic, 2)
         write(source.bootstrap, topic, plain(RECORDS, partitions=2), codec="lz4")
     user_and_password = sasl_tls(source, SaslMechanism.PLAIN, user="mirror", password=PASSWORD)
-    cluster = SparkCluster(workers=1, host=host, secret=SPARK_SECRET)
+    cluster = SparkCluster(workers=1, host=host)
     properties = two_clusters(
         stores(source, "JKS", key_password=KEY_PASSWORD),
         sasl_tls(target, SCRAM_512, user="mirror", password=PASSWORD),
@@ -97,11 +96,10 @@ def test_only_lanes_receive_secrets(
             "listeners.https.ssl.truststore.type": "PEM",
             "listeners.https.ssl.truststore.location": str(pems.truststore),
             "listeners.https.ssl.client.auth": "required",
-            "spark.master": cluster.url,
             "mm2.lanes": "1",
             "mm2.log.level": "DEBUG",
         },
-        **cluster.encrypted,
+        **cluster.application,
     )
     with Node(properties, name="node-of-cluster") as node, contextlib.closing(cluster):
         wait_until(
@@ -136,7 +134,8 @@ def test_lanes_log_in_with_the_keytab_of_the_node(cluster_a: KafkaCluster, start
             address_only(cluster_a, INTERNAL),
             lines(target, keytab_options("mirror", keytab)),
             topics=topic,
-            **{"spark.master": cluster.url, "mm2.lanes": "1"},
+            **cluster.application,
+            **{"mm2.lanes": "1"},
         )
         with Node(properties, name="node-of-cluster", env={"KRB5_CONFIG": str(kdc.krb5_conf)}) as node:
             node.wait_running(RUNS)

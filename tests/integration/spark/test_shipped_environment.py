@@ -40,7 +40,7 @@ def test_lanes_run_in_a_packed_environment(cluster_a: KafkaCluster, cluster_b: K
     with SparkCluster(workers=2) as spark:
         properties = one_flow(cluster_a, cluster_b, aliases=(a, b), topics=f"{topic}, {queried}") | {
             "emit.heartbeats.enabled": "false",
-            "spark.master": spark.url,
+            **spark.application,
             "mm2.lanes": "1",
             "spark.archives": f"{archive}#environment",
             "spark.pyspark.python": "./environment/bin/python",

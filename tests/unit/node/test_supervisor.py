@@ -92,7 +92,7 @@ async def test_new_flows_wait_until_the_engine_has_restarted(tmp_path: Path, eve
         events.clear()
         await node.reload(now, file_diff(before, now))
         await asyncio.sleep(0)
-        restart = events.index("engine restarts with local[4,4]")
+        restart = events.index("engine restarts with local[4]")
         assert "A->B stops: more queries need more SQL lanes" in events[:restart]
         assert {"A->B runs", "A->C runs"} <= set(events[restart:])
         assert not any(event.endswith("runs") for event in events[:restart])

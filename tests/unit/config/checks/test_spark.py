@@ -23,6 +23,9 @@ HTTPS = (
     f"listeners.https.ssl.keystore.location = {PEM / 'identity.pem'}\n"
 )
 ENCRYPTED = "spark.network.crypto.enabled = true\n"
+PROTECTED = f"{ENCRYPTED}spark.authenticate = true\nspark.authenticate.secret = sesame\n"
+YARN = "spark.master = yarn\n"
+KUBERNETES = "spark.master = k8s://https://k8s:6443\n"
 
 
 def problem_text(directory: Path, lines: str) -> str:
@@ -31,8 +34,9 @@ def problem_text(directory: Path, lines: str) -> str:
 
 @pytest.mark.parametrize("master", ["local[2]", "spark://127.0.0.1:7077"])
 def test_local_lanes_need_no_listeners(tmp_path: Path, master: str) -> None:
-    assert problem_text(tmp_path, f"spark.master = {master}\nmm2.lanes = 2\n{SECRET}") == ""
-    assert settings(tmp_path, f"spark.master = {master}\n").master.url == master
+    lines = f"spark.master = {master}\n{PROTECTED if 'spark:' in master else ''}"
+    assert problem_text(tmp_path, f"{lines}mm2.lanes = 2\n{SECRET}") == ""
+    assert settings(tmp_path, lines).master.url == master
 
 
 QUERIES = "B->A.enabled = true\n" + "".join(
@@ -46,7 +50,7 @@ def test_a_local_master_with_fewer_threads_than_lanes_has_a_warning(tmp_path: Pa
     (warning,) = loaded(tmp_path, f"{QUERIES}spark.master = {master}\nmm2.lanes = 2\n").problems
     assert f"spark.master = {master}: runs" in str(warning)
     assert "up to 2 and 4 for queries are needed (mm2.lanes = 2)" in str(warning)
-    assert warning.fix == "remove the line, or write spark.master = local[6,4]"
+    assert warning.fix == "remove the line, or write spark.master = local[6]"
     assert problem_text(tmp_path, f"{QUERIES}spark.master = local[6]\nmm2.lanes = 2\n") == ""
 
 
@@ -86,8 +90,10 @@ def test_invalid_listeners_are_not_also_reported_as_missing(tmp_path: Path) -> N
 
 
 def test_http_is_allowed_without_secrets(tmp_path: Path) -> None:
-    assert problem_text(tmp_path, f"{CLUSTER}listeners = http://:8083\n") == ""
-    assert "spark.master" not in problem_text(tmp_path, f"{CLUSTER}dedicated.mode.enable.internal.rest = true\n")
+    assert problem_text(tmp_path, f"{CLUSTER}{PROTECTED}listeners = http://:8083\n") == ""
+    assert "spark.master" not in problem_text(
+        tmp_path, f"{CLUSTER}{PROTECTED}dedicated.mode.enable.internal.rest = true\n"
+    )
 
 
 @pytest.mark.parametrize("secret", [SECRET, KEY])
@@ -97,25 +103,82 @@ def test_secrets_require_an_https_listener(tmp_path: Path, secret: str) -> None:
 
 def test_http_is_rejected_if_https_is_not_advertised(tmp_path: Path) -> None:
     both = HTTPS.replace("https://:8443", "http://:8083, https://:8443")
-    lines = f"{CLUSTER}{SECRET}{both}{ENCRYPTED}"
+    lines = f"{CLUSTER}{SECRET}{both}{PROTECTED}"
     assert problem_text(tmp_path, lines) == ""
     assert "requires an https listener" in problem_text(tmp_path, f"{lines}rest.advertised.listener = http\n")
 
 
-def test_unencrypted_token_is_a_warning(tmp_path: Path) -> None:
-    found = problem_text(tmp_path, f"{CLUSTER}{SECRET}{HTTPS}")
-    assert ": warning: " in found
-    assert "add spark.network.crypto.enabled = true" in found
-    assert problem_text(tmp_path, f"{CLUSTER}{SECRET}{HTTPS}{ENCRYPTED}") == ""
-    assert "crypto" in problem_text(tmp_path, f"{CLUSTER}{SECRET}{HTTPS}spark.network.crypto.enabled = false\n")
+HTTP = "listeners = http://:8083\n"
+ON_THIS_MACHINE = "spark.master = spark://127.0.0.1:7077\n"
 
 
-def test_unencrypted_certificate_of_lanes_is_a_warning(tmp_path: Path) -> None:
-    required = "listeners.https.ssl.client.auth = required\nlisteners.https.ssl.truststore.type = PEM\n"
-    required += f"listeners.https.ssl.truststore.location = {PEM / 'ca.pem'}\n"
-    found = problem_text(tmp_path, f"{CLUSTER}{HTTPS}{required}")
-    assert "unencrypted, the certificate with which it connects to this node" in found
-    assert problem_text(tmp_path, f"{CLUSTER}{HTTPS}{required}{ENCRYPTED}") == ""
+@pytest.mark.parametrize("master", [CLUSTER, ON_THIS_MACHINE])
+def test_a_standalone_cluster_without_protection_is_rejected(tmp_path: Path, master: str) -> None:
+    """Whether the clusters have passwords or not: who reads a lane's task can copy and read their records."""
+    (problem,) = loaded(tmp_path, f"{master}{HTTP}").problems
+    assert not problem.is_warning
+    assert "requires authentication and encryption" in str(problem)
+    added = problem.fix.partition(":\n")[2]
+    assert added.split() == PROTECTED.replace("sesame", "SECRET").split()
+    assert problem_text(tmp_path, f"{master}{HTTP}{added}") == ""
+
+
+@pytest.mark.parametrize("missing", PROTECTED.splitlines())
+def test_each_part_of_the_protection_is_required(tmp_path: Path, missing: str) -> None:
+    lines = PROTECTED.replace(missing, "" if "secret" in missing else missing.replace("true", "false"))
+    (problem,) = loaded(tmp_path, f"{CLUSTER}{HTTP}{lines}").problems
+    assert not problem.is_warning
+    assert problem.fix.partition(":\n")[2].strip() == missing.replace("sesame", "SECRET")
+
+
+@pytest.mark.parametrize("other", ["spark.authenticate.enableSaslEncryption", "spark.ssl.rpc.enabled"])
+def test_other_kinds_of_encryption(tmp_path: Path, other: str) -> None:
+    lines = PROTECTED.replace(ENCRYPTED, f"{other} = true\n")
+    assert problem_text(tmp_path, f"{CLUSTER}{HTTP}{lines}") == ""
+    not_inherited = PROTECTED.replace(ENCRYPTED, "spark.ssl.enabled = true\n")
+    assert "requires authentication and encryption" in problem_text(tmp_path, f"{CLUSTER}{HTTP}{not_inherited}")
+
+
+def test_a_cluster_without_protection_on_purpose(tmp_path: Path) -> None:
+    (problem,) = loaded(tmp_path, f"{CLUSTER}{HTTP}mm2.spark.insecure = true\n").problems
+    assert problem.is_warning
+    assert "as mm2.spark.insecure is set" in str(problem)
+    assert problem_text(tmp_path, f"{CLUSTER}{HTTP}{PROTECTED}mm2.spark.insecure = true\n") == ""
+    assert "mm2.spark.insecure = true: has no effect" in problem_text(tmp_path, "mm2.spark.insecure = true\n")
+
+
+@pytest.mark.parametrize("master", [YARN, KUBERNETES])
+def test_spark_itself_protects_applications_of_these_clusters(tmp_path: Path, master: str) -> None:
+    assert problem_text(tmp_path, f"{master}{HTTP}") == ""
+    switched_off = ENCRYPTED.replace("true", "false")
+    assert "requires authentication and encryption" in problem_text(tmp_path, f"{master}{HTTP}{switched_off}")
+    assert problem_text(tmp_path, f"{master}{HTTP}{switched_off}spark.ssl.rpc.enabled = true\n") == ""
+
+
+@pytest.mark.parametrize("master", ["", "spark.master = local[4]\n", f"{YARN}{HTTP}"])
+@pytest.mark.parametrize("value", ["false", "no", ""])
+def test_authentication_cannot_be_switched_off(tmp_path: Path, master: str, value: str) -> None:
+    """Also not with mm2.spark.insecure, which is for clusters."""
+    lines = f"{master}mm2.lanes = 1\nspark.authenticate = {value}\n"
+    for more in ("", "mm2.spark.insecure = true\n"):
+        (problem,) = (one for one in loaded(tmp_path, lines + more).problems if not one.is_warning)
+        assert "must be true: otherwise every user of this machine can read the tokens of lanes" in str(problem)
+        assert problem.fix == "remove the line"
+
+
+def test_authentication_on_kubernetes(tmp_path: Path) -> None:
+    lines = f"{KUBERNETES}{HTTP}spark.authenticate = false\n"
+    assert "requires authentication and encryption" in problem_text(tmp_path, lines)
+    assert ": error: " not in problem_text(tmp_path, f"{lines}mm2.spark.insecure = true\n")
+
+
+@pytest.mark.parametrize("name", ["spark.driver.bindAddress", "spark.driver.host"])
+def test_a_local_engine_that_other_machines_can_reach_has_a_warning(tmp_path: Path, name: str) -> None:
+    (problem,) = loaded(tmp_path, f"{name} = 0.0.0.0\n").problems
+    assert problem.is_warning
+    assert f"{name} = 0.0.0.0: opens Spark to other machines" in str(problem)
+    assert problem_text(tmp_path, f"{name} = 127.0.0.1\n") == ""
+    assert problem_text(tmp_path, f"{CLUSTER}{HTTP}{PROTECTED}{name} = 0.0.0.0\n") == ""
 
 
 @pytest.mark.parametrize(
@@ -134,7 +197,7 @@ def test_loopback_address_is_rejected(tmp_path: Path, lines: str, culprit: str) 
 
 def test_advertised_address_is_checked(tmp_path: Path) -> None:
     lines = "listeners = http://127.0.0.1:8083\nrest.advertised.host.name = node-1\n"
-    assert problem_text(tmp_path, CLUSTER + lines) == ""
+    assert problem_text(tmp_path, CLUSTER + PROTECTED + lines) == ""
 
 
 def test_lanes_receive_file_contents_instead_of_paths(tmp_path: Path) -> None:

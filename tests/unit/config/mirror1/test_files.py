@@ -58,6 +58,19 @@ def test_producer(tmp_path: Path) -> None:
     assert settings(tmp_path, "", "max.in.flight.requests.per.connection=1\n").produce.max_in_flight == 1
 
 
+def test_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another user of the machine may not see of it, and what it gets from the environment."""
+    monkeypatch.setenv("ACME_TOKEN", "sesame")
+    provider = "config.providers=env\nconfig.providers.env.class="
+    provider += "org.apache.kafka.common.config.provider.EnvVarConfigProvider\n"
+    spark = "spark.driver.extraJavaOptions=-Dkey=${env:ACME_TOKEN}\nspark.hadoop.key=${env:ACME_TOKEN}\nspark.x=y\n"
+    found = settings(tmp_path, "", f"{provider}{spark}mm2.engine.environment=ACME_TOKEN, AWS_*\n")
+    assert found.spark["spark.hadoop.key"] == "sesame"
+    assert found.hidden_spark == {"spark.driver.extraJavaOptions", "spark.hadoop.key"}
+    assert found.inherited == ("ACME_TOKEN", "AWS_*")
+    assert "sesame" not in repr(found)
+
+
 def test_security_has_no_prefix(tmp_path: Path) -> None:
     login = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
     module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -123,8 +136,11 @@ PROBLEMS_OF_PRODUCER = {
     "group.id=x": "2: warning: group.id = x: has no effect: it is a property of the consumer",
     "delivery.timeout.ms=120000": "2: warning: delivery.timeout.ms = 120000: has no effect: a batch is retried until",
     "buffer.memory=1": "2: error: buffer.memory = 1: must be at least 1048576",
-    "spark.master=nonsense": "2: error: spark.master = nonsense: must be local[4,4], spark://host:7077",
+    "spark.master=nonsense": "2: error: spark.master = nonsense: must be local[4], spark://host:7077",
     "spark.master=yarn": "2: error: spark.master = yarn: must be on this machine",
+    "spark.master=spark://127.0.0.1:7077": "2: error: spark.master = spark://127.0.0.1:7077: requires authentication",
+    "spark.authenticate=false": "2: error: spark.authenticate = false: must be true",
+    "mm2.engine.environment=A B": "2: error: mm2.engine.environment = A B: must be comma-separated names",
     "spark.remote=sc://x": "2: error: spark.remote = sc://x: not supported: lanes need the SparkContext",
     "mirror.topics.whitelist=a": "2: warning: mirror.topics.whitelist = a: has no effect: it is a property of the con",
 }

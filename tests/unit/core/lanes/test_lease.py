@@ -77,7 +77,7 @@ GRANT = LeaseGrant(
 )
 
 
-@pytest.mark.parametrize("value", [GRANT, LeaseRequest(token="s3cret", attempt=1, pid=1)])
+@pytest.mark.parametrize("value", [GRANT, LeaseRequest(token="s3cret", nonce="s3cret")])
 def test_secrets_are_hidden(value: object) -> None:
     assert "s3cret" not in repr(value)
 

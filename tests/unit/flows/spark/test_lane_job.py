@@ -44,6 +44,9 @@ def test_the_last_line_that_names_an_error() -> None:
     assert last_line("a.QueryFailed: stuck\n\tat org.Runner.handlePythonException(PythonRunner.scala:1)\n") == (
         "a.QueryFailed: stuck"
     )
+    crashed = "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"
+    assert last_line(f"{crashed}\n\tat x\nCaused by: java.io.EOFException\n\tat y\n") == crashed
+    assert last_line("Caused by: java.io.EOFException") == "Caused by: java.io.EOFException"
     assert last_line("one\ntwo\n") == "two"
     assert last_line("") == "unknown error"
 
@@ -74,6 +77,27 @@ def test_why_a_lane_has_ended_contains_no_value_of_a_config_provider(*, has_refe
     job.run()
     assert (job.end.error or "").startswith("org.apache.spark.SparkException")
     assert ("sesame" in (job.end.error or "")) is not has_references
+
+
+def test_the_end_of_a_lane_is_reported_when_it_is_known() -> None:
+    """By the job itself: the engine may be waiting for orders of the node."""
+
+    class Context(SparkContext):
+        def __init__(self) -> None: ...
+        def setJobGroup(self, *_: object, **__: object) -> None: ...
+        def setLocalProperty(self, *_: object) -> None: ...
+        def parallelize(self, *_: object, **__: object) -> NoReturn:
+            raise PySparkException("java.lang.Exception: executor lost")
+
+    ends: list[tuple[bool, str | None]] = []
+    context = Context()
+    place = LeasePlace(url="http://127.0.0.1:1")
+    job = LaneJob(
+        context, SqlSession(context), place, start(), lambda ended: ends.append((ended.has_ended, ended.end.error))
+    )
+    assert not job.has_ended
+    job.run()
+    assert ends == [(True, "java.lang.Exception: executor lost")]
 
 
 def test_the_engine_imports_nothing_of_sql_flows() -> None:

@@ -52,8 +52,8 @@ def token(board: LaneBoard, lane: int, now: float = 0.0) -> str:
     return next(start.token for start in board.engine_orders(now).lanes if start.lane == lane)
 
 
-def grant(board: LaneBoard, lane: int, now: float = 0.0, attempt: int = 0) -> str:
-    return board.grant(lane, LeaseRequest(token=token(board, lane, now), attempt=attempt, pid=1), now)
+def grant(board: LaneBoard, lane: int, now: float = 0.0, nonce: str = "process") -> str:
+    return board.grant(lane, LeaseRequest(token=token(board, lane, now), nonce=nonce), now)
 
 
 def report(board: LaneBoard, lane: int, session: str, now: float, *, drained: bool = False) -> None:

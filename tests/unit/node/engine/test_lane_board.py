@@ -11,8 +11,8 @@ from mm2.core.lanes.engine_orders import EngineReport, LaneEnd
 from mm2.core.lanes.lease import LeaseRefusedError, LeaseRequest
 from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.naming.names import Flow, TopicPartition
-from mm2.node.engine.lane_board import LEASE_SECONDS, START_WITHIN_S
-from mm2.node.engine.managed_lane import FIRST_RESTART_S, LONGEST_RESTART_S
+from mm2.node.engine.lane_board import LEASE_SECONDS, START_WITHIN_S, LaneBoard
+from mm2.node.engine.managed_lane import FIRST_RESTART_S, IMMEDIATE_RESTARTS, LONGEST_RESTART_S
 from tests.unit.node.engine.lane_boards import (
     FLOW,
     carried_out,
@@ -65,22 +65,45 @@ def test_buffers_of_lanes_that_have_reported() -> None:
     assert (buffer.lane, buffer.used, buffer.limit) == (1, 70, board.lane_orders(1).buffer_bytes)
 
 
-def test_a_newer_attempt_invalidates_the_older_session() -> None:
+def lane_ends(board: LaneBoard, now: float, error: str = "boom") -> None:
+    end = LaneEnd(lane=0, token=token(board, 0, now), error=error)
+    board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), now)
+
+
+def test_a_newer_run_invalidates_the_older_session() -> None:
     board = new_board()
     board.put(source_task_lease(0))
     first = grant(board, 0)
-    second = grant(board, 0, attempt=1)
+    lane_ends(board, 1.0)
+    second = grant(board, 0, 1.0, "another process")
     with pytest.raises(LeaseRefusedError):
         report(board, 0, first, 1.0)
     report(board, 0, second, 1.0)
 
 
-def test_another_process_gets_no_lease_for_the_same_attempt() -> None:
+def test_a_token_grants_one_session() -> None:
+    """Whoever reads it later gets no lease, and does not disturb the lane."""
     board = new_board()
     board.put(source_task_lease(0))
+    session = grant(board, 0)
+    for nonce in ("another process", "", "é", "\ud800"):
+        with pytest.raises(LeaseRefusedError, match="lane 0: another process holds the lease"):
+            grant(board, 0, nonce=nonce)
+    report(board, 0, session, 1.0)
+    with pytest.raises(LeaseRefusedError):
+        grant(board, 0, nonce="another process")
+    report(board, 0, session, 2.0)
+
+
+@pytest.mark.parametrize("guess", ["", "guess", "gueß", "\ud800"])
+def test_a_wrong_secret_is_rejected(guess: str) -> None:
+    board = new_board()
+    board.put(source_task_lease(0))
+    with pytest.raises(LeaseRefusedError):
+        board.grant(0, LeaseRequest(token=guess, nonce="n"), 0.0)
     grant(board, 0)
     with pytest.raises(LeaseRefusedError):
-        board.grant(0, LeaseRequest(token=token(board, 0), attempt=0, pid=2), 0.0)
+        board.check(0, guess)
 
 
 def test_a_process_can_repeat_its_request_until_it_reports() -> None:
@@ -124,15 +147,13 @@ def test_the_backoff_of_a_failing_lane_grows() -> None:
     board = new_board()
     board.put(source_task_lease(0))
     now, waits = 0.0, []
-    for _ in range(10):
+    for _ in range(12):
         grant(board, 0, now)
-        end = LaneEnd(lane=0, token=token(board, 0, now), error="boom")
-        board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), now)
-        assert board.engine_orders(now).lanes == ()
-        wait = next(w / 10 for w in itertools.count(1) if board.engine_orders(now + w / 10).lanes)
+        lane_ends(board, now)
+        wait = next(w / 10 for w in itertools.count() if board.engine_orders(now + w / 10).lanes)
         waits.append(wait)
         now += wait
-    assert waits[0] == FIRST_RESTART_S
+    assert waits[: IMMEDIATE_RESTARTS + 1] == [*[0.0] * IMMEDIATE_RESTARTS, FIRST_RESTART_S]
     assert waits == sorted(waits)
     assert waits[-1] == LONGEST_RESTART_S
     assert board.trouble((FLOW, 0)) == "boom"
@@ -214,7 +235,8 @@ def test_a_restarted_lane_reports_everything_again() -> None:
     board = new_board(1)
     board.put(source_task_lease(0, 2))
     assert board.lane_report(0, grant(board, 0), said(5, 7), 1.0)
-    session = grant(board, 0, attempt=1)
+    lane_ends(board, 1.0)
+    session = grant(board, 0, 1.0)
     assert board.progress((FLOW, 0)) is None
     with pytest.raises(LeaseRefusedError, match="the first report omits partitions"):
         board.lane_report(0, session, said(6, whole=False), 2.0)
@@ -255,17 +277,10 @@ def test_the_backoff_of_a_failing_warm_lane_grows() -> None:
     board = new_board(lanes=1)
     board.keep_warm(1)
     now = 0.0
+    for _ in range(IMMEDIATE_RESTARTS):
+        lane_ends(board, now)
     for pause in (FIRST_RESTART_S, 2 * FIRST_RESTART_S):
-        board.engine_report(
-            EngineReport(
-                version=0,
-                pid=1,
-                jvm_pid=2,
-                spark_ui=None,
-                ended=(LaneEnd(lane=0, token=token(board, 0, now), error="x"),),
-            ),
-            now,
-        )
+        lane_ends(board, now)
         assert board.engine_orders(now + pause - 0.01).lanes == ()
         now += pause
         assert len(board.engine_orders(now).lanes) == 1

@@ -71,7 +71,7 @@ def test_source_tasks_move_away_from_a_lane_without_an_executor() -> None:
     assert board.source_tasks_of(0) == ((FLOW, 0), (FLOW, 1))
     assert [start.lane for start in board.engine_orders(30.0).lanes] == [0]
     with pytest.raises(LeaseRefusedError):
-        board.grant(1, LeaseRequest(token=late, attempt=0, pid=1), 30.0)
+        board.grant(1, LeaseRequest(token=late, nonce="n"), 30.0)
     report(board, 0, session, 30.0)
 
 

@@ -118,7 +118,7 @@ def test_a_lane_that_has_not_started_is_forgotten_with_its_last_source_task() ->
     board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), 1.0)
     board.put(source_task_lease(5, query=MASK))
     with pytest.raises(LeaseRefusedError):
-        board.grant(1, LeaseRequest(token=first, attempt=0, pid=1), 2.0)
+        board.grant(1, LeaseRequest(token=first, nonce="n"), 2.0)
     board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), 3.0)
     assert board.trouble((FLOW, 5)) is None, "the end of the lane that had the number before"
 
@@ -228,7 +228,7 @@ def test_source_tasks_do_not_return_to_a_lane_without_executor_for_a_while() -> 
     board.put(source_task_lease(6, query=MASK))
     assert board.source_tasks_of(2) == ((FLOW, 4), (FLOW, 5), (FLOW, 6))
     assert board.source_tasks_of(3) == ()
-    session = grant(board, 2, now, attempt=1)
+    session = grant(board, 2, now)
     now += STARVED_FOR_S + 1
     carried_out(board, 2, session, 4, 5, 6, now=now)
     assert board.expire(now) == []

@@ -26,7 +26,7 @@ def test_a_node_is_ready_while_a_lane_runs_and_shortly_after() -> None:
     assert not one.ready
     one.board.keep_warm(1)
     one.board.engine_orders(now)
-    session = one.board.grant(0, LeaseRequest(token="secret", attempt=0, pid=1), now)
+    session = one.board.grant(0, LeaseRequest(token="secret", nonce="n"), now)
     assert not one.ready
     one.board.lane_report(0, session, LaneProgress(version=1, pid=1), now)
     assert one.ready
@@ -70,8 +70,8 @@ def test_a_secret_of_any_characters_is_refused(secret: str) -> None:
     with pytest.raises(LeaseRefusedError):
         one.check_engine(secret)
     with pytest.raises(LeaseRefusedError):
-        one.board.grant(0, LeaseRequest(token=secret, attempt=0, pid=1), 0.0)
-    one.board.grant(0, LeaseRequest(token="secret", attempt=0, pid=1), 0.0)
+        one.board.grant(0, LeaseRequest(token=secret, nonce="one"), 0.0)
+    one.board.grant(0, LeaseRequest(token="secret", nonce="one"), 0.0)
     with pytest.raises(LeaseRefusedError):
         one.board.check(0, secret)
     one.check_engine(one.engine_token)

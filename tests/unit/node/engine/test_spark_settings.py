@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from mm2.node.engine.spark_settings import engine_environment, host_of, spark_settings
+from mm2.node.engine.spark_settings import INHERITED, engine_environment, host_of, spark_settings
 
 TEMP = Path("/tmp/mm2-node-1")
 MB = 2**20
@@ -21,7 +22,7 @@ def told(lanes: int = 4, **user: str) -> dict[str, str]:
 
 def test_without_a_master_lanes_are_threads_of_the_engine_on_loopback() -> None:
     settings = told(3)
-    assert settings["spark.master"] == "local[3,4]"
+    assert settings["spark.master"] == "local[3]"
     assert (settings["spark.driver.host"], settings["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
     assert "spark.executor.cores" not in settings
 
@@ -37,7 +38,7 @@ def test_a_cluster_gives_each_lane_an_executor() -> None:
 
 def test_sql_lanes_need_slots_and_memory_and_the_optimizing_compiler() -> None:
     settings = spark_settings({}, lanes=2, sql_lanes=4, temp_dir=TEMP, lane_buffer_bytes=64 * MB)
-    assert settings["spark.master"] == "local[6,4]"
+    assert settings["spark.master"] == "local[6]"
     assert settings["spark.driver.memory"] == "1g"
     assert "TieredStopAtLevel" not in settings["spark.driver.defaultJavaOptions"]
     assert settings["spark.sql.warehouse.dir"] == f"{TEMP}/warehouse"
@@ -59,6 +60,59 @@ def test_larger_executors_are_fewer_and_have_room_for_their_lanes() -> None:
     settings = told(5, spark_master="yarn", spark_executor_cores="2")
     assert (settings["spark.executor.cores"], settings["spark.executor.instances"]) == ("2", "3")
     assert settings["spark.executor.memoryOverhead"] == f"{256 + 2 * 128 + 2 * 2 * 64}m"
+
+
+@pytest.mark.parametrize("master", ["local[4,4]", "local[*,4]", "local[4]", "yarn", "spark://spark:7077"])
+def test_spark_does_not_retry_a_lane(master: str) -> None:
+    """Its token was used. The engine orders a new run as soon as the job has failed."""
+    settings = told(spark_master=master, spark_task_maxFailures="4")
+    if master.startswith("local"):
+        assert settings["spark.master"] == master.replace(",4", "")
+    else:
+        assert settings["spark.task.maxFailures"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("master", "expected"),
+    [
+        ("local[4]", {"spark.authenticate": "true"}),
+        ("yarn", {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}),
+        ("k8s://https://k8s", {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}),
+        ("spark://spark:7077", {}),  # needs a secret, which the file must have
+    ],
+)
+def test_connections_of_spark_are_authenticated(master: str, expected: dict[str, str]) -> None:
+    settings = told(spark_master=master)
+    assert {key: settings[key] for key in settings if "authenticate" in key or "crypto" in key} == expected
+    assert settings["spark.ui.killEnabled"] == "false"
+
+
+def test_another_kind_of_encryption() -> None:
+    settings = told(spark_master="yarn", spark_ssl_rpc_enabled="true")
+    assert settings["spark.authenticate"] == "true"
+    assert "spark.network.crypto.enabled" not in settings
+
+
+def test_the_engine_inherits_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the environment it has what is on the list, and what the file adds."""
+    for name in ("DB_PASSWORD", "MM2_REST_ADMIN_TOKEN", "KAFKA_OPTS", "ACME_SECRET", "ACME_PROFILE"):
+        monkeypatch.setenv(name, "sesame")
+    for name in ("JAVA_HOME", "KRB5_CONFIG", "LC_ALL", "PYTHONPATH", "HADOOP_CONF_DIR"):
+        monkeypatch.setenv(name, "/place")
+    environment = engine_environment(told(), TEMP)
+    assert "sesame" not in environment.values()
+    assert environment["JAVA_HOME"] == environment["KRB5_CONFIG"] == environment["LC_ALL"] == "/place"
+    assert environment["PYTHONPATH"] == environment["HADOOP_CONF_DIR"] == "/place"
+    for inherited in (("ACME_PROFILE", "ACME_SECRET"), ("ACME_*",)):
+        more = engine_environment(told(), TEMP, inherited)
+        assert more.keys() - environment.keys() == {"ACME_PROFILE", "ACME_SECRET"}
+
+
+def test_the_guide_lists_what_the_engine_inherits() -> None:
+    guide = Path("docs/how-to/security.md").read_text()
+    table = guide.partition("### What Spark gets")[2].partition("|---|")[2].partition("\n\n")[0]
+    names = [name for row in table.splitlines() for name in re.findall("`([^`]+)`", row.rpartition(" | ")[0])]
+    assert sorted(names) == sorted(INHERITED)
 
 
 def test_a_master_of_this_machine_stays_on_loopback() -> None:
