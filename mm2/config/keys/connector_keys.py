@@ -168,7 +168,10 @@ class SourceSettings(ConnectorSettings):
         "refresh.topics.interval.seconds", 600, "Interval of that check; negative disables it."
     )
     sync_topic_configs_enabled: Boolean = live_key(
-        "sync.topic.configs.enabled", True, "Periodically copy changed topic settings to remote topics (KIP-894)."
+        "sync.topic.configs.enabled",
+        True,
+        "Periodically copy changed topic settings to remote topics (KIP-894). `message.timestamp.before.max.ms` and "
+        "`message.timestamp.after.max.ms` are copied when a remote topic is created and not synced afterwards.",
     )
     sync_topic_configs_interval_seconds: IntervalSeconds = live_key(
         "sync.topic.configs.interval.seconds", 600, "Interval of that sync; negative disables it."
