@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from mm2.config.grammar.comments import NO_COMMENT, comment_fix
+from mm2.config.grammar.comments import comment_fix, no_comment
 from mm2.config.grammar.java_types import read_list
 from mm2.config.grammar.problems import ProblemLog, shortened
 from mm2.config.grammar.values import Properties, Value
@@ -128,7 +128,7 @@ def check_elements(value: Value, problems: ProblemLog) -> None:
     if value.entry is None or problems.has_error_at(value.entry):
         return
     if comment := comment_fix(value.entry):
-        value.warn(problems, f"{NO_COMMENT}, so it is part of the list", comment)
+        value.warn(problems, f"{no_comment(value.entry)}, so it is part of the list", comment)
         return
     elements = read_list(value.text)
     quoted = any(element[:1] in _QUOTES or element[-1:] in _QUOTES for element in elements if element)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import permutations
 
+from mm2.config.grammar.comments import no_comment
 from mm2.config.grammar.problems import ProblemLog
 from mm2.config.grammar.values import Properties, Value
 from mm2.config.keys import declaration
@@ -30,15 +31,45 @@ def possible(aliases: Sequence[str]) -> tuple[Flow, ...]:
 
 def check_switches(file: Properties, aliases: Sequence[str], problems: ProblemLog) -> None:
     """Check the switches of all pairs, including those that do not exist because the value is invalid."""
-    flows = possible(aliases)
-    for prefix in ("", *(f"{flow}." for flow in flows)):
-        if (heartbeats := file.get(f"{prefix}{HEARTBEATS}")) is not None:
-            declaration.read(HeartbeatSettings, {HEARTBEATS: heartbeats}, problems)
-            _warn_of_trailing_space(heartbeats, problems)
-    for flow in flows:
-        if (enabled := file.get(f"{flow}.enabled")) is not None:
-            declaration.read(SourceSettings, {"enabled": enabled}, problems)
-            _warn_of_trailing_space(enabled, problems)
+    for prefix in ("", *(f"{flow}." for flow in possible(aliases))):
+        for name, model in ((HEARTBEATS, HeartbeatSettings), ("enabled", SourceSettings)):
+            switch = file.get(f"{prefix}{name}")
+            if switch is None:
+                continue
+            if reads_as_false(switch):
+                _warn_of_false(switch, problems)
+            else:
+                declaration.read(model, {name: switch}, problems)
+                _warn_of_trailing_space(switch, problems)
+
+
+def reads_as_false(switch: Value) -> bool:
+    """Return whether ``switch`` is ``false`` with something behind it, such as a comment.
+
+    Java creates flows with Boolean.parseBoolean, for which everything but ``true`` is false.
+    """
+    text = switch.text.strip().lower()
+    return text.startswith("false") and text != "false"
+
+
+def with_plain_false(connector: Properties) -> Properties:
+    """Return the properties of a connector with ``false`` in the place of switches that are read as false."""
+    false = {
+        name: Value("false", connector[name].entry)
+        for name in (HEARTBEATS, "enabled")
+        if name in connector and reads_as_false(connector[name])
+    }
+    return connector | false
+
+
+def _warn_of_false(switch: Value, problems: ProblemLog) -> None:
+    assert switch.entry is not None
+    comment = no_comment(switch.entry)
+    problems.warning(
+        f"is read as false, as in Java{f': {comment}' if comment else ''}",
+        f"{'move the comment to its own line, and ' if comment else ''}write {switch.entry.key} = false",
+        at=switch.entry,
+    )
 
 
 def _warn_of_trailing_space(switch: Value, problems: ProblemLog) -> None:

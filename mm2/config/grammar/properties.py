@@ -42,6 +42,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = frozenset("tnrfu\\:=#! \n")
 """Characters before which a backslash has a meaning, or that users escape because they have one elsewhere."""
 _TWO = "\\\\"
+_TO_ESCAPE = re.compile(r"[^ -~]|\\")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +237,11 @@ def _warn_of_lost_backslash(entry: Entry, source: str, problems: ProblemLog) -> 
             + (f"; in SQL also make the text a raw string: r'{_TWO}{lost[0]}'" if is_query else ""),
             at=entry,
         )
+
+
+def escaped(value: str) -> str:
+    """Return ``value`` as a properties file contains it."""
+    return _TO_ESCAPE.sub(lambda match: _TWO if match[0] == "\\" else _escape(match[0]), value)
 
 
 def _escape(char: str) -> str:
