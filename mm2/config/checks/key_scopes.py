@@ -227,7 +227,7 @@ def is_known_alone(name: str) -> bool:
 @lru_cache(maxsize=16)  # lines about one cluster or flow are usually adjacent
 def under_cluster(alias: str) -> KeyScope:
     """Return the place of ``alias.…``."""
-    instead = f"write {{name}}, or X->{alias}.{{name}} for a flow X->{alias}"
+    instead = f"write {{name}}, or {alias}->X.{{name}} or X->{alias}.{{name}} for one flow"
     return KeyScope(
         rules=(
             Rule(
@@ -259,6 +259,7 @@ def under_cluster(alias: str) -> KeyScope:
         ),
         candidates=_WORKER_NAMES | java_derivation.CLIENT_NAMES | _CLIENT_NAMES,
         defaults=_defaults(_WORKER) | _CLIENT_DEFAULTS,
+        has_queries=False,
     )
 
 
