@@ -80,7 +80,7 @@ _OTHER_NAMES: Mapping[str, str] = {
 _SQL_KINDS: Mapping[str, str] = {
     **{kind: kind for kind in sql_keys.KINDS},
     **dict.fromkeys(("topic", "topics.include", "topics.whitelist", "include", "sources", "from"), "topics"),
-    **dict.fromkeys(("sql", "select", "statement", "querry"), "query"),
+    **dict.fromkeys(("sql", "select", "statement", "queries"), "query"),
     **dict.fromkeys(("path", "query.file", "sql.file", "filename"), "file"),
     **dict.fromkeys(("function", "python", "udf", "transforms"), "transform"),
 }
