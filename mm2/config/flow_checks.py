@@ -226,11 +226,11 @@ def _check_topics(properties: Properties, source: SourceSettings, problems: Prob
                 "remove the topics to replicate from the list",
             )
         else:
-            rest = (name for name in source.topics_exclude if name not in source.topics)
+            rest = ", ".join(name for name in source.topics_exclude if name not in source.topics)
             properties["topics"].warn(
                 problems,
                 f"the default of topics.exclude contains every element, so {only}",
-                f"add {_beside(properties['topics'])}topics.exclude = {escaped(', '.join(rest))}, the rest of the default",
+                f"add {_beside(properties['topics'])}topics.exclude = {escaped(rest)}, the rest of the default",
             )
 
 

@@ -1,8 +1,8 @@
 """Which key an unknown one was probably meant to be.
 
-A guess that is wrong can do more harm than none: whoever writes ``topics.exclude`` for ``topics.includes`` excludes what
-was to be replicated. So other names that many files contain are in tables, and what merely looks similar must be about
-the same thing: topics or groups, configs or ACLs, what is selected or what is excluded.
+A guess that is wrong can do more harm than none: whoever writes ``topics.exclude`` for ``topics.includes`` excludes
+what was to be replicated. So other names that many files contain are in tables, and what merely looks similar must be
+about the same thing: topics or groups, configs or ACLs, what is selected or what is excluded.
 """
 
 from __future__ import annotations
@@ -27,13 +27,27 @@ _SUBJECTS = ("topic", "group", "config", "acl", "heartbeat", "checkpoint", "offs
 _WORDS: Mapping[str, str] = {
     **{word: subject for subject in _SUBJECTS for word in (subject, f"{subject}s")},
     **dict.fromkeys(
-        ("blacklist", "blacklists", "blacklisted", "denied", "deny", "denylist", "exclude", "excluded")
-        + ("excludes", "excluding", "exclusion", "exclusions", "ignore", "ignored", "skip", "without"),
+        (
+            *(
+                "blacklist",
+                "blacklists",
+                "blacklisted",
+                "denied",
+                "deny",
+                "denylist",
+                "exclude",
+                "excluded",
+                "excludes",
+            ),
+            *("excluding", "exclusion", "exclusions", "ignore", "ignored", "skip", "without"),
+        ),
         _EXCLUDE,
     ),
     **dict.fromkeys(
-        ("allow", "allowed", "allowlist", "include", "included", "includes", "including", "inclusion", "inclusions")
-        + ("only", "select", "selected", "whitelist", "whitelisted", "whitelists"),
+        (
+            *("allow", "allowed", "allowlist", "include", "included", "includes", "including", "inclusion"),
+            *("inclusions", "only", "select", "selected", "whitelist", "whitelisted", "whitelists"),
+        ),
         _INCLUDE,
     ),
     "configuration": "config",
@@ -105,8 +119,11 @@ def meant_key(name: str, candidates: Collection[str]) -> str | None:
 
 
 def meant_sql_key(name: str) -> str | None:
-    """Return the key of a query that ``name`` was meant to be, such as ``mm2.sql.mask.topics`` for ``mm2.sql.mask.topic``
-    and ``sql.mask.topics``; None: unclear. ``NAME`` is in the place of a missing name."""
+    """Return the key of a query that ``name`` was meant to be; None: unclear.
+
+    ``mm2.sql.mask.topics`` for ``mm2.sql.mask.topic`` and ``sql.mask.topics``; ``NAME`` is in the place of a missing
+    name.
+    """
     match = _SQL.fullmatch(name)
     if match is None:
         return None

@@ -125,7 +125,11 @@ def parse(content: bytes, problems: ProblemLog) -> dict[str, Entry]:
             entries[f"{earlier.key} {earlier.value}"] = earlier
         elif earlier is not None:
             problems.warning(
-                f"is set again in line {entry.line}, which wins, as in Java", "remove one of the two lines", at=earlier
+                f"is set again in line {entry.line}, which wins, as in Java",
+                f"write the elements of both lines in line {entry.line}, and remove this line"
+                if entry.key.endswith(_REGEX_KEYS)
+                else f"remove this line; if its value is the one that was meant, write it in line {entry.line} first",
+                at=earlier,
             )
         entries[entry.key] = entry
     return entries

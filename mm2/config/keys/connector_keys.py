@@ -46,7 +46,8 @@ _NO_TRANSFORMS = (
 _EMPTY = require(
     lambda names: not names,
     "not supported: transformations are Java classes, and records would be replicated without them",
-    "remove the line, or keep running Java MirrorMaker 2 for this flow",
+    "keep running Java MirrorMaker 2 for this flow, or write a query that does the same (docs/how-to/queries.md) and "
+    "remove the line",
 )
 _METRIC_FORMATS = require(
     lambda formats: formats and {"legacy", "new"}.issuperset(formats),
@@ -201,7 +202,15 @@ class SourceSettings(ConnectorSettings):
         True,
         "Write offset syncs, which are needed to translate consumer offsets (KIP-1031).",
     )
-    exactly_once_support: Annotated[String, one_of("requested", "required", ignore_case=True)] = idle_key(
+    exactly_once_support: Annotated[
+        String,
+        one_of(
+            "requested",
+            "required",
+            ignore_case=True,
+            fix="write required to reject the file unless the flow is exactly-once, or requested to accept it",
+        ),
+    ] = idle_key(
         "exactly.once.support",
         "requested",
         "`required`: reject the file unless the flow can be exactly-once (KIP-618). Only read with a flow prefix.",
