@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import permutations
 
+from mm2.config.clients import java_derivation
 from mm2.config.grammar.comments import no_comment
 from mm2.config.grammar.problems import ProblemLog
 from mm2.config.grammar.values import Properties, Value
@@ -12,7 +13,7 @@ from mm2.config.keys import declaration
 from mm2.config.keys.connector_keys import HeartbeatSettings, SourceSettings
 from mm2.core.naming.names import Flow
 
-HEARTBEATS = "emit.heartbeats.enabled"
+HEARTBEATS = java_derivation.HEARTBEATS
 
 
 def flows(file: Properties, aliases: Sequence[str]) -> tuple[Flow, ...]:
@@ -36,30 +37,11 @@ def check_switches(file: Properties, aliases: Sequence[str], problems: ProblemLo
             switch = file.get(f"{prefix}{name}")
             if switch is None:
                 continue
-            if reads_as_false(switch):
+            if java_derivation.reads_as_false(switch):
                 _warn_of_false(switch, problems)
             else:
                 declaration.read(model, {name: switch}, problems)
                 _warn_of_trailing_space(switch, problems)
-
-
-def reads_as_false(switch: Value) -> bool:
-    """Return whether ``switch`` is ``false`` with something behind it, such as a comment.
-
-    Java creates flows with Boolean.parseBoolean, for which everything but ``true`` is false.
-    """
-    text = switch.text.strip().lower()
-    return text.startswith("false") and text != "false"
-
-
-def with_plain_false(connector: Properties) -> Properties:
-    """Return the properties of a connector with ``false`` in the place of switches that are read as false."""
-    false = {
-        name: Value("false", connector[name].entry)
-        for name in (HEARTBEATS, "enabled")
-        if name in connector and reads_as_false(connector[name])
-    }
-    return connector | false
 
 
 def _warn_of_false(switch: Value, problems: ProblemLog) -> None:

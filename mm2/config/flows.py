@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mm2.config import flow_pairs
 from mm2.config.clients import java_derivation
 from mm2.config.clients.client_reader import ClientReader
 from mm2.config.clients.flow_clients import property_maps, read_clients
@@ -37,7 +36,7 @@ class FlowProperties:
     def of(cls, file: Properties, flow: Flow) -> FlowProperties:
         """Return the maps of ``flow``."""
         worker = java_derivation.worker_properties(file, flow)
-        connector = flow_pairs.with_plain_false(java_derivation.connector_properties(file, flow))
+        connector = java_derivation.connector_properties(file, flow)
         own = {name: file[name] for name in declaration.names(OwnFlowSettings) if name in file}
         own |= {name: connector[name] for name in declaration.names(OwnFlowSettings) if name in connector}
         return cls(

@@ -1,8 +1,8 @@
 """Which key an unknown one was probably meant to be.
 
-A guess that is wrong can do more harm than none: whoever writes ``topics.exclude`` for ``topics.includes`` excludes
-what was to be replicated. So other names that many files contain are in tables, and what merely looks similar must be
-about the same thing: topics or groups, configs or ACLs, what is selected or what is excluded.
+A guess that is wrong can do more harm than none: with ``topics.exclude`` in the place of ``topics.includes`` the
+topics are excluded that were to be replicated. So other names that many files contain are in tables, and what merely
+looks similar must be about the same thing: topics or groups, configs or ACLs, what is selected or what is excluded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CLOSE = 0.8
 """Ratio from which two names count as similar: one typing error in a short word, two in a long one."""
 
 _CLOSE_WORD = 0.7
-"""The same for one word of a name, which only has to be told from few others."""
+"""The same for one word of a name, which only has to differ from few others."""
 
 _EXCLUDE = "exclude"
 _INCLUDE = "include"

@@ -34,6 +34,9 @@ _POLICY = "replication.policy."
 _ARROW = rf"\s*(?:[-=~>]|{ARROWS.pattern})[-=~>\s]*"
 """An arrow, or an attempt at one."""
 
+_SUGGESTED = re.compile(r"(?:^write|^did you mean|,? or) ([^ ?,]+)")
+"""Finds the keys that a fix suggests."""
+
 _CLIENTS = tuple(f"{kind}." for kind in ClientKind)
 
 _CLASS_KEYS = tuple(key.name for key in class_keys.CLASS_KEYS)
@@ -67,7 +70,18 @@ def findings(entries: Mapping[str, Entry], aliases: Sequence[str]) -> Iterator[F
     """Return the findings about single lines: keys that are unknown, or have no or another effect at their place."""
     for entry in entries.values():
         if (found := _finding(entry, entries, aliases)) is not None:
-            yield found
+            yield _not_again(found, entries)
+
+
+def _not_again(finding: Finding, entries: Mapping[str, Entry]) -> Finding:
+    """Return ``finding`` with another fix if the key that it suggests is set: of two lines only the last has an effect,
+    and the topics, exclusions or protection of the other would be lost."""
+    if finding.entry.key == "enabled":  # the fix is about every flow
+        return finding
+    for key in _SUGGESTED.findall(finding.fix):
+        if (other := entries.get(key)) is not None:
+            return replace(finding, fix=f"{key} is in line {other.line}: correct that line, then remove this one")
+    return finding
 
 
 def _finding(entry: Entry, entries: Mapping[str, Entry], aliases: Sequence[str]) -> Finding | None:
@@ -106,11 +120,6 @@ def _of_place(
             return _for_own(entry, prefix, own)
         if meant is None:
             return Finding(entry, "unknown property, ignored", _unclear(name, prefix, place))
-        if (other := entries.get(f"{prefix}{meant}")) is not None:
-            if is_secret(meant, entry.raw):
-                entry = replace(entry, hidden=True)
-            fix = f"{prefix}{meant} is in line {other.line}: correct that line, then remove this one"
-            return Finding(entry, "unknown property, ignored", fix)
         consequence = _consequence(meant, prefix, place, entries)
         if is_secret(meant, entry.raw):
             entry = replace(entry, hidden=True)
@@ -223,6 +232,10 @@ def _arrow(entry: Entry, entries: Mapping[str, Entry], aliases: Sequence[str]) -
         match = re.match(rf"{re.escape(source)}{_ARROW}{re.escape(target)}(?:\.([^=:\s]+)|[=:\s]|\Z)", text)
         if match is not None:
             flow, name = Flow(source, target), match[1] or "enabled"
+            try:
+                key_scopes.under_flow(flow).judge(name, entry.value)
+            except UnknownKeyError as unknown:
+                name = meant_key(name, unknown.candidates) or name
             consequence = _consequence(name, f"{flow}.", key_scopes.under_flow(flow), entries)
             return Finding(entry, f"unknown property, ignored{consequence}", f"did you mean {flow}.{name}?")
     return Finding(entry, "unknown property, ignored", REMOVE) if entry.key in aliases else None

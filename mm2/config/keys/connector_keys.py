@@ -67,7 +67,7 @@ _HEARTBEAT_INTERVAL = require(
 _NOT_BY_CONNECTOR = require(
     lambda boundary: boundary != "connector",
     "MirrorSourceConnector cannot define the boundaries of its transactions, as in Java",
-    "write transaction.boundary = poll or interval",
+    "write poll or interval",
 )
 
 Location = Annotated[String, one_of("source", "target")]

@@ -40,8 +40,8 @@ from tests.unit.config.files import loaded
         (
             "topics.exclude = .*",
             "excludes every topic, so only heartbeats are replicated",
-            r"write topics.exclude = mm2.*\\.internal, .*\\.replica, __.* to exclude only the default; all other topics are"
-            " replicated",
+            r"write topics.exclude = mm2.*\\.internal, .*\\.replica, __.* to exclude only the default;"
+            " all other topics are replicated",
         ),
         (
             "A->B.topics = __.*",
