@@ -17,6 +17,7 @@ from mm2.config.keys.class_keys import LOGIN_HANDLER
 from mm2.config.keys.connector_keys import CheckpointSettings, ConnectorSettings, HeartbeatSettings, SourceSettings
 from mm2.config.keys.declaration import KeyModel, KeySpec
 from mm2.config.keys.election_keys import election_models
+from mm2.config.keys.java_effects import EFFECTS
 from mm2.config.keys.node_keys import FileSettings, OwnFlowSettings, OwnSettings, RestSettings
 from mm2.config.keys.sql_keys import SqlKeys
 from mm2.config.keys.worker_keys import WorkerSettings
@@ -89,7 +90,12 @@ def _configuration() -> Iterator[str]:
 
 
 def _ignored() -> Iterator[str]:
-    yield "## Keys without effect\n\nThey are accepted without a warning, so that one file works with both programs.\n"
+    yield (
+        "## Keys without effect\n\nThey are accepted without a warning, so that one file works with both programs. "
+        "`mm2 check` and a starting node warn\nonly about those that change what Java copies: a converter other than "
+        "`ByteArrayConverter`, without a prefix, for a flow or for\nits target, and `connector.class`. The last column "
+        "says what of the copy differs from Java's because of the key.\n"
+    )
     yield from _reasons("Connectors", ignored_java_keys.CONNECTOR)
     yield from _reasons("Worker", ignored_java_keys.WORKER)
     for kind, reasons in POINTLESS.items():
@@ -171,8 +177,10 @@ def _row(spec: KeySpec) -> str:
 
 
 def _reasons(title: str, reasons: Mapping[str, str]) -> Iterator[str]:
-    yield f"| {title} | why |\n|---|---|"
-    yield from (f"| `{name}` | {_cell(why)} |" for name, why in sorted(reasons.items()))
+    yield f"| {title} | why | Java | differs |\n|---|---|---|---|"
+    for name, why in sorted(reasons.items()):
+        effect = EFFECTS[name]
+        yield f"| `{name}` | {_cell(why)} | {_cell(effect.does)} | {', '.join(effect.differs) or 'nothing'} |"
     yield ""
 
 

@@ -54,7 +54,7 @@ class ExactlyOnceChecks:
             self.connector[SUPPORT].refuse(
                 self.problems,
                 f"{target}.{SOURCE_SUPPORT} is {support}, so Java does not start the flow, either",
-                f"{add}, or remove this line",
+                f"{add}, or remove this line if at-least-once is acceptable",
             )
         for name in (BOUNDARY, INTERVAL):
             if (line := self._valid(self.connector, name)) is not None:
@@ -79,7 +79,9 @@ class ExactlyOnceChecks:
             "as committed: the source is read with isolation.level = read_uncommitted"
         )
         if self._required:
-            self.connector[SUPPORT].refuse(self.problems, rule, f"{fix}, or remove this line")
+            self.connector[SUPPORT].refuse(
+                self.problems, rule, f"{fix}, or remove this line if such copies are acceptable"
+            )
         else:
             self.worker[SOURCE_SUPPORT].warn(self.problems, rule, fix)
 

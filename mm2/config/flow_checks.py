@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from mm2.config.grammar.comments import NO_COMMENT, comment_fix
+from mm2.config.grammar.comments import comment_fix, no_comment
 from mm2.config.grammar.java_types import read_list
 from mm2.config.grammar.problems import ProblemLog, shortened
+from mm2.config.grammar.properties import as_utf8, escaped
 from mm2.config.grammar.values import Properties, Value
 from mm2.config.keys.class_keys import GROUP_FILTER, TOPIC_FILTER
 from mm2.config.keys.connector_keys import CheckpointSettings, SourceSettings
@@ -29,6 +30,14 @@ _LISTS = ("topics", "topics.exclude", "groups", "groups.exclude", "config.proper
 _TOPIC_LISTS = ("topics", "topics.exclude", "topics.blacklist")
 _QUOTES = "\"'"
 _EVERYTHING = (".*", ".+")
+_CONTROL = {
+    "t": ("\t", "a tab"),
+    "n": ("\n", "a line feed"),
+    "r": ("\r", "a carriage return"),
+    "f": ("\f", "a form feed"),
+}
+"""Escapes of properties files."""
+_ESCAPE_OF_CONTROL = re.compile(r"\\(?:([tnrf])|.)", re.DOTALL)
 _SEPARATORS = re.compile(r"[;\s]+")
 """What users write between topics instead of a comma; no topic name contains it."""
 
@@ -128,9 +137,11 @@ def check_elements(value: Value, problems: ProblemLog) -> None:
     if value.entry is None or problems.has_error_at(value.entry):
         return
     if comment := comment_fix(value.entry):
-        value.warn(problems, f"{NO_COMMENT}, so it is part of the list", comment)
+        value.warn(problems, f"{no_comment(value.entry)}, so it is part of the list", comment)
         return
     elements = read_list(value.text)
+    if _check_control_characters(value, elements, problems):
+        return
     quoted = any(element[:1] in _QUOTES or element[-1:] in _QUOTES for element in elements if element)
     bracketed = any(element.startswith("[") and "]" not in element for element in elements)
     if quoted or bracketed:
@@ -138,7 +149,7 @@ def check_elements(value: Value, problems: ProblemLog) -> None:
         value.warn(
             problems,
             f"{what} are not removed, so only names that contain them match",
-            f"write {value.entry.key} = {_bare(elements)}",
+            f"write {value.entry.key} = {escaped(as_utf8(_bare(elements)))}",
         )
     elif value.entry.key.endswith(_TOPIC_LISTS):
         _check_separators(value, value.entry.key, elements, problems)
@@ -150,12 +161,37 @@ def _check_separators(value: Value, key: str, elements: Sequence[str], problems:
         if (found := _SEPARATORS.search(element)) is not None:
             separator = "a space" if found[0].isspace() else 'a ";"'
             names = tuple(name for text in elements for name in _SEPARATORS.split(text) if name)
+            every = any(name in _EVERYTHING for name in names) and not any(name in _EVERYTHING for name in elements)
             value.warn(
                 problems,
                 f'element {number} "{shortened(element)}" contains {separator}, which no topic name contains',
-                f"write {key} = {_bare(names)}",
+                f"correct element {number}: split there, it would match every topic"
+                if every
+                else f"write {key} = {escaped(as_utf8(_bare(names)))}",
             )
             return
+
+
+def _check_control_characters(value: Value, elements: Sequence[str], problems: ProblemLog) -> bool:
+    r"""Return whether an element contains a control character that the file has as an escape, and warn about the first.
+
+    The ``\r`` of ``.*\replica`` is a carriage return in a properties file, and no name contains one.
+    """
+    assert value.entry is not None
+    escapes = _ESCAPE_OF_CONTROL.findall(value.entry.source)
+    for number, element in enumerate(elements, 1):
+        found = next((letter for letter in escapes if letter and _CONTROL[letter][0] in element), None)
+        if found is None:
+            continue
+        character, name = _CONTROL[found]
+        dot, without = (escaped(element.replace(character, text)) for text in (rf"\.{found}", found))
+        value.warn(
+            problems,
+            f"element {number}: \\{found} is {name}, as in Java, and no name contains one",
+            f"replace element {number}, by {dot} if a dot was meant, else by {without}",
+        )
+        return True
+    return False
 
 
 def _bare(elements: Iterable[str]) -> str:
@@ -180,7 +216,7 @@ def _check_topics(properties: Properties, source: SourceSettings, problems: Prob
         properties["topics.exclude"].warn(
             problems,
             f"excludes every topic, so {only}",
-            "remove .* from the list, or remove the line to use the default",
+            _without_everything(properties["topics.exclude"], source),
         )
     elif set(source.topics) <= set(source.topics_exclude):
         if "topics.exclude" in properties:
@@ -190,11 +226,27 @@ def _check_topics(properties: Properties, source: SourceSettings, problems: Prob
                 "remove the topics to replicate from the list",
             )
         else:
+            rest = ", ".join(name for name in source.topics_exclude if name not in source.topics)
             properties["topics"].warn(
                 problems,
                 f"the default of topics.exclude contains every element, so {only}",
-                "add topics.exclude with a list that does not contain them",
+                f"add {_beside(properties['topics'])}topics.exclude = {escaped(rest)}, the rest of the default",
             )
+
+
+def _beside(topics: Value) -> str:
+    """Return the prefix of the line of ``topics``."""
+    assert topics.entry is not None
+    return topics.entry.key.removesuffix("topics")
+
+
+def _without_everything(exclude: Value, source: SourceSettings) -> str:
+    """Return the fix for a list that excludes every topic. Other elements of it still exclude what they match."""
+    assert exclude.entry is not None
+    others = ", ".join(element for element in source.topics_exclude if element not in _EVERYTHING)
+    kept = others or ", ".join(SourceSettings.model_fields["topics_exclude"].default)
+    which = "its other elements" if others else "the default"
+    return f"write {exclude.entry.key} = {escaped(kept)} to exclude only {which}; all other topics are replicated"
 
 
 def _check_groups(properties: Properties, checkpoint: CheckpointSettings, problems: ProblemLog) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import permutations
 
+from mm2.config.clients import java_derivation
+from mm2.config.grammar.comments import no_comment
 from mm2.config.grammar.problems import ProblemLog
 from mm2.config.grammar.values import Properties, Value
 from mm2.config.keys import declaration
 from mm2.config.keys.connector_keys import HeartbeatSettings, SourceSettings
 from mm2.core.naming.names import Flow
 
-HEARTBEATS = "emit.heartbeats.enabled"
+HEARTBEATS = java_derivation.HEARTBEATS
 
 
 def flows(file: Properties, aliases: Sequence[str]) -> tuple[Flow, ...]:
@@ -30,15 +32,26 @@ def possible(aliases: Sequence[str]) -> tuple[Flow, ...]:
 
 def check_switches(file: Properties, aliases: Sequence[str], problems: ProblemLog) -> None:
     """Check the switches of all pairs, including those that do not exist because the value is invalid."""
-    flows = possible(aliases)
-    for prefix in ("", *(f"{flow}." for flow in flows)):
-        if (heartbeats := file.get(f"{prefix}{HEARTBEATS}")) is not None:
-            declaration.read(HeartbeatSettings, {HEARTBEATS: heartbeats}, problems)
-            _warn_of_trailing_space(heartbeats, problems)
-    for flow in flows:
-        if (enabled := file.get(f"{flow}.enabled")) is not None:
-            declaration.read(SourceSettings, {"enabled": enabled}, problems)
-            _warn_of_trailing_space(enabled, problems)
+    for prefix in ("", *(f"{flow}." for flow in possible(aliases))):
+        for name, model in ((HEARTBEATS, HeartbeatSettings), ("enabled", SourceSettings)):
+            switch = file.get(f"{prefix}{name}")
+            if switch is None:
+                continue
+            if java_derivation.reads_as_false(switch):
+                _warn_of_false(switch, problems)
+            else:
+                declaration.read(model, {name: switch}, problems)
+                _warn_of_trailing_space(switch, problems)
+
+
+def _warn_of_false(switch: Value, problems: ProblemLog) -> None:
+    assert switch.entry is not None
+    comment = no_comment(switch.entry)
+    problems.warning(
+        f"is read as false, as in Java{f': {comment}' if comment else ''}",
+        f"{'move the comment to its own line, and ' if comment else ''}write {switch.entry.key} = false",
+        at=switch.entry,
+    )
 
 
 def _warn_of_trailing_space(switch: Value, problems: ProblemLog) -> None:

@@ -17,7 +17,7 @@ from mm2.config.checks.unused_security import check_unused_security
 from mm2.config.clients.client_reader import ClientReader
 from mm2.config.flows import FlowProperties, read_flow
 from mm2.config.grammar import providers
-from mm2.config.grammar.comments import NO_COMMENT, comment_fix, without_comment
+from mm2.config.grammar.comments import comment_fix, no_comment, without_comment
 from mm2.config.grammar.java_types import read_list
 from mm2.config.grammar.problems import Problem, ProblemLog, to_copy
 from mm2.config.grammar.properties import Entry, parse, read_content
@@ -193,7 +193,7 @@ def _check_aliases(aliases: Sequence[str], line: Entry, properties: Properties, 
     if not aliases:
         problems.error("there is nothing to replicate", "write clusters = A, B", at=line)
     if comment := comment_fix(line):
-        problems.error(NO_COMMENT, comment, at=line)
+        problems.error(no_comment(line), comment, at=line)
     for alias in aliases:
         if not _TOPIC_CHARACTERS.fullmatch(alias):
             problems.error(

@@ -30,7 +30,15 @@ HARMLESS = {
 }
 HARMLESS |= {"byte-order-mark-harmless", "zookeeper-idle", "same-brokers", "security-unused", "without-effect"}
 HARMLESS |= {"arrows", "lost-backslashes", "separators-of-topics", "topics-all-excluded"}
-HARMLESS |= {"unknown-keys", "places", "own-class-keys", "loop-perhaps", "checkpoints-off", "rest-admin-unseen"}
+HARMLESS |= {
+    "reported",
+    "unknown-keys",
+    "places",
+    "own-class-keys",
+    "loop-perhaps",
+    "checkpoints-off",
+    "rest-admin-unseen",
+}
 
 
 @pytest.fixture(autouse=True)

@@ -48,11 +48,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class KeyScope:
-    """The rules of one place, the names to suggest instead of an unknown one, and the defaults of keys there."""
+    """The rules of one place, the names to suggest instead of an unknown one, and the defaults of keys there.
+    ``has_queries``: whether queries can be defined there."""
 
     rules: tuple[Rule, ...]
     candidates: frozenset[str]
     defaults: Mapping[str, str] = field(default_factory=dict)
+    has_queries: bool = True
 
     def judge(self, name: str, text: str) -> Remark | None:
         """Return the remark on key ``name`` with the value ``text``. Raises UnknownKeyError."""

@@ -29,7 +29,7 @@ from mm2.config.checks.key_rules import (
 from mm2.config.clients import java_derivation
 from mm2.config.clients.client_keys import AdminKeys, ClientKeys, ConsumerKeys, ProducerKeys, WorkerClientKeys
 from mm2.config.clients.ignored_client_keys import MISSED, POINTLESS, ClientKind
-from mm2.config.keys import declaration, ignored_java_keys, sql_keys
+from mm2.config.keys import declaration, ignored_java_keys, java_effects, sql_keys
 from mm2.config.keys.connector_keys import CONNECTORS
 from mm2.config.keys.declaration import KeyModel, KeySpec
 from mm2.config.keys.election_keys import election_models
@@ -159,6 +159,30 @@ def _misplaced_requirement(fix: str, level: str) -> Rule:
     return _misplaced_guarantee(_CONNECTOR_SUPPORT, "requested", fix, level)
 
 
+def _changes_records(name: str, text: str) -> Remark:
+    """Return the remark on a class that changes what Java copies, unless it is the one of which that is not true."""
+    reason = ignored_java_keys.CONNECTOR[name]
+    if name != "connector.class" and text.strip() in java_effects.BYTES_CONVERTERS:
+        return silent(reason)
+    return Remark(
+        rule=f"has no effect: {reason}. Java {java_effects.EFFECTS[name].does}: its copies differ",
+        fix="remove the line if copies are to have the bytes of the source; keep running Java MirrorMaker 2 if "
+        "consumers rely on what it wrote",
+    )
+
+
+_CONVERTERS = tuple(name for name in java_effects.CHANGING_CLASSES if name.endswith(".converter"))
+
+_CHANGING = (
+    Rule(named(java_effects.CHANGING_CLASSES), _changes_records),
+    Rule(
+        lambda name: name.startswith(tuple(f"{key}." for key in _CONVERTERS)) and name not in _WORKER_NAMES,
+        lambda _name, _text: silent("it belongs to a converter, and keys, values and headers are copied as bytes"),
+    ),
+)
+"""Keys of Java that change the copy. ``connector.class`` is one of connectors only."""
+
+
 def _https(name: str, _text: str) -> None:
     if name not in _HTTPS:
         raise UnknownKeyError(_HTTPS)
@@ -192,6 +216,7 @@ ALONE = KeyScope(
         _misplaced_support(f"write B.{_EXACTLY_ONCE_SUPPORT} for a target B", "without a cluster"),
         Rule(named(_NODE), fine),
         _SQL,
+        *_CHANGING,
         ignored(ignored_java_keys.CONNECTOR),
         Rule(named(_CONNECTOR), fine),
         Rule(named(_FROM_CLUSTER), fine),
@@ -227,7 +252,7 @@ def is_known_alone(name: str) -> bool:
 @lru_cache(maxsize=16)  # lines about one cluster or flow are usually adjacent
 def under_cluster(alias: str) -> KeyScope:
     """Return the place of ``alias.…``."""
-    instead = f"write {{name}}, or X->{alias}.{{name}} for a flow X->{alias}"
+    instead = f"write {{name}}, or {alias}->X.{{name}} or X->{alias}.{{name}} for one flow"
     return KeyScope(
         rules=(
             Rule(
@@ -237,6 +262,8 @@ def under_cluster(alias: str) -> KeyScope:
             _misplaced_requirement(f"write X->{alias}.{_CONNECTOR_SUPPORT} for a flow X->{alias}", "for a cluster"),
             Rule(named(_WORKER), fine),
             Rule(named(_FROM_CLUSTER | _WORKER_CLIENT), fine),
+            Rule(named(_CONVERTERS), _changes_records),
+            _CHANGING[1],
             ignored(ignored_java_keys.WORKER),
             Rule(beginning(*_STORAGE), fine),
             *(_client(kind, f"{kind}.") for kind in ClientKind),
@@ -259,6 +286,7 @@ def under_cluster(alias: str) -> KeyScope:
         ),
         candidates=_WORKER_NAMES | java_derivation.CLIENT_NAMES | _CLIENT_NAMES,
         defaults=_defaults(_WORKER) | _CLIENT_DEFAULTS,
+        has_queries=False,
     )
 
 
@@ -268,6 +296,7 @@ def under_flow(flow: Flow) -> KeyScope:
     return KeyScope(
         rules=(
             _legacy(f"{flow}."),
+            *_CHANGING,
             ignored(ignored_java_keys.CONNECTOR),
             Rule(named(_CONNECTOR), fine),
             _SQL,

@@ -10,29 +10,13 @@ from itertools import permutations, product
 
 from mm2.config.checks import key_scopes
 from mm2.config.checks.key_rules import REMOVE, KeyScope, UnknownKeyError, Weight
+from mm2.config.checks.meant_keys import CLOSE, is_about_selection, meant_key, meant_sql_key
 from mm2.config.clients.ignored_client_keys import ClientKind
 from mm2.config.grammar.problems import ProblemLog
 from mm2.config.grammar.properties import ARROWS, Entry, as_utf8
 from mm2.config.grammar.secrets import is_secret
-from mm2.config.keys import class_keys
+from mm2.config.keys import class_keys, sql_keys
 from mm2.core.naming.names import Flow
-
-_CLOSE = 0.8
-"""Ratio from which two names count as similar: one typing error in a short word, two in a long one."""
-
-_MEANT = {
-    "blacklist": "topics.exclude",
-    "enable": "enabled",
-    "groups.include": "groups",
-    "groups.whitelist": "groups",
-    "mirror.topics.blacklist": "topics.exclude",
-    "mirror.topics.whitelist": "topics",
-    "num.streams": "tasks.max",
-    "topics.include": "topics",
-    "topics.whitelist": "topics",
-    "whitelist": "topics",
-}
-"""Names that many files contain, some of them from Apache's own documentation."""
 
 _CONSEQUENCES = {
     "enabled": "so the flow is not enabled",
@@ -49,6 +33,9 @@ _POLICY = "replication.policy."
 
 _ARROW = rf"\s*(?:[-=~>]|{ARROWS.pattern})[-=~>\s]*"
 """An arrow, or an attempt at one."""
+
+_SUGGESTED = re.compile(r"(?:^write|^did you mean|,? or) ([^ ?,]+)")
+"""Finds the keys that a fix suggests."""
 
 _CLIENTS = tuple(f"{kind}." for kind in ClientKind)
 
@@ -83,7 +70,18 @@ def findings(entries: Mapping[str, Entry], aliases: Sequence[str]) -> Iterator[F
     """Return the findings about single lines: keys that are unknown, or have no or another effect at their place."""
     for entry in entries.values():
         if (found := _finding(entry, entries, aliases)) is not None:
-            yield found
+            yield _not_again(found, entries)
+
+
+def _not_again(finding: Finding, entries: Mapping[str, Entry]) -> Finding:
+    """Return ``finding`` with another fix if the key that it suggests is set: of two lines only the last has an effect,
+    and the topics, exclusions or protection of the other would be lost."""
+    if finding.entry.key == "enabled":  # the fix is about every flow
+        return finding
+    for key in _SUGGESTED.findall(finding.fix):
+        if (other := entries.get(key)) is not None:
+            return replace(finding, fix=f"{key} is in line {other.line}: correct that line, then remove this one")
+    return finding
 
 
 def _finding(entry: Entry, entries: Mapping[str, Entry], aliases: Sequence[str]) -> Finding | None:
@@ -115,11 +113,13 @@ def _of_place(
     try:
         remark = place.judge(name, entry.value)
     except UnknownKeyError as unknown:
-        meant = _meant(name, unknown.candidates)
+        meant = meant_sql_key(name) if place.has_queries else None
+        if meant is None and not name.startswith(sql_keys.PREFIX):
+            meant = meant_key(name, unknown.candidates)
         if own and (not meant or name.startswith(_POLICY)):
             return _for_own(entry, prefix, own)
         if meant is None:
-            return Finding(entry, "unknown property, ignored", REMOVE)
+            return Finding(entry, "unknown property, ignored", _unclear(name, prefix, place))
         consequence = _consequence(meant, prefix, place, entries)
         if is_secret(meant, entry.raw):
             entry = replace(entry, hidden=True)
@@ -127,6 +127,20 @@ def _of_place(
     if remark is None:
         return None
     return Finding(entry, remark.rule, remark.fix, remark.weight)
+
+
+def _unclear(name: str, prefix: str, place: KeyScope) -> str:
+    """Return the fix for an unknown key of which it is not clear what was meant."""
+    if not is_about_selection(name):
+        return REMOVE
+    if name.startswith(sql_keys.PREFIX):
+        first = name.removeprefix(sql_keys.PREFIX).partition(".")[0]
+        kinds = [f"{prefix}{sql_keys.PREFIX}{first}.{kind}" for kind in sql_keys.KINDS]
+        return f"write one of {', '.join(kinds)}"
+    if (meant := meant_key(name, key_scopes.ALONE.candidates)) is not None and prefix and not place.has_queries:
+        alias = prefix.removesuffix(".")
+        return f"did you mean {alias}->X.{meant} or X->{alias}.{meant} for one flow, or {meant} for all?"
+    return "find the key that was meant in docs/reference/configuration.md, and write that one"
 
 
 def _consequence(meant: str, prefix: str, place: KeyScope, entries: Mapping[str, Entry]) -> str:
@@ -162,15 +176,6 @@ def _own_classes(entries: Mapping[str, Entry], flow: Flow | None) -> tuple[str, 
     else:
         found = [entries[name] for key in _CLASS_KEYS for name in (f"{flow}.{key}", key) if name in entries]
     return tuple(sorted({entry.value.strip() for entry in found if class_keys.is_own(entry.value)}))
-
-
-def _meant(name: str, candidates: frozenset[str]) -> str | None:
-    if _MEANT.get(name) in candidates:
-        return _MEANT[name]
-    if f"{name}.enabled" in candidates:
-        return f"{name}.enabled"
-    close = get_close_matches(name, sorted(candidates), n=1, cutoff=_CLOSE)
-    return close[0] if close else None
 
 
 def _unknown_cluster(entry: Entry, alias: str, aliases: Sequence[str]) -> Finding:
@@ -227,6 +232,10 @@ def _arrow(entry: Entry, entries: Mapping[str, Entry], aliases: Sequence[str]) -
         match = re.match(rf"{re.escape(source)}{_ARROW}{re.escape(target)}(?:\.([^=:\s]+)|[=:\s]|\Z)", text)
         if match is not None:
             flow, name = Flow(source, target), match[1] or "enabled"
+            try:
+                key_scopes.under_flow(flow).judge(name, entry.value)
+            except UnknownKeyError as unknown:
+                name = meant_key(name, unknown.candidates) or name
             consequence = _consequence(name, f"{flow}.", key_scopes.under_flow(flow), entries)
             return Finding(entry, f"unknown property, ignored{consequence}", f"did you mean {flow}.{name}?")
     return Finding(entry, "unknown property, ignored", REMOVE) if entry.key in aliases else None
@@ -234,5 +243,5 @@ def _arrow(entry: Entry, entries: Mapping[str, Entry], aliases: Sequence[str]) -
 
 def _alike(alias: str, aliases: Sequence[str]) -> str | None:
     lower = {known.lower(): known for known in aliases}
-    close = get_close_matches(alias.lower(), sorted(lower), n=1, cutoff=_CLOSE)
+    close = get_close_matches(alias.lower(), sorted(lower), n=1, cutoff=CLOSE)
     return lower[close[0]] if close else None

@@ -95,7 +95,14 @@ class WorkerClientKeys(ClientKeys):
 class ConsumerKeys(ClientKeys):
     """Keys of consumers. Sizes are bytes."""
 
-    isolation_level: Annotated[String, one_of("read_uncommitted", "read_committed")] = flow_key(
+    isolation_level: Annotated[
+        String,
+        one_of(
+            "read_uncommitted",
+            "read_committed",
+            fix="write read_committed to leave out records of aborted transactions, or read_uncommitted to copy them",
+        ),
+    ] = flow_key(
         "isolation.level",
         "read_uncommitted",
         "Whether records of aborted and open transactions are replicated (`read_uncommitted`) or not.",

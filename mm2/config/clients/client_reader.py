@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from mm2.config.clients.client_keys import ClientKeys, ConsumerKeys, ProducerKeys
-from mm2.config.grammar.comments import NO_COMMENT, comment_fix
+from mm2.config.grammar.comments import comment_fix, no_comment
 from mm2.config.grammar.problems import ProblemLog, shortened
 from mm2.config.grammar.properties import Entry
 from mm2.config.grammar.values import Properties, Value
@@ -119,7 +119,7 @@ class ClientReader:
         )
         wrong = [(number, server) for number, server in enumerate(servers, 1) if not _SERVER.fullmatch(server)]
         if comment := comment_fix(value.entry):
-            rule, fix = f"{rule} ({NO_COMMENT})", comment
+            rule, fix = f"{rule} ({no_comment(value.entry)})", comment
         elif wrong and value.entry.shown == value.entry.value:
             number, server = wrong[0]
             rule = f'{rule}; element {number} "{shortened(server)}" is not host:port'

@@ -15,6 +15,8 @@ from mm2.config.keys.ignored_java_keys import CONNECTOR
 from mm2.config.security import security_keys
 from mm2.core.naming.names import Flow
 
+HEARTBEATS = "emit.heartbeats.enabled"
+
 CLIENT_WORDS = ("producer", "consumer", "admin")
 
 CLIENT_NAMES = frozenset({"bootstrap.servers"}) | security_keys.NAMES
@@ -92,8 +94,20 @@ def connector_properties(file: Properties, flow: Flow) -> Properties:
     properties.update(_sided(cluster_properties(file, flow.target), "target"))
     properties.update(_stripped(file, f"{flow}."))
     properties.setdefault("enabled", Value("false"))
+    for name in (HEARTBEATS, "enabled"):
+        if name in properties and reads_as_false(properties[name]):
+            properties[name] = Value("false", properties[name].entry)
     _rename_legacy(properties)
     return properties
+
+
+def reads_as_false(switch: Value) -> bool:
+    """Return whether ``switch`` is ``false`` with something behind it, such as a comment.
+
+    Java creates flows with Boolean.parseBoolean, for which everything but ``true`` is false.
+    """
+    text = switch.text.strip().lower()
+    return text.startswith("false") and text != "false"
 
 
 def connector_client(connector: Properties, side: str, word: str) -> Properties:

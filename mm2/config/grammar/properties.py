@@ -42,6 +42,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = frozenset("tnrfu\\:=#! \n")
 """Characters before which a backslash has a meaning, or that users escape because they have one elsewhere."""
 _TWO = "\\\\"
+_TO_ESCAPE = re.compile(r"[^ -~]|\\")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +125,11 @@ def parse(content: bytes, problems: ProblemLog) -> dict[str, Entry]:
             entries[f"{earlier.key} {earlier.value}"] = earlier
         elif earlier is not None:
             problems.warning(
-                f"is set again in line {entry.line}, which wins, as in Java", "remove one of the two lines", at=earlier
+                f"is set again in line {entry.line}, which wins, as in Java",
+                f"write the elements of both lines in line {entry.line}, and remove this line"
+                if entry.key.endswith(_REGEX_KEYS)
+                else f"remove this line; if its value is the one that was meant, write it in line {entry.line} first",
+                at=earlier,
             )
         entries[entry.key] = entry
     return entries
@@ -236,6 +241,11 @@ def _warn_of_lost_backslash(entry: Entry, source: str, problems: ProblemLog) -> 
             + (f"; in SQL also make the text a raw string: r'{_TWO}{lost[0]}'" if is_query else ""),
             at=entry,
         )
+
+
+def escaped(value: str) -> str:
+    """Return ``value`` as a properties file contains it."""
+    return _TO_ESCAPE.sub(lambda match: _TWO if match[0] == "\\" else _escape(match[0]), value)
 
 
 def _escape(char: str) -> str:

@@ -46,7 +46,8 @@ _NO_TRANSFORMS = (
 _EMPTY = require(
     lambda names: not names,
     "not supported: transformations are Java classes, and records would be replicated without them",
-    "remove the line, or keep running Java MirrorMaker 2 for this flow",
+    "keep running Java MirrorMaker 2 for this flow, or write a query that does the same (docs/how-to/queries.md) and "
+    "remove the line",
 )
 _METRIC_FORMATS = require(
     lambda formats: formats and {"legacy", "new"}.issuperset(formats),
@@ -66,7 +67,7 @@ _HEARTBEAT_INTERVAL = require(
 _NOT_BY_CONNECTOR = require(
     lambda boundary: boundary != "connector",
     "MirrorSourceConnector cannot define the boundaries of its transactions, as in Java",
-    "write transaction.boundary = poll or interval",
+    "write poll or interval",
 )
 
 Location = Annotated[String, one_of("source", "target")]
@@ -168,7 +169,10 @@ class SourceSettings(ConnectorSettings):
         "refresh.topics.interval.seconds", 600, "Interval of that check; negative disables it."
     )
     sync_topic_configs_enabled: Boolean = live_key(
-        "sync.topic.configs.enabled", True, "Periodically copy changed topic settings to remote topics (KIP-894)."
+        "sync.topic.configs.enabled",
+        True,
+        "Periodically copy changed topic settings to remote topics (KIP-894). `message.timestamp.before.max.ms` and "
+        "`message.timestamp.after.max.ms` are copied when a remote topic is created and not synced afterwards.",
     )
     sync_topic_configs_interval_seconds: IntervalSeconds = live_key(
         "sync.topic.configs.interval.seconds", 600, "Interval of that sync; negative disables it."
@@ -198,7 +202,15 @@ class SourceSettings(ConnectorSettings):
         True,
         "Write offset syncs, which are needed to translate consumer offsets (KIP-1031).",
     )
-    exactly_once_support: Annotated[String, one_of("requested", "required", ignore_case=True)] = idle_key(
+    exactly_once_support: Annotated[
+        String,
+        one_of(
+            "requested",
+            "required",
+            ignore_case=True,
+            fix="write required to reject the file unless the flow is exactly-once, or requested to accept it",
+        ),
+    ] = idle_key(
         "exactly.once.support",
         "requested",
         "`required`: reject the file unless the flow can be exactly-once (KIP-618). Only read with a flow prefix.",

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache, partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
-from mm2.config.grammar.comments import NO_COMMENT, comment_fix
+from mm2.config.grammar.comments import comment_fix, no_comment
 from mm2.config.grammar.java_types import JavaType
 from mm2.config.grammar.problems import ProblemLog
 from mm2.config.grammar.secrets import is_secret
@@ -129,7 +130,9 @@ def _errors(error: ValidationError) -> Iterable[tuple[str, str, str]]:
 
 def _refuse(value: Value, spec: KeySpec, rule: str, fix: str, problems: ProblemLog) -> None:
     if value.entry is not None and (comment := comment_fix(value.entry)):
-        value.refuse(problems, f"{rule} ({NO_COMMENT})", comment)
+        if spec.java_type == "BOOLEAN":
+            comment = f"move the comment to its own line, and {_fix(value, spec)}"
+        value.refuse(problems, f"{rule} ({no_comment(value.entry)})", comment)
     else:
         value.refuse(problems, rule, fix or _fix(value, spec))
 
@@ -137,8 +140,25 @@ def _refuse(value: Value, spec: KeySpec, rule: str, fix: str, problems: ProblemL
 def _fix(value: Value, spec: KeySpec) -> str:
     if spec.java_type != "BOOLEAN" or value.entry is None:
         return default_fix(spec.default)
-    other = "false" if spec.default == "true" else "true"
-    return f"write {value.entry.key} = {other}, or {default_fix(spec.default)}"
+    meant = _meant_boolean(value.text)
+    if meant is None:
+        return f"write {value.entry.key} = true or {value.entry.key} = false"
+    return f"write {value.entry.key} = {meant}" + (f", or {default_fix(meant)}" if meant == spec.default else "")
+
+
+_MEANT_BOOLEANS = {
+    **dict.fromkeys(("1", "active", "enable", "enabled", "on", "t", "true", "y", "yes"), "true"),
+    **dict.fromkeys(("0", "disable", "disabled", "f", "false", "n", "no", "none", "off"), "false"),
+}
+"""Other words for true and false. A fix must not propose the opposite of what was meant."""
+
+
+def _meant_boolean(text: str) -> str | None:
+    words = text.strip("\"' \t\n;,.").lower().split() or [""]
+    if words[0] in _MEANT_BOOLEANS:
+        return _MEANT_BOOLEANS[words[0]]
+    close = get_close_matches(words[0], ("true", "false"), n=1, cutoff=0.75)
+    return close[0] if close else None
 
 
 def default_fix(default: str | None) -> str:

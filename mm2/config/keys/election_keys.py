@@ -36,7 +36,8 @@ class BackendKeys(KeyModel):
 
 def _known(name: str) -> str:
     if name != KAFKA and name not in BACKENDS:
-        raise refuse(f"must be {one_of_words((KAFKA, *BACKENDS))}")
+        words = one_of_words((KAFKA, *BACKENDS))
+        raise refuse(f"must be {words}", f"write {words}")
     return name
 
 

@@ -84,13 +84,20 @@ class WorkerSettings(KeyModel):
         0,  # docs/adr/0006-tasks-have-homes.md
         "How long the source tasks of a failed node stay unassigned, waiting for its return. Java: 300000.",
     )
-    exactly_once_source_support: Annotated[String, one_of("disabled", "preparing", "enabled", ignore_case=True)] = (
-        flow_key(
-            "exactly.once.source.support",
+    exactly_once_source_support: Annotated[
+        String,
+        one_of(
             "disabled",
-            "`enabled`: write records and their source offsets in transactions (KIP-618). On running nodes, "
-            "first set `preparing` on every node, then `enabled` ([how](../how-to/operations.md#enable-exactly-once)).",
-        )
+            "preparing",
+            "enabled",
+            ignore_case=True,
+            fix="write enabled for exactly-once, or disabled for at-least-once",
+        ),
+    ] = flow_key(
+        "exactly.once.source.support",
+        "disabled",
+        "`enabled`: write records and their source offsets in transactions (KIP-618). On running nodes, "
+        "first set `preparing` on every node, then `enabled` ([how](../how-to/operations.md#enable-exactly-once)).",
     )
     inter_worker_key_ttl_ms: Annotated[Int, at_least(0)] = flow_key(
         "inter.worker.key.ttl.ms", 3_600_000, "Lifetime of the key that nodes sign internal requests with."

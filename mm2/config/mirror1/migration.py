@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from mm2.config.checks.foreign.foreign_file import IDENTITY_POLICY, escaped
+from mm2.config.checks.foreign.foreign_file import IDENTITY_POLICY
 from mm2.config.clients.client_keys import ConsumerKeys, ProducerKeys
 from mm2.config.clients.ignored_client_keys import ClientKind
 from mm2.config.grammar.java_types import read_list
-from mm2.config.grammar.properties import Entry
+from mm2.config.grammar.properties import Entry, escaped
 from mm2.config.grammar.secrets import is_secret
 from mm2.config.grammar.values import Value
 from mm2.config.keys import declaration

@@ -26,6 +26,12 @@ class ConfigSource(IntEnum):
         return cls.UNKNOWN
 
 
+ONLY_AT_CREATION = frozenset({"message.timestamp.before.max.ms", "message.timestamp.after.max.ms"})
+"""Configs that a remote topic gets when it is created and that later syncs leave alone: limits of the target's brokers
+can reject records that the source accepted, and a user repairs that on the remote topic. Java's default of
+config.properties.exclude was to exclude them, but names the brokers' keys (``log.message.timestamp.…``)."""
+
+
 class DefaultsFrom(StrEnum):
     """use.defaults.from: the cluster whose default a remote topic gets if the source topic has the default."""
 
@@ -112,14 +118,16 @@ def config_changes(
 
     The result is the same as in Java, which sets and deletes all configs every time. A config that is a default on the
     source is deleted on the remote topic, or set if the source's defaults are used. All others are set on the topic, so
-    that they do not change with the target's defaults. Excluded configs, and those from the source brokers' own file,
-    are not changed.
+    that they do not change with the target's defaults. Excluded configs, those from the source brokers' own file, and,
+    unlike in Java, those of `ONLY_AT_CREATION` are not changed.
     """
     present = {entry.name: entry for entry in remote}
     changes: list[SetConfig | DeleteConfig] = []
     unknown: list[str] = []
     for entry in sorted(source, key=lambda entry: entry.name):
-        if entry.source is ConfigSource.STATIC_BROKER_CONFIG or not _goes_along(entry, excluded):
+        if entry.source is ConfigSource.STATIC_BROKER_CONFIG or entry.name in ONLY_AT_CREATION:
+            continue
+        if not _goes_along(entry, excluded):
             continue
         there = present.get(entry.name)
         of_its_own = there is not None and there.source is ConfigSource.DYNAMIC_TOPIC_CONFIG

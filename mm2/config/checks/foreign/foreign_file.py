@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mm2.config.grammar.properties import escaped
 from mm2.config.grammar.secrets import is_secret
 
 ADDRESS = "host:port"
@@ -18,8 +18,6 @@ OFFSETS_OF_CONNECT = (
 )
 
 Settings = Mapping[str, str]
-
-_ESCAPED = re.compile(r"[^ -~]|\\")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +38,3 @@ class ForeignFile:
 def line(key: str, value: str) -> str:
     """Return a line of mm2.properties. Secrets are never printed: their keys are named without a value."""
     return f"{key} = (copy the value)" if is_secret(key, value) else f"{key} = {escaped(value)}"
-
-
-def escaped(value: str) -> str:
-    """Return ``value`` as a properties file contains it."""
-    return _ESCAPED.sub(_escape, value)
-
-
-def _escape(match: re.Match[str]) -> str:
-    if match[0] == "\\":
-        return r"\\"
-    units = match[0].encode("utf-16-be").hex()
-    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))

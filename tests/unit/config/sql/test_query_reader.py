@@ -277,7 +277,7 @@ KEYS = [
         [
             "mm2.properties:5: warning: A.mm2.sql.x.topics = a: has no effect for a cluster (fix: write "
             "mm2.sql.x.topics, "
-            "or X->A.mm2.sql.x.topics for a flow X->A)"
+            "or A->X.mm2.sql.x.topics or X->A.mm2.sql.x.topics for one flow)"
         ],
     ),
     (

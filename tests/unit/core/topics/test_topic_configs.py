@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mm2.core.topics.topic_configs import (
     ConfigDiff,
     ConfigEntry,
@@ -69,6 +71,18 @@ def test_source_defaults_are_copied_if_configured() -> None:
         (change,) = diff(source, [remote], DefaultsFrom.SOURCE).changes
         assert change == SetConfig(name="retention.bytes", value="-1", before=remote.value)
     assert diff(source, [entry("retention.bytes", "-1")], DefaultsFrom.SOURCE).changes == ()
+
+
+@pytest.mark.parametrize("name", ["message.timestamp.before.max.ms", "message.timestamp.after.max.ms"])
+@pytest.mark.parametrize("defaults_from", list(DefaultsFrom))
+def test_limits_of_timestamps_are_copied_at_creation_and_never_synced_back(
+    name: str, defaults_from: DefaultsFrom
+) -> None:
+    """The repair of INVALID_TIMESTAMP in docs/how-to/troubleshooting.md lasts."""
+    raised = entry(name, "1000000000000000")
+    for on_source in (entry(name, "9223372036854775807", DEFAULT), entry(name, "3600000")):
+        assert diff([on_source], [raised], defaults_from).changes == ()
+    assert configs_to_create([entry(name, "5")], excluded=lambda _: False) == {name: "5"}
 
 
 def test_excluded_properties_are_not_changed() -> None:
