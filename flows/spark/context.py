@@ -8,9 +8,9 @@ import shlex
 import tempfile
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
@@ -55,8 +55,10 @@ def open_context(app_name: str, settings: Mapping[str, str], hidden: Collection[
     return SparkContext(conf=conf, gateway=gateway)
 
 
-def _launch(settings: Mapping[str, str]) -> JavaGateway:
+def _launch(settings: Mapping[str, str]) -> Any:
     """Start the JVM with these settings, from files that only this user can read and that are removed afterwards.
+
+    Returns py4j's gateway to it.
 
     Options of Java are in another file than Spark's settings, as Spark would append them to the command line.
     """
@@ -69,10 +71,9 @@ def _launch(settings: Mapping[str, str]) -> JavaGateway:
         arguments = ("--properties-file", str(file), "--load-spark-defaults", "pyspark-shell")
         os.environ[_SUBMIT_ARGUMENTS] = shlex.join(arguments)
         try:
-            gateway: JavaGateway = launch_gateway()  # type: ignore[no-untyped-call]  # PySpark leaves it untyped
+            return launch_gateway()  # type: ignore[no-untyped-call]  # PySpark leaves it untyped
         finally:
             del os.environ[_SUBMIT_ARGUMENTS]
-    return gateway
 
 
 def _write(file: Path, lines: Iterable[str]) -> Path:

@@ -100,7 +100,7 @@ def check_protection(master: SparkMaster, properties: Properties, own: EngineSet
             line.refuse(
                 problems,
                 f"requires authentication and encryption: otherwise {what}",
-                _protect(missing, f", or {INSECURE} = true if nobody else can connect to it"),
+                _protect(missing, f", or {INSECURE} = true if no one else can connect to it"),
             )
 
 

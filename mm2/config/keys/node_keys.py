@@ -168,8 +168,8 @@ class EngineSettings(KeyModel):
     spark_insecure: Boolean = node_key(
         "mm2.spark.insecure",
         False,
-        "Use a Spark cluster without authentication or encryption: whoever can connect to it can read the passwords of "
-        "the clusters.",
+        "Use a Spark cluster without authentication or encryption: every program that can connect to it can read "
+        "the passwords of the clusters.",
     )
 
 

@@ -6,5 +6,5 @@ from hmac import compare_digest
 
 
 def is_same_secret(given: str, own: str) -> bool:
-    """Return whether a secret that somebody has sent is our own. Any text can be given, also one that is not ASCII."""
+    """Return whether a secret that a caller has sent is our own. Any text can be given, also one that is not ASCII."""
     return compare_digest(given.encode(errors="surrogatepass"), own.encode())
