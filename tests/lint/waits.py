@@ -35,6 +35,9 @@ PACED = {
         "_read_to_end": "reads after its deadline in any case",
     },
     "tests/lab/waiting.py": {"wait_until": "the helper", "until": "the helper"},
+    "tests/unit/flows/lane/test_loop_turns.py": {
+        "test_batches_of_very_many_records_do_not_hold_the_loop": "looks at every turn of the loop; asyncio.timeout ends it"
+    },
 }
 """Functions with loops that sleep and are no waits of a test, by file: why they sleep."""
 
