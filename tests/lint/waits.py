@@ -36,7 +36,7 @@ PACED = {
     },
     "tests/lab/waiting.py": {"wait_until": "the helper", "until": "the helper"},
     "tests/unit/flows/lane/test_loop_turns.py": {
-        "test_batches_of_very_many_records_do_not_hold_the_loop": "looks at every turn of the loop; asyncio.timeout ends it"
+        "test_batches_of_very_many_records_do_not_hold_the_loop": "sees every turn of the loop; has a deadline"
     },
 }
 """Functions with loops that sleep and are no waits of a test, by file: why they sleep."""

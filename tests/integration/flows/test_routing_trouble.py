@@ -99,7 +99,6 @@ async def test_a_partition_that_the_target_does_not_have(cluster_a: KafkaCluster
     assert [count(read_topic(cluster_b.bootstrap, name)) for name in (topic, other, letters)] == [10, 10, 0]
 
 
-@pytest.mark.usefixtures("impatient")
 async def test_a_target_that_is_down_is_reported(cluster_a: KafkaCluster, breakable: KafkaCluster) -> None:
     target, topic = breakable, unique_name("orders")
     cluster_a.create_topic(topic, 1)
