@@ -121,6 +121,20 @@ def test_partition_moves_after_its_source_task_reports_the_removal() -> None:
     assert not plan.moving
 
 
+def test_partitions_are_exchanged_by_two_lists_each() -> None:
+    lists = [a_list(0, 0, 1), a_list(1, 2, 3)]
+    plan = after(*lists, owners={0: "m", 1: "n"})
+    for one, member in zip(lists, "mn", strict=True):
+        plan.take_report(report(one, member))
+    plan.want({0: some(0, 2), 1: some(1, 3)}, {})
+    revoked = plan.due()
+    assert [one.partitions for one in revoked] == [some(0), some(3)]
+    assert plan.due() == []
+    for one, member in zip(revoked, "mn", strict=True):
+        plan.take_report(report(one, member))
+    assert [one.partitions for one in plan.due()] == [some(0, 2), some(1, 3)]
+
+
 def test_a_report_of_an_older_list_does_not_release_partitions() -> None:
     """A previous leader revoked partition 1 from source task 0, whose owner has not read that list."""
     plan = after(a_list(0, 0, version=2), a_list(1, 2), owners={0: "m", 1: "n"})
