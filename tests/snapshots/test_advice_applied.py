@@ -70,7 +70,7 @@ BY_HAND = re.compile(
     # values that the fix describes
     r"|above \d|below \d|host:port for each|^write listeners|^write \\u|twice$|from the list$|verification\.algorithms"
     r"|one of the two lines|this line or|this line, or the lines|to its own line$|^add \w+( and \w+)? to clusters"
-    r"|^write (one|SSL) |^add listeners"
+    r"|^write (one|SSL) |^add listeners|with the secret of the cluster"
 )
 """Fixes that are done by hand, as they need what the file does not have."""
 
