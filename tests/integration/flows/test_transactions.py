@@ -82,17 +82,18 @@ async def test_nothing_is_visible_before_the_commit_and_a_successor_repeats_noth
 ) -> None:
     """The lane is killed with an open transaction; its successor acquires the transactional id first."""
     topic, transactional_id = cluster_a.create_topic(unique("killed")), unique("id")
-    write(cluster_a.bootstrap, topic, plain(100))
     producer = await acquired(cluster_b, transactional_id)
     async with copying(cluster_a, cluster_b, {topic: 1}, producer=producer, transactions=OPEN) as killed:
-        remote = killed.remote[topic]
+        remote, start = killed.remote[topic], {TopicPartition(topic, 0): -1}
+        await until(lambda: stored(killed) == start, COPIED, "the chosen start is stored, in a transaction before")
+        write(cluster_a.bootstrap, topic, plain(100))
 
         def all_are_written() -> bool:
             return len(uncommitted(cluster_b, remote)) == 100
 
         await until(all_are_written, COPIED, "the records are on the target, in an open transaction")
         assert committed(cluster_b, remote) == []
-        assert stored(killed) == {TopicPartition(topic, 0): -1}, "the chosen start is stored in a transaction before"
+        assert stored(killed) == start
         one = killed.partition(topic)
         assert (one.position, one.records_total) == (0, 0), "reports are about committed records"
     producer = await acquired(cluster_b, transactional_id)
