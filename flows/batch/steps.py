@@ -7,7 +7,7 @@ that yields after each step of some milliseconds; its return value is the result
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TypeVar
+from typing import TypeVar, cast
 
 STEP_BYTES = 32 * 1024
 """Uncompressed records per step. The smallest record has 7 bytes, so a step has at most 4,700 records: about 15 ms."""
@@ -43,9 +43,4 @@ def run(steps: Steps[_T], is_over: IsOver) -> _T | None:
 
 def finish(steps: Steps[_T]) -> _T:
     """Do all steps and return the result. Raises what the steps raise."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: _T = end.value
-            return result
+    return cast("_T", run(steps, never))  # None only if that is the result
