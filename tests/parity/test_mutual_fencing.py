@@ -14,7 +14,9 @@ import pytest
 
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.groups.group_members import describe_group
 from mm2.kafka.logs.transaction_coordinator import Fenced, TransactionCoordinator
+from mm2.kafka.protocol.group_requests import DescribedGroup
 from mm2.kafka.protocol.transaction_requests import ProducerIdAndEpoch
 from mm2.kafka.retrying import retried
 from tests.integration.kafka.clients import connected
@@ -130,6 +132,12 @@ async def test_each_program_fences_the_lost_source_tasks_of_the_other(
                 process.kill()
             lost = LostTask(cluster, alias, 1)
             await lost.acquire()
+
+            async def left() -> bool:
+                group = await describe_group(cluster, f"{alias}-mm2")
+                return isinstance(group, DescribedGroup) and group.state == "Empty"
+
+            await until(left, SOON, "the session of the killed node ends, which keeps members of Java's protocol out")
             java = ends.enter_context(JavaMirrorMaker(file(1), name="java-again"))
 
             async def fenced() -> bool:
