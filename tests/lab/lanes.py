@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psutil
 
-from tests.lab.node import Node
+from tests.lab.node import ROLES, Node
 
 
 def daemons(node: Node) -> list[psutil.Process]:
@@ -20,6 +20,6 @@ def lanes(node: Node) -> list[psutil.Process]:
 def _is_forked(worker: psutil.Process) -> bool:
     try:
         parent = worker.parent()
-        return parent is not None and "pyspark.daemon" in " ".join(parent.cmdline())
+        return parent is not None and ROLES["worker"] in " ".join(parent.cmdline())
     except psutil.NoSuchProcess:
         return False

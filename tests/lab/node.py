@@ -31,7 +31,7 @@ REST_TIMEOUT = 10.0  # seconds for one request: the node's loop may wait for a c
 _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 
 # Role of a process by a word in its command line; the first match counts.
-ROLES = {"worker": "pyspark.daemon", "jvm": "org.apache.spark", "engine": "flows.engine", "node": "run"}
+ROLES = {"worker": "pyspark.worker", "jvm": "org.apache.spark", "engine": "flows.engine", "node": "run"}
 
 
 class Node:

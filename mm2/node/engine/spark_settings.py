@@ -91,6 +91,8 @@ def spark_settings(
     if master.is_cluster:
         ours |= _on_cluster(user, lanes=lanes, sql_lanes=sql_lanes, lane_buffer_bytes=lane_buffer_bytes)
         ours |= {"spark.executor.memory": memory, "spark.executor.defaultJavaOptions": jvm}
+    else:
+        ours |= {"spark.python.daemon.module": "flows.spark.lane_daemon"}  # executors may have our modules in an archive
     if master.elsewhere:
         ours |= {"spark.driver.host": own_host}
     else:

@@ -165,3 +165,12 @@ def test_the_engine_imports_nothing_from_the_working_directory(tmp_path: Path) -
             [sys.executable, *arguments], env=environment, cwd=writable, capture_output=True, text=True, check=True
         )
         assert ended.stdout == "own\n"
+
+
+def test_lanes_on_this_machine_are_forked_with_their_modules() -> None:
+    daemon = told(2)["spark.python.daemon.module"]
+    imports = f"import sys, {daemon}, flows.lane.lane_runner, flows.spark.lane_task; print('pyarrow' in sys.modules)"
+    threads = "import os; print(len(os.listdir('/proc/self/task')))"
+    answer = subprocess.run((sys.executable, "-c", f"{imports}; {threads}"), capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["False", "1"], "threads would not survive the fork"
+    assert "spark.python.daemon.module" not in told(2, spark_master="yarn"), "its Python may be unpacked later"
