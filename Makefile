@@ -1,7 +1,8 @@
 # Verbs only. What takes more than a line lives in deploy/setup/ or in the package that the verb calls.
 KAFKA := 4.3.1
 BIN := .venv/bin
-FAST := tests/unit tests/property tests/golden tests/snapshots tests/contract
+MEASURED := tests/unit tests/golden tests/snapshots
+UNMEASURED := tests/property tests/contract # three times as slow while coverage is measured, and nothing is covered by them alone
 SLOW := tests/integration tests/parity tests/faults
 # Test processes side by side. On real brokers a test waits most of the time: for brokers, JVMs and timers. Which files
 # stay together, and what runs first: tests/lab/stages.py.
@@ -35,7 +36,8 @@ test: ## all tests but the long ones: those without sockets first, then on real 
 	@sh deploy/setup/timed.sh '$(MAKE)' test-fast test-slow
 
 test-fast: setup ## tests without brokers, with the coverage that is demanded
-	@$(BIN)/pytest -n $(FAST_WORKERS) $(SPREAD) $(FAST) --cov --cov-report=
+	@$(BIN)/pytest -n $(FAST_WORKERS) $(SPREAD) $(MEASURED) --cov --cov-report=
+	@$(BIN)/pytest -n $(FAST_WORKERS) $(SPREAD) $(UNMEASURED)
 	@$(BIN)/coverage report --include='mm2/core/*' --fail-under=$(CORE) --skip-covered
 	@$(BIN)/coverage report --include='mm2/config/*' --fail-under=$(CONFIG) --skip-covered
 

@@ -81,8 +81,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("long")]
     for item in items:
         item.add_marker(_tier(item))
-        if _tier(item) == "property":  # thousands of examples, which cost twice as much if they are measured
-            item.add_marker(pytest.mark.no_cover)  # pytest-cov's
         for mark in item.iter_markers("needs"):
             (tool,) = mark.args
             if tools.find(tool) is None:
