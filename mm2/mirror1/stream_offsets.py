@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from mm2.core.naming.names import Flow, TopicPartition
+from mm2.core.settings.client import FetchSettings, OffsetReset
 from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.client.offsets import OffsetSpec, list_offsets
 from mm2.kafka.errors import ClusterError
 from mm2.kafka.groups.consumer_member import ConsumerMember
 from mm2.kafka.groups.groups import ReadCommitted, committed_offsets
@@ -15,12 +17,18 @@ from mm2.mirror1.stream_reports import StreamReports
 
 log = logging.getLogger("mm2.mirror1")
 
+ListOffsets = Callable[..., Awaitable[Mapping[TopicPartition, int | ClusterError]]]
+"""Reads offsets of partitions (`list_offsets`)."""
+
 
 class StreamOffsets:
     """The offsets of the partitions that are assigned in one generation of the group.
 
-    (A) Only what lanes have reported is committed: an offset before which the target has everything.
+    (A) What is committed is what lanes have reported, an offset before which the target has everything, or where a
+        partition starts.
     (B) There is one commit at a time: a commit is retried, and would overwrite a later one.
+    (C) Under auto.offset.reset = latest, the end of a partition without a committed offset is read once, as soon as it
+        is assigned, and committed. What is written later is copied, whenever a lane starts.
     """
 
     def __init__(
@@ -31,16 +39,21 @@ class StreamOffsets:
         member: ConsumerMember,
         reports: StreamReports,
         *,
+        fetch: FetchSettings,
         read_committed: ReadCommitted = committed_offsets,
+        list_offsets: ListOffsets = list_offsets,
     ) -> None:
         """``cluster`` is the source, which stores the offsets of the group."""
+        self._fetch = fetch
         self._read_committed = read_committed
+        self._list_offsets = list_offsets
         self._flow = flow
         self._cluster = cluster
         self._group_id = group_id
         self._member = member
         self._reports = reports
         self._starts: dict[TopicPartition, int | None] = {}
+        self._ends: dict[TopicPartition, int] = {}  # that are starts, and are not committed yet
         self._committed: dict[TopicPartition, int] = {}
         self._committing = asyncio.Lock()
         self.epoch = 0
@@ -51,7 +64,36 @@ class StreamOffsets:
         self._starts, self._committed = {}, {}
         self._reports.begin(self.epoch)
 
-    async def stored(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+    async def decide(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | ClusterError | None]:
+        """Return where each partition starts; None if a lane chooses by auto.offset.reset; or why that is unknown.
+
+        Starts at the end of a partition are committed (C). Raises ClusterError.
+        """
+        stored = await self._stored(partitions)
+        starts: dict[TopicPartition, int | ClusterError | None] = {
+            one: self._committed.get(one, start) for one, start in stored.items()
+        }
+        missing = [one for one, start in starts.items() if start is None]
+        if missing and self._fetch.auto_offset_reset is OffsetReset.LATEST:
+            found = await self._list_offsets(
+                self._cluster,
+                [one for one in missing if one not in self._ends],
+                OffsetSpec.LATEST,
+                isolation=self._fetch.isolation_level,
+                timeout_ms=0,
+            )
+            ends = {one: end for one, end in found.items() if isinstance(end, int)}
+            if ends:
+                log.info(
+                    "%s: no offset is committed, and auto.offset.reset is latest: starting at the end: %s",
+                    *(self._flow, ", ".join(f"{one} at {end}" for one, end in sorted(ends.items()))),
+                )
+            self._ends |= ends
+            starts |= {**found, **{one: self._ends[one] for one in missing if one in self._ends}}
+            await self.commit(missing)
+        return starts
+
+    async def _stored(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Return the committed offset of each partition; None if there is none. Raises ClusterError."""
         if not partitions:
             return {}
@@ -65,7 +107,7 @@ class StreamOffsets:
         return stored
 
     def start(self, starts: Mapping[TopicPartition, int | None]) -> None:
-        """Start partitions at these offsets; None: where auto.offset.reset says."""
+        """Start partitions at these offsets (`decide`); None: where auto.offset.reset says."""
         self._starts.update(starts)
 
     async def refresh_starts(self, partitions: Collection[TopicPartition]) -> bool:
@@ -74,7 +116,7 @@ class StreamOffsets:
         Return False if the assignment has changed meanwhile. Raises ClusterError.
         """
         epoch, positions = self.epoch, self._reports.positions()
-        starts = await self.stored([one for one in partitions if one not in positions])
+        starts = await self._stored([one for one in partitions if one not in positions])
         if epoch != self.epoch:
             return False
         self._starts.update(starts)
@@ -82,13 +124,17 @@ class StreamOffsets:
 
     def starts_of(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Return where a lane starts now: after what the target has, as far as that is reported or committed."""
-        positions = self._reports.positions()
-        return {one: positions.get(one, self._starts.get(one)) for one in partitions}
+        known = {**self._starts, **self._committed, **self._positions()}
+        return {one: known.get(one) for one in partitions}
 
     def chosen(self) -> list[TopicPartition]:
         """Return the partitions whose start was chosen by auto.offset.reset and is not committed yet."""
         known = self._reports.positions()
-        return [one for one in known if self._starts.get(one, 0) is None and one not in self._committed]
+        by_lanes = [one for one in known if self._starts.get(one, 0) is None and one not in self._committed]
+        return [*by_lanes, *(self._ends.keys() - by_lanes)]
+
+    def _positions(self) -> dict[TopicPartition, int]:
+        return {**self._ends, **self._reports.positions()}
 
     async def commit(self, partitions: Collection[TopicPartition]) -> bool:
         """Commit the positions of partitions; return whether all are committed."""
@@ -96,7 +142,7 @@ class StreamOffsets:
             return await self._commit_positions(partitions)
 
     async def _commit_positions(self, partitions: Collection[TopicPartition]) -> bool:
-        positions = self._reports.positions()
+        positions = self._positions()
         new = {
             one: positions[one]
             for one in partitions
@@ -112,6 +158,9 @@ class StreamOffsets:
             return False
         if epoch == self.epoch:
             self._committed.update({one: new[one] for one, failure in outcome.items() if failure is None})
+        for one, failure in outcome.items():
+            if failure is None:
+                self._ends.pop(one, None)
         failures = {str(failure) for failure in outcome.values() if failure is not None}
         if failures:
             log.warning("%s: cannot commit offsets: %s", self._flow, "; ".join(sorted(failures)))
