@@ -123,6 +123,7 @@ class _Mirror:
                 return
             several = len(self._settings.consumers) > 1
             members: list[Stream] = []
+            old_offsets = dict(consumer.old_offsets)
             for number in range(self._settings.streams):
                 name = f"{group.group_id}-{number}"
                 instance = f"{group.instance_id}-{number}" if group.instance_id is not None else None
@@ -135,6 +136,7 @@ class _Mirror:
                         leases=self._engine.leases,
                         topics=topics,
                         targets=TargetTopics(self._target, self._settings.partitions),
+                        old_offsets=old_offsets,
                         listener=listener,
                     )
                 )

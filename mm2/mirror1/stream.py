@@ -78,14 +78,16 @@ class Stream:
         leases: LeaseService,
         topics: SourceTopics,
         targets: TargetTopics,
+        old_offsets: dict[TopicPartition, int] | None = None,
         listener: Any = None,
         times: StreamTimes = TIMES,
         member: Callable[..., ConsumerMember] = ConsumerMember,
         read_committed: ReadCommitted = committed_offsets,
         list_offsets: ListOffsets = list_offsets,
     ) -> None:
-        """``flow`` names the stream for the lanes. ``listener``: the user's rebalance listener. ``member`` creates
-        the stream's member of the group, given what `ConsumerMember` is given."""
+        """``flow`` names the stream for the lanes. ``old_offsets``: as for `StreamOffsets`. ``listener``: the user's
+        rebalance listener. ``member`` creates the stream's member of the group, given what `ConsumerMember` is given.
+        """
         self._settings = settings
         self._times = times
         self._consumer = consumer
@@ -120,6 +122,7 @@ class Stream:
             self.reports,
             fetch=consumer.fetch,
             read_committed=read_committed,
+            old_offsets={} if old_offsets is None else old_offsets,
             list_offsets=list_offsets,
         )
         self.all_committed = True

@@ -27,7 +27,9 @@ class StreamOffsets:
     (A) What is committed is what lanes have reported, an offset before which the target has everything, or where a
         partition starts.
     (B) There is one commit at a time: a commit is retried, and would overwrite a later one.
-    (C) Under auto.offset.reset = latest, the end of a partition without a committed offset is read once, as soon as it
+    (C) A partition without a committed offset starts where ZooKeeper has the group, if it does (Kafka's old consumer).
+        This start is committed, and then not used any more: the topic can be deleted and recreated.
+    (D) Under auto.offset.reset = latest, the end of a partition without a committed offset is read once, as soon as it
         is assigned, and committed. What is written later is copied, whenever a lane starts.
     """
 
@@ -41,19 +43,22 @@ class StreamOffsets:
         *,
         fetch: FetchSettings,
         read_committed: ReadCommitted = committed_offsets,
+        old_offsets: dict[TopicPartition, int],
         list_offsets: ListOffsets = list_offsets,
     ) -> None:
-        """``cluster`` is the source, which stores the offsets of the group."""
+        """``cluster`` is the source, which stores the offsets of the group. ``old_offsets``: those in ZooKeeper, from
+        which the streams of a group remove what is committed."""
         self._fetch = fetch
         self._read_committed = read_committed
         self._list_offsets = list_offsets
+        self._old_offsets = old_offsets
         self._flow = flow
         self._cluster = cluster
         self._group_id = group_id
         self._member = member
         self._reports = reports
         self._starts: dict[TopicPartition, int | None] = {}
-        self._ends: dict[TopicPartition, int] = {}  # that are starts, and are not committed yet
+        self._first_starts: dict[TopicPartition, int] = {}  # decided here, and not committed yet
         self._committed: dict[TopicPartition, int] = {}
         self._committing = asyncio.Lock()
         self.epoch = 0
@@ -67,31 +72,44 @@ class StreamOffsets:
     async def decide(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | ClusterError | None]:
         """Return where each partition starts; None if a lane chooses by auto.offset.reset; or why that is unknown.
 
-        Starts at the end of a partition are committed (C). Raises ClusterError.
+        Starts that are decided here are committed. Raises ClusterError.
         """
         stored = await self._stored(partitions)
         starts: dict[TopicPartition, int | ClusterError | None] = {
             one: self._committed.get(one, start) for one, start in stored.items()
         }
         missing = [one for one, start in starts.items() if start is None]
-        if missing and self._fetch.auto_offset_reset is OffsetReset.LATEST:
-            found = await self._list_offsets(
-                self._cluster,
-                [one for one in missing if one not in self._ends],
-                OffsetSpec.LATEST,
-                isolation=self._fetch.isolation_level,
-                timeout_ms=0,
+        undecided = [one for one in missing if one not in self._first_starts]
+        self._take_old_offsets(undecided)
+        errors = await self._take_ends([one for one in undecided if one not in self._first_starts])
+        first = {one: self._first_starts[one] for one in missing if one in self._first_starts}
+        if first:
+            await self.commit(first)
+        return {**starts, **first, **errors}
+
+    def _take_old_offsets(self, partitions: Collection[TopicPartition]) -> None:
+        """(C)"""
+        old = {one: self._old_offsets[one] for one in partitions if one in self._old_offsets}
+        if old:
+            log.info("%s: no offset is committed: starting at that of ZooKeeper: %s", self._flow, _places(old))
+        self._first_starts |= old
+
+    async def _take_ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ClusterError]:
+        """(D) Return why ends cannot be read. Raises ClusterError."""
+        if not partitions or self._fetch.auto_offset_reset is not OffsetReset.LATEST:
+            return {}
+        isolation = self._fetch.isolation_level
+        found = await self._list_offsets(
+            self._cluster, partitions, OffsetSpec.LATEST, isolation=isolation, timeout_ms=0
+        )
+        ends = {one: end for one, end in found.items() if isinstance(end, int)}
+        if ends:
+            log.info(
+                "%s: no offset is committed, and auto.offset.reset is latest: starting at the end: %s",
+                *(self._flow, _places(ends)),
             )
-            ends = {one: end for one, end in found.items() if isinstance(end, int)}
-            if ends:
-                log.info(
-                    "%s: no offset is committed, and auto.offset.reset is latest: starting at the end: %s",
-                    *(self._flow, ", ".join(f"{one} at {end}" for one, end in sorted(ends.items()))),
-                )
-            self._ends |= ends
-            starts |= {**found, **{one: self._ends[one] for one in missing if one in self._ends}}
-            await self.commit(missing)
-        return starts
+        self._first_starts |= ends
+        return {one: error for one, error in found.items() if isinstance(error, ClusterError)}
 
     async def _stored(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Return the committed offset of each partition; None if there is none. Raises ClusterError."""
@@ -131,10 +149,10 @@ class StreamOffsets:
         """Return the partitions whose start was chosen by auto.offset.reset and is not committed yet."""
         known = self._reports.positions()
         by_lanes = [one for one in known if self._starts.get(one, 0) is None and one not in self._committed]
-        return [*by_lanes, *(self._ends.keys() - by_lanes)]
+        return [*by_lanes, *(self._first_starts.keys() - by_lanes)]
 
     def _positions(self) -> dict[TopicPartition, int]:
-        return {**self._ends, **self._reports.positions()}
+        return {**self._first_starts, **self._reports.positions()}
 
     async def commit(self, partitions: Collection[TopicPartition]) -> bool:
         """Commit the positions of partitions; return whether all are committed."""
@@ -160,8 +178,13 @@ class StreamOffsets:
             self._committed.update({one: new[one] for one, failure in outcome.items() if failure is None})
         for one, failure in outcome.items():
             if failure is None:
-                self._ends.pop(one, None)
+                self._first_starts.pop(one, None)
+                self._old_offsets.pop(one, None)
         failures = {str(failure) for failure in outcome.values() if failure is not None}
         if failures:
             log.warning("%s: cannot commit offsets: %s", self._flow, "; ".join(sorted(failures)))
         return not failures
+
+
+def _places(offsets: Mapping[TopicPartition, int]) -> str:
+    return ", ".join(f"{one} at {offset}" for one, offset in sorted(offsets.items()))

@@ -56,7 +56,7 @@ def latest_starts(
     ends are stored; None if the flow was never planned under ``latest``.
 
     A partition was created since if its topic has listed partitions, or the selection is still the same. One that is
-    listed itself has lost its offset: somebody has deleted it. A topic of another selection may be as old as any.
+    listed itself has lost its offset: an operator has deleted it. A topic of another selection may be as old as any.
     """
     topics = {one.topic for one in listed}
     unchanged = planned == selection

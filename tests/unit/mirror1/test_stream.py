@@ -189,6 +189,13 @@ async def no_committed_offsets(_: object, groups: Collection[str]) -> dict[str, 
     return {group: {} for group in groups}
 
 
+def committed_at(offset: int) -> Any:
+    async def committed(_: object, groups: Collection[str]) -> dict[str, dict[TopicPartition, Any]]:
+        return {group: {ORDERS: CommittedOffset(offset=offset)} for group in groups}
+
+    return committed
+
+
 END = 300
 """Of each partition, while `Ends` says nothing else."""
 
@@ -453,14 +460,37 @@ async def test_an_end_that_could_not_be_committed_is_kept(from_latest: MirrorSet
 
 
 async def test_a_committed_offset_is_where_a_partition_starts(from_latest: MirrorSettings) -> None:
-    async def committed(_: object, groups: Collection[str]) -> dict[str, dict[TopicPartition, Any]]:
-        return {group: {ORDERS: CommittedOffset(offset=40)} for group in groups}
-
     ends = Ends()
-    stream = new_stream(from_latest, list_offsets=ends, read_committed=committed)
+    stream = new_stream(from_latest, list_offsets=ends, read_committed=committed_at(40))
     await stream.assigned({ORDERS}, 1)
     await until(lambda: lane_starts(stream) != [], WITHIN_S, "the lane has its orders")
     assert (lane_starts(stream), ends.asked) == ([40], 0)
+    await stream.revoked()
+
+
+async def test_an_offset_in_zookeeper_is_where_a_partition_starts_that_has_none_in_kafka(
+    from_latest: MirrorSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is committed at once, and used once: the topic can be recreated."""
+    caplog.set_level("INFO")
+    commits, ends, old = Commits(), Ends(), {ORDERS: 40, TopicPartition("other", 0): 7}
+    stream = new_stream(from_latest, member=commits.member, list_offsets=ends, old_offsets=old)
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: commits.begun == [40], WITHIN_S, "the commit has begun")
+    assert ORDERS in old, "it is not committed yet"
+    commits.answers.set()
+    await until(lambda: lane_starts(stream) != [], WITHIN_S, "the lane has its orders")
+    assert (lane_starts(stream), commits.accepted, ends.asked) == ([40], [40], 0)
+    assert old == {TopicPartition("other", 0): 7}
+    assert "mirror-0->target: no offset is committed: starting at that of ZooKeeper: orders-0 at 40" in caplog.text
+    await stream.revoked()
+
+
+async def test_an_offset_in_kafka_takes_precedence_over_one_in_zookeeper(settings: MirrorSettings) -> None:
+    stream = new_stream(settings, old_offsets={ORDERS: 40}, read_committed=committed_at(50))
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: lane_starts(stream) != [], WITHIN_S, "the lane has its orders")
+    assert lane_starts(stream) == [50]
     await stream.revoked()
 
 
