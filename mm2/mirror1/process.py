@@ -117,8 +117,8 @@ class _Mirror:
         group = consumer.group
         async with Cluster(consumer.client, client_id=f"{group.group_id}-topics") as source:
             topics = SourceTopics(source, self._matches(), exclude_internal=consumer.exclude_internal_topics)
-            await self._until_done(topics.refresh, "cannot list the topics of the source yet")
             await self._until_lanes_run(group.group_id)
+            await self._until_done(topics.refresh, "cannot list the topics of the source yet")
             if self._ending.is_set():
                 return
             several = len(self._settings.consumers) > 1
@@ -155,7 +155,7 @@ class _Mirror:
                 await cancel_and_wait(background)
 
     async def _until_lanes_run(self, group_id: str) -> None:
-        """Wait for Spark before the group assigns partitions, which no other member copies then."""
+        """Wait for Spark before joining: other members copy the partitions until then."""
         if self._ending.is_set():
             return
         began = asyncio.get_running_loop().time()

@@ -58,14 +58,17 @@ class StreamOffsets:
         self._member = member
         self._reports = reports
         self._starts: dict[TopicPartition, int | None] = {}
-        self._first_starts: dict[TopicPartition, int] = {}  # decided here, and not committed yet
+        self._first_starts: dict[TopicPartition, int] = {}  # decided in this assignment, and not committed yet
+        self._former_starts: dict[TopicPartition, int] = {}  # decided in an earlier one, and never committed
         self._committed: dict[TopicPartition, int] = {}
         self._committing = asyncio.Lock()
         self.epoch = 0
 
     def begin(self) -> None:
-        """Begin the next assignment: offsets of the one before it do not count."""
+        """Begin the next assignment: of the one before it count only starts that no member has committed since."""
         self.epoch += 1
+        self._former_starts |= self._first_starts
+        self._first_starts = {}
         self._starts, self._committed = {}, {}
         self._reports.begin(self.epoch)
 
@@ -79,6 +82,8 @@ class StreamOffsets:
             one: self._committed.get(one, start) for one, start in stored.items()
         }
         missing = [one for one, start in starts.items() if start is None]
+        former = {one: self._former_starts.pop(one) for one in starts if one in self._former_starts}
+        self._first_starts |= {one: former[one] for one in missing if one in former}
         undecided = [one for one in missing if one not in self._first_starts]
         self._take_old_offsets(undecided)
         errors = await self._take_ends([one for one in undecided if one not in self._first_starts])
@@ -146,7 +151,7 @@ class StreamOffsets:
         return {one: known.get(one) for one in partitions}
 
     def chosen(self) -> list[TopicPartition]:
-        """Return the partitions whose start was chosen by auto.offset.reset and is not committed yet."""
+        """Return the partitions whose start was chosen here or by a lane, and is not committed yet."""
         known = self._reports.positions()
         by_lanes = [one for one in known if self._starts.get(one, 0) is None and one not in self._committed]
         return [*by_lanes, *(self._first_starts.keys() - by_lanes)]

@@ -66,7 +66,7 @@ class LatestStartWriter:
         self._at_end: set[TopicPartition] = set()  # whose end could not be read yet
 
     async def decide(self, discovery: Discovery) -> Discovery:
-        """Return ``discovery`` without partitions whose start cannot be read yet: their topics have this error.
+        """Return ``discovery`` without new partitions whose start cannot be read yet: their topics have this error.
 
         Raises ClusterError if starts cannot be stored.
         """
@@ -81,14 +81,18 @@ class LatestStartWriter:
         if self._configs.latest_starts != self._selection and not self._at_end:
             await self._put([(latest_starts.KEY, encode_selection(self._selection))])
             await self._configs.catch_up()
-        return _without(discovery, errors) if errors else discovery
+        not_started = {one: error for one, error in errors.items() if one not in self._listed()}
+        return _without(discovery, not_started) if not_started else discovery
+
+    def _listed(self) -> set[TopicPartition]:
+        """Return the partitions that are assigned to source tasks."""
+        return {one for record in self._configs.source_tasks.records.values() for one in record.partitions}
 
     async def _store_starts(self, missing: Collection[TopicPartition]) -> Mapping[TopicPartition, ClusterError]:
         """Store where these partitions start; return why some cannot be read."""
-        listed = {one for record in self._configs.source_tasks.records.values() for one in record.partitions}
         chosen = latest_starts.latest_starts(
             [one for one in missing if one not in self._at_end],
-            listed=listed,
+            listed=self._listed(),
             selection=self._selection,
             planned=self._configs.latest_starts,
         )

@@ -459,6 +459,32 @@ async def test_an_end_that_could_not_be_committed_is_kept(from_latest: MirrorSet
     await stream.revoked()
 
 
+async def test_an_end_that_could_not_be_committed_is_void_when_another_member_has_copied(
+    from_latest: MirrorSettings,
+) -> None:
+    """Neither is it where the partition starts, nor is it ever committed."""
+    answer = no_committed_offsets
+
+    async def committed(cluster: object, groups: Collection[str]) -> Any:
+        return await answer(cluster, groups)
+
+    commits = Commits()
+    stream = new_stream(from_latest, member=commits.member, read_committed=committed)
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: commits.begun == [END], WITHIN_S, "the commit has begun")
+    await stream.revoked()
+    commits.answers.set()
+    await stream.assigned(set(), 2)
+    assert stream._offsets.chosen() == []
+    await stream.revoked()
+    answer = committed_at(END + 200)
+    await stream.assigned({ORDERS}, 3)
+    await until(lambda: lane_starts(stream) != [], WITHIN_S, "the lane has its orders")
+    assert (lane_starts(stream), stream._offsets.chosen()) == ([END + 200], [])
+    await stream.revoked()
+    assert commits.accepted == []
+
+
 async def test_a_committed_offset_is_where_a_partition_starts(from_latest: MirrorSettings) -> None:
     ends = Ends()
     stream = new_stream(from_latest, list_offsets=ends, read_committed=committed_at(40))
