@@ -75,7 +75,7 @@ class MirrorEngine:
             temp_dir=self._temp_dir,
             on_lost=self._lost,
         )
-        self.leases.board.keep_warm(1)
+        self.leases.keep_warm()
         for work, name in ((self._process.run, "engine"), (self._watch_leases, "watch leases")):
             self._tasks.append(asyncio.create_task(restart_on_error(work, name), name=name))
         return self
@@ -88,6 +88,11 @@ class MirrorEngine:
         await cancel_and_wait(self._tasks)
         await self._server.stop(within=LEAVE_WITHIN_S)
         shutil.rmtree(self._temp_dir, ignore_errors=True)
+
+    async def until_lanes_run(self) -> None:
+        """Wait until all lanes run, without a limit (``trouble`` is why): what is put then is copied at once."""
+        while not self.leases.board.is_warm:
+            await self.leases.changed(WATCH_EVERY_S)
 
     @property
     def trouble(self) -> str | None:

@@ -117,11 +117,13 @@ class _Mirror:
         group = consumer.group
         async with Cluster(consumer.client, client_id=f"{group.group_id}-topics") as source:
             topics = SourceTopics(source, self._matches(), exclude_internal=consumer.exclude_internal_topics)
+            await self._until_lanes_run(group.group_id)
             await self._until_done(topics.refresh, "cannot list the topics of the source yet")
             if self._ending.is_set():
                 return
             several = len(self._settings.consumers) > 1
             members: list[Stream] = []
+            old_offsets = dict(consumer.old_offsets)
             for number in range(self._settings.streams):
                 name = f"{group.group_id}-{number}"
                 instance = f"{group.instance_id}-{number}" if group.instance_id is not None else None
@@ -134,6 +136,7 @@ class _Mirror:
                         leases=self._engine.leases,
                         topics=topics,
                         targets=TargetTopics(self._target, self._settings.partitions),
+                        old_offsets=old_offsets,
                         listener=listener,
                     )
                 )
@@ -150,6 +153,17 @@ class _Mirror:
                 await _run_together(members)
             finally:
                 await cancel_and_wait(background)
+
+    async def _until_lanes_run(self, group_id: str) -> None:
+        """Wait for Spark before joining: other members copy the partitions until then."""
+        if self._ending.is_set():
+            return
+        began = asyncio.get_running_loop().time()
+        log.info("waiting for Spark and its lanes (%d) before joining group %s", self._engine.leases.capacity, group_id)
+        await unless(self._ending, self._engine.until_lanes_run(), name=f"wait for Spark before joining {group_id}")
+        if not self._ending.is_set():
+            seconds = asyncio.get_running_loop().time() - began
+            log.info("Spark and its lanes run after %.1f s: joining group %s", seconds, group_id)
 
     async def _create_dead_letter_topic(self, group_id: str) -> None:
         """Create the topic, if there is one, beside copying: only partitions with dead letters wait for it."""

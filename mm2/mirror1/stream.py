@@ -15,12 +15,13 @@ from mm2.core.mirror1.settings import ConsumerSettings, MirrorSettings
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.client.offsets import list_offsets
 from mm2.kafka.errors import BrokerError, ClusterError
 from mm2.kafka.groups.consumer_member import ConsumerMember
 from mm2.kafka.groups.groups import ReadCommitted, committed_offsets
 from mm2.kafka.groups.member_errors import MembershipRefused
 from mm2.mirror1.stream_leases import COPIED, ROUTED, stream_lease
-from mm2.mirror1.stream_offsets import StreamOffsets
+from mm2.mirror1.stream_offsets import ListOffsets, StreamOffsets
 from mm2.mirror1.stream_reports import StreamReports
 from mm2.mirror1.topics import NOTHING, Prepared, SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
@@ -77,13 +78,16 @@ class Stream:
         leases: LeaseService,
         topics: SourceTopics,
         targets: TargetTopics,
+        old_offsets: dict[TopicPartition, int] | None = None,
         listener: Any = None,
         times: StreamTimes = TIMES,
         member: Callable[..., ConsumerMember] = ConsumerMember,
         read_committed: ReadCommitted = committed_offsets,
+        list_offsets: ListOffsets = list_offsets,
     ) -> None:
-        """``flow`` names the stream for the lanes. ``listener``: the user's rebalance listener. ``member`` creates
-        the stream's member of the group, given what `ConsumerMember` is given."""
+        """``flow`` names the stream for the lanes. ``old_offsets``: as for `StreamOffsets`. ``listener``: the user's
+        rebalance listener. ``member`` creates the stream's member of the group, given what `ConsumerMember` is given.
+        """
         self._settings = settings
         self._times = times
         self._consumer = consumer
@@ -116,7 +120,10 @@ class Stream:
             consumer.group.group_id,
             self.member,
             self.reports,
+            fetch=consumer.fetch,
             read_committed=read_committed,
+            old_offsets={} if old_offsets is None else old_offsets,
+            list_offsets=list_offsets,
         )
         self.all_committed = True
         self.drained = True  # what was in flight at the end is acknowledged
@@ -178,24 +185,30 @@ class Stream:
         backoff = Backoff.for_retries(self._consumer.client)
         while waiting:
             try:
+                decided = await self._offsets.decide(waiting)  # first, whenever the target is ready
                 found = await self._topics.look_up({one.topic for one in waiting})
                 counts = {name: count for name, count in found.items() if isinstance(count, int)}
                 prepared = await self._prepared(counts)
-                starts = await self._offsets.stored(waiting)
             except ClusterError as error:
                 self._report(f"cannot start the assigned partitions: {error}")
                 await asyncio.sleep(backoff.next())
                 continue
-            ready = {one for one in waiting if one.topic in counts and one.topic not in prepared.refused}
+            starts = {one: start for one, start in decided.items() if not isinstance(start, ClusterError)}
+            ready = {one for one in starts if one.topic in counts and one.topic not in prepared.refused}
             self._offsets.start({one: starts[one] for one in ready})
             self._kept = (self._kept - counts.keys()) | prepared.kept
             self._assigned |= ready
             waiting -= ready
             self._put()
-            unknown = [error for error in found.values() if isinstance(error, BrokerError)]
-            self._report("; ".join(sorted(map(str, (*unknown, *prepared.refused.values())))) or None)
+            hidden = [error for error in found.values() if isinstance(error, BrokerError)]
+            endless = [
+                error for one, error in decided.items() if isinstance(error, ClusterError) and one.topic in counts
+            ]
+            reasons = {str(error) for error in (*hidden, *endless, *prepared.refused.values())}
+            self._report("; ".join(sorted(reasons)) or None)
             if waiting:
-                await asyncio.sleep(self._times.refused_topic_s)
+                soon = any(error.retriable for error in endless)
+                await asyncio.sleep(backoff.next() if soon else self._times.refused_topic_s)
 
     async def _prepared(self, counts: Mapping[str, int]) -> Prepared:
         """A message handler names the topics on the target, which the lane then creates."""

@@ -1,4 +1,5 @@
-"""Where partitions without a stored offset start, and that a node that is killed before their first record keeps it."""
+"""Where partitions without a stored offset start, and that a node that is killed before their first record keeps it. A
+topic that is created meanwhile starts at its beginning."""
 
 from __future__ import annotations
 
@@ -61,10 +62,11 @@ def test_partitions_start_as_configured_and_keep_that_start_when_the_node_is_kil
         wait_until(lambda: len(copied(c, timed)) >= 30, SEEN, "what was written from that time on is copied")
         assert copied(c, timed) == [b"%d" % n for n in range(30, 60)]
         node.kill()
-        for topic in (empty, old):
+        later = cluster_a.create_topic(f"{a}-later")
+        for topic in (empty, old, later):
             write(cluster_a.bootstrap, topic, plain(10, first=BEFORE))
         node.start()
-        for topic in (empty, old):
+        for topic in (empty, old, later):
             wait_until(partial(all_copied, topic), SEEN, f"what was written to {topic} meanwhile is copied")
 
 

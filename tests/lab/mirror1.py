@@ -36,7 +36,8 @@ class Mirror1:
         name: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        """``env``: variables in addition to those of this process."""
+        """``consumer`` and ``producer``: more properties; an empty one is left out of the file. ``env``: variables in
+        addition to those of this process."""
         self.name = name or f"mirror1-{kind}"
         self.directory = scratch.directory(self.name)
         files = {
@@ -46,7 +47,8 @@ class Mirror1:
         given: list[str] = []
         for role, properties in files.items():
             path = self.directory / f"{role}.properties"
-            path.write_text(javaproperties.dumps(properties, timestamp=False))
+            given_values = {name: value for name, value in properties.items() if value}
+            path.write_text(javaproperties.dumps(given_values, timestamp=False))
             given += [f"--{role}.config", str(path)]
         program: tuple[str, ...] = (sys.executable, "-c", OURS)
         if kind == JAVA:

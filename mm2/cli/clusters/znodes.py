@@ -1,15 +1,22 @@
-"""Reading of ZooKeeper, where brokers until Kafka 3.9 are registered, and where the old consumer keeps its state."""
+"""Reading of ZooKeeper, where brokers until Kafka 3.9 are registered, and where the old consumer keeps its state.
+
+/brokers/ids/ID                             a broker (`mm2.core.wire.broker_registrations`)
+/consumers/GROUP/ids/CONSUMER               a member, while it is connected
+/consumers/GROUP/offsets/TOPIC/PARTITION    the next offset to read, as text
+/consumers/GROUP/owners/TOPIC/PARTITION     the ID of the consumer thread
+"""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import SecurityProtocol
 from mm2.core.settings.zookeeper_connect import ZooKeeperConnect
 from mm2.core.wire.broker_registrations import decode_broker_address
@@ -59,6 +66,25 @@ class Znodes:
             return None
         return bytes(data)
 
+    def group_members(self, group: str) -> list[str]:
+        """Return the IDs of the members of a group of the old consumer."""
+        return self.children(f"/consumers/{group}/ids")
+
+    def group_offsets(self, group: str, topics: Collection[str] | None = None) -> dict[TopicPartition, int]:
+        """Return the offsets of a group of the old consumer, of these topics or all; -1 for what is no number."""
+        root = f"/consumers/{group}/offsets"
+        return {
+            one: _number(raw) for one, raw in self.by_partition(root, self.children(root) if topics is None else topics)
+        }
+
+    def by_partition(self, root: str, topics: Collection[str]) -> Iterator[tuple[TopicPartition, bytes]]:
+        """Yield the data of ``root/TOPIC/PARTITION`` for each partition of these topics."""
+        for topic in topics:
+            for number in self.children(f"{root}/{topic}"):
+                raw = self.data(f"{root}/{topic}/{number}")
+                if raw is not None and number.isdecimal():
+                    yield TopicPartition(topic, int(number)), raw
+
     def broker_addresses(self, protocol: SecurityProtocol) -> dict[str, str | None]:
         """Return ``host:port`` of the listener with ``protocol``, or None, of each live broker by its ID.
 
@@ -74,3 +100,10 @@ class Znodes:
             except FormatError as error:
                 raise FormatError(f"broker {broker}: {error}") from error
         return addresses
+
+
+def _number(raw: bytes) -> int:
+    try:
+        return int(raw)
+    except ValueError:
+        return -1

@@ -28,14 +28,16 @@ _WITHOUT_MEMBERS = ("empty", "dead")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenOffsets:
-    """``positions`` are the next source offsets that were stored: those that the group has committed, and the ``ends``
-    of partitions without one. ``left_out`` partitions are not of the flow."""
+    """``positions`` are the next source offsets that were stored: those that the group has committed, those of
+    ``in_zookeeper`` that it has there only, and the ``ends`` of partitions without one. ``left_out`` partitions are not
+    of the flow."""
 
     flow: str
     group: str
     topic: str
     positions: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
+    in_zookeeper: frozenset[TopicPartition]
     left_out: tuple[TopicPartition, ...]
 
     def lines(self) -> Iterator[str]:
@@ -45,15 +47,18 @@ class WrittenOffsets:
                 why = "no offset is committed, and auto.offset.reset is latest"
                 yield f"{one}: starts at its end, offset {position}: {why}"
             else:
-                yield f"{one}: continues at offset {position}"
+                where = ", which only ZooKeeper has" if one in self.in_zookeeper else ""
+                yield f"{one}: continues at offset {position}{where}"
         for one in self.left_out:
             yield f"{one}: left out, because the flow does not replicate the topic, or no offset is committed"
         yield f"{self.flow}: stored {len(self.positions)} offsets of group {self.group} in {self.topic}"
         yield "next: mm2 run with the file that mm2 migrate-mm1 prints without --write-offsets"
 
 
-async def write_group_offsets(settings: FlowSettings, group: str) -> WrittenOffsets:
+async def write_group_offsets(settings: FlowSettings, group: str, old: Mapping[TopicPartition, int]) -> WrittenOffsets:
     """Store the offsets that ``group`` has committed on the source, for the topics of the flow.
+
+    ``old`` are offsets that it has in ZooKeeper, which count where Kafka has none.
 
     With auto.offset.reset = latest the current ends of partitions without one are stored, too: otherwise the flow would
     start at the ends as of its own start, and what arrives until then would not be copied.
@@ -72,7 +77,9 @@ async def write_group_offsets(settings: FlowSettings, group: str) -> WrittenOffs
                 servers = ",".join(cluster.settings.bootstrap_servers)
                 raise CommandError(f"cluster {alias} ({servers}) is unreachable: {reason(alias, error)}")
         try:
-            committed = await _committed(source, group)
+            in_kafka = await _committed(source, group, old)
+            only_old = frozenset(one for one in old if in_kafka.get(one) is None)
+            committed = {**in_kafka, **{one: old[one] for one in only_old}}
             selected = _selected(settings, group, committed)
             ends = await _ends(settings, source, selected)
             positions = {**selected, **ends}
@@ -85,11 +92,14 @@ async def write_group_offsets(settings: FlowSettings, group: str) -> WrittenOffs
         topic=settings.storage.offsets.name,
         positions=positions,
         ends=ends,
+        in_zookeeper=only_old,
         left_out=tuple(sorted(committed.keys() - positions.keys())),
     )
 
 
-async def _committed(source: Cluster, group: str) -> Mapping[TopicPartition, int | None]:
+async def _committed(
+    source: Cluster, group: str, old: Mapping[TopicPartition, int]
+) -> Mapping[TopicPartition, int | None]:
     state = (await group_states(source, [group]))[group]
     if isinstance(state, ClusterError):
         raise state
@@ -98,7 +108,7 @@ async def _committed(source: Cluster, group: str) -> Mapping[TopicPartition, int
     committed = (await committed_offsets(source, [group]))[group]
     if isinstance(committed, ClusterError):
         raise committed
-    if not committed:
+    if not committed and not old:
         raise CommandError(f"group {group} has no committed offsets on the source: check group.id.")
     return {one: None if offset is None else offset.offset for one, offset in committed.items()}
 

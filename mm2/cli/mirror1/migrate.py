@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from mm2.config.load import load as load_mm2
 from mm2.config.mirror1.load import LoadedMirror, load
 from mm2.config.mirror1.migration import Migration, MigrationError
 from mm2.config.settings import FlowSettings
-from mm2.core.mirror1.settings import MirrorSettings, Partitioning
+from mm2.core.mirror1.settings import ConsumerSettings, MirrorSettings, Partitioning
+from mm2.core.naming.names import TopicPartition
 
 _ALIAS = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -50,9 +52,11 @@ def migrate(*, source: str = "A", target: str = "B", write_offsets: bool = False
     from mm2.cli.clusters.cluster_access import ask  # noqa: PLC0415 the first step connects to nothing
     from mm2.cli.mirror1.group_offsets import write_group_offsets  # noqa: PLC0415
 
-    group = loaded.settings.consumers[0].group.group_id
+    consumer = loaded.settings.consumers[0]
+    group = consumer.group.group_id
     flow = _flow(text)
-    written = ask(write_group_offsets(flow, group), f"storing the offsets of group {group}")
+    old = _old_offsets(consumer)
+    written = ask(write_group_offsets(flow, group, old), f"storing the offsets of group {group}")
     for line in written.lines():
         print(line)  # noqa: T201 as above
     return DONE
@@ -89,6 +93,18 @@ def _with_brokers(settings: MirrorSettings) -> MirrorSettings:
             raise CommandError(f"{error}.") from error
         clients.append(replace(client, bootstrap_servers=found))
     return replace(settings, consumers=(replace(consumer, client=clients[0]),), target=clients[1])
+
+
+def _old_offsets(consumer: ConsumerSettings) -> Mapping[TopicPartition, int]:
+    """Return the offsets that ZooKeeper has for the group. Raises CommandError."""
+    if not consumer.has_old_offsets:
+        return {}
+    from mm2.cli.mirror1.zookeeper_offsets import NoOldOffsets, read_old_offsets  # noqa: PLC0415 few files need it
+
+    try:
+        return read_old_offsets(consumer)
+    except NoOldOffsets as error:
+        raise CommandError(f"{error}.") from error
 
 
 def _flow(text: str) -> FlowSettings:

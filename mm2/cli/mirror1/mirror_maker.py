@@ -50,6 +50,7 @@ def _run(settings: MirrorSettings) -> int:
         gc.enable()
     if settings.target_zookeeper is not None or any(one.zookeeper is not None for one in settings.consumers):
         from mm2.cli.mirror1.zookeeper_brokers import with_brokers  # noqa: PLC0415 few files need kazoo
+        from mm2.cli.mirror1.zookeeper_offsets import with_old_offsets  # noqa: PLC0415 as above
 
-        settings = with_brokers(settings)
+        settings = with_old_offsets(with_brokers(settings))
     return run(settings)

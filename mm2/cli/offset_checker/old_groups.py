@@ -1,13 +1,8 @@
-"""Groups of the old consumer (until Kafka 1.1), which has its offsets and owners in ZooKeeper.
-
-/consumers/GROUP/offsets/TOPIC/PARTITION    the next offset to read, as text
-/consumers/GROUP/owners/TOPIC/PARTITION     the ID of the consumer thread
-/brokers/ids/ID                             a broker (`mm2.core.wire.broker_registrations`)
-"""
+"""Groups of the old consumer (until Kafka 1.1), which has its offsets and owners in ZooKeeper (`Znodes`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kazoo.exceptions import KazooException
@@ -16,7 +11,6 @@ from kazoo.handlers.threading import KazooTimeoutError
 from mm2.cli.clusters.znodes import BROKERS, Znodes, connected
 from mm2.cli.errors import CommandError, UsageError
 from mm2.cli.offset_checker.group_offsets import OldGroup
-from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import SecurityProtocol
 from mm2.core.settings.zookeeper_connect import parse_connect
 from mm2.core.wire.formats import FormatError
@@ -76,22 +70,6 @@ def _group(znodes: Znodes, group: str, topics: Sequence[str]) -> OldGroup:
     return OldGroup(
         exists=True,
         topics=chosen,
-        offsets={one: _number(raw) for one, raw in _by_partition(znodes, f"{root}/offsets", chosen)},
-        owners={one: raw.decode(errors="replace") for one, raw in _by_partition(znodes, f"{root}/owners", chosen)},
+        offsets=znodes.group_offsets(group, chosen),
+        owners={one: raw.decode(errors="replace") for one, raw in znodes.by_partition(f"{root}/owners", chosen)},
     )
-
-
-def _by_partition(znodes: Znodes, root: str, topics: Sequence[str]) -> Iterator[tuple[TopicPartition, bytes]]:
-    for topic in topics:
-        for number in znodes.children(f"{root}/{topic}"):
-            raw = znodes.data(f"{root}/{topic}/{number}")
-            if raw is not None and number.isdecimal():
-                yield TopicPartition(topic, int(number)), raw
-
-
-def _number(raw: bytes) -> int:
-    """Return the offset; -1 (unknown) for anything else."""
-    try:
-        return int(raw)
-    except ValueError:
-        return -1

@@ -111,7 +111,7 @@ class ConsumerKeys(ClientKeys):
         "auto.offset.reset",
         "earliest",
         "Where a partition starts that has no stored offset, unless `mm2.start` is set, or whose stored offset no "
-        "longer exists. Default of a Java consumer: latest.",
+        "longer exists. Default of a Java consumer: latest. `latest` means what it means for `mm2.start`.",
     )
     fetch_min_bytes: Size = flow_key(
         "fetch.min.bytes", 1, "Minimum bytes that a broker collects before it responds to a fetch."

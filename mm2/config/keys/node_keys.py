@@ -232,8 +232,9 @@ class OwnFlowSettings(KeyModel):
         "mm2.start",
         None,
         "Where partitions without a stored offset start: `earliest`, `latest`, or at the first record from a time on, "
-        "such as `2026-11-01T00:00:00Z` (their end, if there is none). Takes precedence over the source consumer's "
-        "`auto.offset.reset`, which still decides if a stored offset no longer exists.",
+        "such as `2026-11-01T00:00:00Z` (their end, if there is none). `latest` is their end when the flow is first "
+        "planned; topics and partitions that are created later start at their beginning. Takes precedence over the "
+        "source consumer's `auto.offset.reset`, which still decides if a stored offset no longer exists.",
     )
 
     offset_translation: Annotated[String, one_of("exact", "compatible")] = flow_key(

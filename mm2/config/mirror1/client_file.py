@@ -36,6 +36,7 @@ from mm2.core.settings.client import ClientSettings
 from mm2.core.settings.zookeeper_connect import ZooKeeperConnect, parse_connect
 
 REMOVE = "remove the line"
+BROKERS_INSTEAD = "write bootstrap.servers = host:port of the brokers instead"
 
 _KEYS: Mapping[ClientKind, type[ClientKeys]] = {ClientKind.CONSUMER: ConsumerKeys, ClientKind.PRODUCER: ProducerKeys}
 _SECURITY = security_keys.NAMES | set(security_keys.REFUSED_ALWAYS)
@@ -88,8 +89,11 @@ class ClientFile:
         settings = reader.read(own, _KEYS[self.kind], "", client_id)
         return replace(settings, bootstrap_servers=()) if missing else settings
 
-    def zookeeper(self) -> ZooKeeperConnect | None:
-        """Return where to ask for the brokers: None if the file has bootstrap.servers. One of both is required."""
+    def zookeeper(self, *, fix: str = BROKERS_INSTEAD) -> ZooKeeperConnect | None:
+        """Return where to ask for the brokers: None if the file has bootstrap.servers. One of both is required.
+
+        ``fix``: what to do about zookeeper.connect.
+        """
         value = self.properties.get(ZOOKEEPER)
         if "bootstrap.servers" in self.properties:
             if value is not None:
@@ -107,7 +111,7 @@ class ClientFile:
         value.warn(
             self.problems,
             "old: the addresses of the brokers are read from ZooKeeper at the start",
-            "write bootstrap.servers = host:port of the brokers instead",
+            fix,
         )
         return found
 

@@ -10,11 +10,14 @@ from mm2.config.clients.ignored_client_keys import ClientKind
 from mm2.config.grammar.properties import Entry
 from mm2.config.grammar.values import Value
 from mm2.config.keys import declaration
-from mm2.config.mirror1.client_file import ClientFile
+from mm2.config.mirror1.client_file import BROKERS_INSTEAD, ClientFile
 from mm2.config.mirror1.group_keys import RESET, STRATEGIES, GroupKeys
 from mm2.config.mirror1.old_keys import ZOOKEEPER
 from mm2.core.mirror1.assignors import JAVA_CLASSES
 from mm2.core.mirror1.settings import ConsumerSettings, GroupMembership
+
+STORAGE = "offsets.storage"
+_IN_KAFKA, _IN_ZOOKEEPER = "kafka", "zookeeper"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +43,10 @@ def read_consumer(path: Path, *, joins_group: bool) -> ConsumerFile:
     _check_session(file, keys)
     if joins_group:
         _check_assignors(file, keys)
-    zookeeper = file.zookeeper()
-    if zookeeper is not None:
-        _warn_of_offsets(file)
+    storage = _offsets_storage(file)
+    wait = f"{BROKERS_INSTEAD}, as soon as the offsets of the group are in Kafka"
+    zookeeper = file.zookeeper(fix=wait if storage == _IN_ZOOKEEPER else BROKERS_INSTEAD)
+    _check_storage(file, storage, is_readable=zookeeper is not None)
     reader = ClientReader(
         clusters=Entry(file=str(path), line=1, key="bootstrap.servers", raw="", value=""), problems=problems
     )
@@ -58,6 +62,7 @@ def read_consumer(path: Path, *, joins_group: bool) -> ConsumerFile:
         file=str(path),
         client=file.client(group.group_id),
         zookeeper=zookeeper,
+        has_old_offsets=zookeeper is not None and storage == _IN_ZOOKEEPER,
         fetch=reader.fetch(file.properties),
         group=group,
         exclude_internal_topics=keys.exclude_internal_topics,
@@ -87,13 +92,31 @@ def _check_assignors(file: ClientFile, keys: GroupKeys) -> None:
     )
 
 
-def _warn_of_offsets(file: ClientFile) -> None:
-    """Warn that offsets in ZooKeeper are not used, unless the file says that they are in Kafka."""
-    if "offsets.storage" not in file.entries:
+def _offsets_storage(file: ClientFile) -> str:
+    """Return where Kafka's old consumer has its offsets: in ZooKeeper by default."""
+    value = file.properties.get(STORAGE)
+    return _IN_ZOOKEEPER if value is None else value.text.strip().lower()
+
+
+def _check_storage(file: ClientFile, storage: str, *, is_readable: bool) -> None:
+    """Warn that offsets in ZooKeeper are only read, and reject the file if it says that they are there but not where.
+
+    ``is_readable``: the file says where ZooKeeper is.
+    """
+    problems, value = file.problems, file.properties.get(STORAGE)
+    if value is not None and storage not in (_IN_KAFKA, _IN_ZOOKEEPER):
+        value.refuse(problems, f"must be {_IN_ZOOKEEPER} or {_IN_KAFKA}", f"write {STORAGE} = {_IN_ZOOKEEPER}")
+    elif storage == _IN_ZOOKEEPER and is_readable:
         file.properties[ZOOKEEPER].warn(
-            file.problems,
-            "offsets that a consumer of Kafka 0.8 committed to ZooKeeper are not read: a group without offsets in Kafka"
-            f" starts at {RESET}, {file.properties[RESET].text.strip()}",
-            "commit the offsets to Kafka first (offsets.storage = kafka with dual.commit.enabled = true), then write"
-            " offsets.storage = kafka",
+            problems,
+            "offsets of the group that Kafka does not have are read from ZooKeeper at the start; they are committed to"
+            " Kafka",
+            f"write {STORAGE} = {_IN_KAFKA} as soon as they are in Kafka",
+        )
+    elif value is not None and storage == _IN_ZOOKEEPER:
+        value.refuse(
+            problems,
+            f"offsets are read from ZooKeeper only with {ZOOKEEPER}, and without bootstrap.servers",
+            f"replace bootstrap.servers with {ZOOKEEPER} = host:2181, or write {STORAGE} = {_IN_KAFKA} if the group has"
+            " its offsets in Kafka",
         )

@@ -63,7 +63,7 @@ BYTES = "org.apache.kafka.common.serialization.ByteArray"
 
 _COMMITS = "offsets are committed after the target has acknowledged the records"
 _COMMIT_INTERVAL = "remove the line; --offset.commit.interval.ms sets the interval"
-_ZOOKEEPER = "ZooKeeper is only asked for the addresses of brokers"
+_ZOOKEEPER = "ZooKeeper is only asked at the start"
 _REBALANCE = "brokers coordinate the group (max.poll.interval.ms is the time for a rebalance)"
 _LONG_POLL = "a broker holds back the answer for fetch.max.wait.ms if there are no new records"
 _RETRIES = "errors that can be retried are retried without limit"
@@ -115,12 +115,7 @@ CONSUMER: Mapping[str, OldKey] = {
     "offsets.channel.backoff.ms": Renamed("retry.backoff.ms"),
     "offsets.channel.socket.timeout.ms": Renamed("request.timeout.ms"),
     "offsets.commit.max.retries": NoEffect(_RETRIES),
-    "offsets.storage": Refused(
-        "must be kafka: offsets are neither read from ZooKeeper nor committed to it",
-        "run the old consumer with offsets.storage = kafka and dual.commit.enabled = true until all offsets are in "
-        "Kafka, then write offsets.storage = kafka",
-        ("kafka",),
-    ),
+    "offsets.storage": OwnMeaning(),
     "queued.max.message.chunks": NoEffect(_BUFFER, _BUFFER_FIX),
     "queuedchunks.max": NoEffect(_BUFFER, _BUFFER_FIX),
     "rebalance.backoff.ms": NoEffect(_REBALANCE),

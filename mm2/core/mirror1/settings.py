@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from mm2.core.mirror1.assignors import RANGE
 from mm2.core.mirror1.user_class import UserClass
+from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import ClientSettings, FetchSettings, ProduceSettings
 from mm2.core.settings.zookeeper_connect import ZooKeeperConnect
 
@@ -45,7 +46,10 @@ class ConsumerSettings:
 
     ``file`` is the path for messages. The client ID of ``client`` is that of the group; each stream appends its number.
     ``zookeeper`` is where the brokers are registered (zookeeper.connect), if ``client`` has no bootstrap servers: they
-    are read before the process starts. ``exclude_internal_topics`` leaves out Kafka's own topics.
+    are read before the process starts. ``has_old_offsets``: the group can have offsets in ZooKeeper, as groups of
+    Kafka's old consumer (0.8 to 1.1) have by default. ``old_offsets`` are these, read before the process starts:
+    partitions start there for which the group has no offset in Kafka. ``exclude_internal_topics`` leaves out Kafka's
+    own topics.
     """
 
     file: str
@@ -54,6 +58,8 @@ class ConsumerSettings:
     group: GroupMembership
     exclude_internal_topics: bool = True
     zookeeper: ZooKeeperConnect | None = None
+    has_old_offsets: bool = False
+    old_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

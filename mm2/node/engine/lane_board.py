@@ -317,6 +317,12 @@ class LaneBoard:
         lanes = plain if any(lane.source_tasks for lane in plain) else self._lanes
         return any(lane.session is not None and lane.progress is not None for lane in lanes)
 
+    @property
+    def is_warm(self) -> bool:
+        """Whether all lanes that `keep_warm` asks for have reported, so that new source tasks start immediately."""
+        warm = (lane for lane in self._lanes.alike(None) if lane.number < self._warm)
+        return all(lane.session is not None and lane.progress is not None for lane in warm)
+
     def buffers(self) -> tuple[LaneBuffer, ...]:
         """Return the buffers of the lanes that have reported."""
         return tuple(

@@ -30,6 +30,10 @@ _NEVER_S = 86_400.0  # refresh.topics.enabled = false; a day, because a sleep ne
 LOOKING = "discovering topics"
 """The reason for waiting until topics have been discovered for the first time."""
 
+DecideStarts = Callable[[Discovery], Awaitable[Discovery]]
+"""Stores where partitions start, and returns the discovery without those of which that is unknown. Raises
+ClusterError."""
+
 
 class TopicDiscovery:
     """Discovers the topics of a flow, in rounds.
@@ -46,15 +50,18 @@ class TopicDiscovery:
         *,
         published: Published,
         shown: Discovery | None = None,
+        decide_starts: DecideStarts | None = None,
         remote_topics: type[RemoteTopics] = RemoteTopics,
     ) -> None:
         """``published``: see `RemoteTopics`. ``shown``: an earlier result to show until the end of the first round.
+        ``decide_starts`` is called with the result of each round, and returns what the result is then.
         ``remote_topics``: what looks for the topics."""
         self._settings = settings
         self._flow = settings.flow
         self._source = source
         self._target = target
         self._remote_topics = remote_topics(settings, source.cluster, target, replication_filter, published=published)
+        self._decide_starts = decide_starts
         self._found = asyncio.Event()
         self._wakeup = Wakeup()
         self.latest = shown
@@ -90,6 +97,8 @@ class TopicDiscovery:
         Creating 10,000 topics can take minutes, but each request has a timeout.
         """
         discovery = await self._remote_topics.discover()
+        if self._decide_starts is not None:
+            discovery = await self._decide_starts(discovery)
         await asyncio.sleep(0)
         self._log_changes(discovery)
         self.latest = discovery

@@ -32,6 +32,7 @@ from mm2.core.coordination.skips import encode_skips
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.node.checkpoint.checkpoint_task import reason_for_none
 from mm2.node.common.current_error import CurrentError
 from mm2.node.common.keep_trying import keep_trying
@@ -39,6 +40,7 @@ from mm2.node.leader.config_writer import ConfigWriter
 from mm2.node.leader.discovery import TopicDiscovery
 from mm2.node.leader.group_assignment import GroupPlan
 from mm2.node.leader.java_config_check import log_differences
+from mm2.node.leader.latest_start_writer import LatestStartWriter
 from mm2.node.leader.query_history_writer import QueryHistoryWriter
 from mm2.node.leader.remote_topics import Discovery
 from mm2.node.leader.task_fencer import TaskFencer
@@ -84,6 +86,7 @@ class LeaderTerm:
         fingerprint: Callable[[], ConfigFingerprint | None],
         changed: Callable[[], None],
         source_offsets: StoredSourceOffsets | None = None,
+        producer: ControlProducer | None = None,
         previous: LeaderTerm | None = None,
     ) -> None:
         """``reports`` are the source task reports that were read so far; later ones are passed to `take_report`.
@@ -91,8 +94,8 @@ class LeaderTerm:
 
         ``fingerprint`` returns the fingerprint of this node's file. ``changed`` is called when tasks appeared,
         disappeared or changed their weight, so that a rebalance can be due. ``source_offsets``: the stored offsets, by
-        which skips end. ``previous`` is this node's term under earlier settings; its topics are shown until those of
-        this term are known.
+        which skips end, and to which ``producer`` adds starts. ``previous`` is this node's term under earlier settings;
+        its topics are shown until those of this term are known.
         """
         self._flow = settings.flow
         self._settings = settings
@@ -104,6 +107,11 @@ class LeaderTerm:
         replication_filter = settings.replication_filter
         admin: ClusterAdmin = settings.admin_class(target)
         shown: Discovery | None = previous._discovery.latest if previous is not None else None
+        starts = None
+        if source_offsets is not None and producer is not None:
+            starts = LatestStartWriter(
+                settings, source=source, configs=configs, stored=source_offsets, producer=producer, put=self._put
+            )
         self._discovery: TopicDiscovery = TopicDiscovery(
             settings,
             settings.admin_class(source),
@@ -111,6 +119,7 @@ class LeaderTerm:
             replication_filter,
             published=configs.source_tasks.records.values,
             shown=shown,
+            decide_starts=None if starts is None else starts.decide,
         )
         self._syncs = TopicSyncs(settings, source, admin, self._discovery, replication_filter)
         self._reports = reports

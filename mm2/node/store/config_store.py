@@ -1,5 +1,6 @@
 """The config topic, in which a flow's leader publishes the partitions of source tasks, the groups of checkpoint tasks,
-the session key, pauses, skips, the transactional IDs in use, the histories of queries, and the fingerprint of its file.
+the session key, pauses, skips, the transactional IDs in use, the histories of queries, the fingerprint of its file, and
+for which topics starts under ``latest`` are stored.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from mm2.core.assignment.source_task_records import SourceTaskBook
 from mm2.core.coordination import (
     command_records,
     config_fingerprint,
+    latest_starts,
     pauses,
     query_history_records,
     session_keys,
@@ -21,6 +23,7 @@ from mm2.core.coordination import (
     task_fencing,
 )
 from mm2.core.coordination.config_fingerprint import ConfigFingerprint
+from mm2.core.coordination.latest_starts import TopicSelection
 from mm2.core.coordination.pauses import NO_PAUSES, Pauses
 from mm2.core.coordination.query_history_records import QueryHistories
 from mm2.core.coordination.session_keys import SessionKey
@@ -71,6 +74,7 @@ class ConfigStore:
         self.skips: Skips = NO_SKIPS
         self.fencing: TaskFencing = NO_FENCING
         self.terms: ConfigFingerprint | None = None
+        self.latest_starts: TopicSelection | None = None
         self.skipped = SkippedRecords(settings.flow, self.topic)
         self.error = CurrentError(log, settings.flow)
         self._on_change = on_change
@@ -126,6 +130,8 @@ class ConfigStore:
             self.fencing = self.fencing.take(record.key, record.value)
         elif record.key == config_fingerprint.KEY:
             self.terms = config_fingerprint.decode_fingerprint(record.value)
+        elif record.key == latest_starts.KEY:
+            self.latest_starts = latest_starts.decode_selection(record.value)
         elif record.key == command_records.KEY:
             is_new = self._following and record.offset > self._last_command
             self._last_command = max(self._last_command, record.offset)  # the topic can be reread from the start
@@ -135,4 +141,4 @@ class ConfigStore:
 
     @property
     def _values(self) -> tuple[object, ...]:
-        return self.session_key, self.pauses, self.skips, self.fencing, self.terms
+        return self.session_key, self.pauses, self.skips, self.fencing, self.terms, self.latest_starts

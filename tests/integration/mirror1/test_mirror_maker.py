@@ -62,6 +62,23 @@ def topic_with_a_large_record(cluster_a: KafkaCluster, cluster_b: KafkaCluster) 
     return topic
 
 
+def test_a_member_copies_what_is_written_since_it_joined(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
+    """It joins when Spark runs, and decides then where auto.offset.reset = latest, the default, is."""
+    topic, group = unique_name("orders"), unique_name("mirror")
+    for cluster in (cluster_a, cluster_b):
+        cluster.create_topic(topic, 2)
+    write(cluster_a.bootstrap, topic, in_partitions(b"before", 2))
+    with Mirror1(MM2, cluster_a, cluster_b, "--include", topic, group=group) as mirror:
+        mirror.process.wait_until_output("starting at the end", COPIED, "it has decided where it starts")
+        write(cluster_a.bootstrap, topic, in_partitions(b"since", 2))
+        assert f"joining group {group}" in mirror.process.output(), "Spark runs before it joins"
+        wait_until(lambda: sum(committed(cluster_a, group, topic, 2)) == RECORDS, COPIED, "the start is committed")
+        wait_for(cluster_b, topic, RECORDS)
+        assert mirror.stop() == 0
+    assert {value for _, value in contents(cluster_b, topic)} == {b"since"}
+    assert sum(committed(cluster_a, group, topic, 2)) == 2 * RECORDS
+
+
 def test_a_failure_to_send_ends_the_process(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, topic_with_a_large_record: str
 ) -> None:

@@ -17,7 +17,9 @@ from mm2.core.lanes.task_states import TaskState
 from mm2.core.mirror1.settings import MirrorSettings, Partitioning
 from mm2.core.mirror1.user_class import RebalanceListener, UserClass
 from mm2.core.naming.names import Flow, TopicPartition
-from mm2.kafka.errors import BrokerError, RequestTimedOut
+from mm2.core.offsets.checkpoints import CommittedOffset
+from mm2.kafka.client.offsets import OffsetSpec
+from mm2.kafka.errors import BrokerError, ClusterError, NoLeader, RequestTimedOut
 from mm2.kafka.groups.consumer_member import ConsumerMember
 from mm2.kafka.groups.member_commits import Outcome
 from mm2.kafka.groups.member_errors import MembershipRefused
@@ -63,9 +65,13 @@ class Target(TargetTopics):
 
 
 class Unreachable(Target):
-    """A target that does not answer."""
+    """A target that does not answer until ``answers`` is True."""
+
+    answers = False
 
     async def prepare(self, sources: Mapping[str, int]) -> Prepared:
+        if self.answers:
+            return await super().prepare(sources)
         self.prepared += sources
         raise RequestTimedOut("no answer")
 
@@ -170,11 +176,43 @@ class Lane:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> MirrorSettings:
-    return replace(files.settings(tmp_path), commit_interval_ms=10)
+    return replace(files.settings(tmp_path, "auto.offset.reset=earliest\n"), commit_interval_ms=10)
+
+
+@pytest.fixture
+def from_latest(tmp_path: Path) -> MirrorSettings:
+    """The default of MirrorMaker 1."""
+    return files.settings(tmp_path)
 
 
 async def no_committed_offsets(_: object, groups: Collection[str]) -> dict[str, dict[TopicPartition, Any]]:
     return {group: {} for group in groups}
+
+
+def committed_at(offset: int) -> Any:
+    async def committed(_: object, groups: Collection[str]) -> dict[str, dict[TopicPartition, Any]]:
+        return {group: {ORDERS: CommittedOffset(offset=offset)} for group in groups}
+
+    return committed
+
+
+END = 300
+"""Of each partition, while `Ends` says nothing else."""
+
+
+class Ends:
+    """The ends of the source's partitions; ``error`` instead, if it is set. ``asked``: how often."""
+
+    def __init__(self) -> None:
+        self.end = END
+        self.error: ClusterError | None = None
+        self.asked = 0
+
+    async def __call__(self, *args: Any, **_: Any) -> dict[TopicPartition, int | ClusterError]:
+        _, partitions, spec = args
+        assert spec is OffsetSpec.LATEST
+        self.asked += 1
+        return dict.fromkeys(partitions, self.error or self.end)
 
 
 def new_stream(
@@ -185,6 +223,7 @@ def new_stream(
     **options: Any,
 ) -> Stream:
     """``options``: of `Stream`."""
+    options = {"read_committed": no_committed_offsets, "list_offsets": Ends(), **options}
     return Stream(
         settings,
         settings.consumers[0],
@@ -194,7 +233,6 @@ def new_stream(
         topics=source or Source(),
         targets=target or Target(),
         listener=listener,
-        read_committed=no_committed_offsets,
         **options,
     )
 
@@ -380,4 +418,118 @@ async def test_an_unexpected_error_of_a_start_is_reported_and_tried_again(
     assert stream.trouble() == "cannot start the assigned partitions: unexpected error KeyError('orders')"
     target.fails = False
     await until(lambda: stream.trouble() is None, WITHIN_S, "it is over")
+    await stream.revoked()
+
+
+def lane_starts(stream: Stream) -> list[int | None]:
+    """Return where the lane is to start the partition."""
+    return [one.start_offset for task in stream._leases.board.lane_orders(0).source_tasks for one in task.partitions]
+
+
+async def test_latest_is_decided_and_committed_when_a_partition_is_assigned(from_latest: MirrorSettings) -> None:
+    """What is written until a lane fetches is copied, also by the next process if this one ends before."""
+    commits, ends, target = Commits(), Ends(), Unreachable()
+    commits.answers.set()
+    stream = new_stream(from_latest, target, member=commits.member, list_offsets=ends)
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: commits.accepted == [END], WITHIN_S, "the end is committed, although the target is not ready")
+    ends.end = END + 50
+    target.answers = True
+    await until(lambda: lane_starts(stream) != [], WITHIN_S, "the lane has its orders")
+    assert lane_starts(stream) == [END]
+    await stream._prepare(COPIED)
+    assert lane_starts(stream) == [END], "also if the lane starts later, or again"
+    await stream.revoked()
+    assert (ends.asked, commits.accepted) == (1, [END])
+
+
+async def test_an_end_that_could_not_be_committed_is_kept(from_latest: MirrorSettings) -> None:
+    """A rebalance follows while the coordinator is moving: the partition still starts where it was first assigned."""
+    commits, ends = Commits(), Ends()
+    stream = new_stream(from_latest, member=commits.member, list_offsets=ends)
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: commits.begun == [END], WITHIN_S, "the commit has begun")
+    await stream.revoked()
+    assert commits.accepted == []
+    ends.end = END + 50
+    commits.answers.set()
+    await stream.assigned({ORDERS}, 2)
+    await until(lambda: lane_starts(stream) != [], WITHIN_S, "the lane has its orders")
+    assert (lane_starts(stream), commits.accepted) == ([END], [END])
+    await stream.revoked()
+
+
+async def test_an_end_that_could_not_be_committed_is_void_when_another_member_has_copied(
+    from_latest: MirrorSettings,
+) -> None:
+    """Neither is it where the partition starts, nor is it ever committed."""
+    answer = no_committed_offsets
+
+    async def committed(cluster: object, groups: Collection[str]) -> Any:
+        return await answer(cluster, groups)
+
+    commits = Commits()
+    stream = new_stream(from_latest, member=commits.member, read_committed=committed)
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: commits.begun == [END], WITHIN_S, "the commit has begun")
+    await stream.revoked()
+    commits.answers.set()
+    await stream.assigned(set(), 2)
+    assert stream._offsets.chosen() == []
+    await stream.revoked()
+    answer = committed_at(END + 200)
+    await stream.assigned({ORDERS}, 3)
+    await until(lambda: lane_starts(stream) != [], WITHIN_S, "the lane has its orders")
+    assert (lane_starts(stream), stream._offsets.chosen()) == ([END + 200], [])
+    await stream.revoked()
+    assert commits.accepted == []
+
+
+async def test_a_committed_offset_is_where_a_partition_starts(from_latest: MirrorSettings) -> None:
+    ends = Ends()
+    stream = new_stream(from_latest, list_offsets=ends, read_committed=committed_at(40))
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: lane_starts(stream) != [], WITHIN_S, "the lane has its orders")
+    assert (lane_starts(stream), ends.asked) == ([40], 0)
+    await stream.revoked()
+
+
+async def test_an_offset_in_zookeeper_is_where_a_partition_starts_that_has_none_in_kafka(
+    from_latest: MirrorSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is committed at once, and used once: the topic can be recreated."""
+    caplog.set_level("INFO")
+    commits, ends, old = Commits(), Ends(), {ORDERS: 40, TopicPartition("other", 0): 7}
+    stream = new_stream(from_latest, member=commits.member, list_offsets=ends, old_offsets=old)
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: commits.begun == [40], WITHIN_S, "the commit has begun")
+    assert ORDERS in old, "it is not committed yet"
+    commits.answers.set()
+    await until(lambda: lane_starts(stream) != [], WITHIN_S, "the lane has its orders")
+    assert (lane_starts(stream), commits.accepted, ends.asked) == ([40], [40], 0)
+    assert old == {TopicPartition("other", 0): 7}
+    assert "mirror-0->target: no offset is committed: starting at that of ZooKeeper: orders-0 at 40" in caplog.text
+    await stream.revoked()
+
+
+async def test_an_offset_in_kafka_takes_precedence_over_one_in_zookeeper(settings: MirrorSettings) -> None:
+    stream = new_stream(settings, old_offsets={ORDERS: 40}, read_committed=committed_at(50))
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: lane_starts(stream) != [], WITHIN_S, "the lane has its orders")
+    assert lane_starts(stream) == [50]
+    await stream.revoked()
+
+
+async def test_a_partition_whose_end_is_unknown_is_tried_again(from_latest: MirrorSettings) -> None:
+    commits, ends = Commits(), Ends()
+    commits.answers.set()
+    ends.error = NoLeader(ORDERS, ErrorCode.LEADER_NOT_AVAILABLE)
+    stream = new_stream(from_latest, member=commits.member, list_offsets=ends)
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: stream.trouble() is not None, WITHIN_S, "it is reported")
+    assert stream.trouble() == "cannot find the leader of orders-0: LEADER_NOT_AVAILABLE"
+    assert lane_starts(stream) == []
+    ends.error = None
+    await until(lambda: lane_starts(stream) == [END], WITHIN_S, "the lane has its orders")
+    assert stream.trouble() is None
     await stream.revoked()

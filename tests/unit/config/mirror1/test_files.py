@@ -223,13 +223,24 @@ def test_brokers_in_zookeeper(tmp_path: Path) -> None:
     ]
 
 
-def test_offsets_in_zookeeper_are_a_warning(tmp_path: Path) -> None:
-    found = loaded(tmp_path, start=("zookeeper.connect=z\ngroup.id=g\n", PRODUCER))
+@pytest.mark.parametrize(
+    ("lines", "is_read"),
+    [
+        ("zookeeper.connect=z\n", True),
+        ("zookeeper.connect=z\noffsets.storage=ZooKeeper\n", True),
+        ("zookeeper.connect=z\noffsets.storage=kafka\n", False),
+        ("zookeeper.connect=z\nbootstrap.servers=a:9092\n", False),
+        ("bootstrap.servers=a:9092\n", False),
+    ],
+)
+def test_offsets_in_zookeeper_are_read_if_the_old_consumer_has_them_there(
+    tmp_path: Path, lines: str, is_read: bool
+) -> None:
+    found = loaded(tmp_path, start=(f"{lines}group.id=g\n", PRODUCER))
     assert found.settings is not None
-    assert any(
-        "are not read: a group without offsets in Kafka starts at auto.offset.reset, latest" in line
-        for line in messages(found)
-    )
+    assert found.settings.consumers[0].has_old_offsets is is_read
+    warning = "offsets of the group that Kafka does not have are read from ZooKeeper at the start"
+    assert any(warning in line for line in messages(found)) is is_read
 
 
 def test_wrong_zookeeper(tmp_path: Path) -> None:

@@ -154,7 +154,8 @@ HARMLESS_OF_PRODUCER = (
 )
 REFUSED_OF_CONSUMER = {
     "group.protocol=consumer": "must be classic",
-    "offsets.storage=zookeeper": "must be kafka",
+    "offsets.storage=disk": "must be zookeeper or kafka",
+    "offsets.storage=zookeeper": "offsets are read from ZooKeeper only with zookeeper.connect",
     "partition.assignment.strategy=sticky": "has no assignor that is supported here",
 }
 REFUSED_OF_PRODUCER = {

@@ -273,6 +273,18 @@ def test_a_warm_lane_runs_without_source_tasks_until_it_is_not_kept_warm() -> No
     assert board.lane_orders(0).version > version
 
 
+def test_a_board_is_warm_when_all_lanes_that_are_kept_warm_have_reported() -> None:
+    board = new_board(lanes=3)
+    board.keep_warm(2)
+    first, second = (grant(board, number) for number in (0, 1))
+    carried_out(board, 0, first)
+    assert not board.is_warm
+    carried_out(board, 1, second)
+    assert board.is_warm
+    board.engine_lost(2.0)
+    assert not board.is_warm
+
+
 def test_the_backoff_of_a_failing_warm_lane_grows() -> None:
     board = new_board(lanes=1)
     board.keep_warm(1)
