@@ -12,6 +12,7 @@ from flows.target.produce_errors import ProduceError, describe
 from mm2.core.naming.names import TopicPartition
 
 CORRUPT = "org.apache.kafka.common.errors.CorruptRecordException"
+RECORD_TOO_LARGE = "org.apache.kafka.common.errors.RecordTooLargeException"
 QUERY_FAILED = "org.apache.spark.SparkException"
 
 
@@ -119,6 +120,17 @@ def of_query(
         exception=QUERY_FAILED,
         stage=Stage.TRANSFORM,
         record=record,
+    )
+
+
+def of_large_record(source: TopicPartition, target: TopicPartition, offset: int, why: str) -> Rejection:
+    """Return the rejection of a record that takes too much memory to be decoded, which ``why`` explains."""
+    return Rejection(
+        first=offset,
+        until=offset + 1,
+        message=f"cannot copy {source} offset {offset} to {target}: {why}",
+        exception=RECORD_TOO_LARGE,
+        stage=Stage.TRANSFORM,
     )
 
 
