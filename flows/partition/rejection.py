@@ -42,6 +42,11 @@ class Rejection:
     batch: bytes | None = None
     is_certain: bool = True
 
+    @property
+    def is_from_source(self) -> bool:
+        """Whether the contents are those of the source: no query has changed them."""
+        return self.stage is not Stage.PRODUCE
+
     def without_content(self) -> Rejection:
         """Return it without record and batch, for a partition that stays stopped."""
         return replace(self, record=None, batch=None)

@@ -35,9 +35,9 @@ def message_for(session: SparkSession, failed: FailedRecord) -> str | None:
         values = RowSelect(columns=typed_values(select), condition=select.condition)
         untouched(records, values)._jdf.queryExecution().optimizedPlan()
     except PySparkException as error:
-        return QueryRefusedError.of_spark(str(error)).shown_for(failed.query.action)
+        return QueryRefusedError.of_spark(str(error)).shown_for_record(failed.query)
     except QueryRefusedError as error:
-        return error.shown_for(failed.query.action)
+        return error.shown_for_record(failed.query)
     except UndecodableRecordError as error:
         return str(error)
     return None

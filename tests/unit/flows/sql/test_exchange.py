@@ -80,11 +80,11 @@ class Lane:
                 self._added.clear()
 
 
-def run(path: Path, test: Any, **times: float) -> None:
+def run(path: Path, test: Any, part_bytes: int = PART_BYTES, **times: float) -> None:
     """``times``: of `QueryTimes`."""
 
     async def within() -> None:
-        async with Lane(path, QueryTimes(**times)) as lane:
+        async with Lane(path, QueryTimes(**times), part_bytes) as lane:
             await test(lane)
 
     asyncio.run(within())
@@ -240,9 +240,10 @@ def test_the_end_of_a_closed_exchange_is_ignored(tmp_path: Path) -> None:
     asyncio.run(test())
 
 
-async def test_a_frame_with_many_rows_is_reported_in_parts(tmp_path: Path) -> None:
+def test_a_frame_with_many_rows_is_reported_in_parts(tmp_path: Path) -> None:
     """What is written while its partition takes no more would be held in the lane's memory."""
-    async with Lane(tmp_path, QueryTimes(stuck_after_s=0.05, room_check_s=0.001), part_bytes=1_000) as lane:
+
+    async def test(lane: Lane) -> None:
         _, writer = await lane.feeder()
         room = asyncio.Event()
         lane.send(10, takes_more=room.is_set)
@@ -258,13 +259,15 @@ async def test_a_frame_with_many_rows_is_reported_in_parts(tmp_path: Path) -> No
         await lane.until(4)
         watching.cancel()
         writer.close()
-    batches = [result.batch for _, result in lane.results]
-    assert [batch.runs if batch else None for batch in batches] == [((at, 1),) for at in range(4)]
-    assert [result.is_part for _, result in lane.results] == [True, True, True, False]
+        batches = [result.batch for _, result in lane.results]
+        assert [batch.runs if batch else None for batch in batches] == [((at, 1),) for at in range(4)]
+        assert [result.is_part for _, result in lane.results] == [True, True, True, False]
+
+    run(tmp_path, test, 1_000, stuck_after_s=0.05, room_check_s=0.001)
 
 
-async def test_the_rest_of_a_frame_that_is_not_wanted_any_more_is_dropped(tmp_path: Path) -> None:
-    async with Lane(tmp_path, QueryTimes(), part_bytes=1_000) as lane:
+def test_the_rest_of_a_frame_that_is_not_wanted_any_more_is_dropped(tmp_path: Path) -> None:
+    async def test(lane: Lane) -> None:
         _, writer = await lane.feeder()
         wanted = [True]
         lane.send(10, is_wanted=lambda: wanted[0], takes_more=lambda: False)
@@ -276,17 +279,21 @@ async def test_the_rest_of_a_frame_that_is_not_wanted_any_more_is_dropped(tmp_pa
         lane.rows.put(arrow([row(None, 0), row(None, NO_FRAME)]))
         await lane.until(2)
         writer.close()
-    assert lane.results[1][1] == RowsOfFrame()
+        assert lane.results[1][1] == RowsOfFrame()
+
+    run(tmp_path, test, 1_000)
 
 
-async def test_a_record_that_is_too_large_is_the_failed_one(tmp_path: Path) -> None:
-    async with Lane(tmp_path, QueryTimes()) as lane:
+def test_a_record_that_is_too_large_is_the_failed_one(tmp_path: Path) -> None:
+    async def test(lane: Lane) -> None:
         _, writer = await lane.feeder()
         lane.send(10)
         lane.rows.put(arrow([row(5), row(None, 0, **{ERROR: "6:too large"}), row(None, NO_FRAME)]))
         await lane.until(1)
         writer.close()
-    ((_, result),) = lane.results
-    assert result.failed == FailedRow(6, "too large", too_large=True)
-    assert result.batch is not None
-    assert result.batch.runs == ((5, 1),)
+        ((_, result),) = lane.results
+        assert result.failed == FailedRow(6, "too large", too_large=True)
+        assert result.batch is not None
+        assert result.batch.runs == ((5, 1),)
+
+    run(tmp_path, test)
