@@ -12,7 +12,8 @@ say where a row comes from:
 A filler follows the rows of every frame. Spark passes rows on in batches of `BYTES_PER_BATCH`, so that a burst would
 wait for the next one; a filler of that size pushes it through. Spark looks one row ahead before it passes on a batch,
 so that another filler follows. The worker's output has a buffer, too, of `OUTPUT_BUFFER_BYTES`: what is written last of
-a batch, the values of the last column, must not fit into it.
+a batch, the values of the last column, must not fit into it; and their bytes must be a multiple of `ALIGNMENT`, since
+Arrow writes what is missing after them.
 
 Rows that a query drops push nothing through, however many follow. So padding is also written in a backlog
 (`PADDED_AFTER_ROWS`, `PADDED_AFTER_S`), even within a frame.
@@ -44,6 +45,10 @@ ROWS_PER_BATCH = 4_096
 
 OUTPUT_BUFFER_BYTES = 4_096
 """spark.sql.execution.pandas.udf.buffer.size of SQL lanes, which is also that of the Python workers' output."""
+
+ALIGNMENT = 64
+"""Bytes. Texts of the last column are filled with spaces: up to seven zeros after them would stay in the worker's
+output, and the query would return nothing."""
 
 ROWS_WRITTEN = 512
 """Rows that the feeder writes at once: Spark evaluates them while the next ones are decoded and written."""
@@ -146,7 +151,7 @@ class RowBuilder:
             error = f"{problem.offset}:{problem}"
         except (CorruptBatchError, BatchTooLargeError) as problem:
             error = str(problem)
-        self._add_filler(frame.number, error)
+        self._add_filler(frame.number, None if error is None else _aligned(error))
         yield from self._take_if_full()
 
     def _append_some(self, frame: Frame, header: BatchHeader, records: Iterator[DefaultRecord]) -> bool:
@@ -215,8 +220,13 @@ def _decoded(frame: Frame, arrived_ms: int) -> Iterator[Chunk | None]:
 
 def offset_of_error(error: str) -> tuple[int | None, str]:
     """Return the offset of the record that is too large, which the error in a filler is about, and the message."""
+    error = error.rstrip()
     offset, colon, message = error.partition(":")
     return (int(offset), message) if colon and offset.isdecimal() else (None, error)
+
+
+def _aligned(error: str) -> str:
+    return error + " " * (-len(error.encode()) % ALIGNMENT)
 
 
 def _append(columns: list[list[Any]], frame: Frame, header: BatchHeader, records: Iterator[DefaultRecord]) -> int:

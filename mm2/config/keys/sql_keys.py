@@ -65,8 +65,8 @@ class SqlKeys(KeyModel):
     dead_letters: Annotated[OptionalString, one_of(*LetterContent)] = flow_key(
         declared(LETTERS),
         None,
-        "What is shown of records for which the query fails, and of batches that cannot be decoded for it: `full`, dead "
-        "letters with key, value and headers, and Spark's message, which can quote them, in `/flows`, the log and "
+        "What is shown of records for which the query fails, and of batches that cannot be decoded for it: `full`, "
+        "dead letters with key, value and headers, and Spark's message, which can quote them, in `/flows`, the log and "
         "recorded losses; or `without-values`, none of these. If not set: `full` for a query that drops no records and "
         "sets at most `timestamp`, `without-values` for others.",
     )

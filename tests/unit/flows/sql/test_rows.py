@@ -11,6 +11,7 @@ import pytest
 
 from flows.sql.frames import Frame
 from flows.sql.rows import (
+    ALIGNMENT,
     BYTES_PER_BATCH,
     BYTES_WRITTEN,
     ERROR,
@@ -173,6 +174,20 @@ def test_frames_share_a_batch_that_padding_pushes_through() -> None:
     assert list(rows.take()) == []
 
 
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_nothing_of_an_error_stays_in_the_output_of_the_worker(codec: int) -> None:
+    raw = bytearray(Batch(records=[Record(10**at, 5, b"k", b"v") for at in range(codec)]).encode())
+    fields = HEADER.unpack_from(raw)
+    rows = RowBuilder()
+    bad = sealed(raw, (*fields[:5], codec, *fields[6:]))
+    list(rows.add(Frame(7, 0, "orders", 3, bad)))
+    rows.pad()
+    (batch,) = rows.take()
+    texts = [text for text in batch.column(ERROR).to_pylist() if text is not None]
+    assert len(texts) == 1 + PADDING_ROWS
+    assert sum(len(text) for text in texts) % ALIGNMENT == 0, "Arrow would write zeros after the last text"
+
+
 def test_many_rows_are_written_in_parts() -> None:
     rows = RowBuilder()
     assert list(rows.add(frame(7, ROWS_WRITTEN - 2))) == []
@@ -182,7 +197,7 @@ def test_many_rows_are_written_in_parts() -> None:
 
 def test_large_records_are_written_in_parts_of_fewer_rows() -> None:
     records = [Record(at, 5, b"k", bytes(BYTES_WRITTEN // 3)) for at in range(4)]
-    rows = RowBuilder()
+    rows = RowBuilder(now=lambda: 0.0)
     parts = list(rows.add(Frame(7, 0, "orders", 3, Batch(records=records, codec=1).encode())))
     assert [batch.column(OFFSET).to_pylist() for batch in parts] == [[0], [1, 2]], "though they compress well"
     large = Batch(records=[Record(0, 5, b"k", bytes(2 * BYTES_WRITTEN))]).encode()
@@ -195,7 +210,7 @@ def test_large_records_are_written_in_parts_of_fewer_rows() -> None:
 def test_large_keys_and_headers_count(part: str) -> None:
     large = bytes(BYTES_WRITTEN)
     key, headers = (large, ()) if part == "key" else (b"k", (("h", large),))
-    rows = RowBuilder()
+    rows = RowBuilder(now=lambda: 0.0)
     encoded = Batch(records=[Record(0, 5, key, b"v", headers)]).encode()
     assert [batch.num_rows for batch in rows.add(Frame(7, 0, "orders", 3, encoded))] == [1]
 
