@@ -267,19 +267,19 @@ def zigzag(value: int) -> int:
     return (value >> 1) ^ -(value & 1)
 
 
-def read_varint(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes | bytearray, at: int) -> tuple[int, int]:
     """Return the 32-bit number at ``at``, and where it ends. Raises IndexError, and ValueError if it is too long."""
     value, at = _read(data, at, 28)
     return zigzag(value & _LOW_32), at
 
 
-def read_varlong(data: bytes, at: int) -> tuple[int, int]:
+def read_varlong(data: bytes | bytearray, at: int) -> tuple[int, int]:
     """Return the 64-bit number at ``at``, and where it ends. Raises IndexError, and ValueError if it is too long."""
     value, at = _read(data, at, 63)
     return zigzag(value & _LOW_64), at
 
 
-def _read(data: bytes, at: int, last_shift: int) -> tuple[int, int]:
+def _read(data: bytes | bytearray, at: int, last_shift: int) -> tuple[int, int]:
     value = shift = 0
     while (byte := data[at]) > 0x7F:
         value |= (byte & 0x7F) << shift

@@ -29,6 +29,12 @@ Runs = tuple[tuple[int, int], ...]
 """(first source offset, records) in order: where a batch's records came from, contiguous within a run."""
 
 
+def runs_end(runs: Runs) -> int:
+    """Return the source offset after the last record."""
+    first, count = runs[-1]
+    return first + count
+
+
 @dataclass(slots=True)
 class SourceBatch:
     """One fetched batch that has records to copy. ``data`` is the whole batch.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from flows.batch.target_batch import SourceBatch, WrittenBatch
@@ -59,14 +59,16 @@ class FrameResult(NamedTuple):
     ``written``: the records that it has kept; None: it has dropped all. ``failed``: the first record for which it
     failed, or that could not be written; ``written`` ends before it. ``unreadable``: why a batch of the frame could not
     be decoded; there is no other result then. ``routed``: so many records were written elsewhere (`flows.routing`), all
-    or those before the failed one, and none is left to write. ``again``: what follows has to pass through again.
+    or those before the failed one, and none is left to write. ``again_from``: from this source offset on, records have
+    to pass through again; those before it are done. ``is_part``: more of the frame follows ``written``.
     """
 
     written: WrittenBatch | None = None
     failed: Rejection | None = None
     unreadable: str | None = None
     routed: int = 0
-    again: bool = False
+    again_from: int | None = None
+    is_part: bool = False
 
 
 class FramesInQuery:
@@ -110,6 +112,21 @@ class FramesInQuery:
         self._frames.append(frame)
         return frame
 
+    @property
+    def held_bytes(self) -> int:
+        return sum(frame.held_bytes for frame in self._frames)
+
+    def advance(self, number: int, offset: int) -> FrameInQuery | None:
+        """The records before source offset ``offset`` of the frame with this number have passed through.
+
+        Return the frame as it was; None if it was cleared.
+        """
+        if not self._frames or self._frames[0].number != number:
+            return None
+        frame = self._frames[0]
+        self._frames[0] = replace(frame, start=offset)
+        return frame
+
     def has(self, number: int) -> bool:
         """Return whether the result for the frame with this number is awaited."""
         return any(frame.number == number for frame in self._frames)
@@ -150,6 +167,6 @@ class FramesInQuery:
 
     def clear(self) -> int:
         """Remove all frames, and return the bytes that they held."""
-        held = sum(frame.held_bytes for frame in self._frames)
+        held = self.held_bytes
         self._frames.clear()
         return held

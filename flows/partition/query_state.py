@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from flows.batch.target_batch import SourceBatch, TargetBatch, WrittenBatch
+from flows.batch.target_batch import SourceBatch, TargetBatch, WrittenBatch, runs_end
 from flows.partition.frames_in_query import FrameInQuery, FrameResult
 from flows.partition.rejection import Rejection, of_source_batch
 from flows.partition.rejection_state import RejectionState
 from flows.partition.row_transform import RowTransform
 from flows.partition.state import OffsetRange
+
+PARTS_HELD_BYTES = 16 * 1024 * 1024
+"""While a partition holds so many bytes that have passed through the query, it takes no more parts of a frame: half of
+what a lane may hold by default (mm2.lane.buffer.bytes), which can be in the query, too."""
 
 
 class QueryState(RejectionState):
@@ -21,6 +25,8 @@ class QueryState(RejectionState):
         target may have are repeated with the same sequences.
     (C) The position moves over dropped records like over copied ones; a dropped tail does not open a transaction.
     (D) Records after one for which the query failed wait until that is decided (`RejectionState`).
+    (E) A frame can return in parts, each with records that follow those of the one before. What is after the last part
+        is fetched again if the rest of the frame cannot be decoded.
     """
 
     def __init__(self, *arguments: Any, transform: RowTransform | None, frame_bytes: int, **options: Any) -> None:
@@ -57,6 +63,10 @@ class QueryState(RejectionState):
         """Return whether the result for the frame with this number is awaited; otherwise it was dropped meanwhile."""
         return self._in_query.has(number)
 
+    def takes_more(self) -> bool:
+        """Return whether the next part of a frame may arrive."""
+        return not self._can_pack or self.held_bytes - self._in_query.held_bytes < PARTS_HELD_BYTES
+
     def writing(self, frame: FrameInQuery, now: float) -> bool:
         """The transform writes the records of this frame from now on. Return False if its result is not awaited."""
         if not self._in_query.has(frame.number):
@@ -86,6 +96,9 @@ class QueryState(RejectionState):
 
     def transformed(self, number: int, result: FrameResult, now: float) -> None:
         """The frame with this number has passed through the query."""
+        if result.is_part:
+            self._add_part(number, result.written, now)
+            return
         frame = self._in_query.complete(number)
         if frame is None:
             return
@@ -93,15 +106,17 @@ class QueryState(RejectionState):
         failed, written = result.failed, result.written
         if result.routed:
             until = frame.next_offset if failed is None else failed.first
+            until = until if result.again_from is None else result.again_from
             whole = [batch for batch in frame.batches if batch.header.next_offset <= until]  # others come again
             self._metrics.routed(whole, result.routed)
         if result.unreadable is not None:
             self._undecodable(frame, result.unreadable, now)
         elif failed is None:
-            self._add_written(frame, written, frame.next_offset)
-            self._count_rows(frame.records(), written)
-            if result.again:
-                self._fetch_again_from(frame.next_offset)
+            until = frame.next_offset if result.again_from is None else result.again_from
+            self._add_written(frame, written, until)
+            self._count_rows(frame.records(until), written)
+            if result.again_from is not None:
+                self._fetch_again_from(until)
                 self._listener.fetch_changed(self)
         else:
             self._add_written(frame, written, failed.first)
@@ -114,6 +129,22 @@ class QueryState(RejectionState):
         self._listener.send_changed(self)
         if self.is_draining and self.is_idle:
             self._listener.drained(self)
+
+    def _add_part(self, number: int, written: WrittenBatch | None, now: float) -> None:
+        self._unanswered_since = now
+        if written is None:
+            return  # a transform that writes itself
+        until = runs_end(written.runs)
+        frame = self._in_query.advance(number, until)
+        if frame is None:
+            return
+        size = len(written.data)
+        self._release(-size)
+        arrived = frame.batches[-1].arrived
+        self._fetched.append(SourceBatch(written.header, written.data, until, size, arrived, written.runs))
+        self._count_rows(frame.records(until), written)
+        self._update_caught_up(now)
+        self._listener.send_changed(self)
 
     def _add_written(self, frame: FrameInQuery, written: WrittenBatch | None, until: int) -> None:
         """Continue with what the query returned for the records of the frame before source offset ``until``."""

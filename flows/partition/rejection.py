@@ -12,6 +12,7 @@ from flows.target.produce_errors import ProduceError, describe
 from mm2.core.naming.names import TopicPartition
 
 CORRUPT = "org.apache.kafka.common.errors.CorruptRecordException"
+RECORD_TOO_LARGE = "org.apache.kafka.common.errors.RecordTooLargeException"
 QUERY_FAILED = "org.apache.spark.SparkException"
 
 
@@ -40,6 +41,11 @@ class Rejection:
     record: DecodedRecord | None = None
     batch: bytes | None = None
     is_certain: bool = True
+
+    @property
+    def is_from_source(self) -> bool:
+        """Whether the contents are those of the source: no query has changed them."""
+        return self.stage is not Stage.PRODUCE
 
     def without_content(self) -> Rejection:
         """Return it without record and batch, for a partition that stays stopped."""
@@ -119,6 +125,17 @@ def of_query(
         exception=QUERY_FAILED,
         stage=Stage.TRANSFORM,
         record=record,
+    )
+
+
+def of_large_record(source: TopicPartition, target: TopicPartition, offset: int, why: str) -> Rejection:
+    """Return the rejection of a record that takes too much memory to be decoded, which ``why`` explains."""
+    return Rejection(
+        first=offset,
+        until=offset + 1,
+        message=f"cannot copy {source} offset {offset} to {target}: {why}",
+        exception=RECORD_TOO_LARGE,
+        stage=Stage.TRANSFORM,
     )
 
 

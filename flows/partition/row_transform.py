@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from flows.batch.choice import BatchRules
 from flows.partition.frames_in_query import FrameInQuery
+from flows.source.record_limits import RecordLimits
 from flows.source_task.spawn import Spawn
 
 
@@ -27,5 +28,6 @@ class RowTransform(Protocol):
 class LaneTransforms(Protocol):
     """The query of a SQL lane, shared by its source tasks."""
 
-    def of_source_task(self, query_name: str, rules: BatchRules, spawn: Spawn) -> RowTransform:
-        """Return the transform of a source task; ``rules`` decide about the codec of the result."""
+    def of_source_task(self, query_name: str, rules: BatchRules, limits: RecordLimits, spawn: Spawn) -> RowTransform:
+        """Return the transform of a source task; ``rules`` decide about the codec of the result, and ``limits`` about
+        records that are too large."""

@@ -9,20 +9,27 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from flows.batch.decoded import RecordTooLargeError
+from flows.batch.header import BatchTooLargeError, CorruptBatchError
 from flows.batch.record_reader import DecodedRecord
 from flows.partition.frames_in_query import FrameInQuery, FrameResult
-from flows.partition.rejection import Rejection, Stage
+from flows.partition.rejection import Rejection, Stage, of_large_record
 from flows.partition.replicator import PartitionReplicator
 from flows.routing.handlers import Handle
-from flows.routing.made_records import NotMade, Problem, make_all
+from flows.routing.made_records import Made, NotMade, Problem, make_some, records
 from flows.routing.record_sender import RecordSender, TopicMissing, TopicUnknown
+from flows.source.record_limits import RecordLimits
 from flows.target.produce_errors import of_record
 from mm2.core.mirror1.user_class import SourceRecord, TargetRecord
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
 from mm2.kafka.logs.control_producer import BufferFull
 
 RECORDS_AT_ONCE = 500
-"""So many records are sent before other work of the lane has its turn: two or three milliseconds."""
+"""So many records are decoded and sent before other work of the lane has its turn: two or three milliseconds."""
+
+RECORDS_UNANSWERED = 64 * 1024
+"""So many records of a source task are not acknowledged. With its objects, a small one takes about a kilobyte: together
+as much as the producer's buffer (`flows.source_task.routers.BUFFER_BYTES`), which counts their bytes."""
 
 HANDLERS_AT_ONCE = 16
 """Partitions of a lane whose handler runs at the same time: those of four source tasks
@@ -40,19 +47,46 @@ _Copies = tuple[SourceRecord, list[TargetRecord], list[asyncio.Future[int]]]
 
 @dataclass(slots=True)
 class _Sent:
-    """A frame whose records were sent. ``problem``: why not all were."""
+    """The records of a frame, or a part of them, that were sent, up to source offset ``until``.
+
+    ``is_last``: nothing more of the frame is sent. ``problem``: why that is not everything. ``taken`` is their share of
+    `RoomForRecords`.
+    """
 
     frame: FrameInQuery
+    until: int
+    is_last: bool = False
+    taken: int = 0
     records: list[_Copies] = field(default_factory=list)
     problem: Problem | None = None
     reported: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+class RoomForRecords:
+    """Limits the decoded records of a source task that are not acknowledged."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._taken = 0
+        self._released = asyncio.Event()
+
+    async def take(self, count: int) -> None:
+        """Wait for room, of which there is enough for any ``count`` if nothing else is taken."""
+        while self._taken and self._taken + count > self._limit:
+            self._released.clear()
+            await self._released.wait()
+        self._taken += count
+
+    def release(self, count: int) -> None:
+        self._taken -= count
+        self._released.set()
+
+
 class PartitionRouter:
     """The frames of one source partition, in order: the next ones are sent while acknowledgements are awaited.
 
-    After a frame with a record that cannot be made, nothing is sent until that is reported: what follows will be
-    fetched again.
+    A frame is decoded and sent in parts of ``records_at_once``. After a record that cannot be made, nothing is sent
+    until that is reported: what follows will be fetched again.
     """
 
     def __init__(
@@ -61,20 +95,25 @@ class PartitionRouter:
         handle: Handle,
         sender: RecordSender,
         decoding: asyncio.Semaphore,
+        room: RoomForRecords,
         *,
+        limits: RecordLimits,
         report_after_s: float,
         records_at_once: int,
     ) -> None:
-        """``decoding`` limits the partitions that hold decoded records which are not sent. ``report_after_s``: see
-        `Timeouts.unanswered_report_s`."""
+        """``decoding`` limits the partitions that hold decoded records which are not sent. ``limits``: which records
+        are too large. ``report_after_s``: see `Timeouts.unanswered_report_s`."""
         self._report_after_s = report_after_s
         self._records_at_once = records_at_once
         self._partition = partition
         self._handle = handle
         self._sender = sender
         self._decoding = decoding
+        self._room = room
+        self._limits = limits
         self._to_send: asyncio.Queue[FrameInQuery | None] = asyncio.Queue()
         self._sent: asyncio.Queue[_Sent | None] = asyncio.Queue()
+        self._written = 0  # records of the frame whose answers are awaited
         self._ended = asyncio.Event()
         self._is_making = False  # a handler can take long
         self._topic: str | None = None  # is waited for
@@ -94,52 +133,76 @@ class PartitionRouter:
             if not self._partition.writing(frame, time.monotonic()):
                 continue
             sent = await self._send(frame)
-            self._sent.put_nowait(sent)
             if sent.problem is not None:
                 await sent.reported.wait()
         self._sent.put_nowait(None)
 
     async def _send(self, frame: FrameInQuery) -> _Sent:
-        """Send the records of a frame, or those before one that cannot be sent."""
-        sent, start = _Sent(frame), frame.start
-        while (missing := await self._send_from(sent, start)) is not None:  # waits without the records of the frame
-            record, self._topic = missing
-            try:
-                await self._sender.wait_for(self._topic, record.topic)
-            except BrokerError as error:
-                sent.problem = NotMade(record, error)
-                break
-            start = record.offset
-        self._topic = None
-        return sent
+        """Send the records of a frame, or those before one that cannot be sent. Return the last part."""
+        start = frame.start
+        while True:
+            async with self._decoding:
+                sent, missing = await self._send_from(frame, start)
+            start = sent.until
+            if missing is not None:  # waits without the records of the frame
+                record, self._topic = missing
+                try:
+                    await self._sender.wait_for(self._topic, record.topic)
+                except BrokerError as error:
+                    sent = _Sent(frame, start, is_last=True, problem=NotMade(record, error))
+                    self._sent.put_nowait(sent)
+                self._topic = None
+            if sent.is_last:
+                return sent
 
-    async def _send_from(self, sent: _Sent, start: int) -> tuple[SourceRecord, str] | None:
-        """Send the records of the frame from source offset ``start`` on.
+    async def _send_from(self, frame: FrameInQuery, start: int) -> tuple[_Sent, tuple[SourceRecord, str] | None]:
+        """Send the records of the frame from source offset ``start`` on, in parts. Return the last of these.
 
-        Return the first one for which the target lacks a topic, with the topic; nothing of it is sent then.
+        It is not the last one of the frame if a record can be decoded now that was too large, or if the target lacks a
+        topic: then return the first record for it, of which nothing is sent, with the topic, too.
         """
-        async with self._decoding:
+        source = self._partition.source
+        decoding = records(source, frame, start, self._limits.of(source.topic))
+        while True:
             # In a thread: the handler is a user's, and the lane reports to its node from this event loop.
             self._is_making = True
-            made, sent.problem = await asyncio.get_running_loop().run_in_executor(
-                _HANDLER_THREADS, make_all, self._handle, self._partition.source, sent.frame, start
+            part = await asyncio.get_running_loop().run_in_executor(
+                _HANDLER_THREADS, make_some, self._handle, decoding, self._records_at_once
             )
             self._is_making = False
-            for number, (record, targets) in enumerate(made):
-                if not number % self._records_at_once:
-                    await asyncio.sleep(0)
-                    if not self._partition.awaits(sent.frame.number):
-                        return None
-                sent.records.append((record, targets, []))
-                try:
-                    await self._send_one(sent.records[-1])
-                except TopicMissing as missing:
-                    del sent.records[-1]  # made again, and what follows
-                    sent.problem = None
-                    return record, missing.topic
-                except BrokerError as error:
-                    sent.problem = NotMade(record, error)
-                    return None
+            await self._room.take(len(part.made))
+            sent = _Sent(frame, frame.next_offset, part.is_last, len(part.made), problem=part.problem)
+            missing = await self._send_made(sent, part.made)
+            too_large = sent.problem
+            if isinstance(too_large, RecordTooLargeError) and await self._limits.raised(source.topic):
+                sent.until, sent.problem, sent.is_last = too_large.offset, None, False
+            elif missing is None and not sent.is_last:
+                sent.until = part.made[-1][0].offset + 1
+                self._sent.put_nowait(sent)
+                continue
+            self._sent.put_nowait(sent)
+            return sent, missing
+
+    async def _send_made(self, sent: _Sent, made: Made) -> tuple[SourceRecord, str] | None:
+        """Send what was made of some records.
+
+        Return the first record for which the target lacks a topic, with the topic; nothing of it is sent then.
+        """
+        await asyncio.sleep(0)
+        if not self._partition.awaits(sent.frame.number):
+            sent.is_last, sent.problem = True, None
+            return None
+        for record, targets in made:
+            sent.records.append((record, targets, []))
+            try:
+                await self._send_one(sent.records[-1])
+            except TopicMissing as missing:
+                del sent.records[-1]  # made again, and what follows
+                sent.until, sent.problem, sent.is_last = record.offset, None, False
+                return record, missing.topic
+            except BrokerError as error:
+                sent.problem, sent.is_last = NotMade(record, error), True
+                return None
         return None
 
     async def _send_one(self, unsent: _Copies) -> None:
@@ -168,7 +231,11 @@ class PartitionRouter:
             outcomes = await self._answers(sent.records)
             if self._partition.awaits(sent.frame.number):
                 result = await self._result(sent, outcomes)
+                self._written = self._written + len(sent.records) if result.is_part else 0
                 self._partition.transformed(sent.frame.number, result, time.monotonic())
+            else:
+                self._written = 0
+            self._room.release(sent.taken)
             sent.reported.set()
         self._ended.set()
 
@@ -194,17 +261,26 @@ class PartitionRouter:
         self._partition.target_unavailable(f"cannot copy {self._partition.source}: {why}", prolonged=True)
 
     async def _result(self, sent: _Sent, outcomes: Sequence[int | BaseException]) -> FrameResult:
-        """Return the result for a frame; what the target has rejected is written again, to find the record."""
+        """Return the result for a frame, or a part; what the target has rejected is written again, to find the record.
+
+        A part whose records were written again is the last one: what follows was sent before.
+        """
         again = False
         if any(isinstance(outcome, ClusterError) for outcome in outcomes):
             if (rejected := await self._written_alone(sent)) is not None:
-                return _failed(sent, rejected)
+                return self._failed(sent, rejected)
             again = True
-        if isinstance(sent.problem, NotMade):
-            return _failed(sent, self._rejection(sent.problem.record, sent.problem.error))
-        if sent.problem is not None:
-            return FrameResult(unreadable=str(sent.problem))
-        return FrameResult(routed=len(sent.records), again=again)
+        written, source = self._written + len(sent.records), self._partition.source
+        match sent.problem:
+            case NotMade(record=record, error=error):
+                return self._failed(sent, self._rejection(record, error))
+            case RecordTooLargeError(offset=offset) as problem:
+                return self._failed(sent, of_large_record(source, self._partition.target, offset, str(problem)))
+            case CorruptBatchError() | BatchTooLargeError() as problem:
+                return FrameResult(unreadable=str(problem))
+        if again:
+            return FrameResult(routed=written, again_from=sent.until)
+        return FrameResult(routed=written) if sent.is_last else FrameResult(is_part=True)
 
     async def _written_alone(self, sent: _Sent) -> Rejection | None:
         """Write the records from the first rejected one on again, one at a time, since the target rejects batches.
@@ -225,6 +301,11 @@ class PartitionRouter:
                     return self._rejection(record, outcome)
         return None
 
+    def _failed(self, sent: _Sent, rejection: Rejection) -> FrameResult:
+        """Return the result of a frame of which everything before the rejected record is written."""
+        before = sum(record.offset < rejection.first for record, _, _ in sent.records)
+        return FrameResult(failed=rejection, routed=self._written + before)
+
     def _rejection(self, record: SourceRecord, error: Exception) -> Rejection:
         """Return that the record cannot be copied. An error that does not concern it stops the partition, which is
         tried again, as with batches that pass through."""
@@ -243,11 +324,6 @@ class PartitionRouter:
                 headers=tuple((name.encode(), value) for name, value in record.headers),
             ),
         )
-
-
-def _failed(sent: _Sent, rejection: Rejection) -> FrameResult:
-    """Return the result of a frame of which everything before the rejected record is written."""
-    return FrameResult(failed=rejection, routed=sum(record.offset < rejection.first for record, _, _ in sent.records))
 
 
 def _rejected(copies: list[asyncio.Future[int]]) -> bool:

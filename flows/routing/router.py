@@ -10,16 +10,16 @@ from flows.partition.replicator import PartitionReplicator
 from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.routing.handlers import Handle
 from flows.routing.new_topics import NewTopics
-from flows.routing.partition_router import RECORDS_AT_ONCE, PartitionRouter
+from flows.routing.partition_router import RECORDS_AT_ONCE, RECORDS_UNANSWERED, PartitionRouter, RoomForRecords
 from flows.routing.record_sender import RecordSender
+from flows.source.record_limits import RecordLimits
 from flows.source_task.spawn import Spawn
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.control_producer import ControlProducer
 
 DECODED_FRAMES = 4
 """So many partitions hold a decoded frame that is not sent completely: more than one, since a handler may wait for
-something. Decoded, a frame takes several times the bytes that the lane counts for it, and when the buffer is full each
-partition would hold one."""
+something. Each has a decompressor, and decoded records of some megabytes while the buffer is full."""
 
 WATCH_INTERVAL_S = 1.0
 """How often unacknowledged records are looked for. They are reported after `Timeouts.unanswered_report_s`."""
@@ -47,17 +47,22 @@ class RecordRouter:
         new_topics: NewTopics | None,
         spawn: Spawn,
         *,
+        limits: RecordLimits,
         timeouts: Timeouts = TIMEOUTS,
+        records_unanswered: int = RECORDS_UNANSWERED,
         watch_interval_s: float = WATCH_INTERVAL_S,
         records_at_once: int = RECORDS_AT_ONCE,
     ) -> None:
-        """``new_topics`` creates the topics that ``handle`` names; None: they exist. ``records_at_once``: so many are
-        sent before other work of the lane has its turn."""
+        """``new_topics`` creates the topics that ``handle`` names; None: they exist. ``limits``: which records are
+        too large. ``records_unanswered``: of all partitions. ``records_at_once``: so many are sent before other work of
+        the lane has its turn."""
         self._sender = RecordSender(target, producer, new_topics, missing_topic_s=timeouts.missing_topic_s)
         self._timeouts = timeouts
         self._watch_interval_s = watch_interval_s
         self._records_at_once = records_at_once
         self._handle = handle
+        self._limits = limits
+        self._room = RoomForRecords(records_unanswered)
         self._decoding = asyncio.Semaphore(DECODED_FRAMES)
         self._spawn = spawn
         self._partitions: dict[PartitionReplicator, PartitionRouter] = {}
@@ -75,6 +80,8 @@ class RecordRouter:
                 self._handle,
                 self._sender,
                 self._decoding,
+                self._room,
+                limits=self._limits,
                 report_after_s=self._timeouts.unanswered_report_s,
                 records_at_once=self._records_at_once,
             )

@@ -23,6 +23,7 @@ from flows.partition.row_transform import LaneTransforms, RowTransform
 from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.source.end_offsets import EndOffsets
 from flows.source.fetcher import Fetcher
+from flows.source.record_limits import RecordLimits, record_limit
 from flows.source.topic_id_checker import TopicIdChecker
 from flows.source_task.spawn import Spawn
 from flows.target.dead_letter_writer import DeadLetterWriter
@@ -168,7 +169,8 @@ class Pipeline:
     ) -> RowTransform | None:
         if lease.query is not None:
             assert lane_query is not None, "a source task with a query is in a SQL lane"
-            return lane_query.of_source_task(lease.query.name, self._rules, self.spawn)
+            limits = RecordLimits(self._source, record_limit(lease.fetch))
+            return lane_query.of_source_task(lease.query.name, self._rules, limits, self.spawn)
         return None if router is None else router(self.spawn)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:

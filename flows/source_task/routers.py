@@ -15,6 +15,7 @@ from flows.routing.handlers import load_handler
 from flows.routing.new_topics import NewTopics
 from flows.routing.retry_limit import RoutedRetryLimit
 from flows.routing.router import RecordRouter
+from flows.source.record_limits import RecordLimits, record_limit
 from flows.source_task.spawn import Spawn
 from mm2.core.lanes.lease import RecordRouting, SourceTaskLease
 from mm2.kafka.client.cluster import Cluster
@@ -51,7 +52,8 @@ async def open_router(
         )
     )
     new_topics = NewTopics(source, target) if routing.handler is not None else None
-    return partial(RecordRouter, target, producer, handle, new_topics, timeouts=timeouts)
+    limits = RecordLimits(source, record_limit(lease.fetch))
+    return partial(RecordRouter, target, producer, handle, new_topics, limits=limits, timeouts=timeouts)
 
 
 def compressed(codec: int, level: int | None, batch: bytes) -> bytes:

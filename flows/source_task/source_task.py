@@ -230,6 +230,7 @@ class SourceTask:
                     dead_letters,
                     flow=lease.flow,
                     source_task=lease.source_task,
+                    source_values=lease.query is None or not lease.query.hides_values,
                     timeouts=self._timeouts,
                 )
                 if dead_letters is not None

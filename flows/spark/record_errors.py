@@ -60,7 +60,8 @@ class RecordErrors:
             try:
                 message = self._message_for(record)
             except Exception as error:  # noqa: BLE001 py4j raises many kinds of Exception
-                message = f"{type(error).__name__}: {error}".partition("\n")[0]
+                text = "" if record.query.hides_values else f": {error}".partition("\n")[0]  # can quote the record
+                message = f"{type(error).__name__}{text}"
             with self._lock:
                 if record.number in self._wanted:
                     self._found[record.number] = RecordError(number=record.number, message=message)

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from flows.batch.decoded import MAX_RECORD
 from flows.batch.target_batch import WrittenBatch
 from flows.sql.feeder_link import GATHERED_S, FeederLink, QueuedFrame
 from flows.sql.frames import lead
-from flows.sql.rows import NO_FRAME
-from flows.sql.written import FailedRow, FrameRows, RowColumns
+from flows.sql.rows import NO_FRAME, offset_of_error
+from flows.sql.written import PART_BYTES, FailedRow, FrameRows, RowColumns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,8 @@ class QueryTimes:
     """Time for the query to end after its connection was closed; then its feeder is killed."""
     gathered_s: float = GATHERED_S
     """Frames that are sent within this time after others were written are written together."""
+    room_check_s: float = 0.02
+    """How often it is asked whether a partition takes more of a frame: a part takes longer to be read and written."""
 
 
 _TIMES = QueryTimes()
@@ -56,18 +59,22 @@ class QueryInput(NamedTuple):
 class RowsOfFrame(NamedTuple):
     """The result for a frame. ``batch`` None: the query has dropped all records, or those before the ``failed`` one.
 
-    ``undecodable``: why the feeder could not decode a batch of the frame; there is no other result then.
+    ``is_part``: more of the frame follows. ``undecodable``: why the feeder could not decode a batch of the frame; there
+    is no other result then.
     """
 
     batch: WrittenBatch | None = None
     failed: FailedRow | None = None
     undecodable: str | None = None
+    is_part: bool = False
 
 
 class _Waiting(NamedTuple):
     place: str
     codec: int
     level: int | None
+    is_wanted: Callable[[], bool]
+    takes_more: Callable[[], bool]
     done: Callable[[RowsOfFrame], None]
 
 
@@ -75,11 +82,17 @@ class RowExchange:
     """Sends frames and reports their results in order; frames are numbered here.
 
     The rows are read in a thread, since Spark's iterator blocks.
+
+    (A) A frame whose rows take more than ``part_bytes`` is reported in parts. While its partition does not take more,
+        nothing is read, so that Spark and the feeder wait, too.
     """
 
-    def __init__(self, query: QueryInput, *, times: QueryTimes = _TIMES) -> None:
+    def __init__(self, query: QueryInput, *, times: QueryTimes = _TIMES, part_bytes: int = PART_BYTES) -> None:
         self._query = query
         self._times = times
+        self._part_bytes = part_bytes
+        self._waits_for_room = False
+        self._closed = asyncio.Event()
         self._link = FeederLink(query.path, query.token, self._left_out, gathered_s=times.gathered_s)
         self._next = 0
         self._waiting: dict[int, _Waiting] = {}
@@ -94,6 +107,7 @@ class RowExchange:
 
     async def close(self) -> None:
         """End the query: the feeder ends when its connection is closed, and is killed if it does not."""
+        self._closed.set()
         self._link.close()
         try:
             async with asyncio.timeout(self._times.close_within_s):
@@ -117,7 +131,11 @@ class RowExchange:
                     raise QueryFailed(
                         f"the worker that feeds the query has not started in {times.feeder_within_s:.0f} s"
                     )
-            elif self._waiting and now - max(self._rows_at, connected_at) > times.stuck_after_s:
+            elif (
+                self._waiting
+                and not self._waits_for_room
+                and now - max(self._rows_at, connected_at) > times.stuck_after_s
+            ):
                 oldest = next(iter(self._waiting.values())).place
                 raise QueryFailed(f"the query has returned nothing for {times.stuck_after_s:.0f} s; it is at {oldest}")
 
@@ -130,19 +148,28 @@ class RowExchange:
         wanted: int,
         codec: int,
         level: int | None,
+        max_record: int = MAX_RECORD,
         is_wanted: Callable[[], bool],
+        takes_more: Callable[[], bool],
         done: Callable[[RowsOfFrame], None],
     ) -> None:
         """Pass batches through the query, without the records before source offset ``wanted``.
 
-        ``done`` is called with the result, whose batch is compressed by ``codec``; not if the frame ``is_wanted`` no
-        more when it is its turn.
+        ``max_record``: bytes of memory that one record may take. ``done`` is called with the result, whose batch is
+        compressed by ``codec``, or with parts of it and then the last one; not if the frame ``is_wanted`` no more when
+        it is its turn. After a part, the next one is awaited until its partition ``takes_more``.
         """
         if not self._waiting:
             self._rows_at = time.monotonic()
         number, self._next = self._next, self._next + 1
-        self._waiting[number] = _Waiting(f"{topic}-{partition} offset {wanted}", codec, level, done)
-        pieces: list[bytes | memoryview] = [lead(number, wanted, topic, partition, sum(map(len, batches))), *batches]
+        self._waiting[number] = _Waiting(
+            f"{topic}-{partition} offset {wanted}", codec, level, is_wanted, takes_more, done
+        )
+        size = sum(map(len, batches))
+        pieces: list[bytes | memoryview] = [
+            lead(number, wanted, topic, partition, size, max_record=max_record),
+            *batches,
+        ]
         self._link.send(QueuedFrame(number, pieces, is_wanted))
 
     def _left_out(self, number: int) -> None:
@@ -163,7 +190,10 @@ class RowExchange:
                     if filler.frame != NO_FRAME:
                         self._finish(filler.frame, rows, filler.error)
                         rows = FrameRows()
-                rows.add(columns, first, len(columns.offsets))
+                if first < len(columns.offsets):
+                    rows.add(columns, first, len(columns.offsets))
+                    if rows.taken >= self._part_bytes:
+                        self._report_part(columns.frame_of(first), rows)
         except Exception as error:  # noqa: BLE001 whatever it is, the query has ended
             self._call(self._end, QueryFailed(f"{type(error).__name__}: {error}"))
         else:
@@ -171,17 +201,46 @@ class RowExchange:
 
     def _finish(self, number: int, rows: FrameRows, error: str | None) -> None:
         waiting = self._waiting[number]
-        if error is not None:
-            result = RowsOfFrame(undecodable=error)
+        offset, message = (None, None) if error is None else offset_of_error(error)
+        if error is not None and offset is None:
+            result = RowsOfFrame(undecodable=message)
         else:
+            if rows.failed is None and offset is not None:
+                rows.failed = FailedRow(offset, message, too_large=True)
             result = RowsOfFrame(rows.batch(waiting.codec, waiting.level), rows.failed)
         self._call(self._done, number, result)
+
+    def _report_part(self, number: int, rows: FrameRows) -> None:
+        """Report the rows so far, and wait until the partition takes more."""
+        waiting = self._waiting[number]
+        part = RowsOfFrame(rows.batch(waiting.codec, waiting.level), is_part=True)
+        rows.clear()
+        work = self._part_done(waiting, part)
+        try:
+            reported = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:  # the loop is closed
+            work.close()
+            raise
+        rows.is_wanted = reported.result()
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(function, *arguments)
 
     # -- in the loop
+
+    async def _part_done(self, waiting: _Waiting, part: RowsOfFrame) -> bool:
+        """Report a part, and wait until the partition takes more. Return whether it wants more of the frame."""
+        self._waits_for_room = True
+        try:
+            waiting.done(part)
+            while waiting.is_wanted() and not waiting.takes_more() and not self._closed.is_set():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._times.room_check_s):
+                        await self._closed.wait()
+            return waiting.is_wanted()
+        finally:
+            self._waits_for_room, self._rows_at = False, time.monotonic()
 
     def _done(self, number: int, result: RowsOfFrame) -> None:
         self._waiting.pop(number).done(result)

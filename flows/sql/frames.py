@@ -2,7 +2,8 @@
 
 Grammar of a frame on their Unix socket, big-endian:
 
-    frame := number u64 | wanted u64 | partition i32 | topic length u16 | blob length u32 | topic | blob
+    frame := number u64 | wanted u64 | partition i32 | max record u32 | topic length u16 | blob length u32
+             | topic | blob
     blob  := RecordBatch*
 """
 
@@ -12,23 +13,32 @@ import socket
 import struct
 from typing import NamedTuple
 
-_LEAD = struct.Struct(">QQiHI")
+from flows.batch.decoded import MAX_RECORD
+
+_LEAD = struct.Struct(">QQiIHI")
+_HIGHEST_LIMIT = 2**32 - 1
 
 
 class Frame(NamedTuple):
-    """Whole batches of one source partition, in order. Records before source offset ``wanted`` are not wanted."""
+    """Whole batches of one source partition, in order. Records before source offset ``wanted`` are not wanted.
+
+    ``max_record``: bytes of memory that a record may take (`flows.batch.decoded`).
+    """
 
     number: int
     wanted: int
     topic: str
     partition: int
     blob: bytes | memoryview
+    max_record: int = MAX_RECORD
 
 
-def lead(number: int, wanted: int, topic: str, partition: int, blob_bytes: int) -> bytes:
+def lead(
+    number: int, wanted: int, topic: str, partition: int, blob_bytes: int, *, max_record: int = MAX_RECORD
+) -> bytes:
     """Return what precedes the blob of a frame."""
     name = topic.encode()
-    return _LEAD.pack(number, wanted, partition, len(name), blob_bytes) + name
+    return _LEAD.pack(number, wanted, partition, min(max_record, _HIGHEST_LIMIT), len(name), blob_bytes) + name
 
 
 def read_frame(connection: socket.socket) -> Frame | None:
@@ -36,11 +46,11 @@ def read_frame(connection: socket.socket) -> Frame | None:
     start = _read(connection, _LEAD.size)
     if start is None:
         return None
-    number, wanted, partition, topic_length, blob_length = _LEAD.unpack(start)
+    number, wanted, partition, max_record, topic_length, blob_length = _LEAD.unpack(start)
     topic, blob = _read(connection, topic_length), _read(connection, blob_length)
     if topic is None or blob is None:
         return None
-    return Frame(number, wanted, bytes(topic).decode(), partition, blob)
+    return Frame(number, wanted, bytes(topic).decode(), partition, blob, max_record)
 
 
 def _read(connection: socket.socket, count: int) -> memoryview | None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from aiokafka.record.default_records import DefaultRecord
 
 from flows.batch.choice import BatchRules, new_codec
-from flows.batch.decoded import MAX_UNCOMPRESSED, decoded, with_header
+from flows.batch.decoded import RecordTooLargeError, decoded, with_header
 from flows.batch.header import (
     HEADER_BYTES,
     LENGTH_END,
@@ -22,8 +22,9 @@ from flows.batch.header import (
 )
 from flows.batch.record_reader import DecodedRecord
 from flows.partition.frames_in_query import FrameInQuery, FrameResult
-from flows.partition.rejection import Rejection, of_query
+from flows.partition.rejection import Rejection, of_large_record, of_query
 from flows.partition.replicator import PartitionReplicator
+from flows.source.record_limits import RecordLimits
 from flows.source_task.spawn import Spawn
 from flows.sql.exchange import RowExchange, RowsOfFrame
 from flows.sql.record_builder import record_builder, records_of
@@ -44,9 +45,9 @@ class LaneQueryRun(NamedTuple):
     exchange: RowExchange
     failure_of: Callable[[str, int, bytes], Awaitable[str | None]]
 
-    def of_source_task(self, query_name: str, rules: BatchRules, spawn: Spawn) -> QueryStage:
+    def of_source_task(self, query_name: str, rules: BatchRules, limits: RecordLimits, spawn: Spawn) -> QueryStage:
         """Return the query of a source task."""
-        return QueryStage(self, query_name, rules, spawn)
+        return QueryStage(self, query_name, rules, limits, spawn)
 
 
 class QueryStage:
@@ -58,10 +59,11 @@ class QueryStage:
 
     writes_itself = False
 
-    def __init__(self, query: LaneQueryRun, name: str, rules: BatchRules, spawn: Spawn) -> None:
+    def __init__(self, query: LaneQueryRun, name: str, rules: BatchRules, limits: RecordLimits, spawn: Spawn) -> None:
         self._query = query
         self._name = name
         self._rules = rules
+        self._limits = limits
         self._spawn = spawn
         self._failing: dict[PartitionReplicator, int] = {}  # the number of the frame about which Spark is asked
 
@@ -74,7 +76,9 @@ class QueryStage:
             wanted=frame.start,
             codec=new_codec((batch.header.codec for batch in frame.batches), self._rules),
             level=self._rules.level,
+            max_record=self._limits.of(partition.source.topic),
             is_wanted=partial(partition.awaits, frame.number),
+            takes_more=partial(_takes_more, partition, frame.number),
             done=partial(self._done, partition, frame),
         )
 
@@ -89,9 +93,8 @@ class QueryStage:
                 self._spawn(self._failed(partition, frame, rows, rows.failed))
             return
         try:
-            partition.transformed(
-                frame.number, FrameResult(written=rows.batch, unreadable=rows.undecodable), time.monotonic()
-            )
+            result = FrameResult(written=rows.batch, unreadable=rows.undecodable, is_part=rows.is_part)
+            partition.transformed(frame.number, result, time.monotonic())
         except Exception as error:  # noqa: BLE001 in a callback it would only be logged, and the next frame copied
             self._spawn(_raise(error))
 
@@ -104,17 +107,23 @@ class QueryStage:
         self, partition: PartitionReplicator, frame: FrameInQuery, rows: RowsOfFrame, failed: FailedRow
     ) -> None:
         try:
-            rejection = await self._rejection(partition, frame, failed)
+            if failed.too_large and await self._limits.raised(partition.source.topic):
+                result = FrameResult(written=rows.batch, again_from=failed.offset)
+            else:
+                rejection = await self._rejection(partition, frame, failed)
+                result = FrameResult(written=rows.batch, failed=rejection)
         finally:
             if self._failing.get(partition) == frame.number:
                 del self._failing[partition]
-        partition.transformed(frame.number, FrameResult(written=rows.batch, failed=rejection), time.monotonic())
+        partition.transformed(frame.number, result, time.monotonic())
 
     async def _rejection(self, partition: PartitionReplicator, frame: FrameInQuery, failed: FailedRow) -> Rejection:
         source, why, record = partition.source, failed.reason, None
+        if failed.too_large:
+            return of_large_record(source, partition.target, failed.offset, why or "")
         try:
-            header, record = record_at(frame, failed.offset)
-        except (CorruptBatchError, BatchTooLargeError) as error:
+            header, record = record_at(frame, failed.offset, self._limits.of(source.topic))
+        except (CorruptBatchError, BatchTooLargeError, RecordTooLargeError) as error:
             log.warning("%s: the record at offset %d cannot be read again: %s", source, failed.offset, error)
         else:
             if why is None:
@@ -130,27 +139,28 @@ class QueryStage:
         )
 
 
+def _takes_more(partition: PartitionReplicator, number: int) -> bool:
+    return not partition.awaits(number) or partition.takes_more()
+
+
 async def _raise(error: Exception) -> None:
     """End the source task with this error."""
     raise error
 
 
-def record_at(frame: FrameInQuery, offset: int) -> tuple[BatchHeader, DefaultRecord]:
+def record_at(frame: FrameInQuery, offset: int, max_record: int) -> tuple[BatchHeader, DefaultRecord]:
     """Return the record at this source offset of a frame that was decoded before, and the header of its batch.
 
-    Raises CorruptBatchError and BatchTooLargeError.
+    Raises CorruptBatchError, BatchTooLargeError and RecordTooLargeError.
     """
     for batch in frame.batches:
         if batch.header.base_offset <= offset < batch.header.next_offset:
-            header, records = decoded(
-                batch.header,
-                batch.data,
-                limit=MAX_UNCOMPRESSED,
-                arrived_ms=int(batch.arrived * 1000),
-            )
-            for record in records:
-                if record.offset == offset:
-                    return header, record
+            arrived_ms = int(batch.arrived * 1000)
+            for chunk in decoded(batch.header, batch.data, wanted=offset, limit=max_record, arrived_ms=arrived_ms):
+                header, records = chunk if chunk is not None else (batch.header, iter(()))
+                for record in records:
+                    if record.offset == offset:
+                        return header, record
     raise CorruptBatchError(f"there is no record at offset {offset}")
 
 

@@ -14,7 +14,7 @@ from flows.sql.frames import Frame
 from flows.sql.refusal import QueryRefusedError
 from flows.sql.rewriting import typed_values
 from flows.sql.row_select import RowSelect, select_of, untouched
-from flows.sql.rows import ERROR, OFFSET, rows_of
+from flows.sql.rows import ERROR, OFFSET, offset_of_error, rows_of
 from mm2.core.lanes.engine_orders import FailedRecord
 from mm2.core.settings.row_query import COLUMNS, TABLE
 
@@ -35,9 +35,9 @@ def message_for(session: SparkSession, failed: FailedRecord) -> str | None:
         values = RowSelect(columns=typed_values(select), condition=select.condition)
         untouched(records, values)._jdf.queryExecution().optimizedPlan()
     except PySparkException as error:
-        return QueryRefusedError.of_spark(str(error)).shown_for(failed.query.action)
+        return QueryRefusedError.of_spark(str(error)).shown_for_record(failed.query)
     except QueryRefusedError as error:
-        return error.shown_for(failed.query.action)
+        return error.shown_for_record(failed.query)
     except UndecodableRecordError as error:
         return str(error)
     return None
@@ -59,7 +59,8 @@ def _table(session: SparkSession, failed: FailedRecord) -> DataFrame:
     columns["timestamp"] = columns["timestamp"].cast(pa.int64())  # Python has no times after the year 9999
     row = {name: column[0].as_py() for name, column in columns.items()}
     if row[OFFSET] is None:
-        raise UndecodableRecordError(row[ERROR] or "the batch has no record")
+        _, why = offset_of_error(row[ERROR] or "the batch has no record")
+        raise UndecodableRecordError(why)
     arguments = {name: F.lit(row[name]) for name in COLUMNS}
     arguments["timestamp"] = F.lit(row["timestamp"] // 1_000)
     arguments["headers"] = F.array(

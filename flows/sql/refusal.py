@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from mm2.core.lanes.lease import LaneQuery
 from mm2.core.settings.row_query import RowQuery, RowTransform
 
 LONGEST = 500
@@ -14,6 +15,7 @@ _AFTER = ("==", "'", "+-", "\tat ", "JVM stacktrace")
 
 _CLASS = re.compile(r"\s*(\[[A-Z0-9_.]+\])")
 _NOT_SHOWN = "the rest is not shown, because the query contains values of config providers"
+_VALUES_NOT_SHOWN = "the rest, which can quote the record, is shown with mm2.sql.{}.dead.letters = full"
 
 
 class QueryRefusedError(Exception):
@@ -34,6 +36,12 @@ class QueryRefusedError(Exception):
     def shown_for(self, action: RowQuery | RowTransform) -> str:
         """Return the message, safe to show."""
         return f"{self.without_query} ({_NOT_SHOWN})" if is_hidden(action) else str(self)
+
+    def shown_for_record(self, query: LaneQuery) -> str:
+        """Return the message about a record, safe to show."""
+        if query.hides_values and not is_hidden(query.action):
+            return f"{self.without_query} ({_VALUES_NOT_SHOWN.format(query.name)})"
+        return self.shown_for(query.action)
 
 
 def is_hidden(action: RowQuery | RowTransform) -> bool:

@@ -5,14 +5,15 @@ say where a row comes from:
 
 * ``_mm2_frame``: the number of the `flows.sql.frames.Frame` whose records are transformed; -1 in a filler of no frame.
 * ``_mm2_offset``: the source offset of the record; NULL in a filler, a row without a record.
-* ``_mm2_error``: in the filler after a frame, why its records could not be decoded; padding in a filler of no frame;
-  otherwise NULL.
+* ``_mm2_error``: in the filler after a frame, why its records could not be decoded, after the offset and a colon if the
+  reason is one record that is too large; padding in a filler of no frame; otherwise NULL.
 * ``_mm2_failed``, only in the result of a query: whether it failed for the record. What it sets is NULL then.
 
 A filler follows the rows of every frame. Spark passes rows on in batches of `BYTES_PER_BATCH`, so that a burst would
 wait for the next one; a filler of that size pushes it through. Spark looks one row ahead before it passes on a batch,
 so that another filler follows. The worker's output has a buffer, too, of `OUTPUT_BUFFER_BYTES`: what is written last of
-a batch, the values of the last column, must not fit into it.
+a batch, the values of the last column, must not fit into it; and their bytes must be a multiple of `ALIGNMENT`, since
+Arrow writes what is missing after them.
 
 Rows that a query drops push nothing through, however many follow. So padding is also written in a backlog
 (`PADDED_AFTER_ROWS`, `PADDED_AFTER_S`), even within a frame.
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecord
 
 from flows.batch.blob import batches
-from flows.batch.decoded import MAX_UNCOMPRESSED, decoded
+from flows.batch.decoded import HEADER_COST, Chunk, RecordTooLargeError, decoded
 from flows.batch.header import LOG_APPEND_TIME, BatchHeader, BatchTooLargeError, CorruptBatchError
 from flows.sql.frames import Frame
 from mm2.core.settings.row_query import COLUMNS
@@ -44,6 +45,10 @@ ROWS_PER_BATCH = 4_096
 
 OUTPUT_BUFFER_BYTES = 4_096
 """spark.sql.execution.pandas.udf.buffer.size of SQL lanes, which is also that of the Python workers' output."""
+
+ALIGNMENT = 64
+"""Bytes. Texts of the last column are filled with spaces: up to seven zeros after them would stay in the worker's
+output, and the query would return nothing."""
 
 ROWS_WRITTEN = 512
 """Rows that the feeder writes at once: Spark evaluates them while the next ones are decoded and written."""
@@ -105,10 +110,10 @@ def spark_schema(columns: Collection[str]) -> str:
     return ", ".join(f"{name} {spark_type}" for name, spark_type in (kept | _HIDDEN).items())
 
 
-def rows_of(frame: Frame, *, max_uncompressed: int = MAX_UNCOMPRESSED, arrived_ms: int = 0) -> Iterator[pa.RecordBatch]:
+def rows_of(frame: Frame, *, arrived_ms: int = 0) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one frame, as `RowBuilder` collects them."""
     rows = RowBuilder()
-    yield from rows.add(frame, max_uncompressed=max_uncompressed, arrived_ms=arrived_ms)
+    yield from rows.add(frame, arrived_ms=arrived_ms)
     yield from rows.take()
 
 
@@ -126,24 +131,27 @@ class RowBuilder:
         self._rows_unpadded = 0
         self._padded_at = now()
 
-    def add(
-        self, frame: Frame, *, max_uncompressed: int = MAX_UNCOMPRESSED, arrived_ms: int = 0
-    ) -> Iterator[pa.RecordBatch]:
+    def add(self, frame: Frame, *, arrived_ms: int = 0) -> Iterator[pa.RecordBatch]:
         """Add the rows of a frame's records, and the filler after them. Yield all rows whenever they are many.
 
-        ``max_uncompressed``: bytes of the records of one batch. If a batch cannot be decoded, the rows before it are
-        followed by a filler with the error. ``arrived_ms`` is the timestamp of messages that have none, epoch ms.
+        If a batch or a record cannot be decoded, the rows before it are followed by a filler with the error.
+        ``arrived_ms`` is the timestamp of messages that have none, epoch ms.
         """
         error: str | None = None
         try:
-            for header, records in _decoded(frame, max_uncompressed, arrived_ms):
+            for chunk in _decoded(frame, arrived_ms):
+                if chunk is None:
+                    yield from self._pad_if_late()
+                    continue
                 more = True
                 while more:
-                    more = self._append_some(frame, header, records)
+                    more = self._append_some(frame, *chunk)
                     yield from self._take_if_full()
+        except RecordTooLargeError as problem:
+            error = f"{problem.offset}:{problem}"
         except (CorruptBatchError, BatchTooLargeError) as problem:
             error = str(problem)
-        self._add_filler(frame.number, error)
+        self._add_filler(frame.number, None if error is None else _aligned(error))
         yield from self._take_if_full()
 
     def _append_some(self, frame: Frame, header: BatchHeader, records: Iterator[DefaultRecord]) -> bool:
@@ -155,7 +163,8 @@ class RowBuilder:
         finally:
             keys, values, headers = (self._columns[at][before:] for at in (_KEY, _VALUE, _HEADERS))
             self._bytes += sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
-            self._bytes += sum(len(value or b"") for one in filter(None, headers) for _, value in one)
+            for one in filter(None, headers):
+                self._bytes += HEADER_COST * len(one) + sum(len(name) + len(value or b"") for name, value in one)
 
     def _take_if_full(self) -> Iterator[pa.RecordBatch]:
         rows = len(self._columns[_OFFSET])
@@ -163,6 +172,11 @@ class RowBuilder:
             late = self._now() - self._padded_at >= PADDED_AFTER_S
             if late or self._rows_unpadded + rows >= PADDED_AFTER_ROWS:
                 self.pad()
+            yield from self.take()
+
+    def _pad_if_late(self) -> Iterator[pa.RecordBatch]:
+        if self._now() - self._padded_at >= PADDED_AFTER_S:
+            self.pad()
             yield from self.take()
 
     def pad(self) -> None:
@@ -198,11 +212,21 @@ def _parts(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield from _parts(rows.slice(half))
 
 
-def _decoded(frame: Frame, limit: int, arrived_ms: int) -> Iterator[tuple[BatchHeader, Iterator[DefaultRecord]]]:
-    """Return header and records of each batch. Raises CorruptBatchError and BatchTooLargeError."""
+def _decoded(frame: Frame, arrived_ms: int) -> Iterator[Chunk | None]:
+    """Yield what `flows.batch.decoded.decoded` does for each batch. Raises what it raises."""
     for header, data in batches(frame.blob, check_crcs=False, start=frame.wanted):
-        header_of_rows, records = decoded(header, data, limit=limit, arrived_ms=arrived_ms)
-        yield header_of_rows, chain(records)  # can be continued, unlike aiokafka's own iterator
+        yield from decoded(header, data, wanted=frame.wanted, limit=frame.max_record, arrived_ms=arrived_ms)
+
+
+def offset_of_error(error: str) -> tuple[int | None, str]:
+    """Return the offset of the record that is too large, which the error in a filler is about, and the message."""
+    error = error.rstrip()
+    offset, colon, message = error.partition(":")
+    return (int(offset), message) if colon and offset.isdecimal() else (None, error)
+
+
+def _aligned(error: str) -> str:
+    return error + " " * (-len(error.encode()) % ALIGNMENT)
 
 
 def _append(columns: list[list[Any]], frame: Frame, header: BatchHeader, records: Iterator[DefaultRecord]) -> int:

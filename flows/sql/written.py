@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flows.batch.choice import MAX_UNCOMPRESSED
 from flows.batch.codecs import compress
+from flows.batch.decoded import HEADER_COST
 from flows.batch.header import HEADER_BYTES, LENGTH_END, MAGIC, NO_PRODUCER, BatchHeader
 from flows.batch.target_batch import Runs, WrittenBatch
 from flows.sql.record_builder import record_builder, records_of
@@ -20,11 +22,23 @@ _NO_TIMESTAMP = -1
 """Of a message in a format from before Kafka 0.10. A broker rejects earlier ones."""
 
 
+PART_BYTES = MAX_UNCOMPRESSED // 2
+"""When the rows of a frame take this much memory, they become a batch, and the next rows another one: a batch of a
+megabyte can contain gigabytes of records. A batch within this can be rebuilt."""
+
+_ROW_COST = 300
+"""What a row takes besides its bytes, in the lists of `FrameRows`: two bytes objects, two numbers, and their places."""
+
+
 class FailedRow(NamedTuple):
-    """The record at source ``offset`` cannot be copied. ``reason`` None: the query failed for it; Spark knows why."""
+    """The record at source ``offset`` cannot be copied. ``reason`` None: the query failed for it; Spark knows why.
+
+    ``too_large``: it was not decoded, as it would take too much memory.
+    """
 
     offset: int
     reason: str | None
+    too_large: bool = False
 
 
 Headers = list[tuple[str, bytes | None]]
@@ -40,7 +54,7 @@ class Filler(NamedTuple):
 
 
 class RowColumns:
-    """The columns of an Arrow batch as lists. Timestamps are epoch milliseconds.
+    """The columns of an Arrow batch as lists, with the ``bytes_per_row`` that they take. Timestamps are epoch ms.
 
     ``failures`` are the reasons of the rows that cannot be copied, by index; None: the query failed. ``fillers`` are in
     the order of the rows.
@@ -52,11 +66,19 @@ class RowColumns:
         self.keys: list[bytes | None] = columns["key"].to_pylist()
         self.values: list[bytes | None] = columns["value"].to_pylist()
         self.failures: dict[int, str | None] = {}
+        self._frames = columns[FRAME]
         self.fillers = _fillers(columns[OFFSET], columns[FRAME], columns[ERROR])
         self.timestamps = self._read_timestamps(columns["timestamp"].cast(_INTEGER))
         self.headers = self._read_headers(columns["headers"])
+        headers = HEADER_COST * sum(map(len, self.headers))
+        self.bytes_per_row = _ROW_COST + (batch.nbytes + headers) // max(1, batch.num_rows)
         if columns[FAILED].true_count:
             self.failures |= dict.fromkeys(pc.indices_nonzero(columns[FAILED]).to_pylist())
+
+    def frame_of(self, index: int) -> int:
+        """Return the number of the frame of a row."""
+        number: int = self._frames[index].as_py()
+        return number
 
     def _read_timestamps(self, microseconds: pa.Array) -> list[int]:
         milliseconds = microseconds.fill_null(-1_000).to_numpy() // 1_000
@@ -85,7 +107,8 @@ class RowColumns:
 class FrameRows:
     """The columns of one frame, in the order of the source.
 
-    ``failed`` is the first row that cannot be copied; later ones are not read.
+    ``failed`` is the first row that cannot be copied; later ones are not read. ``taken`` is the memory in bytes,
+    estimated. ``is_wanted`` False: its rows are dropped.
     """
 
     offsets: list[int] = field(default_factory=list)
@@ -94,10 +117,12 @@ class FrameRows:
     timestamps: list[int] = field(default_factory=list)
     headers: list[Headers] = field(default_factory=list)
     failed: FailedRow | None = None
+    taken: int = 0
+    is_wanted: bool = True
 
     def add(self, columns: RowColumns, first: int, until: int) -> None:
         """Add the rows from ``first`` up to, not including, ``until``."""
-        if self.failed is not None:
+        if self.failed is not None or not self.is_wanted:
             return
         failed = min((index for index in columns.failures if first <= index < until), default=None)
         if failed is not None:
@@ -108,6 +133,13 @@ class FrameRows:
         self.values += columns.values[first:until]
         self.timestamps += columns.timestamps[first:until]
         self.headers += columns.headers[first:until]
+        self.taken += columns.bytes_per_row * (until - first)
+
+    def clear(self) -> None:
+        """Drop the rows, which are written."""
+        for column in (self.offsets, self.keys, self.values, self.timestamps, self.headers):
+            column.clear()
+        self.taken = 0
 
     def batch(self, codec: int, level: int | None) -> WrittenBatch | None:
         """Return the records in a batch compressed by ``codec``; None if there are none."""

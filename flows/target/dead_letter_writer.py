@@ -30,6 +30,7 @@ class DeadLetterWriter:
 
     (A) One letter is written at a time, so that a request that is too large contains no other one.
     (B) A letter that the topic rejects as too large is written without value, then without key.
+    (C) ``source_values`` False: contents that a query has not passed are not written (`flows.target.dead_letters`).
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class DeadLetterWriter:
         *,
         flow: Flow,
         source_task: int,
+        source_values: bool = True,
         timeouts: Timeouts = TIMEOUTS,
     ) -> None:
         self._report_after_s = timeouts.unanswered_report_s
@@ -46,6 +48,7 @@ class DeadLetterWriter:
         self._lease = lease
         self._flow = flow
         self._source_task = source_task
+        self._source_values = source_values
         self._writing = asyncio.Lock()
 
     @property
@@ -67,7 +70,13 @@ class DeadLetterWriter:
 
     async def _write(self, partition: PartitionReplicator, rejection: Rejection) -> None:
         letters = list(
-            dead_letters(partition.source, self._source_task, rejection, context_headers=self._lease.context_headers)
+            dead_letters(
+                partition.source,
+                self._source_task,
+                rejection,
+                context_headers=self._lease.context_headers,
+                source_values=self._source_values,
+            )
         )
         async with self._writing:
             for letter in letters:

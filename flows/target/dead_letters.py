@@ -21,6 +21,9 @@ and, with names of our own,
     mm2.errors.last.offset     of a batch that cannot be read: its last offset; the value is the whole batch as stored
     mm2.errors.value.bytes     the value is left out, since the dead-letter topic rejects its size, which is this
     mm2.errors.key.bytes       the key and the record's own headers are left out for the same reason; size of the key
+
+With mm2.sql.NAME.dead.letters = without-values, key, value and own headers of what a query has not passed are left out,
+too.
 """
 
 from __future__ import annotations
@@ -49,11 +52,18 @@ class DeadLetter:
 
 
 def dead_letters(
-    source: TopicPartition, source_task: int, rejection: Rejection, *, context_headers: bool
+    source: TopicPartition,
+    source_task: int,
+    rejection: Rejection,
+    *,
+    context_headers: bool,
+    source_values: bool = True,
 ) -> Iterator[DeadLetter]:
     """Yield the letter for what cannot be copied, then smaller ones, for a topic that rejects its size.
 
     ``context_headers`` False: a letter has only the record's own headers, and those that say what is left out.
+    ``source_values`` False: a letter has no contents that only the source has; then there is one letter, which says
+    always where the record is.
     """
     record = rejection.record
     key = record.key if record is not None else None
@@ -61,12 +71,15 @@ def dead_letters(
     own: Headers = ()
     if record is not None:
         own = tuple((name.decode(errors="replace"), content) for name, content in record.headers)
-    context = _context(source, source_task, rejection) if context_headers else ()
-    yield DeadLetter(key=key, value=value, headers=own + context)
+    is_hidden = not source_values and rejection.is_from_source
+    context = _context(source, source_task, rejection) if context_headers or is_hidden else ()
+    if not is_hidden:
+        yield DeadLetter(key=key, value=value, headers=own + context)
     if value is not None:
         context += (_own("value.bytes", len(value)),)
-        yield DeadLetter(key=key, value=None, headers=own + context)
-    if key is not None or own:
+        if not is_hidden:
+            yield DeadLetter(key=key, value=None, headers=own + context)
+    if key is not None or own or is_hidden:
         context += (_own("key.bytes", len(key or b"")),)
         yield DeadLetter(key=None, value=None, headers=context)
 

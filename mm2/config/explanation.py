@@ -21,7 +21,7 @@ from mm2.config.keys.connector_keys import CONNECTORS
 from mm2.config.keys.declaration import KeyModel
 from mm2.config.keys.election_keys import election_models
 from mm2.config.keys.node_keys import FileSettings, OwnFlowSettings, OwnSettings, RestSettings
-from mm2.config.keys.sql_keys import PREFIX, of_name
+from mm2.config.keys.sql_keys import LETTERS, PREFIX, of_name
 from mm2.config.keys.worker_keys import WorkerSettings
 from mm2.config.keys.zookeeper_keys import PREFIX as ZOOKEEPER
 from mm2.config.load import File
@@ -29,7 +29,7 @@ from mm2.config.security import security_keys
 from mm2.config.settings import FlowSettings
 from mm2.core.naming.names import Flow
 from mm2.core.settings.client import ProduceSettings
-from mm2.core.settings.row_query import RowQuery
+from mm2.core.settings.row_query import LetterContent, RowQuery
 
 DEFAULT = "default"
 BY_RULE = "from the name of the flow"
@@ -111,6 +111,9 @@ def _queries(keys: Properties, settings: FlowSettings) -> Iterator[ExplainedLine
     for query in settings.queries.in_order:
         of_this = of_name(keys, query.name)
         yield from (_line(f"{PREFIX}{query.name}.{kind}", value) for kind, value in of_this.items())
+        if LETTERS not in of_this:
+            content = LetterContent.WITHOUT_VALUES if query.hides_values else LetterContent.FULL
+            yield ExplainedLine(f"{PREFIX}{query.name}.{LETTERS}", content, DEFAULT)
         if isinstance(query.action, RowQuery):
             yield ExplainedLine(query.name, str(query.action), f"sha256 {query.action.sha256[:DIGITS]}")
 

@@ -7,15 +7,17 @@
     zstd    frames
 
 A few bytes can decompress to gigabytes: 1.3 KB of zstd to 40 MB. So every caller states how much it accepts, and no
-buffer becomes larger than that.
+buffer becomes larger than that; or it takes the output in pieces, whatever the whole is.
 """
 
 from __future__ import annotations
 
+import importlib
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
+from typing import Any
 
 import cramjam
 
@@ -71,6 +73,73 @@ def decompress(codec: int, data: Buffer, limit: int) -> bytes:
         raise DecompressionError(f"records cannot be decompressed as {name}: {error}") from error
 
 
+def decompressed(codec: int, data: Buffer, piece_bytes: int, whole_bytes: int) -> Iterator[Buffer]:
+    """Yield the decompressed records of a batch in pieces of at most ``piece_bytes``, without holding the others.
+
+    Besides a piece, the decompressor holds what the codec refers back to: up to 128 MiB of zstd, the largest window
+    that its decoders accept by default, and a block of 4 MiB of lz4. A block of snappy is a piece, whatever its size.
+    cramjam has no streams, so lz4 and zstd need pyarrow. Without it they are decompressed as a whole, if that is at
+    most ``whole_bytes``.
+
+    Raises DecompressionError if ``data`` is invalid for the codec, also after some pieces, and OutputTooLargeError.
+    """
+    try:
+        match codec:
+            case Codec.NONE:
+                yield from _slices(data, piece_bytes)
+            case Codec.GZIP:
+                yield from _gzip_pieces(data, piece_bytes)
+            case Codec.SNAPPY:
+                yield from _snappy_pieces(data, whole_bytes)
+            case Codec.LZ4 | Codec.ZSTD:
+                yield from _frame_pieces(Codec(codec), data, piece_bytes, whole_bytes)
+            case _:
+                raise DecompressionError(f"unknown codec {codec}")
+    except (EOFError, OSError, zlib.error, struct.error, cramjam.DecompressionError) as error:
+        name = Codec(codec).name.lower()
+        raise DecompressionError(f"records cannot be decompressed as {name}: {error}") from error
+
+
+def _slices(data: Buffer, size: int) -> Iterator[memoryview]:
+    view = memoryview(data)
+    for at in range(0, len(view), size):
+        yield view[at : at + size]
+
+
+def _gzip_pieces(data: Buffer, size: int) -> Iterator[bytes]:
+    rest: Buffer = data
+    while rest:
+        member = zlib.decompressobj(_GZIP_FORMAT)
+        while not member.eof:
+            piece = member.decompress(rest, size)
+            rest = member.unconsumed_tail
+            if not piece and not member.eof and not rest:
+                raise EOFError("incomplete gzip member")
+            yield piece
+        rest = member.unused_data.lstrip(b"\x00")  # members may be padded
+
+
+def _snappy_pieces(data: Buffer, limit: int) -> Iterator[bytes]:
+    if bytes(data[:8]) != _XERIAL_MAGIC:
+        yield _snappy_block(data, data, limit, 0)
+        return
+    for block in _snappy_blocks(data):
+        yield _snappy_block(block, data, limit, 0)
+
+
+def _frame_pieces(codec: Codec, data: Buffer, size: int, whole_bytes: int) -> Iterator[bytes]:
+    try:
+        arrow: Any = importlib.import_module("pyarrow")
+    except ImportError:
+        yield decompress(codec, data, whole_bytes)
+        return
+    if not len(data):
+        raise EOFError("empty input")
+    stream = arrow.CompressedInputStream(arrow.BufferReader(data), codec.name.lower())
+    while piece := stream.read(size):
+        yield piece
+
+
 def _none(data: Buffer, limit: int) -> bytes:
     _check(len(data), Codec.NONE, data, limit)
     return bytes(data)
@@ -95,19 +164,24 @@ def _gzip(data: Buffer, limit: int) -> bytes:
 def _snappy(data: Buffer, limit: int) -> bytes:
     if bytes(data[:8]) != _XERIAL_MAGIC:
         return _snappy_block(data, data, limit, 0)
-    view = memoryview(data)
     blocks: list[bytes] = []
     size = 0
+    for block in _snappy_blocks(data):
+        blocks.append(_snappy_block(block, data, limit, size))
+        size += len(blocks[-1])
+    return b"".join(blocks)
+
+
+def _snappy_blocks(data: Buffer) -> Iterator[memoryview]:
+    view = memoryview(data)
     at = len(XERIAL_HEADER)
     while at < len(view):
         (length,) = _BLOCK_LENGTH.unpack_from(view, at)
         at += _BLOCK_LENGTH.size
         if not 0 < length <= len(view) - at:
             raise EOFError(f"invalid block length {length}")
-        blocks.append(_snappy_block(view[at : at + length], data, limit, size))
-        size += len(blocks[-1])
+        yield view[at : at + length]
         at += length
-    return b"".join(blocks)
 
 
 def _snappy_block(block: Buffer, data: Buffer, limit: int, before: int) -> bytes:

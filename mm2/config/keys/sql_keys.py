@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Annotated
 
-from mm2.config.grammar.java_types import ListOf, OptionalString, require
+from mm2.config.grammar.java_types import ListOf, OptionalString, one_of, require
 from mm2.config.grammar.values import Value
 from mm2.config.keys.declaration import KeyModel, flow_key
+from mm2.core.settings.row_query import LetterContent
 
 PREFIX = "mm2.sql."
 NAME = re.compile("[A-Za-z0-9_-]{1,100}")
@@ -17,7 +18,9 @@ NAME = re.compile("[A-Za-z0-9_-]{1,100}")
 ACTIONS = ("query", "file", "transform")
 """Keys that say what is done; each name has one of them."""
 
-KINDS = ("topics", *ACTIONS)
+LETTERS = "dead.letters"
+
+KINDS = ("topics", *ACTIONS, LETTERS)
 
 _FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
 
@@ -59,11 +62,23 @@ class SqlKeys(KeyModel):
         None,
         "Function in Python that returns Spark columns instead of a query, as `module:function`.",
     )
+    dead_letters: Annotated[OptionalString, one_of(*LetterContent)] = flow_key(
+        declared(LETTERS),
+        None,
+        "What is shown of records for which the query fails, and of batches that cannot be decoded for it: `full`, "
+        "dead letters with key, value and headers, and Spark's message, which can quote them, in `/flows`, the log and "
+        "recorded losses; or `without-values`, none of these. If not set: `full` for a query that drops no records and "
+        "sets at most `timestamp`, `without-values` for others.",
+    )
 
 
 def split(key: str) -> tuple[str, str]:
     """Return name and kind of a key that begins with `PREFIX`, such as ``mask`` and ``topics``."""
-    name, _, kind = key.removeprefix(PREFIX).rpartition(".")
+    rest = key.removeprefix(PREFIX)
+    for kind in KINDS:
+        if rest.endswith(f".{kind}"):
+            return rest.removesuffix(f".{kind}"), kind
+    name, _, kind = rest.rpartition(".")
     return name, kind
 
 

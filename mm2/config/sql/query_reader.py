@@ -16,7 +16,7 @@ from mm2.config.keys.sql_keys import ACTIONS, NAME, PREFIX, SqlKeys, declared, n
 from mm2.config.plugins.filters import read_pattern
 from mm2.config.sql.query_source import QueryInLine, QuerySource, read_query_file
 from mm2.config.sql.topic_queries import TopicQueries, TopicQuery
-from mm2.core.settings.row_query import RowQuery, RowTransform
+from mm2.core.settings.row_query import LetterContent, RowQuery, RowTransform
 
 _CHECK = "mm2.config.sql.query_parser:check_query"
 """Loaded for the first query: sqlglot takes half a second to import, and flows without queries do not need it."""
@@ -75,7 +75,11 @@ class QueryReader:
             return None
         topics = read_pattern("topics", settings.topics, keys, self.problems)
         check_elements(keys["topics"], self.problems)
-        return None if action is None or not topics.elements else TopicQuery(name=name, topics=topics, action=action)
+        if action is None or not topics.elements:
+            return None
+        letters = settings.dead_letters
+        hides_values = action.may_hide if letters is None else letters == LetterContent.WITHOUT_VALUES
+        return TopicQuery(name=name, topics=topics, action=action, hides_values=hides_values)
 
     def _refuse_actions(self, name: str, keys: Mapping[str, Value], actions: Sequence[str]) -> None:
         names = one_of_words(ACTIONS)

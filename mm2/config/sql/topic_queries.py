@@ -10,11 +10,15 @@ from mm2.core.settings.row_query import RowQuery, RowTransform
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicQuery:
-    """The keys of one name: what is done with each record of the ``topics``."""
+    """The keys of one name: what is done with each record of the ``topics``.
+
+    ``hides_values``: contents of records that cannot be copied are not shown.
+    """
 
     name: str
     topics: NamePattern
     action: RowQuery | RowTransform
+    hides_values: bool = False
 
     def __str__(self) -> str:
         """Return what is done, for messages."""

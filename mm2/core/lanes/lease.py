@@ -134,10 +134,14 @@ class TransactionsLease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneQuery:
-    """What a SQL lane does with each record. ``name`` is the NAME of the keys mm2.sql.NAME.*."""
+    """What a SQL lane does with each record. ``name`` is the NAME of the keys mm2.sql.NAME.*.
+
+    ``hides_values``: contents of records that cannot be copied must not appear in dead letters and messages.
+    """
 
     name: str
     action: RowQuery | RowTransform
+    hides_values: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

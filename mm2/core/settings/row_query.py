@@ -31,6 +31,13 @@ class ResultColumn(StrEnum):
     TIMESTAMP = "timestamp"
 
 
+class LetterContent(StrEnum):
+    """The values of mm2.sql.NAME.dead.letters."""
+
+    FULL = "full"
+    WITHOUT_VALUES = "without-values"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowQuery:
     """``SELECT columns FROM records WHERE condition``, evaluated for one record at a time.
@@ -51,6 +58,11 @@ class RowQuery:
     has_references: bool = False
 
     @property
+    def may_hide(self) -> bool:
+        """Whether the source has contents that the target does not get: records are dropped, or parts of them set."""
+        return self.condition is not None or bool(self.columns.keys() - {ResultColumn.TIMESTAMP})
+
+    @property
     def changes_nothing(self) -> bool:
         """Whether records are copied as they are."""
         return not self.columns and self.condition is None
@@ -68,6 +80,11 @@ class RowTransform:
 
     module: str
     function: str
+
+    @property
+    def may_hide(self) -> bool:
+        """Whether the source has contents that the target does not get, which is unknown here."""
+        return True
 
     def __str__(self) -> str:
         return f"{self.module}:{self.function}"

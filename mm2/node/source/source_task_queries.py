@@ -40,7 +40,9 @@ class SourceTaskQueries:
     def of(self, source_task: int) -> LaneQuery | None:
         """Return the query for all records of a source task; None: it copies them as they are, or copies nothing."""
         query = self._query(source_task)
-        return None if query is None else LaneQuery(name=query.name, action=query.action)
+        if query is None:
+            return None
+        return LaneQuery(name=query.name, action=query.action, hides_values=query.hides_values)
 
     def listed(self, record: SourceTaskRecord) -> ListedPartitions:
         """Return which partitions of a list are copied; the same object for the same list.

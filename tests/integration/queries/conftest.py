@@ -32,6 +32,7 @@ def queried(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> Iterator[Querie
         **flow.properties(),
         "clusters": f"{flow.a}, {tolerant.a}, {flow.b}",
         f"{tolerant.name}.errors.tolerance": "all",
+        f"{flow.name}.mm2.sql.numbers.dead.letters": "full",
     }
     with Node(both, name="queries") as node:
         node.wait_running()

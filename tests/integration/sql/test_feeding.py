@@ -52,7 +52,17 @@ def runner(token: str, frame: bytes, frames: int, found: str) -> Any:
 
             for _ in range(frames):
                 blob = [memoryview(frame)]
-                exchange.send("t", 0, blob, wanted=0, codec=0, level=None, is_wanted=is_wanted, done=done)
+                exchange.send(
+                    "t",
+                    0,
+                    blob,
+                    wanted=0,
+                    codec=0,
+                    level=None,
+                    is_wanted=is_wanted,
+                    takes_more=lambda: True,
+                    done=done,
+                )
             watching = asyncio.create_task(exchange.run())
             waiting = asyncio.create_task(complete.wait())
             await asyncio.wait([watching, waiting], return_when=asyncio.FIRST_COMPLETED)

@@ -218,6 +218,9 @@ def test_sparks_message_for_a_record(session: SparkSession) -> None:
     assert (message(session, query, b"abc") or "").startswith("[CAST_INVALID_INPUT] The value 'abc'")
     assert message(session, query, b"12") is None
     assert (message(session, with_references(query), b"abc") or "").startswith("[CAST_INVALID_INPUT] (the rest")
+    hidden = message(session, replace(query, hides_values=True), b"abc") or ""
+    assert hidden.startswith("[CAST_INVALID_INPUT] (the rest, which can quote the record")
+    assert "abc" not in hidden
     assert message(session, query, None) is None
     assert message(session, lane_query("offset <> 17", value=query.action.columns["value"]), b"abc") is None  # type: ignore
 

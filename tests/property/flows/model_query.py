@@ -79,8 +79,8 @@ class ModelQuery:
     def _transformed(self, partition: PartitionReplicator, frame: FrameInQuery) -> FrameResult:
         blob = b"".join(batch.data for batch in frame.batches)
         rows, content = FrameRows(), {}
-        sent = Frame(frame.number, frame.start, "t", 0, blob)
-        for batch in rows_of(sent, max_uncompressed=self._rules.max_uncompressed):
+        sent = Frame(frame.number, frame.start, "t", 0, blob, self._rules.max_uncompressed)
+        for batch in rows_of(sent):
             if (error := batch.column(ERROR)[batch.num_rows - 1].as_py()) is not None:
                 return FrameResult(unreadable=error)
             decoded_rows = batch.slice(0, batch.num_rows - batch.column(OFFSET).null_count)

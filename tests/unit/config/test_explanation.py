@@ -61,9 +61,11 @@ def test_queries_in_the_order_in_which_they_match(tmp_path: Path) -> None:
     assert section.lines == (
         ExplainedLine("mm2.sql.b.topics", "b", "line 5: A->B.mm2.sql.b.topics"),
         ExplainedLine("mm2.sql.b.query", "SELECT value AS key FROM records WHERE offset > 3", "line 6"),
+        ExplainedLine("mm2.sql.b.dead.letters", "without-values", "default"),
         ExplainedLine("b", "sets key, drops records", f"sha256 {query.sha256[:16]}"),
         ExplainedLine("mm2.sql.a.topics", "a", "line 7: A->B.mm2.sql.a.topics"),
         ExplainedLine("mm2.sql.a.transform", "my.module:users", "line 8: A->B.mm2.sql.a.transform"),
+        ExplainedLine("mm2.sql.a.dead.letters", "without-values", "default"),
     )
     (nothing,) = (one for one in explain_flow(file, other) if one.title == QUERIES)
     assert nothing.lines == ()

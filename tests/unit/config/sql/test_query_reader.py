@@ -59,6 +59,34 @@ def test_flows_can_have_different_queries_for_the_same_topics(tmp_path: Path) ->
     assert [(found.line, found.key) for found in enabled] == [(5, "mm2.sql.mask.topics"), (8, "mm2.sql.x.query")]
 
 
+@pytest.mark.parametrize(
+    ("query", "hides"),
+    [
+        ("SELECT * FROM records", False),
+        ("SELECT timestamp + INTERVAL 1 HOUR AS timestamp FROM records", False),
+        (UPPER, True),
+        ("SELECT sha2(key, 256) AS key FROM records", True),
+        ("SELECT array() AS headers FROM records", True),
+        ("SELECT * FROM records WHERE offset > 5", True),
+    ],
+)
+def test_what_a_query_hides_is_not_shown_by_default(tmp_path: Path, query: str, *, hides: bool) -> None:
+    lines = f"mm2.sql.mask.topics = orders\nmm2.sql.mask.query = {query}\n"
+    assert queries(tmp_path, lines).in_order[0].hides_values == hides
+    assert not queries(tmp_path, f"{lines}A->B.mm2.sql.mask.dead.letters = full\n").in_order[0].hides_values
+    assert queries(tmp_path, f"{lines}mm2.sql.mask.dead.letters = without-values\n").in_order[0].hides_values
+
+
+def test_a_transform_can_hide_anything(tmp_path: Path) -> None:
+    lines = "mm2.sql.mask.topics = orders\nmm2.sql.mask.transform = shop:mask\n"
+    assert queries(tmp_path, lines).in_order[0].hides_values
+
+
+def test_dead_letters_of_a_query_have_two_forms(tmp_path: Path) -> None:
+    (message,) = messages(tmp_path, f"{MASK}mm2.sql.mask.dead.letters = none\n")
+    assert "mm2.sql.mask.dead.letters = none: must be full or without-values" in message
+
+
 def test_heartbeats_are_never_transformed(tmp_path: Path) -> None:
     flow = files.flow(tmp_path, MASK.replace("orders.*, pay", ".*"))
     assert flow.query_of("heartbeats") is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flows.partition.frames_in_query import FrameResult
+from flows.partition.query_state import PARTS_HELD_BYTES
 from mm2.core.offsets.leader_epochs import EpochEnd
 from tests.lab.batches import Batch, Record
 from tests.unit.flows.queried import DROPPED, queried, written
@@ -155,3 +156,57 @@ def test_dropped_records_are_part_of_no_transaction() -> None:
     replicator.await_roll_back()
     replicator.roll_back()
     assert (replicator.position, replicator.fetch_offset, replicator.offsets_to_commit) == (5, 5, (4,))
+
+
+LARGE = 20_000
+"""Bytes of a batch that is not merged with others."""
+
+
+def test_parts_of_a_frame_are_sent_before_the_rest_has_passed_through() -> None:
+    """(E)"""
+    replicator, listener, _ = queried()
+    held = arrive(replicator, data(0, 9))
+    replicator.transformed(0, FrameResult(written(((1, 2),), LARGE), is_part=True), 0.0)
+    replicator.transformed(0, FrameResult(written(((4, 2),), LARGE), is_part=True), 0.0)
+    assert listener.released < 0, "they are held besides the frame"
+    for position in (3, 6):
+        (entry,) = send(replicator)
+        replicator.acknowledged(entry, 0, 0.0, WALL)
+        assert replicator.position == position
+    assert listener.released == 0
+    replicator.transformed(0, DROPPED, 0.0)
+    assert (replicator.position, replicator.held_bytes, listener.released) == (9, 0, held)
+    assert (replicator._metrics.rows_in, replicator._metrics.rows_dropped) == (9, 5)
+
+
+def test_what_follows_the_parts_of_a_frame_that_fails_is_fetched_again() -> None:
+    """(E)"""
+    replicator, _, query = queried()
+    arrive(replicator, data(0, 9))
+    replicator.transformed(0, FrameResult(written(((0, 4),), LARGE), is_part=True), 0.0)
+    replicator.transformed(0, FrameResult(written(((4, 1),), LARGE), again_from=6), 0.0)
+    for position in (4, 6):
+        (entry,) = send(replicator)
+        replicator.acknowledged(entry, 0, 0.0, WALL)
+        assert (replicator.position, replicator.fetch_offset) == (position, 6)
+    arrive(replicator, data(6, 3))
+    assert query.frames[1].start == 6
+
+
+def test_no_more_parts_are_taken_while_many_bytes_are_held() -> None:
+    replicator, _, _ = queried()
+    arrive(replicator, data(0, 9))
+    assert replicator.takes_more()
+    replicator.transformed(0, FrameResult(written(((0, 4),), size=PARTS_HELD_BYTES), is_part=True), 0.0)
+    assert not replicator.takes_more()
+    (entry,) = send(replicator)
+    replicator.acknowledged(entry, 0, 0.0, WALL)
+    assert replicator.takes_more()
+
+
+def test_parts_of_a_dropped_frame_are_ignored() -> None:
+    replicator, _, _ = queried()
+    arrive(replicator, data(0, 9))
+    replicator.release_memory()
+    replicator.transformed(0, FrameResult(written(((0, 4),), LARGE), is_part=True), 0.0)
+    assert (replicator.held_bytes, replicator.has_unsent) == (0, False)

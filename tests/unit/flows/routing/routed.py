@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+from flows.batch.decoded import MAX_RECORD
 from flows.partition.replicator import PartitionReplicator
 from flows.routing.handlers import Handle
 from flows.routing.router import RecordRouter
+from flows.source.record_limits import RecordLimits
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.mirror1.user_class import SourceRecord, TargetRecord
 from mm2.core.naming.names import TopicPartition
@@ -109,11 +111,19 @@ def by_offset(record: SourceRecord) -> Sequence[TargetRecord]:
     return [TargetRecord(topic="t", key=b"%d" % record.offset, value=record.value, partition=0)]
 
 
+class Limits(RecordLimits):
+    """Limits of topics without a configuration."""
+
+    async def raised(self, topic: str) -> bool:
+        return False
+
+
 @asynccontextmanager
 async def routed(
     handle: Handle = by_offset,
     *,
     dead_letters: str | None = "letters",
+    max_record: int = MAX_RECORD,
     **options: Any,
 ) -> AsyncIterator[Routed]:
     """Run a router with the ``options``; its work ends with the block."""
@@ -123,7 +133,9 @@ async def routed(
     def spawn(work: Coroutine[Any, Any, None]) -> None:
         tasks.append(asyncio.create_task(work))
 
-    router = RecordRouter(cast(Cluster, None), cast(ControlProducer, outbox), handle, None, spawn, **options)
+    limits = Limits(cast(Cluster, None), max_record)
+    producer = cast(ControlProducer, outbox)
+    router = RecordRouter(cast(Cluster, None), producer, handle, None, spawn, limits=limits, **options)
     try:
         yield Routed(router, outbox, dead_letters)
     finally:

@@ -12,6 +12,7 @@ from mm2.core.mirror1.user_class import SourceRecord, TargetRecord, UserClassErr
 from mm2.core.offsets.leader_epochs import EpochEnd
 from mm2.kafka.errors import BrokerError, NotSupported
 from mm2.kafka.protocol.error_codes import ErrorCode
+from tests.lab.batches import Batch, Record
 from tests.lab.busy_threads import busy_threads
 from tests.lab.waiting import GaveUp, until
 from tests.unit.flows.replicators import WALL, arrive, data, is_failed, message
@@ -203,3 +204,54 @@ async def test_nothing_is_sent_after_a_record_that_cannot_be_made() -> None:
         one.partition.dead_letter_written(one.listener.letters[0], 0.0)
         arrive(one.partition, data(5, 4))
         await one.outbox.sends(0, 1, 2, 3, 5, 6, 7, 8)
+
+
+def expanding(count: int) -> bytes:
+    """A batch of few bytes with many tiny records."""
+    return Batch(records=[Record(at, 5, b"%d" % at, bytes(40)) for at in range(count)], codec=4).encode()
+
+
+async def test_a_frame_with_many_records_is_decoded_in_steps() -> None:
+    """The objects of a record take about 370 bytes, and a batch of a megabyte can contain a hundred million."""
+    async with routed(records_at_once=10, records_unanswered=30) as one:
+        arrive(one.partition, expanding(100))
+        await one.outbox.sends(*range(30))
+        await asyncio.sleep(0)
+        assert one.outbox.offsets == [*range(30)], "the next ones wait for acknowledgements"
+        one.outbox.store(*range(10))
+        await one.outbox.sends(*range(40))
+        assert one.partition.position == 0, "the frame is not complete"
+
+        def is_complete() -> bool:
+            one.outbox.store()
+            return one.partition.position == 100
+
+        await until(is_complete, SOON, "the frame is complete")
+        assert one.outbox.offsets == [*range(100)]
+
+
+async def test_what_was_sent_after_a_rejected_record_of_the_same_frame_is_written_again() -> None:
+    """(C)"""
+    async with routed(records_at_once=2) as one:
+        arrive(one.partition, data(0, 6))
+        await one.outbox.sends(*range(6))
+        one.outbox.store(0, 1, 3, 4, 5)
+        one.outbox.reject(TOO_LARGE, 2)
+        await one.outbox.sends(*range(6), 2)
+        one.outbox.store(2)
+        await one.outbox.sends(*range(6), 2, 3)
+        one.outbox.store(3)
+        await one.reaches(4)
+        assert one.partition.fetch_offset == 4
+
+
+async def test_a_record_that_is_too_large_becomes_a_dead_letter() -> None:
+    records = [Record(at, 5, b"%d" % at, bytes(100_000 if at == 1 else 10)) for at in range(3)]
+    async with routed(max_record=50_000) as one:
+        arrive(one.partition, Batch(records=records, codec=4).encode())
+        await one.outbox.sends(0)
+        one.outbox.store()
+        assert await one.letter() == 1
+        (letter,) = one.listener.letters
+        assert "the record at offset 1 is too large" in letter.message
+        assert one.partition.position == 1

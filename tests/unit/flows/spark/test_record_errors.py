@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 from flows.spark.record_errors import RecordErrors
 from mm2.core.lanes.engine_orders import FailedRecord, RecordError
@@ -52,6 +53,17 @@ def test_repeated_orders_are_evaluated_once() -> None:
     errors.apply([record(2)])
     assert [error.number for error in errors.found()] == [2]
     assert run.numbers == [0, 1, 2]
+    errors.close()
+
+
+def test_an_unexpected_error_can_quote_the_record() -> None:
+    run = Evaluations()
+    errors = RecordErrors(run)
+    hidden = replace(record(13), query=replace(QUERY, hides_values=True))
+    errors.apply([hidden])
+    run.may_run.release(1)
+    wait_until(found(errors, 1), 30, "an answer")
+    assert errors.found() == (RecordError(number=13, message="RuntimeError"),)
     errors.close()
 
 

@@ -16,7 +16,7 @@ import pytest
 from flows.sql.exchange import QueryFailed, QueryInput, QueryTimes, RowExchange, RowsOfFrame
 from flows.sql.frames import lead
 from flows.sql.rows import ERROR, FAILED, NO_FRAME
-from flows.sql.written import FailedRow
+from flows.sql.written import PART_BYTES, FailedRow
 from tests.unit.flows.sql.results import arrow, row
 
 TOKEN = "token"
@@ -39,11 +39,11 @@ class Rows:
 class Lane:
     """An open exchange, its rows, and the results in order."""
 
-    def __init__(self, path: Path, times: QueryTimes) -> None:
+    def __init__(self, path: Path, times: QueryTimes, part_bytes: int = PART_BYTES) -> None:
         self.rows, self.path = Rows(), str(path / "s")
         self.results: list[tuple[int, RowsOfFrame]] = []
         self._added = asyncio.Event()
-        self.exchange = RowExchange(QueryInput(iter(self.rows), self.path, TOKEN), times=times)
+        self.exchange = RowExchange(QueryInput(iter(self.rows), self.path, TOKEN), times=times, part_bytes=part_bytes)
 
     async def __aenter__(self) -> Lane:
         await self.exchange.open()
@@ -59,7 +59,14 @@ class Lane:
         return reader, writer
 
     def send(self, name: int, data: bytes = b"data", **options: Any) -> None:
-        options = {"wanted": 5, "codec": 0, "level": None, "is_wanted": lambda: True, **options}
+        options = {
+            "wanted": 5,
+            "codec": 0,
+            "level": None,
+            "is_wanted": lambda: True,
+            "takes_more": lambda: True,
+            **options,
+        }
         self.exchange.send("t", 1, [memoryview(data)], done=partial(self._add, name), **options)
 
     def _add(self, name: int, result: RowsOfFrame) -> None:
@@ -73,11 +80,11 @@ class Lane:
                 self._added.clear()
 
 
-def run(path: Path, test: Any, **times: float) -> None:
+def run(path: Path, test: Any, part_bytes: int = PART_BYTES, **times: float) -> None:
     """``times``: of `QueryTimes`."""
 
     async def within() -> None:
-        async with Lane(path, QueryTimes(**times)) as lane:
+        async with Lane(path, QueryTimes(**times), part_bytes) as lane:
             await test(lane)
 
     asyncio.run(within())
@@ -231,3 +238,62 @@ def test_the_end_of_a_closed_exchange_is_ignored(tmp_path: Path) -> None:
         lane.rows.end(None)
 
     asyncio.run(test())
+
+
+def test_a_frame_with_many_rows_is_reported_in_parts(tmp_path: Path) -> None:
+    """What is written while its partition takes no more would be held in the lane's memory."""
+
+    async def test(lane: Lane) -> None:
+        _, writer = await lane.feeder()
+        room = asyncio.Event()
+        lane.send(10, takes_more=room.is_set)
+        for at in range(3):
+            lane.rows.put(arrow([row(at, value=bytes(1_000))]))
+        lane.rows.put(arrow([row(3), row(None, 0), row(None, NO_FRAME)]))
+        await lane.until(1)
+        watching = asyncio.create_task(lane.exchange.run())
+        await asyncio.wait({watching}, timeout=1.2)
+        assert not watching.done(), "the query waits for the lane, and is not stuck"
+        assert len(lane.results) == 1
+        room.set()
+        await lane.until(4)
+        watching.cancel()
+        writer.close()
+        batches = [result.batch for _, result in lane.results]
+        assert [batch.runs if batch else None for batch in batches] == [((at, 1),) for at in range(4)]
+        assert [result.is_part for _, result in lane.results] == [True, True, True, False]
+
+    run(tmp_path, test, 1_000, stuck_after_s=0.05, room_check_s=0.001)
+
+
+def test_the_rest_of_a_frame_that_is_not_wanted_any_more_is_dropped(tmp_path: Path) -> None:
+    async def test(lane: Lane) -> None:
+        _, writer = await lane.feeder()
+        wanted = [True]
+        lane.send(10, is_wanted=lambda: wanted[0], takes_more=lambda: False)
+        lane.rows.put(arrow([row(0, value=bytes(1_000))]))
+        await lane.until(1)
+        wanted[0] = False
+        for at in range(1, 4):
+            lane.rows.put(arrow([row(at, value=bytes(1_000))]))
+        lane.rows.put(arrow([row(None, 0), row(None, NO_FRAME)]))
+        await lane.until(2)
+        writer.close()
+        assert lane.results[1][1] == RowsOfFrame()
+
+    run(tmp_path, test, 1_000)
+
+
+def test_a_record_that_is_too_large_is_the_failed_one(tmp_path: Path) -> None:
+    async def test(lane: Lane) -> None:
+        _, writer = await lane.feeder()
+        lane.send(10)
+        lane.rows.put(arrow([row(5), row(None, 0, **{ERROR: "6:too large"}), row(None, NO_FRAME)]))
+        await lane.until(1)
+        writer.close()
+        ((_, result),) = lane.results
+        assert result.failed == FailedRow(6, "too large", too_large=True)
+        assert result.batch is not None
+        assert result.batch.runs == ((5, 1),)
+
+    run(tmp_path, test)

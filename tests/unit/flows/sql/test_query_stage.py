@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from flows.batch.choice import BatchRules
+from flows.batch.decoded import MAX_RECORD
 from flows.batch.header import CorruptBatchError, read_header
 from flows.batch.record_reader import DecodedRecord
 from flows.batch.target_batch import ProducerId, SourceBatch
@@ -62,7 +63,25 @@ def first_and_second(**options: Any) -> tuple[bytes, bytes]:
     return first.encode(), second.encode()
 
 
-def stage(answer: str | None = "divided by zero") -> tuple[QueryStage, Exchange, list[tuple[str, int, bytes]]]:
+class Limits:
+    """A limit of records that the source raises, or not."""
+
+    def __init__(self, *limits: int) -> None:
+        self._limits = list(limits) or [MAX_RECORD]
+
+    def of(self, topic: str) -> int:
+        return self._limits[0]
+
+    async def raised(self, topic: str) -> bool:
+        if len(self._limits) == 1:
+            return False
+        del self._limits[0]
+        return True
+
+
+def stage(
+    answer: str | None = "divided by zero", limits: Limits | None = None
+) -> tuple[QueryStage, Exchange, list[tuple[str, int, bytes]]]:
     exchange = Exchange()
     asked: list[tuple[str, int, bytes]] = []
 
@@ -74,11 +93,14 @@ def stage(answer: str | None = "divided by zero") -> tuple[QueryStage, Exchange,
         asyncio.run(work)
 
     run = LaneQueryRun(exchange, failure_of)  # type: ignore[arg-type]
-    return run.of_source_task("q", BatchRules(), spawn), exchange, asked
+    tested = run.of_source_task("q", BatchRules(), limits or Limits(), spawn)  # type: ignore[arg-type]
+    return tested, exchange, asked
 
 
-def submitted(of: FrameInQuery, rows: RowsOfFrame, answer: str | None = "divided by zero") -> tuple[Any, Any]:
-    tested, exchange, asked = stage(answer)
+def submitted(
+    of: FrameInQuery, rows: RowsOfFrame, answer: str | None = "divided by zero", limits: Limits | None = None
+) -> tuple[Any, Any]:
+    tested, exchange, asked = stage(answer, limits)
     told = Partition()
     tested.submit(told, of)  # type: ignore[arg-type]
     exchange.sent[0]["done"](rows)
@@ -141,7 +163,7 @@ class Failing:
         self.questions: list[Coroutine[Any, Any, None]] = []
         self.exchange = Exchange()
         run = LaneQueryRun(self.exchange, self._failure_of)  # type: ignore[arg-type]
-        self.stage = run.of_source_task("q", BatchRules(), self.questions.append)
+        self.stage = run.of_source_task("q", BatchRules(), Limits(), self.questions.append)  # type: ignore[arg-type]
         self.replicator, _ = partition(transform=self.stage)
         self.replicator.set_producer_id(ProducerId(7, 0))
         self.arrive(frames)
@@ -212,7 +234,22 @@ def test_a_record_that_cannot_be_read_again_has_no_content() -> None:
     assert asked == []
     assert (result.failed.first, result.failed.record) == (3, None)
     with pytest.raises(CorruptBatchError, match="no record at offset 9"):
-        record_at(frame(*first_and_second()), 9)
+        record_at(frame(*first_and_second()), 9, MAX_RECORD)
+
+
+def test_a_record_that_is_too_large_is_not_decoded_again() -> None:
+    large = RowsOfFrame(failed=FailedRow(1, "the record at offset 1 is too large", too_large=True))
+    result, asked = submitted(frame(*first_and_second()), large)
+    assert asked == []
+    failed = result.failed
+    assert (failed.first, failed.until, failed.record, failed.batch) == (1, 2, None, None)
+    assert failed.message == "cannot copy orders-3 offset 1 to A.orders-3: the record at offset 1 is too large"
+
+
+def test_a_record_that_the_topic_allows_passes_through_again() -> None:
+    large = RowsOfFrame(failed=FailedRow(1, "the record at offset 1 is too large", too_large=True))
+    result, _ = submitted(frame(*first_and_second()), large, limits=Limits(1_000, 2_000))
+    assert result == FrameResult(again_from=1)
 
 
 def test_an_unexpected_error_ends_the_source_task() -> None:
@@ -238,7 +275,7 @@ def test_a_record_of_a_batch_that_decompresses_to_much() -> None:
 
 def test_a_single_record_keeps_its_append_time() -> None:
     first, second = first_and_second(attributes=LOG_APPEND_TIME, max_timestamp=77)
-    header, record = record_at(frame(first, second), 5)
+    header, record = record_at(frame(first, second), 5, MAX_RECORD)
     batch = single_batch(header, record)
     (found,) = read(sealed(bytearray(batch), read_fields(batch)))
     assert found == Record(5, 77, b"5", b"v", HEADERS)

@@ -11,6 +11,7 @@ import pytest
 
 from flows.sql.frames import Frame
 from flows.sql.rows import (
+    ALIGNMENT,
     BYTES_PER_BATCH,
     BYTES_WRITTEN,
     ERROR,
@@ -24,6 +25,7 @@ from flows.sql.rows import (
     ROWS_WRITTEN,
     SCHEMA,
     RowBuilder,
+    offset_of_error,
     rows_of,
     spark_schema,
 )
@@ -35,8 +37,8 @@ LIMIT = 1_000_000
 
 def found(*blobs: bytes, wanted: int = 0, limit: int = LIMIT, arrived_ms: int = 0) -> tuple[list[Any], str | None]:
     """Return the rows, and the error of the filler after them. Timestamps are epoch microseconds."""
-    frame = Frame(7, wanted, "orders", 3, b"".join(blobs))
-    batches = list(rows_of(frame, max_uncompressed=limit, arrived_ms=arrived_ms))
+    frame = Frame(7, wanted, "orders", 3, b"".join(blobs), limit)
+    batches = list(rows_of(frame, arrived_ms=arrived_ms))
     rows = []
     for batch in batches:
         assert batch.schema == SCHEMA
@@ -141,10 +143,14 @@ def test_the_name_of_a_header_that_is_not_utf8() -> None:
     assert "batch at offset 1" in str(error)
 
 
-def test_the_limit_of_uncompressed_bytes() -> None:
-    records = [Record(0, 5, b"k", bytes(10_000))]
-    _, error = found(Batch(records=records, codec=1).encode(), limit=1_000)
-    assert "too large" in str(error)
+def test_a_record_that_is_too_large_ends_the_frame_with_its_offset() -> None:
+    small, large = Record(0, 5, b"k", b"v"), Record(1, 5, b"k", bytes(10_000))
+    rows, error = found(Batch(records=[small, large], codec=1).encode(), limit=1_000)
+    assert [row[OFFSET] for row in rows] == [0]
+    offset, message = offset_of_error(str(error))
+    assert (offset, message.partition(":")[0]) == (1, "the record at offset 1 is too large")
+    assert offset_of_error("batch at offset 1: bad") == (None, "batch at offset 1: bad")
+    records = [large._replace(offset=0)]
     assert offsets(Batch(records=records).encode(), limit=1_000) == [0], "it is stored in as many bytes"
 
 
@@ -168,6 +174,20 @@ def test_frames_share_a_batch_that_padding_pushes_through() -> None:
     assert list(rows.take()) == []
 
 
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_nothing_of_an_error_stays_in_the_output_of_the_worker(codec: int) -> None:
+    raw = bytearray(Batch(records=[Record(10**at, 5, b"k", b"v") for at in range(codec)]).encode())
+    fields = HEADER.unpack_from(raw)
+    rows = RowBuilder()
+    bad = sealed(raw, (*fields[:5], codec, *fields[6:]))
+    list(rows.add(Frame(7, 0, "orders", 3, bad)))
+    rows.pad()
+    (batch,) = rows.take()
+    texts = [text for text in batch.column(ERROR).to_pylist() if text is not None]
+    assert len(texts) == 1 + PADDING_ROWS
+    assert sum(len(text) for text in texts) % ALIGNMENT == 0, "Arrow would write zeros after the last text"
+
+
 def test_many_rows_are_written_in_parts() -> None:
     rows = RowBuilder()
     assert list(rows.add(frame(7, ROWS_WRITTEN - 2))) == []
@@ -177,11 +197,11 @@ def test_many_rows_are_written_in_parts() -> None:
 
 def test_large_records_are_written_in_parts_of_fewer_rows() -> None:
     records = [Record(at, 5, b"k", bytes(BYTES_WRITTEN // 3)) for at in range(4)]
-    rows = RowBuilder()
+    rows = RowBuilder(now=lambda: 0.0)
     parts = list(rows.add(Frame(7, 0, "orders", 3, Batch(records=records, codec=1).encode())))
-    assert [batch.column(OFFSET).to_pylist() for batch in parts] == [[0, 1], [2, 3]], "though they compress well"
+    assert [batch.column(OFFSET).to_pylist() for batch in parts] == [[0], [1, 2]], "though they compress well"
     large = Batch(records=[Record(0, 5, b"k", bytes(2 * BYTES_WRITTEN))]).encode()
-    (filler, record) = rows.add(Frame(8, 0, "orders", 3, large))
+    *_, filler, record = rows.add(Frame(8, 0, "orders", 3, large))
     assert filler.column(FRAME).to_pylist() == [7]
     assert record.column(OFFSET).to_pylist() == [0], "a record is never divided"
 
@@ -190,7 +210,7 @@ def test_large_records_are_written_in_parts_of_fewer_rows() -> None:
 def test_large_keys_and_headers_count(part: str) -> None:
     large = bytes(BYTES_WRITTEN)
     key, headers = (large, ()) if part == "key" else (b"k", (("h", large),))
-    rows = RowBuilder()
+    rows = RowBuilder(now=lambda: 0.0)
     encoded = Batch(records=[Record(0, 5, key, b"v", headers)]).encode()
     assert [batch.num_rows for batch in rows.add(Frame(7, 0, "orders", 3, encoded))] == [1]
 
@@ -217,6 +237,15 @@ def test_slow_queries_are_pushed_through_after_a_time() -> None:
     clock = itertools.count(step=0.6 * PADDED_AFTER_S)
     rows = RowBuilder(now=lambda: next(clock))
     assert padding_at(rows.add(frame(7, 2 * ROWS_WRITTEN))) == [2 * ROWS_WRITTEN]
+
+
+def test_a_large_record_that_is_skipped_is_padded_after_a_time() -> None:
+    """Nothing returns from the query meanwhile, and the lane would take it for stuck."""
+    clock = itertools.count(step=0.6 * PADDED_AFTER_S)
+    rows = RowBuilder(now=lambda: next(clock))
+    records = [Record(0, 5, b"k", bytes(2_000_000)), Record(1, 5, b"k", b"v")]
+    of = Frame(7, 1, "orders", 3, Batch(records=records, codec=4).encode(), 1_000_000)
+    assert padding_at(rows.add(of))
 
 
 def test_only_columns_that_are_used_are_written() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from flows.batch.record_reader import DecodedRecord
 from flows.partition.rejection import Rejection, Stage
 from flows.target.dead_letters import DeadLetter, dead_letters
@@ -16,8 +20,8 @@ def rejection(record: DecodedRecord | None, batch: bytes | None = None) -> Rejec
     return Rejection(first=7, until=9, message="größer", exception="x.Y", stage=Stage.POLL, record=record, batch=batch)
 
 
-def letters(of: Rejection, *, context_headers: bool = True) -> list[DeadLetter]:
-    return list(dead_letters(ORDERS, 2, of, context_headers=context_headers))
+def letters(of: Rejection, *, context_headers: bool = True, source_values: bool = True) -> list[DeadLetter]:
+    return list(dead_letters(ORDERS, 2, of, context_headers=context_headers, source_values=source_values))
 
 
 def context(last: tuple[str, bytes]) -> tuple[tuple[str, bytes | None], ...]:
@@ -51,6 +55,22 @@ def test_a_batch_that_cannot_be_read() -> None:
         DeadLetter(key=None, value=b"batch", headers=said),
         DeadLetter(key=None, value=None, headers=(*said, ("mm2.errors.value.bytes", b"5"))),
     ]
+
+
+@pytest.mark.parametrize("context_headers", [True, False])
+def test_what_a_query_hides_is_left_out(*, context_headers: bool) -> None:
+    said = context(("mm2.errors.timestamp", b"5"))
+    left_out = (("mm2.errors.value.bytes", b"5"), ("mm2.errors.key.bytes", b"1"))
+    assert letters(rejection(RECORD), context_headers=context_headers, source_values=False) == [
+        DeadLetter(key=None, value=None, headers=(*said, *left_out))
+    ]
+    (letter,) = letters(rejection(None, b"batch"), context_headers=context_headers, source_values=False)
+    assert (letter.key, letter.value, dict(letter.headers)["mm2.errors.last.offset"]) == (None, None, b"8")
+
+
+def test_what_the_target_rejects_has_passed_the_query() -> None:
+    of = replace(rejection(RECORD), stage=Stage.PRODUCE)
+    assert letters(of, source_values=False) == letters(of)
 
 
 def test_without_context_headers() -> None:
