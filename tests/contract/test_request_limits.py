@@ -12,13 +12,12 @@ from urllib.parse import urlsplit
 import pytest
 from fastapi import FastAPI
 
-from mm2.core.coordination.request_signing import sign
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lease_service import LeaseService
 from mm2.rest.internal.lease_api import engine_router
 from mm2.rest.public.commands import LARGEST_COMMAND
 from mm2.rest.server.server import RestServer, ServerLimits
-from tests.contract.nodes import KEY, TOKEN, rest_nodes
+from tests.contract.nodes import TOKEN, rest_nodes, signed
 
 SOON = 30.0
 HUGE = 60_000_000
@@ -66,13 +65,14 @@ async def test_commands_have_a_largest_size() -> None:
 
 
 async def test_requests_between_nodes_are_rejected_before_their_body() -> None:
-    signed = sign(KEY.secret, b"", "HmacSHA256")
     async with rest_nodes(["one"]) as (node,):
         node.stand(leads=True)
         path = "/A/B/mm2/commands"
         assert (await answer(node.server.url, path, announced(HUGE))).startswith("HTTP/1.1 400")
         node.stand(leads=True, key=None)
-        assert (await answer(node.server.url, path, announced(HUGE, **signed))).startswith("HTTP/1.1 503")
+        assert (await answer(node.server.url, path, announced(HUGE, **signed(node.server.url, path)))).startswith(
+            "HTTP/1.1 503"
+        )
 
 
 async def test_reports_of_another_engine_are_rejected_before_their_body() -> None:
