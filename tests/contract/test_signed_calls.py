@@ -261,6 +261,7 @@ async def test_unexpected_responses(answer: bytes, expected: str, status: int | 
 
     server = await asyncio.start_server(speak, "127.0.0.1", 0)
     async with server, rest_nodes(["one"]) as (node,):
+        node.stand()
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         with pytest.raises(PeerError, match=expected) as caught:
             await node.peers.ask(url, node.leader_context, REQUEST)
@@ -282,6 +283,7 @@ async def test_names_are_escaped_in_urls() -> None:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         request = PeerRequest(method="PUT", path=("connectors", "a/b ?c", "fence"), forward=True)
         async with rest_nodes(["one"]) as (node,):
+            node.stand()
             assert node.leader_context.flow == A_B
             assert await peers.ask(url, node.leader_context, request) == b""
     assert seen == [b"PUT /A/B/connectors/a%2Fb%20%3Fc/fence?forward=true HTTP/1.1"]

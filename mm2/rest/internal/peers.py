@@ -22,6 +22,7 @@ from mm2.core.coordination.request_signing import RequestLine, command_secret, r
 from mm2.core.settings.spark_master import is_loopback
 from mm2.core.wire.formats import FormatError
 from mm2.core.wire.json_bytes import decode_json
+from mm2.rest.internal.peer_urls import rejection
 
 log = logging.getLogger("mm2.rest")
 
@@ -114,6 +115,8 @@ class Peers:
         secret = leader_context.session_key.secret
         if request.token is not None:
             secret = command_secret(secret, request.token)
+        if (why := await rejection(url, leader_context.own_url)) is not None:
+            raise PeerError(f"not connecting to {url}, because it {why}", status=HTTPStatus.BAD_GATEWAY)
         self._warn_of_http(url)
         try:
             built = self._client.build_request(request.method, target, content=request.body, params=forward)
