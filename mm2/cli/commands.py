@@ -20,6 +20,7 @@ from mm2.cli.errors import DONE, FAILED, INTERRUPTED, USAGE, CommandError, Usage
 from mm2.cli.mirror1_table import MIRROR1_COMMAND, MIRROR1_NAME
 from mm2.cli.parameters import CliCommand
 from mm2.core.plugins import PluginError
+from mm2.core.printable import printable_lines
 
 VERSION = "--version"
 
@@ -133,5 +134,5 @@ def _unknown(word: str, program: Program) -> str:
 
 
 def _reject(message: str, code: int) -> int:
-    print(message, file=sys.stderr)  # noqa: T201 an error of the command line
+    print(printable_lines(message), file=sys.stderr)  # noqa: T201 an error of the command line
     return code

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mm2.config import flow_pairs
 from mm2.config.checks import foreign_files, unknown_keys
+from mm2.config.checks.exposure import check_exposure
 from mm2.config.checks.foreign.file_types import without_byte_order_mark
 from mm2.config.checks.loops import check_loops
 from mm2.config.checks.one_cluster import check_one_cluster
@@ -136,6 +137,7 @@ def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
     own = declaration.read(OwnSettings, file.properties, problems)
     rest = declaration.read(RestSettings, file.properties, problems)
     _check_admin(own, rest, file.properties, problems)
+    check_exposure(file.properties, own, rest, problems)
     listening = read_listening(rest, file.properties, problems)
     check_spark(file.properties, own, rest, flows, problems)
     check_threads(file.properties, own, flows, problems)

@@ -1,4 +1,4 @@
-"""Logging of a node: one line per record, as text or JSON.
+"""Logging of a node: one line per record, as text or JSON, without control characters.
 
 Libraries log only warnings and errors, and the same message at most once a minute: a Kafka client reports several times
 a second that a broker is down, while the node reports it once with the property to check.
@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TextIO
+
+from mm2.core.printable import printable_json, printable_lines
 
 OURS = ("mm2", "flows")
 
@@ -50,7 +52,7 @@ def set_up(
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     plain = _JsonLines() if LogFormat(log_format) is LogFormat.JSON else _TextLines()
-    handler.setFormatter(_Masked(plain, secrets))
+    handler.setFormatter(_Safe(plain, secrets))
     handler.addFilter(SeldomRepeated())
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     for name in QUIET:
@@ -80,13 +82,19 @@ class SeldomRepeated(logging.Filter):
 
 
 class _TextLines(logging.Formatter):
-    """Text lines: ``2026-01-31T12:00:00.123Z INFO    mm2.node: A->B …``, with a traceback in the following lines."""
+    """Text lines: ``2026-01-31T12:00:00.123Z INFO    mm2.node: A->B …``. Further lines of a message, and a traceback,
+    are indented, so that no text from outside looks like a record."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
         return _utc(record)
+
+    @staticmethod
+    def printable(text: str) -> str:
+        """Return a formatted record without control characters."""
+        return printable_lines(text).replace("\n", "\n    ")
 
 
 class _JsonLines(logging.Formatter):
@@ -103,15 +111,20 @@ class _JsonLines(logging.Formatter):
             said["exception"] = self.formatException(record.exc_info)
         return json.dumps(said, ensure_ascii=False)
 
+    @staticmethod
+    def printable(text: str) -> str:
+        """Return a formatted record without control characters."""
+        return printable_json(text)
+
 
 def _utc(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class _Masked(logging.Formatter):
-    """Wraps a formatter and masks secrets, both literally and in JSON encoding."""
+class _Safe(logging.Formatter):
+    """Wraps a formatter: masks secrets, both literally and in JSON encoding, then escapes control characters."""
 
-    def __init__(self, formatter: logging.Formatter, secrets: Iterable[str]) -> None:
+    def __init__(self, formatter: _TextLines | _JsonLines, secrets: Iterable[str]) -> None:
         super().__init__()
         self._formatter = formatter
         long_enough = {secret for secret in secrets if len(secret) >= SHORTEST_SECRET}
@@ -122,4 +135,4 @@ class _Masked(logging.Formatter):
         text = self._formatter.format(record)
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN)
-        return text
+        return self._formatter.printable(text)

@@ -20,6 +20,7 @@ from mm2.config.reload.sources import Taken
 from mm2.config.settings import NodeSettings
 from mm2.core.lanes.lease import LeasePlace
 from mm2.core.lanes.task_states import TaskState
+from mm2.core.printable import printable_lines
 from mm2.node.identity import NodeIdentity
 from mm2.node.reload.file_follower import FileFollower, file_status
 from mm2.node.reload.file_watch import FileWatch
@@ -104,7 +105,7 @@ class _Program:
             self._identity.url = self._serving.url
             await self._node.start(self._lease_server.url, self._lease_place())
         except ListenerError as error:
-            print(f"{self._settings.path}: error: {error}", file=sys.stderr)  # noqa: T201 as above
+            print(printable_lines(f"{self._settings.path}: error: {error}"), file=sys.stderr)  # noqa: T201 as above
             await self._close()
             return FATAL if self._settings.listening.unusable else MISTAKE
         self._background.append(asyncio.create_task(self._speak(), name="log lines"))

@@ -21,6 +21,7 @@ from mm2.rest.internal.lease_api import lane_router
 from mm2.rest.internal.peers import Peers
 from mm2.rest.merge.cluster_view import ClusterView
 from mm2.rest.public.admin import AdminGate
+from mm2.rest.server.allowed_hosts import own_names
 from mm2.rest.server.lane_identity import LaneIdentity, issue_lane_identity
 from mm2.rest.server.listeners import Listener, ListenerError, advertised_url, lease_place
 from mm2.rest.server.server import RestServer, close_listeners, open_listeners
@@ -75,7 +76,8 @@ class Serving:
             losses=node.losses,
             query_histories=node.query_histories,
         )
-        app = rest_app(context, listening)
+        own_hosts = await own_names(self._settings.rest.advertised_host_name, [one.host for one in listeners])
+        app = rest_app(context, listening, hosts=own_hosts | {name.lower() for name in own.rest_allowed_hosts})
         if self._settings.master.elsewhere:
             app.include_router(lane_router(node.lease_service))
             if listening.tls is not None and listening.tls.client_auth is ClientAuth.REQUIRED:

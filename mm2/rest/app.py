@@ -10,7 +10,7 @@ which must not delay leases and group heartbeats on the event loop.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib.metadata import version
 
 from fastapi import FastAPI
@@ -20,6 +20,7 @@ from mm2.rest.endpoint import Endpoint, RestContext
 from mm2.rest.internal.share_api import share_router
 from mm2.rest.internal.signed_calls import add_refusals
 from mm2.rest.public.responses import HeadAsGet
+from mm2.rest.server.allowed_hosts import AllowedHosts
 from mm2.rest.server.response_headers import add_response_headers
 
 ENDPOINTS: Mapping[str, str] = {
@@ -39,9 +40,11 @@ def rest_app(
     context: RestContext,
     listening: ListenerSettings | None = None,
     *,
+    hosts: Collection[str] | None = None,
     endpoints: Mapping[str, str] = ENDPOINTS,
 ) -> FastAPI:
-    """Return the application of one node. ``listening``: response headers and allowed origins."""
+    """Return the application of one node. ``listening``: response headers and allowed origins; ``hosts``: names of the
+    node as in `mm2.rest.server.allowed_hosts`, None: any name."""
     app = FastAPI(
         title="mm2",
         version=version("mm2"),
@@ -50,6 +53,8 @@ def rest_app(
         redoc_url=None,
     )
     app.add_middleware(HeadAsGet)
+    if hosts is not None:
+        app.add_middleware(AllowedHosts, names=hosts)
     if listening is not None:
         add_response_headers(app, listening)
     add_refusals(app)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -10,6 +12,7 @@ from dataclasses import replace
 from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.leader_context import LeaderContext
 from mm2.core.coordination.query_history_records import QueriesUnreadableError, QueryHistories
+from mm2.core.coordination.request_signing import RequestLine, command_secret, request_id
 from mm2.core.coordination.session_keys import SessionKey
 from mm2.core.lanes.losses import Loss, LossesUnreadableError
 from mm2.core.naming.names import Flow
@@ -35,6 +38,23 @@ CarryOut = Callable[[Flow, Command, WholeFlow], Awaitable[str]]
 TOKEN = "open-sesame-open"
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For clients of plain HTTP: without it, each client would load all system certificates."""
+
+
+def signed(
+    url: str,
+    path: str,
+    body: bytes = b"",
+    *,
+    method: str = "POST",
+    key: SessionKey = KEY,
+    token: str | None = TOKEN,
+    algorithm: str = "HmacSHA256",
+    later_s: float = 0.0,
+) -> dict[str, str]:
+    """Return the headers of a request to the node at ``url``, sent ``later_s`` from now."""
+    id = request_id(time.time_ns() // 1_000_000 + int(later_s * 1_000), secrets.token_bytes(16))
+    line = RequestLine(method=method, node_url=url, path=path, id=id)
+    return line.sign(key.secret if token is None else command_secret(key.secret, token), body, algorithm)
 
 
 class CommandLog:

@@ -17,12 +17,11 @@ import pytest
 from mm2.core.coordination.request_signing import sign
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import GroupState
-from mm2.rest.internal.peers import PeerError, PeerRequest
 from mm2.rest.merge.cluster_view import ClusterView
 from mm2.rest.merge.flow_merge import FlowShare
 from mm2.rest.public import flows
 from tests.contract.certificates import caller_context, https_file, node_context
-from tests.contract.nodes import KEY, OTHER_KEY, PLAIN, RestNode, rest_nodes
+from tests.contract.nodes import KEY, OTHER_KEY, PLAIN, RestNode, rest_nodes, signed
 from tests.contract.samples import flow, group, heartbeat_flow, member, node, partition, task, topic
 from tests.lab.listeners import Authority
 from tests.lab.waiting import until
@@ -189,29 +188,36 @@ async def test_request_is_retried_while_a_rotated_session_key_is_not_read_yet() 
 async def test_requests_without_a_valid_signature_get_no_share(path: str) -> None:
     async with rest_nodes(["a"]) as (a,), httpx.AsyncClient(timeout=30, trust_env=False, verify=PLAIN) as client:
         share((a,))
+        right = signed(a.server.url, path, method="GET", token=None)
         cases = [
             ({}, 400),
-            (sign(OTHER_KEY.secret, b"", "HmacSHA256"), 403),
-            (sign(KEY.secret, b"", "HmacSHA256"), 200),
+            (sign(KEY.secret, b"", "HmacSHA256"), 400),
+            (signed(a.server.url, path, method="GET", token=None, key=OTHER_KEY), 403),
+            (right, 200),
+            (right, 403),
         ]
         for headers, status in cases:
             assert (await client.get(a.server.url + path, headers=headers)).status_code == status
         a.published = node(heartbeat_flow())  # the flow has just been removed
-        answer = await client.get(a.server.url + path, headers=cases[-1][0])
+        again = signed(a.server.url, path, method="GET", token=None)
+        answer = await client.get(a.server.url + path, headers=again)
         assert (answer.status_code, answer.json()["message"]) == (404, "no flow A->B on this node")
 
 
 @pytest.mark.parametrize(("method", "path"), [("PUT", "fence"), ("POST", "tasks")])
 async def test_requests_of_java_nodes_are_rejected_with_an_error(method: str, path: str) -> None:
-    request = PeerRequest(method=method, path=("connectors", "MirrorSourceConnector", path), body=b"[]")
-    async with rest_nodes(["a"]) as (a,):
+    body = b"[]"
+    async with rest_nodes(["a"]) as (a,), httpx.AsyncClient(timeout=30, trust_env=False, verify=PLAIN) as client:
         share((a,))
-        with pytest.raises(PeerError, match="MirrorSourceConnector: an mm2 node does not accept task") as caught:
-            await a.peers.ask(a.server.url, a.leader_context, request)
-        assert (caught.value.status, caught.value.retriable) == (501, False)
-        a.stand(leads=True, key=OTHER_KEY)
-        with pytest.raises(PeerError, match="invalid signature"):
-            await a.peers.ask(a.server.url, replace(a.leader_context, session_key=KEY), request)
+        url = f"{a.server.url}/A/B/connectors/MirrorSourceConnector/{path}"
+        for key, status, message in (
+            (KEY, HTTPStatus.NOT_IMPLEMENTED, "MirrorSourceConnector: an mm2 node does not accept task"),
+            (OTHER_KEY, HTTPStatus.FORBIDDEN, "invalid signature"),
+        ):
+            headers = sign(key.secret, body, "HmacSHA256")
+            answer = await client.request(method, url, content=body, headers=headers)
+            assert answer.status_code == status
+            assert message in answer.json()["message"]
 
 
 async def test_unexpected_responses_of_another_program() -> None:
@@ -268,9 +274,10 @@ async def test_large_shares_are_compressed() -> None:
 
         whole = await until(wide_flow, ANSWERED, "a has waited long enough for b's share")
         assert len(whole["topics"][0]["partitions"]) == 100
-        headers = {**sign(KEY.secret, b"", "HmacSHA256"), "Accept-Encoding": "gzip"}
+        path = "/A/B/mm2/status"
+        headers = {**signed(b.server.url, path, method="GET", token=None), "Accept-Encoding": "gzip"}
         async with httpx.AsyncClient(timeout=30, trust_env=False, verify=PLAIN) as client:
-            answer = await client.get(f"{b.server.url}/A/B/mm2/status", headers=headers)
+            answer = await client.get(b.server.url + path, headers=headers)
         assert answer.headers["content-encoding"] == "gzip"
 
 

@@ -150,7 +150,9 @@ async def test_node_without_admin_rejects_forwarded_commands() -> None:
         node.stand(leads=True)
         with pytest.raises(PeerError, match=r"set mm2\.rest\.admin = true in the files of all nodes") as caught:
             await node.peers.ask(
-                node.server.url, node.leader_context, PeerRequest(method="POST", path=("mm2", "commands"), body=body)
+                node.server.url,
+                node.leader_context,
+                PeerRequest(method="POST", path=("mm2", "commands"), body=body, token=TOKEN),
             )
         assert caught.value.status == 403
         assert node.commands.done == []

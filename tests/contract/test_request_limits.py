@@ -5,20 +5,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from fastapi import FastAPI
 
-from mm2.core.coordination.request_signing import sign
+from mm2.core.settings.listener import ServerTls
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lease_service import LeaseService
 from mm2.rest.internal.lease_api import engine_router
 from mm2.rest.public.commands import LARGEST_COMMAND
+from mm2.rest.server.connections import connection_limit
 from mm2.rest.server.server import RestServer, ServerLimits
-from tests.contract.nodes import KEY, TOKEN, rest_nodes
+from tests.contract.certificates import caller_context, https_file
+from tests.contract.nodes import PLAIN, TOKEN, rest_nodes, signed
+from tests.lab.listeners import Authority
 
 SOON = 30.0
 HUGE = 60_000_000
@@ -66,13 +72,14 @@ async def test_commands_have_a_largest_size() -> None:
 
 
 async def test_requests_between_nodes_are_rejected_before_their_body() -> None:
-    signed = sign(KEY.secret, b"", "HmacSHA256")
     async with rest_nodes(["one"]) as (node,):
         node.stand(leads=True)
         path = "/A/B/mm2/commands"
         assert (await answer(node.server.url, path, announced(HUGE))).startswith("HTTP/1.1 400")
         node.stand(leads=True, key=None)
-        assert (await answer(node.server.url, path, announced(HUGE, **signed))).startswith("HTTP/1.1 503")
+        assert (await answer(node.server.url, path, announced(HUGE, **signed(node.server.url, path)))).startswith(
+            "HTTP/1.1 503"
+        )
 
 
 async def test_reports_of_another_engine_are_rejected_before_their_body() -> None:
@@ -94,14 +101,39 @@ async def test_reports_of_another_engine_are_rejected_before_their_body() -> Non
 
 
 @asynccontextmanager
-async def limited(limits: ServerLimits) -> AsyncIterator[str]:
-    """Serve nothing, with these limits; return the URL."""
-    server = RestServer(FastAPI(openapi_url=None), limits=limits)
+async def limited(limits: ServerLimits, app: FastAPI | None = None, tls: ServerTls | None = None) -> AsyncIterator[str]:
+    """Serve an application, or nothing, with these limits; return the URL."""
+    server = RestServer(app or FastAPI(openapi_url=None), limits=limits, tls=tls)
     await server.start()
     try:
         yield server.url
     finally:
         await server.stop()
+
+
+async def silent(url: str, address: str = "127.0.0.1") -> asyncio.StreamReader:
+    """Connect from ``address`` and send nothing. The connection is closed by the server, or at the end of the test."""
+    parts = urlsplit(url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port, local_addr=(address, 0))
+    OPEN.append(writer)
+    return reader
+
+
+OPEN: list[asyncio.StreamWriter] = []
+
+
+@pytest.fixture(autouse=True)
+async def closed() -> AsyncIterator[None]:
+    yield
+    while OPEN:
+        OPEN.pop().close()
+
+
+async def until_closed(reader: asyncio.StreamReader) -> None:
+    async with asyncio.timeout(SOON):
+        with contextlib.suppress(ConnectionResetError):
+            while await reader.read(1_000):
+                pass
 
 
 @pytest.mark.parametrize(
@@ -119,10 +151,73 @@ async def test_a_client_that_sends_nothing_more_is_disconnected(sent: bytes) -> 
         writer.close()
 
 
-async def test_connections_have_a_largest_number() -> None:
-    async with limited(ServerLimits(most_connections=2)) as url:
-        parts = urlsplit(url)
-        _, silent = await asyncio.open_connection(parts.hostname, parts.port)
-        found = await answer(url, "/flows/A/B/pause", announced(0))
-        assert found.startswith("HTTP/1.1 503")
-        silent.close()
+async def test_clients_that_send_nothing_do_not_keep_others_out(caplog: pytest.LogCaptureFixture) -> None:
+    async with limited(ServerLimits(most_connections=3)) as url:
+        clients = [await silent(url) for _ in range(10)]
+        for oldest in clients[:7]:
+            await until_closed(oldest)
+        assert (await answer(url, "/flows/A/B/pause", announced(0))).startswith("HTTP/1.1 404")
+        assert not clients[-1].at_eof()
+    warnings = [record.getMessage() for record in caplog.records if record.name == "mm2.rest"]
+    assert len(warnings) == 1
+    assert warnings[0].startswith(f"{url}: all 3 connections are in use, 3 of them by 127.0.0.1: closing those that")
+
+
+async def test_a_client_with_many_connections_loses_its_own() -> None:
+    async with limited(ServerLimits(most_connections=3)) as url:
+        one = await silent(url, "127.0.0.2")
+        many = [await silent(url, "127.0.0.3") for _ in range(4)]
+        await until_closed(many[0])
+        await until_closed(many[1])
+        assert not one.at_eof()
+
+
+async def test_connections_count_before_the_tls_handshake(tmp_path: Path) -> None:
+    authority = Authority()
+    tls = https_file(authority, tmp_path).listening.tls
+    async with limited(ServerLimits(most_connections=3), health_app(), tls) as url:
+        clients = [await silent(url) for _ in range(10)]
+        for oldest in clients[:7]:
+            await until_closed(oldest)
+        async with httpx.AsyncClient(timeout=SOON, trust_env=False, verify=caller_context(authority)) as client:
+            assert (await client.get(f"{url}/health/live")).status_code == 200
+
+
+def health_app(busy: asyncio.Event | None = None, done: asyncio.Event | None = None) -> FastAPI:
+    """Return an application with a probe and a request that ends with ``done``."""
+    app = FastAPI(openapi_url=None)
+
+    @app.get("/health/live")
+    async def live() -> str:
+        return "UP"
+
+    @app.get("/busy")
+    async def wait() -> None:
+        assert busy is not None
+        assert done is not None
+        busy.set()
+        await done.wait()
+
+    return app
+
+
+async def test_probes_are_answered_when_all_connections_are_busy() -> None:
+    busy, done = asyncio.Event(), asyncio.Event()
+    async with (
+        limited(ServerLimits(most_connections=1), health_app(busy, done)) as url,
+        httpx.AsyncClient(timeout=SOON, trust_env=False, verify=PLAIN, base_url=url) as client,
+    ):
+        occupying = asyncio.create_task(client.get("/busy"))
+        await asyncio.wait_for(busy.wait(), SOON)
+        assert (await client.get("/health/live")).status_code == 200
+        assert (await client.get("/health/live")).status_code == 200
+        other = await client.get("/busy")
+        assert (other.status_code, other.text) == (503, "all connections of this node are in use")
+        done.set()
+        assert (await occupying).status_code == 200
+
+
+def test_the_number_of_connections_follows_the_limit_of_open_files() -> None:
+    assert connection_limit(1_024) == 256
+    assert connection_limit(65_536) == connection_limit(resource.RLIM_INFINITY) == 1_000
+    assert ServerLimits().most_connections == connection_limit(resource.getrlimit(resource.RLIMIT_NOFILE)[0])

@@ -21,13 +21,13 @@ from mm2.rest.server.listeners import Listener, ListenerError
 from mm2.rest.server.server import RestServer, close_listeners, open_listeners
 from mm2.rest.server.tls import RenewableContext
 from tests.contract.certificates import caller_context, https_file, node_context
-from tests.contract.nodes import PLAIN, rest_context, rest_nodes
+from tests.contract.nodes import PLAIN, TOKEN, rest_context, rest_nodes
 from tests.contract.test_status_command import mm2
 from tests.lab.commands import run
 from tests.lab.listeners import Authority
 from tests.lab.waiting import require_within
 
-REFRESH = PeerRequest(method="POST", path=("mm2", "commands"), body=b'{"command":"refresh"}')
+REFRESH = PeerRequest(method="POST", path=("mm2", "commands"), body=b'{"command":"refresh"}', token=TOKEN)
 
 
 @pytest.fixture(scope="module")

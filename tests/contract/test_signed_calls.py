@@ -9,26 +9,33 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from mm2.core.coordination.request_signing import ALGORITHM_HEADER, SIGNATURE_HEADER, sign
+from mm2.core.coordination.request_signing import (
+    ALGORITHM_HEADER,
+    OWN_SIGNATURE_HEADER,
+    REQUEST_HEADER,
+    VALID_MS,
+    sign,
+)
 from mm2.core.coordination.session_keys import SessionKey
 from mm2.node.commands.pause import Pause
 from mm2.rest.internal.peers import LARGEST_BYTES, PeerError, PeerRequest, Peers
 from mm2.rest.internal.signed_calls import LARGEST_REQUEST, RefusalError, by_leader
-from tests.contract.nodes import A_B, KEY, OTHER_KEY, PLAIN, RestNode, rest_nodes
+from tests.contract.nodes import A_B, KEY, OTHER_KEY, PLAIN, TOKEN, RestNode, rest_nodes, signed
 
 PATH = "/A/B/mm2/commands"
 BODY = b'{ "topics" : ["gr\xc3\xb6\xc3\x9fe"],\n"command":"pause" }'
 PAUSE = Pause(topics=("größe",))
-REQUEST = PeerRequest(method="POST", path=("mm2", "commands"), body=BODY)
+REQUEST = PeerRequest(method="POST", path=("mm2", "commands"), body=BODY, token=TOKEN)
 
 
 async def post(
     node: RestNode, *, path: str = PATH, body: bytes = BODY, headers: dict[str, str] | None = None
 ) -> tuple[int, str]:
     """Send a request and return its status and message. Headers default to those of a valid signature."""
-    signed = sign(KEY.secret, body, "HmacSHA256") if headers is None else headers
+    if headers is None:
+        headers = signed(node.server.url, path, body)
     async with httpx.AsyncClient(timeout=30, trust_env=False, verify=PLAIN) as client:
-        answer = await client.post(f"{node.server.url}{path}", content=body, headers=signed)
+        answer = await client.post(f"{node.server.url}{path}", content=body, headers=headers)
     received = answer.json()
     if answer.is_success:
         return answer.status_code, received["node"]
@@ -49,16 +56,32 @@ async def test_rejected_requests(leads: bool) -> None:
     """The signature of a forwarded request is verified by the receiving node: leader and follower alike."""
     async with rest_nodes(["one"]) as (node,):
         node.stand(leads=leads)
-        right = sign(KEY.secret, BODY, "HmacSHA256")
+        url = node.server.url
+        right = signed(url, PATH, BODY)
+        without = {name: {other: right[other] for other in right if other != name} for name in right}
+        other = "http://127.0.0.1:1"
         cases: list[tuple[dict[str, str], int, str]] = [
             ({}, 400, "missing required signature"),
-            ({SIGNATURE_HEADER: right[SIGNATURE_HEADER]}, 400, "missing required signature"),
-            ({ALGORITHM_HEADER: "HmacSHA256"}, 400, "missing required signature"),
+            (without[OWN_SIGNATURE_HEADER], 400, "missing required signature"),
+            (without[ALGORITHM_HEADER], 400, "missing required signature"),
+            (without[REQUEST_HEADER], 400, "do all nodes run the same release of mm2?"),
             ({**right, ALGORITHM_HEADER: "HmacNone"}, 400, "does not support 'HmacNone'"),
-            ({**right, SIGNATURE_HEADER: "not base64"}, 400, "is not base64"),
-            (sign(KEY.secret, BODY, "HmacSHA512"), 400, "inter.worker.verification.algorithms"),
-            (sign(OTHER_KEY.secret, BODY, "HmacSHA256"), 403, "invalid signature"),
-            (sign(KEY.secret, BODY + b" ", "HmacSHA256"), 403, "invalid signature"),
+            ({**right, OWN_SIGNATURE_HEADER: "not base64"}, 400, "is not base64"),
+            ({**right, REQUEST_HEADER: "yesterday"}, 400, "is not a time and 32 hex digits"),
+            (signed(url, PATH, BODY, algorithm="HmacSHA512"), 400, "inter.worker.verification.algorithms"),
+            (sign(KEY.secret, BODY, "HmacSHA256"), 400, "missing required signature"),
+            (signed(url, PATH, BODY, key=OTHER_KEY), 403, "invalid signature"),
+            (signed(url, PATH, BODY + b" "), 403, "invalid signature"),
+            (signed(url, "/A/B/mm2/status", BODY), 403, "invalid signature"),
+            (signed(url, f"{PATH}?forward=true", BODY), 403, "invalid signature"),
+            (signed(url, PATH, BODY, method="PUT"), 403, "invalid signature"),
+            (signed(other, PATH, BODY), 403, "invalid signature"),
+            ({**right, REQUEST_HEADER: signed(url, PATH)[REQUEST_HEADER]}, 403, "invalid signature"),
+            (signed(url, PATH, BODY, later_s=-VALID_MS / 1000 - 60), 403, "s ago by this node's clock"),
+            (signed(url, PATH, BODY, later_s=VALID_MS / 1000 + 60), 403, "synchronize the clocks"),
+            (signed(url, PATH, BODY, later_s=-60), 403, "before this node started"),
+            (signed(url, PATH, BODY, token=None), 403, "have the same mm2.rest.admin.token?"),
+            (signed(url, PATH, BODY, token=f"{TOKEN}x"), 403, "have the same mm2.rest.admin.token?"),
         ]
         for headers, status, expected in cases:
             code, message = await post(node, headers=headers)
@@ -69,6 +92,30 @@ async def test_rejected_requests(leads: bool) -> None:
         node.stand(leads=leads, key=None)
         assert (await post(node))[0] == 503
         assert node.commands.done == []
+
+
+async def test_a_recorded_request_is_not_executed_again() -> None:
+    """Nor is it by another node, for another path, or by a node that reads the session key only."""
+    async with rest_nodes(["one", "two"]) as (one, two):
+        for node in (one, two):
+            node.stand(leads=True)
+        recorded = signed(one.server.url, PATH, BODY)
+        assert await post(one, headers=recorded) == (202, "one")
+        assert await post(one, headers=recorded) == (403, "Internal request was received before")
+        assert (await post(two, headers=recorded))[0] == 403
+        assert (one.commands.done, two.commands.done) == ([PAUSE], [])
+
+
+async def test_requests_over_http_to_another_machine_cause_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    async with rest_nodes(["one"], within=0.1) as (node,):
+        node.stand(leads=True)
+        for url in (node.server.url, "http://192.0.2.1:8083", "http://192.0.2.1:8083", "https://192.0.2.1:8083"):
+            with contextlib.suppress(PeerError):
+                await node.peers.ask(url, node.leader_context, REQUEST)
+    assert [record.getMessage() for record in caplog.records if record.name == "mm2.rest"] == [
+        "requests to http://192.0.2.1:8083 are not encrypted: everyone on the network between the nodes can read them. "
+        "Use https listeners, and set rest.advertised.listener = https"
+    ]
 
 
 async def test_large_bodies_are_rejected_before_they_are_read() -> None:
@@ -159,7 +206,8 @@ async def test_rotated_key_is_a_retriable_403() -> None:
         assert (error.status, error.retriable, str(error)) == (
             403,
             True,
-            "Internal request contained invalid signature",
+            "Internal request contained invalid signature: do all nodes of the flow have the same "
+            "mm2.rest.admin.token?",
         )
         assert (await post(follower))[0] == 403  # the status returned by the leader
         follower.stand(leader=leader, key=OTHER_KEY)
@@ -213,6 +261,7 @@ async def test_unexpected_responses(answer: bytes, expected: str, status: int | 
 
     server = await asyncio.start_server(speak, "127.0.0.1", 0)
     async with server, rest_nodes(["one"]) as (node,):
+        node.stand()
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         with pytest.raises(PeerError, match=expected) as caught:
             await node.peers.ask(url, node.leader_context, REQUEST)
@@ -234,6 +283,7 @@ async def test_names_are_escaped_in_urls() -> None:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         request = PeerRequest(method="PUT", path=("connectors", "a/b ?c", "fence"), forward=True)
         async with rest_nodes(["one"]) as (node,):
+            node.stand()
             assert node.leader_context.flow == A_B
             assert await peers.ask(url, node.leader_context, request) == b""
     assert seen == [b"PUT /A/B/connectors/a%2Fb%20%3Fc/fence?forward=true HTTP/1.1"]

@@ -43,6 +43,7 @@ FOLLOWS = re.compile(
     "|has no bootstrap.servers|is not a server"  # the user has to give the address of a new cluster
     "|so Java does not start the flow|encrypted private key, but|the class cannot be created or configured"
     "|records of aborted transactions"  # what exactly-once needs, once it is asked for
+    "|nodes do not authenticate"  # they did not connect before
     "|has no effect without mm2.zookeeper|requires mm2.zookeeper|mm2.election is kafka"  # the other keys of a group
     "|has no effect: transaction.boundary is poll"
     "|must end with a semicolon|must have the login module|is a PEM file, but|requires .*which is not set|is PEM, but"

@@ -45,7 +45,7 @@ def test_one_flow_is_a_part_of_the_full_output() -> None:
     assert explain_file(Path("every-level.properties"), "B->A", (), part) == 0
     settings, _, last = part.getvalue().rpartition("\n\n")
     assert settings in whole.getvalue()
-    assert last == "3 warnings; see mm2 check every-level.properties\n"
+    assert last == "4 warnings; see mm2 check every-level.properties\n"
     assert "A->B  " not in part.getvalue()
 
 

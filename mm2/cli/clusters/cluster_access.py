@@ -15,6 +15,7 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from mm2.cli.errors import UsageError
 from mm2.config.load import load
 from mm2.config.settings import FlowSettings, NodeSettings
+from mm2.core.printable import printable_lines
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError, RequestTimedOut, SecuritySettingsInvalid
@@ -93,4 +94,4 @@ def ask(answer: Coroutine[Any, Any, T], what: str) -> T:
 
 def note(text: str) -> None:
     """Print a remark to stderr; the result of a command is on stdout."""
-    print(text, file=sys.stderr)  # noqa: T201 the output of a command
+    print(printable_lines(text), file=sys.stderr)  # noqa: T201 the output of a command

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
 from mm2.cli.errors import DONE, USAGE
+from mm2.config.checks.exposure import check_file_mode
 from mm2.config.grammar.problem_report import counted, summary, write_problems
-from mm2.config.grammar.problems import Problem
-from mm2.config.load import Loaded, load
+from mm2.config.grammar.problems import Problem, ProblemLog
+from mm2.config.load import Loaded, load_file
 from mm2.config.settings import FlowSettings
 from mm2.config.sql.topic_queries import TopicQuery
 from mm2.core.settings.row_query import RowQuery
@@ -19,12 +21,19 @@ from mm2.core.settings.row_query import RowQuery
 
 def check(file: Path, *, clusters: Sequence[str] = (), json: bool = False) -> int:
     """Print every problem of a file and return the exit code."""
-    return check_file(file, clusters, sys.stdout, as_json=json)
+    return check_file(file, clusters, sys.stdout, as_json=json, with_mode=True)
 
 
-def check_file(path: Path, clusters: Sequence[str], out: TextIO, *, as_json: bool = False) -> int:
-    """Write the problems of ``path`` to ``out``, and what would run if none of them is an error."""
-    loaded = load(path, clusters)
+def check_file(
+    path: Path, clusters: Sequence[str], out: TextIO, *, as_json: bool = False, with_mode: bool = False
+) -> int:
+    """Write the problems of ``path`` to ``out``, and what would run if none of them is an error. ``with_mode``: also a
+    problem of the file's mode, on which its content has no influence."""
+    loaded, file = load_file(path, clusters)
+    if with_mode and file is not None:
+        of_mode = ProblemLog(str(path))
+        check_file_mode(path, file.properties, of_mode)
+        loaded = replace(loaded, problems=(*loaded.problems, *of_mode.in_order()))
     if as_json:
         print(json.dumps(_document(path, loaded), indent=2), file=out)
     else:

@@ -10,9 +10,10 @@ from typing import TextIO
 from mm2.cli.errors import DONE, USAGE
 from mm2.config.explanation import DEFAULT, Section, explain_flow, explain_node, explain_rest
 from mm2.config.grammar.problem_report import counted, write_problems, write_rejection
-from mm2.config.grammar.problems import ProblemLog, one_line
+from mm2.config.grammar.problems import ProblemLog
 from mm2.config.load import load_file
 from mm2.config.settings import FlowSettings
+from mm2.core.printable import one_line
 
 ORIGIN_AT = 72
 """Column of the origins: most settings fit before it, and a line number after it fits a terminal of 80 columns."""

@@ -11,6 +11,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from mm2.cli.clusters.znodes import BROKERS, connected
 from mm2.core.mirror1.settings import MirrorSettings
+from mm2.core.printable import one_line
 from mm2.core.settings.client import ClientSettings, SecurityProtocol
 from mm2.core.settings.zookeeper_connect import ZooKeeperConnect
 from mm2.core.wire.formats import FormatError
@@ -74,8 +75,8 @@ def _with_servers(
         try:
             servers = registered_brokers(zookeeper, client.security_protocol, connect_s=connect_s)
         except NoBrokers as error:
-            print(f"{file}: {error}; retrying in {retry_s:.0f} s", file=sys.stderr)  # noqa: T201 nothing logs yet
+            print(one_line(f"{file}: {error}; retrying in {retry_s:.0f} s"), file=sys.stderr)  # noqa: T201 nothing logs yet
             time.sleep(retry_s)
         else:
-            print(f"{file}: brokers in ZooKeeper: {', '.join(servers)}", file=sys.stderr)  # noqa: T201 as above
+            print(one_line(f"{file}: brokers in ZooKeeper: {', '.join(servers)}"), file=sys.stderr)  # noqa: T201 as above
             return replace(client, bootstrap_servers=servers)

@@ -10,6 +10,7 @@ from mm2.cli.errors import DONE, UsageError
 from mm2.cli.node.node_address import admin_token, node_context, node_urls
 from mm2.cli.node.node_client import fetch_flows, first_answering, read_flows, send_command
 from mm2.config.grammar.environment import Environment
+from mm2.core.printable import printable_lines
 
 
 def pause(node: str, *, flow: str, topic: Sequence[str] = ()) -> int:
@@ -79,7 +80,7 @@ def _command(node: str, flow: str, what: str, body: Mapping[str, object]) -> int
         )
     token, context = admin_token(node, Environment()), node_context(node)
     taken = first_answering(urls, lambda url: send_command(url, context, path=path, body=body, token=token))
-    print(f"{taken.flow}: {taken.effect} (node {taken.node})")  # noqa: T201 the output of a command
+    print(printable_lines(f"{taken.flow}: {taken.effect} (node {taken.node})"))  # noqa: T201 the output of a command
     return DONE
 
 

@@ -114,13 +114,25 @@ def _request(
         # no proxies from the environment: the connection is direct
         limits = httpx.Timeout(within, connect=ANSWER_WITHIN_S)
         with httpx.Client(timeout=limits, trust_env=False, verify=context) as client:
-            return client.request(method, f"{url}{path}", content=body, headers=headers)
+            answer = client.request(method, f"{url}{path}", content=body, headers=headers)
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
         raise CommandError(f"{url} is not a valid URL: write for example http://127.0.0.1:8083") from error
     except httpx.TimeoutException as error:
         raise UnreachableError(f"{url} did not answer within {within:.0f} s") from error
     except httpx.TransportError as error:
         raise UnreachableError(f"{url} is not reachable: {_why(error, url)}") from error
+
+    if answer.status_code == httpx.codes.MISDIRECTED_REQUEST:
+        raise CommandError(f"{url}: {_detail(answer) or 'the node has another name'}")
+    return answer
+
+
+def _detail(answer: httpx.Response) -> str | None:
+    try:
+        detail = answer.json()["detail"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return detail if isinstance(detail, str) else None
 
 
 def _why(error: httpx.TransportError, url: str) -> str:

@@ -19,6 +19,7 @@ from mm2.cli.terminal.tables import counted, lower_bound, number, rate_text, sta
 from mm2.core.coordination.pauses import WHOLE_FLOW
 from mm2.core.lanes.losses import extent
 from mm2.core.lanes.task_states import TaskState
+from mm2.core.printable import printable_json
 from mm2.node.status.last_known_lag import last_known_lag
 from mm2.node.status.status_model import AssignmentAuditStatus, FlowStatus, TopicStatus
 from mm2.rest.merge.flow_problems import flow_problems
@@ -41,7 +42,7 @@ def status(node: str, *, watch: bool = False, json: bool = False) -> int:
         return status_view(flows, pace, asked=None if "://" in node else url)
 
     if json:
-        sys.stdout.write(fetch()[1].decode() + "\n")
+        sys.stdout.write(printable_json(fetch()[1].decode()) + "\n")
     elif watch:
         show_live(look)
     else:

@@ -12,6 +12,7 @@ from mm2.cli.clusters.cluster_access import REACHED_WITHIN_S, ask, note
 from mm2.cli.errors import DONE, CommandError, UsageError
 from mm2.cli.offset_checker.client_settings import read_client_settings, read_servers
 from mm2.cli.offset_checker.group_offsets import GroupOffsets, NoSuchGroup, OldGroup, read_group_offsets
+from mm2.core.printable import one_line
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
@@ -73,7 +74,7 @@ def check_offsets(
         raise CommandError(str(error)) from error
     for text in offsets.notes:
         note(f"{PROGRAM}: {text}")
-    sys.stdout.writelines(f"{line}\n" for line in offset_lines(group, offsets, broker_info=broker_info))
+    sys.stdout.writelines(f"{one_line(line)}\n" for line in offset_lines(group, offsets, broker_info=broker_info))
     if topics and not offsets.partitions:
         raise CommandError("none of the topics exists")
     return DONE

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from mm2.config.grammar.problems import COPY_INDENT, Problem
+from mm2.core.printable import printable_lines
 
 INDENT = 4
 NARROWEST = 40
@@ -25,7 +26,7 @@ def write_problems(problems: Sequence[Problem], out: TextIO) -> None:
     for problem in problems:
         print(_wrapped(problem.headline, width, first="", rest=" " * INDENT), file=out)
         for line in problem.excerpt:
-            print(" " * INDENT + line, file=out)
+            print(" " * INDENT + printable_lines(line), file=out)
         prefix = " " * INDENT + "fix: "
         for line in problem.fix_lines:
             columns = None if _is_copied(line) else width

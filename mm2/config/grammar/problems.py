@@ -19,6 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from mm2.core.printable import one_line
+
 EMPTY = "(empty)"
 
 COPY_INDENT = "  "
@@ -200,11 +202,6 @@ class ProblemLog:
 def to_copy(*lines: str) -> str:
     """Return the end of a fix: commands, or lines for the file, which are printed as they are and never wrapped."""
     return "".join(f"\n{COPY_INDENT}{line}" for line in lines)
-
-
-def one_line(text: str) -> str:
-    """Return ``text`` with line ends and control characters escaped."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def shortened(value: str) -> str:

@@ -46,6 +46,7 @@ MOST_RANGES = 32_768
 _LISTENER = re.compile(r"https?://(?:\[[0-9a-z:.%]+\]|[0-9a-z._-]*):(?P<port>[0-9]{1,5})/?", re.IGNORECASE)
 """An empty host means every interface."""
 
+_HOST = re.compile(r"\*|(?:\*\.)?[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 _METHOD = re.compile("[A-Z]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
 
@@ -88,6 +89,11 @@ _TOKEN = require(
     f"must be at least {SHORTEST_TOKEN} printable ASCII characters without spaces: anyone who guesses it can stop "
     "replication",
     "use the output of openssl rand -hex 32",
+)
+
+_HOSTS = require(
+    lambda names: all(map(_HOST.fullmatch, names)),
+    "must be comma-separated host names without a port, such as mm2.example.com, *.example.com or *",
 )
 
 _ClientAuth = Annotated[String, one_of("required", "requested", "none")]
@@ -201,6 +207,13 @@ class OwnSettings(EngineSettings):
         "mm2.rest.admin.token",
         None,
         "Token that commands must send: `Authorization: Bearer TOKEN` (secret).",
+        local=True,
+    )
+    rest_allowed_hosts: Annotated[ListOf, _HOSTS] = node_key(
+        "mm2.rest.allowed.hosts",
+        (),
+        "Further names in the `Host` header of REST requests, such as `mm2.example.com`, `*.example.com`, or `*` for "
+        "any, beside addresses and the node's own names ([REST](rest.md#names-of-a-node)).",
         local=True,
     )
     log_level: Annotated[String, one_of("DEBUG", "INFO", "WARNING", "ERROR", ignore_case=True)] = live_key(

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, create_model
 
 from mm2.config.grammar.java_types import Boolean, Int, OptionalString, at_least, one_of, refuse
-from mm2.config.grammar.problems import ProblemLog
+from mm2.config.grammar.problems import ProblemLog, to_copy
 from mm2.config.grammar.values import Properties
 from mm2.config.keys import declaration
 from mm2.config.keys.declaration import key
@@ -36,6 +36,7 @@ PASSWORD = "mm2.zookeeper.auth.password"  # noqa: S105 - the name of the key
 SESSION_TIMEOUT = "mm2.zookeeper.session.timeout.ms"
 TLS = "mm2.zookeeper.ssl.client.enable"
 PREFIX = "mm2.zookeeper."
+_KEY_STORE = ("location", "key")
 SHORTEST_SESSION_MS = 2_000
 
 
@@ -94,6 +95,13 @@ class _OwnKeys(BackendKeys):
         if not self.connect:
             return None
         connect = parse_connect(self.connect)
+        if not given(properties, SCHEME, USERNAME, PASSWORD, *(f"{PREFIX}ssl.keystore.{name}" for name in _KEY_STORE)):
+            properties[CONNECT].warn(
+                problems,
+                "nodes do not authenticate: every client that can connect to ZooKeeper can take over the flows",
+                "replace USER and PASSWORD, and add:"
+                + to_copy(f"{SCHEME} = digest", f"{USERNAME} = USER", f"{PASSWORD} = PASSWORD"),
+            )
 
         def election(flow: Flow, heartbeat_interval_ms: int) -> ZooKeeperSettings:
             return ZooKeeperSettings(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mm2.config.grammar.problems import LONGEST_VALUE, one_line, shortened
+from mm2.config.grammar.problems import LONGEST_VALUE, shortened
 from mm2.config.keys.update_mode import UpdateMode
 from mm2.core.naming.names import Flow
+from mm2.core.printable import one_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

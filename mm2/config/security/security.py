@@ -94,6 +94,13 @@ def _read_sasl(
             _refuse_java_class(properties, name, problems, harmless)
     if mechanism is None:
         return None
+    if mechanism is SaslMechanism.PLAIN and settings.security_protocol == SecurityProtocol.SASL_PLAINTEXT:
+        line = properties["sasl.mechanism"]
+        line.warn(
+            problems,
+            "the password is sent without encryption to every broker",
+            f"write {sibling(line, 'sasl.mechanism', 'security.protocol')} = SASL_SSL, or use SCRAM-SHA-512",
+        )
     sasl = SaslProperties(properties, settings, mechanism, problems, credentials)
     login = _READERS[mechanism](sasl)
     return sasl.unusable[0] if login is None and sasl.unusable else login

@@ -167,7 +167,7 @@ class FlowSupervisor:
         if self._session is None:
             raise LossesUnreadableError(f"cannot read the losses of {self.settings.flow}: {self._error.text}")
         try:
-            return await self._session.losses.read_all()
+            return await self._session.losses.recorded()
         except ClusterError as error:
             raise LossesUnreadableError(f"cannot read the losses of {self.settings.flow}: {error}") from error
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from uuid import UUID
 
 from mm2.config.settings import FlowSettings
 from mm2.core.lanes.losses import Loss, LossKey, OnDataLoss
@@ -16,7 +18,7 @@ from mm2.core.offsets.loss_records import PARTITION, decode_loss, encode_loss, e
 from mm2.core.wire.formats import FormatError
 from mm2.kafka.admin.internal_topics import ensure_internal_topic
 from mm2.kafka.client.cluster import Cluster
-from mm2.kafka.errors import RequestTimedOut
+from mm2.kafka.errors import ClusterError, RequestTimedOut
 from mm2.kafka.logs.compacted_log import CompactedLog
 from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.kafka.logs.stored_records import StoredRecord
@@ -33,6 +35,9 @@ STEP_RECORDS = 250
 PATIENCE_S = 5.0
 """How long a lease waits until the topic was read; the lease is then tried again."""
 
+FRESH_S = 1.0
+"""How long `LossReader` answers from memory: however many clients ask, the target is asked once a second."""
+
 ACCEPT_S = 10.0
 """How long an acceptance may take to be written and read."""
 
@@ -42,7 +47,8 @@ class LossStore:
 
     (A) Under ``stop-partition`` and ``stop-flow``, a lease is granted only after `refresh` has read what earlier owners
         recorded. If the topic cannot be read, nothing is granted: it could say that copying must not continue.
-    (B) Only losses that wait for acceptance are kept, and the last accepted one of each partition.
+    (B) Of what is followed, only losses that wait for acceptance are kept, and the last accepted one of each partition.
+    (C) `recorded` keeps every loss, from the first call on; later calls read only what was added since.
 
     ``acceptances`` counts the losses whose acceptance was read.
     """
@@ -67,6 +73,7 @@ class LossStore:
         self._waiting: dict[LossKey, Loss] = {}
         self._waiting_of: defaultdict[TopicPartition, dict[LossKey, Loss]] = defaultdict(dict)  # the same
         self._accepted: dict[TopicPartition, Loss] = {}
+        self._recorded = LossReader(target, self.topic)
 
     @property
     def stops(self) -> bool:
@@ -130,9 +137,12 @@ class LossStore:
             raise RequestTimedOut(self.error.text or f"cannot read {self.topic} within {PATIENCE_S:.0f} s") from None
         await self._log.catch_up(timeout_ms=int(PATIENCE_S * 1000))
 
-    async def read_all(self) -> tuple[Loss, ...]:
-        """Return every recorded loss, in the order of their last records. Raises ClusterError."""
-        return await read_losses(self._target, self.topic)
+    async def recorded(self) -> tuple[Loss, ...]:
+        """Return every loss that was recorded until `FRESH_S` ago, in the order of their last records.
+
+        Raises ClusterError.
+        """
+        return await self._recorded.read()
 
     # -- acceptance
 
@@ -141,7 +151,7 @@ class LossStore:
 
         Raises ClusterError.
         """
-        recorded = await self.read_all()
+        recorded = await read_losses(self._target, self.topic)
         found = [
             loss
             for loss in recorded
@@ -176,6 +186,53 @@ class LossStore:
             self._on_change()
 
 
+class LossReader:
+    """Reads every loss in a topic, for clients without authentication: at most once a second, and only what is new.
+
+    Used on one event loop, by any number of tasks. ``clock`` returns monotonic seconds.
+    """
+
+    def __init__(self, cluster: Cluster, topic: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._clock = clock
+        self._reading = asyncio.Lock()
+        self._read_at: float | None = None
+        self._failure: ClusterError | None = None
+        self._log: CompactedLog | None = None
+        self._topic_id: UUID | None = None
+        self._found: dict[bytes | None, Loss] = {}
+
+    async def read(self) -> tuple[Loss, ...]:
+        """Return them, from memory if they were read less than `FRESH_S` ago. Raises ClusterError."""
+        async with self._reading:  # those that wait here get the answer, or the error, of the first one
+            if self._read_at is None or self._clock() - self._read_at >= FRESH_S:
+                self._failure = None
+                try:
+                    await self._catch_up()
+                except ClusterError as error:
+                    self._failure = error
+                self._read_at = self._clock()
+            if self._failure is not None:
+                raise self._failure
+            return tuple(self._found.values())
+
+    async def _catch_up(self) -> None:
+        log, self._log = self._log, None  # a read that fails or is cancelled can have skipped records
+        if log is not None:
+            await _read(log, self._found, timeout_ms=API_TIMEOUT_MS)
+            if self._current_id() == self._topic_id:
+                self._log = log
+                return
+        log, self._found = CompactedLog(self._cluster, self._topic, purpose="losses"), {}
+        await _read(log, self._found, timeout_ms=API_TIMEOUT_MS)
+        self._log, self._topic_id = log, self._current_id()
+
+    def _current_id(self) -> UUID | None:
+        info = self._cluster.cached_topic(self._topic)
+        return None if info is None else info.topic_id
+
+
 async def read_losses(cluster: Cluster, topic: str, *, timeout_ms: int = API_TIMEOUT_MS) -> tuple[Loss, ...]:
     """Return every loss recorded in ``topic``, in the order of their last records.
 
@@ -184,7 +241,13 @@ async def read_losses(cluster: Cluster, topic: str, *, timeout_ms: int = API_TIM
     Records that cannot be decoded are ignored.
     """
     found: dict[bytes | None, Loss] = {}
-    async for record in CompactedLog(cluster, topic, purpose="losses").read_to_end(timeout_ms=timeout_ms):
+    await _read(CompactedLog(cluster, topic, purpose="losses"), found, timeout_ms=timeout_ms)
+    return tuple(found.values())
+
+
+async def _read(log: CompactedLog, found: dict[bytes | None, Loss], *, timeout_ms: int) -> None:
+    """Add the losses up to the topic's end to ``found``, and remove those that were deleted."""
+    async for record in log.read_to_end(timeout_ms=timeout_ms):
         found.pop(record.key, None)
         try:
             loss = decode_loss(record.key, record.value)
@@ -192,4 +255,3 @@ async def read_losses(cluster: Cluster, topic: str, *, timeout_ms: int = API_TIM
             continue
         if loss is not None:
             found[record.key] = loss
-    return tuple(found.values())

@@ -1,23 +1,30 @@
-"""Signed requests from this node to other nodes of a flow (KIP-507, KIP-710).
+"""Signed requests from this node to other nodes of a flow.
 
-Requests have the two headers of `mm2.core.coordination.request_signing`. A follower signs requests that it forwards
-with its own copy of the session key; Java forwards the body without a signature, and is rejected.
+Requests have our own three headers of `mm2.core.coordination.request_signing`. A follower signs requests that it
+forwards again; Java forwards the body without a signature, and is rejected.
 """
 
 from __future__ import annotations
 
+import logging
+import secrets
 import ssl
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from types import TracebackType
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
 
 from mm2.core.coordination.leader_context import LeaderContext
-from mm2.core.coordination.request_signing import sign
+from mm2.core.coordination.request_signing import RequestLine, command_secret, request_id
+from mm2.core.settings.spark_master import is_loopback
 from mm2.core.wire.formats import FormatError
 from mm2.core.wire.json_bytes import decode_json
+from mm2.rest.internal.peer_urls import rejection
+
+log = logging.getLogger("mm2.rest")
 
 ANSWER_WITHIN_S = 90.0
 """As Java's DEFAULT_REST_REQUEST_TIMEOUT_MS: the leader may wait for a rebalance of its group before it responds."""
@@ -57,12 +64,14 @@ class PeerError(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerRequest:
     """A request to another node. ``path`` follows the flow: ``("connectors", "MirrorSourceConnector", "fence")``;
-    ``forward`` as in `mm2.core.coordination.request_routing`; a response of more than ``largest`` bytes is rejected."""
+    ``forward`` as in `mm2.core.coordination.request_routing`; ``token``: the mm2.rest.admin.token of a command; a
+    response of more than ``largest`` bytes is rejected."""
 
     method: str
     path: tuple[str, ...]
     body: bytes = b""
     forward: bool | None = None
+    token: str | None = field(default=None, repr=False)
     largest: int = LARGEST_BYTES
 
 
@@ -70,6 +79,7 @@ class Peers:
     """Sends requests to other nodes. ``context``: trust and certificate for https; None: the system's trust store."""
 
     def __init__(self, context: ssl.SSLContext | None = None, *, within: float = ANSWER_WITHIN_S) -> None:
+        self._warned: set[str] = set()
         self._client = httpx.AsyncClient(
             verify=context or ssl.create_default_context(),
             trust_env=False,  # no proxies from the environment: nodes connect to each other directly
@@ -102,12 +112,26 @@ class Peers:
         )
         target = f"{url.rstrip('/')}/{place}"
         forward = {} if request.forward is None else {"forward": str(request.forward).lower()}
-        signature = sign(leader_context.session_key.secret, request.body, leader_context.signature_algorithm)
+        secret = leader_context.session_key.secret
+        if request.token is not None:
+            secret = command_secret(secret, request.token)
+        if (why := await rejection(url, leader_context.own_url)) is not None:
+            raise PeerError(f"not connecting to {url}, because it {why}", status=HTTPStatus.BAD_GATEWAY)
+        self._warn_of_http(url)
         try:
-            async with self._client.stream(
-                request.method, target, content=request.body, headers=signature, params=forward
-            ) as answer:
+            built = self._client.build_request(request.method, target, content=request.body, params=forward)
+            line = RequestLine(
+                method=request.method,
+                node_url=url,
+                path=built.url.raw_path.decode("ascii"),
+                id=request_id(time.time_ns() // 1_000_000, secrets.token_bytes(16)),
+            )
+            built.headers.update(line.sign(secret, request.body, leader_context.signature_algorithm))
+            answer = await self._client.send(built, stream=True)
+            try:
                 body = await _body(answer, target, request.largest)
+            finally:
+                await answer.aclose()
         except httpx.TimeoutException as error:
             raise PeerError(f"{target} did not answer in time") from error
         except (httpx.TransportError, httpx.InvalidURL) as error:
@@ -115,6 +139,17 @@ class Peers:
         if not answer.is_success:
             raise PeerError(_message(body, answer.status_code, target), status=answer.status_code)
         return body
+
+    def _warn_of_http(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme == "https" or url in self._warned or is_loopback(parts.hostname or ""):
+            return
+        self._warned.add(url)
+        log.warning(
+            "requests to %s are not encrypted: everyone on the network between the nodes can read them. Use https "
+            "listeners, and set rest.advertised.listener = https",
+            url,
+        )
 
 
 async def _body(answer: httpx.Response, target: str, largest: int) -> bytes:

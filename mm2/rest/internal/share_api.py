@@ -15,7 +15,13 @@ from fastapi import APIRouter, Depends, Header, Response
 from fastapi.concurrency import run_in_threadpool
 
 from mm2.node.status.status_model import NodeStatus
-from mm2.rest.internal.signed_calls import LeaderContexts, RefusalError, SignedCall, signed_call
+from mm2.rest.internal.signed_calls import (
+    LeaderContexts,
+    RefusalError,
+    SignedCall,
+    call_signed_as_java,
+    signed_call,
+)
 from mm2.rest.merge.cluster_view import ShareType
 from mm2.rest.public.responses import compressed
 
@@ -30,7 +36,7 @@ def share_router(
 ) -> APIRouter:
     """Return all of them. Errors need `signed_calls.add_refusals` on the application."""
     router = APIRouter(prefix="/{source}/{target}", include_in_schema=False)
-    signed = Depends(signed_call(leader_contexts))
+    signed, signed_as_java = Depends(signed_call(leader_contexts)), Depends(call_signed_as_java(leader_contexts))
 
     def endpoint(share: ShareType[Any]) -> Callable[..., Awaitable[Response]]:
         async def answer(call: SignedCall = signed, accept_encoding: Annotated[str, Header()] = "") -> Response:
@@ -45,8 +51,8 @@ def share_router(
     for share in shares:
         router.add_api_route(f"/mm2/{share.name}", endpoint(share), methods=["GET"], name=share.name)
 
-    @router.put("/connectors/{connector}/fence", dependencies=[signed])
-    @router.post("/connectors/{connector}/tasks", dependencies=[signed])
+    @router.put("/connectors/{connector}/fence", dependencies=[signed_as_java])
+    @router.post("/connectors/{connector}/tasks", dependencies=[signed_as_java])
     async def of_java(connector: str) -> None:
         raise RefusalError(HTTPStatus.NOT_IMPLEMENTED, f"{connector}: {BY_KAFKA}")
 

@@ -1,7 +1,7 @@
-"""Signed requests from other nodes of a flow (KIP-507): authentication, forwarding to the leader, and errors.
+"""Signed requests from other nodes of a flow: authentication, forwarding to the leader, and errors.
 
     404  no such flow on this node                      400  headers missing or malformed, algorithm not accepted
-    503  session key not read yet                       403  wrong signature
+    503  session key not read yet                       403  wrong signature, too old, or received before
     409  leader unknown                                 413  body too large            500  timed out, or failed
 
 Every error has Java's body: {"error_code":<status>,"message":"…"}. Requests between nodes are always signed; Java signs
@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import assert_never
 
@@ -26,11 +27,18 @@ from mm2.core.coordination.leader_context import LeaderContext
 from mm2.core.coordination.request_routing import CarryOut, Conflict, SendOn
 from mm2.core.coordination.request_signing import (
     ALGORITHM_HEADER,
+    OWN_SIGNATURE_HEADER,
+    REQUEST_HEADER,
     SIGNATURE_HEADER,
     BadSignatureError,
     Fault,
+    RequestLine,
+    SeenRequests,
+    Signature,
     check_headers,
+    command_secret,
 )
+from mm2.core.coordination.session_keys import SessionKey
 from mm2.rest.internal.peers import ANSWER_WITHIN_S, PeerError, PeerRequest, Peers
 
 log = logging.getLogger("mm2.rest")
@@ -44,11 +52,16 @@ _STATUS = {
     Fault.NOT_ACCEPTED: HTTPStatus.BAD_REQUEST,
     Fault.NO_KEY: HTTPStatus.SERVICE_UNAVAILABLE,
     Fault.WRONG: HTTPStatus.FORBIDDEN,
+    Fault.STALE: HTTPStatus.FORBIDDEN,
+    Fault.REPEATED: HTTPStatus.FORBIDDEN,
+    Fault.TOO_MANY: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
 NO_SUCH_BODY = (
     'invalid body: send none, or for pause and resume {"topics": ["NAME", ...]}, with Content-Type: application/json'
 )
+
+TOKENS_DIFFER = ": do all nodes of the flow have the same mm2.rest.admin.token?"
 
 LeaderContexts = Callable[[str, str], LeaderContext | None]
 """Maps source and target to this node's current membership in that flow; None: it has no such flow."""
@@ -71,25 +84,66 @@ class SignedCall:
     forward: bool | None
 
 
-def signed_call(leader_contexts: LeaderContexts) -> Callable[[Request, str, str, bool | None], Awaitable[SignedCall]]:
-    """Return a FastAPI dependency for paths below ``/{source}/{target}/`` that requires a valid signature."""
+Dependency = Callable[[Request, str, str, bool | None], Awaitable[SignedCall]]
+
+
+def signed_call(leader_contexts: LeaderContexts, *, token: str | None = None) -> Dependency:
+    """Return a FastAPI dependency for paths below ``/{source}/{target}/`` that requires our own signature.
+
+    ``token``: the mm2.rest.admin.token that commands are signed with, too; None for other requests.
+    """
+    seen = SeenRequests(lambda: time.time_ns() // 1_000_000)
 
     async def check(request: Request, source: str, target: str, forward: bool | None = None) -> SignedCall:
         leader_context = leader_context_of(leader_contexts, source, target)
+        key = leader_context.session_key
+        if key is not None and token is not None:
+            key = replace(key, secret=command_secret(key.secret, token))
         try:
-            signature = check_headers(
-                signature=request.headers.get(SIGNATURE_HEADER),
-                algorithm=request.headers.get(ALGORITHM_HEADER),
-                key=leader_context.session_key,
-                accepted=leader_context.accepted_algorithms,
+            signature = _signature(request, OWN_SIGNATURE_HEADER, leader_context, key)
+            line = RequestLine(
+                method=request.method,
+                node_url=leader_context.own_url or "",
+                path=_path(request),
+                id=seen.check(request.headers.get(REQUEST_HEADER)),
             )
             body = await read_body(request)
-            signature.verify(body)
+            signature.verify(line.content(body))
+            seen.add(line.id)
         except BadSignatureError as error:
-            raise RefusalError(_STATUS[error.fault], str(error)) from error
+            hint = "" if token is None or error.fault is not Fault.WRONG else TOKENS_DIFFER
+            raise RefusalError(_STATUS[error.fault], f"{error}{hint}") from error
         return SignedCall(leader_context=leader_context, body=body, forward=forward)
 
     return check
+
+
+def call_signed_as_java(leader_contexts: LeaderContexts) -> Callable[[Request, str, str], Awaitable[None]]:
+    """Return a FastAPI dependency for the paths of KIP-710, which requires Java's signature (KIP-507)."""
+
+    async def check(request: Request, source: str, target: str) -> None:
+        leader_context = leader_context_of(leader_contexts, source, target)
+        try:
+            signature = _signature(request, SIGNATURE_HEADER, leader_context, leader_context.session_key)
+            signature.verify(await read_body(request))
+        except BadSignatureError as error:
+            raise RefusalError(_STATUS[error.fault], str(error)) from error
+
+    return check
+
+
+def _signature(request: Request, header: str, leader_context: LeaderContext, key: SessionKey | None) -> Signature:
+    return check_headers(
+        signature=request.headers.get(header),
+        algorithm=request.headers.get(ALGORITHM_HEADER),
+        key=key,
+        accepted=leader_context.accepted_algorithms,
+    )
+
+
+def _path(request: Request) -> str:
+    path, query = request.scope["raw_path"].decode("latin-1"), request.scope["query_string"].decode("latin-1")
+    return f"{path}?{query}" if query else path
 
 
 def leader_context_of(leader_contexts: LeaderContexts, source: str, target: str) -> LeaderContext:
@@ -127,8 +181,7 @@ async def by_leader(
                 case CarryOut():
                     return await carry_out()
                 case SendOn(url=url, forward=forward):
-                    onward = PeerRequest(method=request.method, path=request.path, body=request.body, forward=forward)
-                    return await peers.ask(url, leader_context, onward)
+                    return await peers.ask(url, leader_context, replace(request, forward=forward))
                 case Conflict(message=message):
                     raise RefusalError(HTTPStatus.CONFLICT, message)
                 case other:

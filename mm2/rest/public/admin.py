@@ -17,19 +17,22 @@ _WHO = {"WWW-Authenticate": 'Bearer realm="mm2"'}
 
 
 class AdminGate:
-    """Checks a request by its headers (`gated_route`). ``enabled`` without a ``token`` rejects all commands."""
+    """Checks a request by its headers (`gated_route`). ``enabled`` without a ``token`` rejects all commands.
+
+    ``token`` is None if commands are disabled. Nodes also sign commands with it that they forward to each other.
+    """
 
     def __init__(self, *, enabled: bool, token: str | None) -> None:
-        self._token = token.encode() if enabled and token else None
+        self.token = token if enabled and token else None
 
     @property
     def takes_commands(self) -> bool:
         """Return whether commands are enabled."""
-        return self._token is not None
+        return self.token is not None
 
     def __call__(self, request: Request) -> None:
         """Raise HTTPException unless the request may send commands; its text contains the fix."""
-        if self._token is None:
+        if self.token is None:
             raise HTTPException(
                 status.HTTP_403_FORBIDDEN,
                 "commands are disabled on this node: to enable them, set mm2.rest.admin = true in its file",
@@ -47,7 +50,7 @@ class AdminGate:
                 "missing token: send the header Authorization: Bearer with mm2.rest.admin.token",
                 _WHO,
             )
-        if not hmac.compare_digest(given.strip().encode(), self._token):
+        if not hmac.compare_digest(given.strip().encode(), self.token.encode()):
             raise HTTPException(
                 status.HTTP_401_UNAUTHORIZED, "wrong token: it must be mm2.rest.admin.token of the node", _WHO
             )

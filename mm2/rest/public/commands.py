@@ -72,14 +72,19 @@ def _router(context: RestContext) -> APIRouter:
             response_model=CommandResponse,
             status_code=status.HTTP_202_ACCEPTED,
         )
-    router = APIRouter()
-    router.include_router(public)
-    signed = Depends(signed_call(context.leader_contexts))
 
-    @router.post(f"/{{source}}/{{target}}/{'/'.join(PATH)}", include_in_schema=False)
-    async def passed_on(call: SignedCall = signed) -> Response:
+    async def require_commands() -> None:
         if not context.gate.takes_commands:
             raise RefusalError(HTTPStatus.FORBIDDEN, NO_COMMANDS)
+
+    router = APIRouter()
+    router.include_router(public)
+    signed = Depends(signed_call(context.leader_contexts, token=context.gate.token))
+
+    @router.post(
+        f"/{{source}}/{{target}}/{'/'.join(PATH)}", include_in_schema=False, dependencies=[Depends(require_commands)]
+    )
+    async def passed_on(call: SignedCall = signed) -> Response:
         return await _by_leader(context, call.leader_context, call.body, call.forward)
 
     return router
@@ -101,7 +106,7 @@ async def _by_leader(
     async def carry_out() -> bytes:
         return COMMAND_RESPONSE.dump_json(await _carry_out(context, leader_context, body))
 
-    request = PeerRequest(method="POST", path=PATH, body=body, forward=forward)
+    request = PeerRequest(method="POST", path=PATH, body=body, forward=forward, token=context.gate.token)
     answer = await by_leader(leader_context, request, carry_out, context.peers)
     return Response(answer, status.HTTP_202_ACCEPTED, media_type=JSON)
 

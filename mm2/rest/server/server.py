@@ -11,15 +11,20 @@ import contextlib
 import errno
 import logging
 import socket
+import ssl
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mm2.core.settings.listener import ServerTls
+from mm2.rest.server.connections import Connection, Connections, connection_limit, open_files
 from mm2.rest.server.listeners import Listener, ListenerError
 from mm2.rest.server.tls import RenewableContext, server_context
 
@@ -48,11 +53,12 @@ class ServerLimits:
     request_within_s: float = 60.0
     """Seconds for a client to send a whole request: the largest from a lane, over a slow link. Who sends nothing must
     not occupy a connection for ever."""
-    most_connections: int = 1_000
-    """Connections of one listener; more get the status 503. Lanes and monitoring need one each."""
+    most_connections: int = field(default_factory=lambda: connection_limit(open_files()))
+    """Connections of one listener (`mm2.rest.server.connections`)."""
 
 
-_LIMITS = ServerLimits()
+PROBES = "/health"
+"""Path of the probes, and the beginning of their paths."""
 
 
 class RestServer:
@@ -68,13 +74,13 @@ class RestServer:
         port: int = 0,
         *,
         tls: ServerTls | None = None,
-        limits: ServerLimits = _LIMITS,
+        limits: ServerLimits | None = None,
     ) -> None:
         self._listener = Listener(scheme="http" if tls is None else "https", host=host, port=port)
         context = None if tls is None else RenewableContext(server_context(tls))
         self._context = context
         config = _Config(
-            limits,
+            limits or ServerLimits(),
             app,
             http=_Connection,
             ws="none",
@@ -86,11 +92,9 @@ class RestServer:
             proxy_headers=False,
             server_header=False,
             timeout_keep_alive=KEEP_ALIVE_S,
-            limit_concurrency=limits.most_connections,
             backlog=BACKLOG,
-            ssl_context_factory=None if context is None else lambda *_: context,
         )
-        self._server = _Server(config)
+        self._server = _Server(config, context)
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -112,6 +116,7 @@ class RestServer:
         """Bind and serve. Raises ListenerError if the address cannot be bound."""
         bound = await _bind(self._listener)
         self._listener = Listener(scheme=self._listener.scheme, host=self._listener.host, port=bound.getsockname()[1])
+        self._server.accepted.name = self.url
         self._task = asyncio.create_task(self._server.serve([bound]), name=f"rest {self.url}")
         self._task.add_done_callback(self._ended)
         try:
@@ -119,6 +124,7 @@ class RestServer:
                 await self._server.serving.wait()
         except TimeoutError:
             await self._cancel()
+            bound.close()
             raise ListenerError(f"listeners: {self.url} did not start within {START_WITHIN_S:.0f} s") from None
         if self._task.done():
             self._task.result()
@@ -253,9 +259,30 @@ class _Connection(H11Protocol):
 
     _expecting: asyncio.TimerHandle | None = None
 
+    def __init__(self, connection: Connection, accepted: Connections, **options: Any) -> None:
+        super().__init__(**options)
+        self._connection = connection
+        self._accepted = accepted
+        if connection.only_probes:
+            self.app = _OnlyProbes(self.app)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the client has not sent a complete request."""
+        return self._expecting is not None or self.cycle is None or self.cycle.response_complete
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self.transport.abort()
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)  # type: ignore[arg-type]  # uvicorn's type is narrower than asyncio's
+        self._connection.protocol = self
         self._expect()
+
+    def on_response_complete(self) -> None:
+        self._connection.since = time.monotonic()
+        super().on_response_complete()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -265,6 +292,7 @@ class _Connection(H11Protocol):
             self._expect_nothing()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._accepted.closed(self._connection)
         self._expect_nothing()
         super().connection_lost(exc)
 
@@ -286,29 +314,65 @@ class _Connection(H11Protocol):
             super().shutdown()
 
 
-class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers."""
+class _OnlyProbes:
+    """An application that answers probes, and 503 to all other requests."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == PROBES or scope["path"].startswith(f"{PROBES}/"):
+            await self._app(scope, receive, send)
+        else:
+            answer = PlainTextResponse("all connections of this node are in use", 503, {"Connection": "close"})
+            await answer(scope, receive, send)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers, with connections of `Connections`."""
+
+    def __init__(self, config: _Config, context: ssl.SSLContext | None) -> None:
         super().__init__(config)
         self.serving = asyncio.Event()
+        self.servers: list[asyncio.Server] = []
+        self.accepted = Connections(serve=self._connection, context=context, most=config.limits.most_connections)
+        self._accepting: list[asyncio.Task[None]] = []
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        await self.lifespan.startup()
+        self._accepting = [asyncio.create_task(self.accepted.accept(one), name="accept") for one in sockets or ()]
+        self.started = True
         self.serving.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._accept_no_more()
+        await super().shutdown(sockets)
+
+    async def _accept_no_more(self) -> None:
+        for task in self._accepting:
+            task.cancel()
+        await asyncio.gather(*self._accepting, return_exceptions=True)
+        await self.accepted.abort_handshakes()
+
+    def _connection(self, connection: Connection) -> asyncio.Protocol:
+        return _Connection(
+            connection,
+            self.accepted,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
 
     def cut_off(self) -> int:
         """Close all connections and cancel all requests; return the number of requests."""
         self.force_exit = True
-        for server in getattr(self, "servers", ()):  # absent if it never started to serve
-            server.close()
-        for connection in list(self.server_state.connections):
-            if connection.transport is not None:
-                connection.transport.abort()
+        for task in self._accepting:
+            task.cancel()
+        self.accepted.abort()
         for request in list(self.server_state.tasks):
             request.cancel()
         return len(self.server_state.tasks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mm2.core.coordination.request_signing import sign
+from mm2.core.coordination.request_signing import RequestLine, request_id
 from tests.lab.cluster import KafkaCluster
 from tests.lab.commands import run
 from tests.lab.fixtures import unique_name
@@ -199,6 +200,12 @@ def test_topic_is_paused_and_resumed_through_the_follower(flow: Flow) -> None:
     flow.wait_copied(orders)
 
 
+def wrongly_signed(node: Node, method: str, path: str, body: bytes = b"") -> dict[str, str]:
+    """Return the headers of a request, signed with another key."""
+    id = request_id(time.time_ns() // 1_000_000, os.urandom(16))
+    return RequestLine(method=method, node_url=node.url, path=path, id=id).sign(os.urandom(32), body, "HmacSHA256")
+
+
 def test_unsigned_requests_are_rejected(flow: Flow) -> None:
     leader, follower = flow.leader()
     for node in (leader, follower):
@@ -206,12 +213,12 @@ def test_unsigned_requests_are_rejected(flow: Flow) -> None:
             for path in ("status", "groups"):
                 answer = client.get(f"/{flow.path}/mm2/{path}")
                 assert answer.status_code == HTTPStatus.BAD_REQUEST
-                wrong = sign(os.urandom(32), b"", "HmacSHA256")
+                wrong = wrongly_signed(node, "GET", f"/{flow.path}/mm2/{path}")
                 answer = client.get(f"/{flow.path}/mm2/{path}", headers=wrong)
                 assert answer.status_code == HTTPStatus.FORBIDDEN
                 assert set(answer.json()) == {"error_code", "message"}
             body = b'{"command":"pause"}'
-            wrong = sign(os.urandom(32), body, "HmacSHA256")
+            wrong = wrongly_signed(node, "POST", f"/{flow.path}/mm2/commands", body)
             answer = client.post(f"/{flow.path}/mm2/commands", content=body, headers=wrong)
             assert answer.status_code == HTTPStatus.FORBIDDEN
             assert client.post(f"/flows/{flow.path}/pause").status_code == HTTPStatus.UNAUTHORIZED

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import ssl
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import javaproperties
 import pytest
 import yaml
+from cryptography import x509
 
 from mm2.node.engine.engine_process import END_WITHIN_S
 from tests.lab.tools import command
-from tests.unit.deploy.shipped import CONTAINER, KUBERNETES, read_yaml
+from tests.unit.deploy.shipped import CONTAINER, DEPLOY, KUBERNETES, MONITORING, read_yaml
 
 KUSTOMIZATION = read_yaml(KUBERNETES / "kustomization.yaml")
 PAIRS = KUSTOMIZATION["labels"][0]["pairs"]
@@ -45,8 +49,8 @@ def test_liveness_and_readiness_probes() -> None:
     See docs/how-to/deploying.md.
     """
     for probe in ("startupProbe", "livenessProbe"):
-        assert NODE[probe]["httpGet"] == {"path": "/health/live", "port": "rest"}
-    assert NODE["readinessProbe"]["httpGet"] == {"path": "/health", "port": "rest"}
+        assert NODE[probe]["httpGet"] == {"path": "/health/live", "port": "rest", "scheme": "HTTPS"}
+    assert NODE["readinessProbe"]["httpGet"] == {"path": "/health", "port": "rest", "scheme": "HTTPS"}
     assert manifest("StatefulSet")["spec"]["minReadySeconds"] > 0
     assert manifest("Service")["spec"]["publishNotReadyAddresses"] is True
 
@@ -56,6 +60,52 @@ def test_container_port_is_the_listener_port() -> None:
     assert PROPERTIES["listeners"].endswith(f":{port['containerPort']}")
     assert manifest("Service")["spec"]["ports"][0]["targetPort"] == port["name"]
     assert manifest("NetworkPolicy")["spec"]["ingress"][0]["ports"] == [{"port": port["name"]}]
+
+
+def test_nodes_connect_only_to_what_they_need() -> None:
+    policy = manifest("NetworkPolicy")["spec"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    (monitoring_or_nodes,) = policy["ingress"]
+    dns, nodes, brokers = policy["egress"]
+    assert [one["port"] for one in dns["ports"]] == [53, 53]
+    assert nodes["ports"] == monitoring_or_nodes["ports"]
+    assert nodes["to"] == monitoring_or_nodes["from"][:1]
+    ports = {int(PROPERTIES[f"{alias}.bootstrap.servers"].rpartition(":")[2]) for alias in "AB"}
+    assert {one["port"] for one in brokers["ports"]} == ports
+
+
+def test_the_certificate_of_the_guide_is_for_all_pods(tmp_path: Path) -> None:
+    guide = (DEPLOY.parent / "docs" / "how-to" / "deploying.md").read_text("utf-8")
+    commands = re.search(r"^    openssl req -x509.*\n(?:    .*\n)+", guide, re.MULTILINE)
+    assert commands is not None
+    subprocess.run(commands[0], shell=True, check=True, capture_output=True, cwd=tmp_path)
+    certificate = x509.load_pem_x509_certificate((tmp_path / "node-ca.pem").read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    set_ = manifest("StatefulSet")
+    pods = [f"{set_['metadata']['name']}-{number}.mm2" for number in range(set_["spec"]["replicas"])]
+    assert names.get_values_for_type(x509.DNSName) == [*pods, "localhost"]
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(tmp_path / "node.pem")
+    for name in (*pods, "localhost", "127.0.0.1"):
+        handshake(server, ssl.create_default_context(cafile=tmp_path / "node-ca.pem"), name)
+
+
+def handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> None:
+    """Connect a client that verifies ``name`` to a server, in memory. Raises ssl.SSLError."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = [client.wrap_bio(back, there, server_hostname=name), server.wrap_bio(there, back, server_side=True)]
+    for _ in range(4):
+        for side in sides:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    assert sides[0].version() == "TLSv1.3"
+
+
+def test_prometheus_verifies_the_certificate() -> None:
+    (job,) = read_yaml(MONITORING / "prometheus-kubernetes.yml")["scrape_configs"]
+    assert job["scheme"] == PROPERTIES["listeners"].partition(":")[0] == "https"
+    assert job["tls_config"]["server_name"] == f"{manifest('StatefulSet')['metadata']['name']}-0.mm2"
+    assert job["tls_config"]["ca_file"].endswith(PROPERTIES["listeners.https.ssl.truststore.location"][-11:])
 
 
 def test_pod_runs_as_the_unprivileged_user_of_the_image() -> None:

@@ -34,7 +34,9 @@ def deployed(file: Path, directory: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
         return file
     secret = read_yaml(KUBERNETES / "secret.example.yaml")
     for name, content in secret["stringData"].items():
-        (directory / name).write_text(issue("ca")[0] if "BEGIN CERTIFICATE" in content else content)
+        certificate, key = issue("ca")
+        pem = certificate + (key if "BEGIN PRIVATE KEY" in content else "")
+        (directory / name).write_text(pem if "BEGIN CERTIFICATE" in content else content)
     (container,) = read_yaml(KUBERNETES / "statefulset.yaml")["spec"]["template"]["spec"]["containers"]
     (mount,) = [one for one in container["volumeMounts"] if one["name"] == "secrets"]
     assert mount["mountPath"] == SECRETS

@@ -76,6 +76,33 @@ def test_secrets_are_masked_in_every_part_of_a_line(log_format: str) -> None:
     assert "password [hidden], abc" in text  # too short: three letters occur in many words
 
 
+HOSTILE = "\x1b[2J\x9b31m\u202egroup\r\n2026-01-31T12:00:00.123Z INFO    mm2.node: forged"
+
+
+def test_no_text_looks_like_a_record_or_controls_a_terminal() -> None:
+    stream = io.StringIO()
+    set_up(stream=stream, secrets=["first\nsecond"])
+    try:
+        json.loads("{}")[HOSTILE]
+    except KeyError:
+        logging.getLogger("mm2.node").exception("group %s, key first\nsecond", HOSTILE)
+    text = stream.getvalue()
+    assert all(char.isprintable() or char == "\n" for char in text)
+    first, *others = text.splitlines()
+    assert first.endswith(r"mm2.node: group \x1b[2J\x9b31m\u202egroup\r")
+    assert all(line.startswith("    ") for line in others)
+    assert "forged, key [hidden]" in others[0]
+
+
+def test_json_lines_have_no_control_characters() -> None:
+    stream = io.StringIO()
+    set_up(log_format="json", stream=stream)
+    logging.getLogger("mm2.node").info("group %s", HOSTILE)
+    (line,) = stream.getvalue().splitlines()
+    assert line.isprintable()
+    assert json.loads(line)["message"] == f"group {HOSTILE}"
+
+
 def record(name: str, message: str) -> logging.LogRecord:
     return logging.LogRecord(name, logging.ERROR, __file__, 1, message, ("x",), None)
 

@@ -37,6 +37,12 @@ def test_cell_styles_and_literal_markup() -> None:
     assert row == "[red]orders[/red]  \x1b[1;31mFAILED\x1b[0m"
 
 
+def test_names_cannot_control_the_terminal() -> None:
+    shown = table("topic", "state")
+    shown.add_row("\x1b[2J\x9borders\n", Text("\x1b]0;title\x07", style="red"))
+    assert lines(shown)[1:] == [r"\x1b[2J\x9borders\n  \x1b]0;title"]
+
+
 def test_empty_table_has_headings() -> None:
     assert lines(table("a", "#b")) == ["a  b"]
 

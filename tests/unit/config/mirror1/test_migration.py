@@ -129,9 +129,9 @@ def test_blacklist(tmp_path: Path) -> None:
 
 
 def test_secrets_stay_in_their_files(tmp_path: Path) -> None:
-    module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule required"
     login = (
-        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n"
         f'sasl.jaas.config={module} username="{{}}" \\\n password="sesame";\n'
     )
     text = migrated(tmp_path, login.format("reader"), login.format("writer"))

@@ -6,9 +6,12 @@ from mm2.core.coordination.request_signing import (
     ALGORITHM_HEADER,
     MAC_ALGORITHMS,
     SIGNATURE_HEADER,
+    VALID_MS,
     BadSignatureError,
     Fault,
+    SeenRequests,
     check_headers,
+    request_id,
     sign,
 )
 from mm2.core.coordination.session_keys import SessionKey
@@ -67,3 +70,27 @@ def test_faults_in_the_order_of_java() -> None:
 def test_algorithm_names_are_case_sensitive_as_in_java() -> None:
     assert fault(algorithm="hmacsha256") is Fault.NOT_ACCEPTED
     assert fault(algorithm="hmacsha256", accepted=("hmacsha256",)) is None
+
+
+def test_requests_are_remembered_until_they_are_too_old() -> None:
+    now_ms = 1_000_000
+    seen = SeenRequests(lambda: now_ms, most=2)
+
+    def receive(sent_ms: int, nonce: int) -> Fault | None:
+        try:
+            seen.add(seen.check(request_id(sent_ms, bytes([nonce] * 16))))
+        except BadSignatureError as error:
+            return error.fault
+        return None
+
+    first = now_ms + VALID_MS
+    assert receive(first + 1, 1) is Fault.STALE
+    assert receive(first, 1) is None, "a request of a node whose clock is ahead"
+    assert receive(now_ms - 1, 2) is Fault.STALE, "it can have been received before this node started"
+    assert receive(now_ms, 2) is None
+    assert receive(now_ms, 3) is Fault.TOO_MANY
+    now_ms += 2 * VALID_MS
+    assert receive(first, 1) is Fault.REPEATED
+    now_ms += 1
+    assert receive(first, 1) is Fault.STALE
+    assert receive(now_ms, 3) is None
