@@ -53,6 +53,11 @@ class FlowSettings:
     election: ElectionSettings | None = None
 
     @property
+    def aliases(self) -> Flow:
+        """The aliases of the clusters in topic names, source offsets, offset syncs, checkpoints and heartbeats."""
+        return self.source.aliases(self.flow)
+
+    @property
     def transactions(self) -> TransactionsLease | None:
         """When source tasks commit their transactions; None: they write without transactions."""
         if not self.worker.exactly_once:
@@ -71,7 +76,7 @@ class FlowSettings:
     def replication_filter(self) -> ReplicationFilter:
         """The topics that the flow replicates."""
         return ReplicationFilter(
-            flow=self.flow,
+            aliases=self.aliases,
             policy=self.policy,
             selects=self.topic_filter,
             replicate_heartbeats=self.source.heartbeats_replication_enabled,

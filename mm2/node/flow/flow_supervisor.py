@@ -183,7 +183,9 @@ class FlowSupervisor:
         """Return the status of the flow on this node."""
         cause = self._error.cause
         own_state = None
-        if cause is not None and (not isinstance(cause, ClusterError) or isinstance(cause, WrongInternalTopic)):
+        if cause is not None and (
+            not isinstance(cause, ClusterError) or isinstance(cause, WrongInternalTopic)
+        ):
             own_state = TaskState.FAILED
         elif self._draining or self._leaving:
             own_state = TaskState.DRAINING

@@ -12,7 +12,7 @@ from mm2.config.keys.java_effects import CHANGING_CLASSES, EFFECTS, Aspect
 from tests.unit.config.files import loaded
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
-OTHER_WARNINGS = {"interceptor.classes", "source.cluster.alias", "target.cluster.alias"}
+OTHER_WARNINGS = {"interceptor.classes"}
 
 
 def test_every_ignored_key_has_its_effect_in_java() -> None:
