@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Sequence
 
 from mm2.config.clients.java_derivation import connector_properties
 from mm2.config.grammar.problems import ProblemLog
@@ -15,6 +14,7 @@ from mm2.config.settings import FlowSettings
 from mm2.core.naming.guarded_policy import GuardedPolicy
 from mm2.core.naming.internal_topics import Side
 from mm2.core.naming.names import Flow
+from mm2.core.policies import ReplicationPolicy
 
 _CHARACTERS = re.compile("[A-Za-z0-9._-]*")
 
@@ -31,8 +31,9 @@ def check_alias_characters(file: Properties, flows: Iterable[FlowSettings], prob
     """Check that the lines which set an alias contain what can be part of a topic name."""
     for flow in flows:
         for side in Side:
-            entry = alias_entry(file, flow.flow, side)
-            if entry is not None and not _CHARACTERS.fullmatch(entry.value.strip()):
+            if _CHARACTERS.fullmatch(_alias(flow.aliases, side)):
+                continue
+            if (entry := alias_entry(file, flow.flow, side)) is not None:
                 problems.error(
                     "must contain only letters, digits, dots, underscores and hyphens, like topic names",
                     "correct the value, or remove the line",
@@ -49,16 +50,18 @@ def check_ambiguous_aliases(
     replicates from a cluster with such remote topics: it may copy them in a loop, or leave them out. Otherwise, as in
     one-way replication, it is a warning.
     """
-    found: dict[str, tuple[bool, Entry, FlowSettings]] = {}
+    found: dict[tuple[str, ReplicationPolicy], tuple[bool, Entry, FlowSettings]] = {}
+    sources = {flow.flow.source for flow in flows if flow.enabled}
     for flow in flows:
         if isinstance(flow.policy, GuardedPolicy):
             continue  # a custom policy does not have to derive the source of a topic from its name
-        further = any(one.enabled and one.flow.source == flow.flow.target for one in flows)
-        for side, alias in ((Side.SOURCE, flow.aliases.source), (Side.TARGET, flow.aliases.target)):
-            is_error = flow.enabled and further and side is Side.SOURCE
-            if alias not in found or is_error > found[alias][0]:
-                found[alias] = is_error, alias_entry(file, flow.flow, side) or clusters, flow
-    for alias, (is_error, entry, flow) in found.items():
+        for side in Side:
+            alias = _alias(flow.aliases, side)
+            is_error = flow.enabled and side is Side.SOURCE and flow.flow.target in sources
+            known = found.get((alias, flow.policy))
+            if known is None or is_error > known[0]:
+                found[alias, flow.policy] = is_error, alias_entry(file, flow.flow, side) or clusters, flow
+    for (alias, _), (is_error, entry, flow) in found.items():
         _check_alias(alias, flow, entry, problems, is_error=is_error)
 
 
@@ -93,39 +96,32 @@ def check_shared_aliases(file: Properties, flows: Sequence[FlowSettings], proble
     ``flows`` are all flows of the file. Flows into one cluster have different sources, and flows from one cluster that
     write their offset syncs there have different targets.
     """
-    enabled = [flow for flow in flows if flow.enabled]
-    for side, shares, mixed in (
-        (Side.SOURCE, _into_one_cluster, "remote topics, checkpoints and heartbeats"),
-        (Side.TARGET, _syncs_on_one_cluster, "offset syncs"),
+    for side, mixed in (
+        (Side.SOURCE, "remote topics, checkpoints and heartbeats"),
+        (Side.TARGET, "offset syncs"),
     ):
-        reported: set[Entry] = set()
-        for one, other in combinations(enabled, 2):
-            alias, same = (flow.aliases.source if side is Side.SOURCE else flow.aliases.target for flow in (one, other))
-            if alias != same or not shares(one, other):
-                continue
-            for entry in _lines(file, (other, one), side):
-                if entry not in reported:
-                    problems.error(
-                        f"{one.flow} and {other.flow} have the same {side} alias, so their {mixed} would be mixed",
-                        f"remove the line, or write {ALIAS_KEYS[side]} with different values for single flows",
-                        at=entry,
-                    )
-                reported.add(entry)
-                break
+        by_topics: dict[tuple[str, str], list[FlowSettings]] = {}
+        for flow in flows:
+            if flow.enabled and (side is Side.SOURCE or _writes_syncs_to_source(flow)):
+                cluster = flow.flow.target if side is Side.SOURCE else flow.flow.source
+                by_topics.setdefault((cluster, _alias(flow.aliases, side)), []).append(flow)
+        for sharing in by_topics.values():
+            if len(sharing) > 1:
+                entry = next(
+                    one for flow in reversed(sharing) if (one := alias_entry(file, flow.flow, side)) is not None
+                )
+                names = ", ".join(str(flow.flow) for flow in sharing)
+                problems.error(
+                    f"{names} have the same {side} alias, so their {mixed} would be mixed",
+                    f"remove the line, or write {ALIAS_KEYS[side]} with different values for single flows",
+                    at=entry,
+                )
 
 
-def _into_one_cluster(one: FlowSettings, other: FlowSettings) -> bool:
-    return one.flow.target == other.flow.target
+def _writes_syncs_to_source(flow: FlowSettings) -> bool:
+    source = flow.source
+    return source.emit_offset_syncs_enabled and source.offset_syncs_topic_location == Side.SOURCE
 
 
-def _syncs_on_one_cluster(one: FlowSettings, other: FlowSettings) -> bool:
-    return one.flow.source == other.flow.source and all(
-        flow.source.emit_offset_syncs_enabled and flow.source.offset_syncs_topic_location == Side.SOURCE
-        for flow in (one, other)
-    )
-
-
-def _lines(file: Properties, flows: Sequence[FlowSettings], side: Side) -> Iterator[Entry]:
-    for flow in flows:
-        if (entry := alias_entry(file, flow.flow, side)) is not None:
-            yield entry
+def _alias(aliases: Flow, side: Side) -> str:
+    return aliases.source if side is Side.SOURCE else aliases.target

@@ -77,7 +77,7 @@ def test_flows_into_one_target_need_different_aliases(tmp_path: Path) -> None:
     into_c = ("A->C.enabled = true", "B->C.enabled = true")
     ((line, is_warning, rule),) = three_clusters(tmp_path, *into_c, "source.cluster.alias = eu")
     assert (line, is_warning) == (7, False)
-    assert rule.startswith("A->C and B->C have the same source alias, so their remote topics, checkpoints")
+    assert rule.startswith("A->C, B->C have the same source alias, so their remote topics, checkpoints")
     ((line, is_warning, _),) = three_clusters(tmp_path, *into_c, "B->C.source.cluster.alias = A")
     assert (line, is_warning) == (7, False)
     assert three_clusters(tmp_path, *into_c, "B->C.source.cluster.alias = eu") == []
@@ -88,7 +88,7 @@ def test_flows_that_write_offset_syncs_to_one_source_need_different_aliases(tmp_
     from_a = ("A->B.enabled = true", "A->C.enabled = true", "target.cluster.alias = home")
     ((line, is_warning, rule),) = three_clusters(tmp_path, *from_a)
     assert (line, is_warning) == (7, False)
-    assert rule == "A->B and A->C have the same target alias, so their offset syncs would be mixed"
+    assert rule == "A->B, A->C have the same target alias, so their offset syncs would be mixed"
     assert three_clusters(tmp_path, *from_a, "offset-syncs.topic.location = target") == []
 
 
@@ -144,3 +144,11 @@ def test_ambiguous_aliases_are_an_error_only_if_a_flow_replicates_further(tmp_pa
     assert (line, is_warning) == (6, False)
     assert rule.endswith("and a flow replicates from B")
     assert three_clusters(tmp_path, "A->B.enabled = true", dotted, "C->A.enabled = true")[0][1]
+
+
+def test_each_flow_is_judged_by_its_own_separator(tmp_path: Path) -> None:
+    dotted = "source.cluster.alias = us.west"
+    ((line, is_warning, _),) = three_clusters(
+        tmp_path, "A->B.enabled = true", "A->C.enabled = true", dotted, "A->B.replication.policy.separator = _"
+    )
+    assert (line, is_warning) == (7, True)
