@@ -28,7 +28,7 @@ async def open_committer(lease: SourceTaskLease, producer: NewProducer, timeouts
     if lease.offsets is None:
         return ReportedOffsets()
     offsets, syncs, exact, losses = lease.offsets, lease.offset_syncs, lease.exact_offsets, lease.losses
-    source = lease.flow.source
+    source = lease.offsets.source_alias
     loss_writer = LossWriter(
         await producer(losses.client, "losses") if losses is not None else None,
         losses,

@@ -93,8 +93,10 @@ def _ignored() -> Iterator[str]:
     yield (
         "## Keys without effect\n\nThey are accepted without a warning, so that one file works with both programs. "
         "`mm2 check` and a starting node warn\nonly about those that change what Java copies: a converter other than "
-        "`ByteArrayConverter`, without a prefix, for a flow or for\nits target, and `connector.class`. The last column "
-        "says what of the copy differs from Java's because of the key.\n"
+        "`ByteArrayConverter`, without a prefix, for a flow or for\nits target, and `connector.class`. "
+        "A flow that would continue remote topics which Java wrote with such a\nconverter stops "
+        "([Migrating](../how-to/migrating.md#notes)). The last column says what of the copy differs from Java's\n"
+        "because of the key.\n"
     )
     yield from _reasons("Connectors", ignored_java_keys.CONNECTOR)
     yield from _reasons("Worker", ignored_java_keys.WORKER)

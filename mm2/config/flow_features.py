@@ -16,7 +16,10 @@ from mm2.core.naming.internal_topics import InternalTopic, Side
 def features_of(flows: Sequence[FlowSettings]) -> tuple[FlowFeatures, ...]:
     """Return the features of each flow of a file. Raises PluginError if a custom replication policy fails."""
     expected = expected_heartbeats(
-        [HeartbeatFlow(filter=one.replication_filter, emits=one.heartbeats, replicates=one.enabled) for one in flows]
+        [
+            HeartbeatFlow(flow=one.flow, filter=one.replication_filter, emits=one.heartbeats, replicates=one.enabled)
+            for one in flows
+        ]
     )
     return tuple(
         _features(one, {place.topic for place in expected if place.cluster == one.flow.source}) for one in flows
@@ -29,6 +32,7 @@ def _features(settings: FlowSettings, heartbeats: set[str]) -> FlowFeatures:
     replicated = {policy.heartbeats_topic(), *heartbeats} if source.heartbeats_replication_enabled else set()
     return FlowFeatures(
         flow=flow,
+        source_alias=settings.aliases.source,
         policy=policy,
         replicates=settings.enabled,
         topics=_patterns(settings.topic_filter),
@@ -71,7 +75,7 @@ def _offset_syncs(settings: FlowSettings) -> InternalTopic | None:
     source = settings.source
     if not source.emit_offset_syncs_enabled:
         return None
-    return internal_topics.offset_syncs(settings.policy, settings.flow, Side(source.offset_syncs_topic_location))
+    return internal_topics.offset_syncs(settings.policy, settings.aliases, Side(source.offset_syncs_topic_location))
 
 
 def _checkpoints(settings: FlowSettings) -> InternalTopic | None:
@@ -80,4 +84,4 @@ def _checkpoints(settings: FlowSettings) -> InternalTopic | None:
     emitted = checkpoint.emit_checkpoints_enabled and checkpoint.emit_checkpoints_interval_seconds >= 0
     if not (settings.enabled and emitted and settings.source.emit_offset_syncs_enabled):
         return None
-    return internal_topics.checkpoints(settings.policy, settings.flow)
+    return internal_topics.checkpoints(settings.policy, settings.aliases)

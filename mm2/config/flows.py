@@ -14,6 +14,7 @@ from mm2.config.flow_checks import check_enabled_flow, check_signatures, check_s
 from mm2.config.grammar.values import Properties
 from mm2.config.keys import declaration, sql_keys
 from mm2.config.keys.connector_keys import CheckpointSettings, HeartbeatSettings, SourceSettings
+from mm2.config.keys.java_converters import changing_converters
 from mm2.config.keys.node_keys import OwnFlowSettings
 from mm2.config.keys.worker_keys import StorageTopic, StorageTopics, WorkerSettings
 from mm2.config.plugins.plugin_reader import PluginReader
@@ -77,6 +78,7 @@ def read_flow(file: FlowProperties, flow: Flow, reader: ClientReader, directory:
         config_property_filter=plugins.property_filter(),
         admin=plugins.admin(),
         queries=QueryReader(keys=file.sql, enabled=source.enabled, directory=directory, problems=problems).read(),
+        converters=tuple(changing_converters(file.worker, file.connector)),
     )
     if source.enabled:
         check_enabled_flow(file.connector, source, checkpoint, problems)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mm2.config import flow_pairs
 from mm2.config.checks import foreign_files, unknown_keys
+from mm2.config.checks.aliases import check_alias_characters, check_ambiguous_aliases, check_shared_aliases
 from mm2.config.checks.exposure import check_exposure
 from mm2.config.checks.foreign.file_types import without_byte_order_mark
 from mm2.config.checks.loops import check_loops
@@ -28,7 +29,6 @@ from mm2.config.keys.election_keys import read_elections
 from mm2.config.keys.node_keys import OwnSettings, RestSettings
 from mm2.config.security.listeners import read_listening
 from mm2.config.settings import FlowSettings, NodeSettings
-from mm2.core.naming.guarded_policy import GuardedPolicy
 from mm2.core.naming.names import Flow
 
 PUBLIC_PATHS = ("docs", "flows", "health", "metrics", "openapi.json")
@@ -129,10 +129,13 @@ def read(path: Path, clusters: Sequence[str], problems: ProblemLog) -> File | No
 def _node(path: Path, file: File, problems: ProblemLog) -> NodeSettings:
     reader = ClientReader(clusters=file.clusters, problems=problems)
     flows = tuple(read_flow(FlowProperties.of(file.properties, flow), flow, reader, path.parent) for flow in file.flows)
-    _check_policies(flows, file.clusters, problems)
+    elsewhere = tuple(_elsewhere(path, file))
+    check_alias_characters(file.properties, flows, problems)
+    check_ambiguous_aliases(file.properties, file.clusters, (*flows, *elsewhere), problems)
     if not problems.prevents_start:  # an invalid value is replaced by its default, which must not be judged
         _check_enabled(flows, file, problems)
-        check_loops(file.properties, (*flows, *_elsewhere(path, file)), problems)
+        check_loops(file.properties, (*flows, *elsewhere), problems)
+        check_shared_aliases(file.properties, (*flows, *elsewhere), problems)
         check_one_cluster(file.properties, flows, problems)
     own = declaration.read(OwnSettings, file.properties, problems)
     rest = declaration.read(RestSettings, file.properties, problems)
@@ -272,28 +275,3 @@ def _check_enabled(flows: Sequence[FlowSettings], file: File, problems: ProblemL
     if not enabled and not unknown_keys.explain_no_flow(file.findings):
         source, target = file.aliases[:2]
         problems.warning("no flow is enabled, so nothing is replicated", f"add {source}->{target}.enabled = true")
-
-
-def _check_policies(flows: Sequence[FlowSettings], line: Entry, problems: ProblemLog) -> None:
-    for flow in flows:
-        for alias in (flow.flow.source, flow.flow.target):
-            _check_policy(flow, alias, line, problems)
-
-
-def _check_policy(flow: FlowSettings, alias: str, line: Entry, problems: ProblemLog) -> None:
-    separator = flow.source.replication_policy_separator
-    if isinstance(flow.policy, GuardedPolicy):
-        return  # a custom policy does not have to derive the source of a topic from its name
-    between = f"{separator} separates" if separator else "nothing separates"
-    fix = f"choose another alias than {alias}, or another replication.policy.separator"
-    if flow.policy.alias_breaks_names(alias):
-        remote = flow.policy.format_remote_topic(alias, "orders")
-        problems.error(
-            f"the source of remote topics of {alias}, such as {remote}, is ambiguous: {between} alias and topic",
-            fix,
-            at=line,
-        )
-    elif flow.policy.alias_breaks_heartbeats(alias):
-        problems.warning(
-            f"the source of the heartbeats of {alias} is ambiguous: {between} alias and topic", fix, at=line
-        )

@@ -12,6 +12,7 @@ from mm2.config.clients.flow_clients import FlowClients
 from mm2.config.keys.class_keys import ADMIN
 from mm2.config.keys.class_loading import load
 from mm2.config.keys.connector_keys import CheckpointSettings, HeartbeatSettings, SourceSettings
+from mm2.config.keys.java_converters import JavaConverter
 from mm2.config.keys.node_keys import OwnFlowSettings, OwnSettings, RestSettings
 from mm2.config.keys.worker_keys import StorageTopics, WorkerSettings
 from mm2.config.plugins.filters import NameFilter, OwnFilter, PropertyFilter
@@ -32,7 +33,7 @@ _NO_LIMIT = 2**63 - 1  # as in Java: with transaction.boundary = interval, only 
 class FlowSettings:
     """One flow. ``enabled``: records are replicated; ``heartbeats``: heartbeats are written to the target, even if the
     flow is not enabled. ``queries``: what is done with the records of some topics. ``election``: settings of leader
-    election; None: the flow's Kafka group."""
+    election; None: the flow's Kafka group. ``converters``: those with which Java would change records."""
 
     flow: Flow
     enabled: bool
@@ -51,6 +52,12 @@ class FlowSettings:
     admin: AdminChoice
     queries: TopicQueries = NO_QUERIES
     election: ElectionSettings | None = None
+    converters: tuple[JavaConverter, ...] = ()
+
+    @property
+    def aliases(self) -> Flow:
+        """The aliases of the clusters in topic names, source offsets, offset syncs, checkpoints and heartbeats."""
+        return self.source.aliases(self.flow)
 
     @property
     def transactions(self) -> TransactionsLease | None:
@@ -71,7 +78,7 @@ class FlowSettings:
     def replication_filter(self) -> ReplicationFilter:
         """The topics that the flow replicates."""
         return ReplicationFilter(
-            flow=self.flow,
+            aliases=self.aliases,
             policy=self.policy,
             selects=self.topic_filter,
             replicate_heartbeats=self.source.heartbeats_replication_enabled,

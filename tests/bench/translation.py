@@ -123,7 +123,7 @@ def measure(scale: float, screen: Screen) -> TranslationCost:
 
 def _cycles(world: World, translate: Translate) -> tuple[float, float]:
     """Return the CPU-seconds of a cycle in which every group has new offsets, and of one in which none has."""
-    checkpoints = Checkpoints(flow=FLOW, policy=DefaultReplicationPolicy(), selects=lambda topic: True)
+    checkpoints = Checkpoints(aliases=FLOW, policy=DefaultReplicationPolicy(), selects=lambda topic: True)
     here = world.groups
     _cycle(checkpoints, here, translate)
     moved: list[float] = []
@@ -177,7 +177,7 @@ def _encoding(world: World) -> float:
 
 
 def _remembered(world: World) -> Checkpoints:
-    checkpoints = Checkpoints(flow=FLOW, policy=DefaultReplicationPolicy(), selects=lambda topic: True)
+    checkpoints = Checkpoints(aliases=FLOW, policy=DefaultReplicationPolicy(), selects=lambda topic: True)
     _cycle(checkpoints, world.groups, lambda one, offset: Translated(offset=offset - DROPPED, behind=0))
     return checkpoints
 

@@ -49,7 +49,7 @@ def read(fields: list[str]) -> Acl:
 @pytest.mark.parametrize("case", java_vectors("acls"), ids=lambda case: " ".join((case["policy"], *case["acl"])))
 def test_translated_acls(case: dict[str, Any]) -> None:
     policy = POLICIES[case["policy"]]
-    replicates = ReplicationFilter(flow=Flow("A", "B"), policy=policy, selects=default_topics).replicates
+    replicates = ReplicationFilter(aliases=Flow("A", "B"), policy=policy, selects=default_topics).replicates
     acl = read(case["acl"])
     created = acls_to_create([acl], replicates=replicates, policy=policy, source_alias="A")
     if acl.operation is Operation.UNKNOWN:

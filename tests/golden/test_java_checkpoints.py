@@ -41,7 +41,8 @@ def policy_of(case: dict[str, Any]) -> ReplicationPolicy:
 def test_checkpoint_topics(case: dict[str, Any]) -> None:
     policy = policy_of(case)
     names = {
-        topic: remote_partition(TopicPartition(topic, 7), flow=FLOW, policy=policy) for topic in sorted(case["names"])
+        topic: remote_partition(TopicPartition(topic, 7), aliases=FLOW, policy=policy)
+        for topic in sorted(case["names"])
     }
     assert names == {topic: TopicPartition(name, 7) for topic, name in case["names"].items()}
 
@@ -54,7 +55,7 @@ def synced(offsets: list[int], store: OffsetSyncStore) -> OffsetSyncStore:
 
 @pytest.mark.parametrize("history", java_vectors("checkpoints"), ids=lambda history: f"seed {history['seed']}")
 def test_same_checkpoints_as_java(history: dict[str, Any]) -> None:
-    checkpoints = Checkpoints(flow=FLOW, policy=DefaultReplicationPolicy(), selects=lambda _: True)
+    checkpoints = Checkpoints(aliases=FLOW, policy=DefaultReplicationPolicy(), selects=lambda _: True)
     store = OffsetSyncStore(must_read_to_end=False)
     store.read_to_end()
     for event in history["events"]:

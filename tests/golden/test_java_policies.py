@@ -55,9 +55,9 @@ def test_names_of_topics(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_replicated_topics(case: dict[str, Any]) -> None:
     flow, policy = Flow("A", "B"), policy_of(case)
-    everything = ReplicationFilter(flow=flow, policy=policy, selects=lambda _: True)
-    nothing = ReplicationFilter(flow=flow, policy=policy, selects=lambda _: False)
-    no_heartbeats = ReplicationFilter(flow=flow, policy=policy, selects=lambda _: False, replicate_heartbeats=False)
+    everything = ReplicationFilter(aliases=flow, policy=policy, selects=lambda _: True)
+    nothing = ReplicationFilter(aliases=flow, policy=policy, selects=lambda _: False)
+    no_heartbeats = ReplicationFilter(aliases=flow, policy=policy, selects=lambda _: False, replicate_heartbeats=False)
     for topic, *_, is_cycle, by_all, by_none, by_none_without_heartbeats in case["topics"]:
         if is_reserved_topic(topic):
             assert everything.verdict(topic) is TopicVerdict.INTERNAL

@@ -43,7 +43,7 @@ async def leading(
     async with AsyncExitStack() as stack:
         source = await stack.enter_async_context(Cluster(flow.clients.of(ClientRole.REPLICATION_SOURCE_ADMIN)))
         target = admin(await stack.enter_async_context(Cluster(flow.clients.of(ClientRole.SHARED_ADMIN))))
-        chosen = ReplicationFilter(flow=flow.flow, policy=flow.policy, selects=flow.topic_filter)
+        chosen = ReplicationFilter(aliases=flow.aliases, policy=flow.policy, selects=flow.topic_filter)
         discovery = TopicDiscovery(flow, ClusterAdmin(source), target, chosen, published=list)
         leader = Leader(
             discovery=discovery,

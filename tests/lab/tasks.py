@@ -26,7 +26,13 @@ def task_context(
     settings: FlowSettings, configs: ConfigStore, target: Cluster, *, node_id: str, offsets_partitions: int = 25
 ) -> TaskContext:
     """The context of a session that has one lane."""
-    offsets = StoredSourceOffsets(target, settings.storage.offsets.name, settings.flow, partitions=offsets_partitions)
+    offsets = StoredSourceOffsets(
+        target,
+        settings.storage.offsets.name,
+        settings.flow,
+        source_alias=settings.aliases.source,
+        partitions=offsets_partitions,
+    )
     board = LaneBoard(lanes=1, buffer_bytes=1_000_000, new_secret=lambda: "secret", cluster=None)
     producer = ControlProducer(target)
     return TaskContext(

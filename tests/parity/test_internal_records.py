@@ -99,7 +99,7 @@ def test_heartbeat_timestamp_equals_record_timestamp(scenario: Scenario) -> None
 async def test_node_reads_offsets_of_both(scenario: Scenario) -> None:
     """The position is Java's if Java stored one later, otherwise mm2's."""
     async with Cluster(ClientSettings(bootstrap_servers=(scenario.b.bootstrap,), alias="B")) as cluster:
-        offsets = StoredSourceOffsets(cluster, OFFSETS, Flow("A", "B"), partitions=25)
+        offsets = StoredSourceOffsets(cluster, OFFSETS, Flow("A", "B"), source_alias="A", partitions=25)
         await offsets.refresh()
         for topic, partitions in scenario.source.items():
             for number, records in partitions.items():

@@ -36,7 +36,7 @@ def test_checkpoints_increase_with_the_group(events: list[tuple[str, int]]) -> N
         for sync in topic:
             store.apply(sync)
         store.read_to_end()
-        book = Checkpoints(flow=Flow("A", "B"), policy=DefaultReplicationPolicy(), selects=lambda _: True)
+        book = Checkpoints(aliases=Flow("A", "B"), policy=DefaultReplicationPolicy(), selects=lambda _: True)
         for checkpoint in written:
             book.remember(checkpoint)
         return store, book

@@ -29,6 +29,7 @@ HARMLESS = {
     "negative-intervals",
 }
 HARMLESS |= {"byte-order-mark-harmless", "zookeeper-idle", "same-brokers", "security-unused", "without-effect"}
+HARMLESS |= {"alias-keys-empty", "alias-with-own-separator"}
 HARMLESS |= {"arrows", "lost-backslashes", "separators-of-topics", "topics-all-excluded"}
 HARMLESS |= {
     "reported",

@@ -62,7 +62,9 @@ async def _exists(target: Cluster, topic: str) -> bool:
 
 async def _source_topics(settings: FlowSettings, target: Cluster) -> frozenset[str]:
     """Return the source topics in the lists of source tasks, and those with a stored offset."""
-    offsets = StoredSourceOffsets(target, settings.storage.offsets.name, settings.flow, partitions=0)
+    offsets = StoredSourceOffsets(
+        target, settings.storage.offsets.name, settings.flow, source_alias=settings.aliases.source, partitions=0
+    )
     if await _exists(target, settings.storage.offsets.name):
         await offsets.refresh(timeout_ms=ANSWER_MS)
     configs = ConfigStore(settings, target, on_change=lambda: None, on_command=lambda _: None)

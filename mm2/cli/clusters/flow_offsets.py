@@ -151,7 +151,7 @@ async def _put_together(
 
 
 async def _read_checkpoints(settings: FlowSettings, target: Cluster, known: _Known) -> None:
-    topic = internal_topics.checkpoints(settings.policy, settings.flow).name
+    topic = internal_topics.checkpoints(settings.policy, settings.aliases).name
     try:
         async for record in CompactedLog(target, topic).read_to_end(timeout_ms=ANSWER_MS):
             try:
@@ -249,7 +249,7 @@ def _some(names: Collection[str]) -> str:
 
 def _rules(settings: FlowSettings) -> FlowRules:
     return FlowRules(
-        flow=settings.flow,
+        aliases=settings.aliases,
         policy=settings.policy,
         selects=settings.topic_filter,
         refusal=lambda topic: settings.topic_filter.refusal(topic, "topics"),

@@ -80,7 +80,7 @@ class GroupPosition:
 class FlowRules:
     """The relevant settings of a flow. ``refusal`` returns why a topic is not selected."""
 
-    flow: Flow
+    aliases: Flow
     policy: ReplicationPolicy
     selects: Callable[[str], bool]
     refusal: Callable[[str], str | None]
@@ -91,7 +91,7 @@ class CheckpointsByGroup:
 
     def __init__(self, rules: FlowRules) -> None:
         self._rules = rules
-        self._judge = Checkpoints(flow=rules.flow, policy=rules.policy, selects=rules.selects)
+        self._judge = Checkpoints(aliases=rules.aliases, policy=rules.policy, selects=rules.selects)
         self._last: dict[str, dict[TopicPartition, StoredCheckpoint]] = {}
 
     def take(self, checkpoint: Checkpoint, written_ms: int) -> None:
@@ -108,7 +108,7 @@ class CheckpointsByGroup:
     def committed(self, group: str) -> dict[TopicPartition, CommittedOffset | None]:
         """Return the group's positions on the source when its last checkpoints were written."""
         return {
-            source_partition(remote, flow=self._rules.flow, policy=self._rules.policy): CommittedOffset(
+            source_partition(remote, aliases=self._rules.aliases, policy=self._rules.policy): CommittedOffset(
                 offset=stored.checkpoint.upstream_offset, metadata=stored.checkpoint.metadata
             )
             for remote, stored in self._last.get(group, {}).items()
@@ -138,7 +138,7 @@ class CheckpointsByGroup:
         outcome: Outcome,
         on_target: Committed,
     ) -> PartitionPosition:
-        remote = remote_partition(partition, flow=self._rules.flow, policy=self._rules.policy)
+        remote = remote_partition(partition, aliases=self._rules.aliases, policy=self._rules.policy)
         checkpoint, there = self._last.get(group, {}).get(remote), on_target.get(remote)
         offset = None if position is None or position.offset < 0 else position.offset
         counts = remote in self._judge.of_group(group)  # it was discarded if it would skip records
@@ -191,8 +191,8 @@ def _without_translation(reason: str, offset: int | None, stored: StoredCheckpoi
     return _Answer(reason=f"{reason}; {later}")
 
 
-def source_partition(remote: TopicPartition, *, flow: Flow, policy: ReplicationPolicy) -> TopicPartition:
+def source_partition(remote: TopicPartition, *, aliases: Flow, policy: ReplicationPolicy) -> TopicPartition:
     """Return the source partition of the checkpoint of ``remote``: the inverse of `remote_partition`."""
-    upstream = policy.upstream_topic(remote.topic) if policy.topic_source(remote.topic) == flow.source else None
-    topic = upstream if upstream is not None else policy.format_remote_topic(flow.target, remote.topic)
+    upstream = policy.upstream_topic(remote.topic) if policy.topic_source(remote.topic) == aliases.source else None
+    topic = upstream if upstream is not None else policy.format_remote_topic(aliases.target, remote.topic)
     return TopicPartition(topic, remote.partition)

@@ -193,7 +193,9 @@ def heartbeats_of_file(settings: NodeSettings) -> frozenset[HeartbeatPlace]:
     """Return where heartbeats arrive if all flows of the file work."""
     return expected_heartbeats(
         [
-            HeartbeatFlow(filter=flow.replication_filter, emits=flow.heartbeats, replicates=flow.enabled)
+            HeartbeatFlow(
+                flow=flow.flow, filter=flow.replication_filter, emits=flow.heartbeats, replicates=flow.enabled
+            )
             for flow in settings.flows
         ]
     )
@@ -218,5 +220,5 @@ def _policies(settings: NodeSettings, alias: str) -> list[ReplicationPolicy]:
 
 
 def intervals(settings: NodeSettings) -> dict[Flow, int]:
-    """Return the seconds between two heartbeats of each flow."""
-    return {flow.flow: flow.heartbeat.emit_heartbeats_interval_seconds for flow in settings.flows}
+    """Return the seconds between two heartbeats of each flow, by the aliases in its heartbeats."""
+    return {flow.aliases: flow.heartbeat.emit_heartbeats_interval_seconds for flow in settings.flows}

@@ -49,7 +49,10 @@ async def read_flow_on_target(settings: FlowSettings, target: Cluster, notes: li
     and adds a note if only the owners, pauses or losses are."""
     topics = {name: len(info.partitions) for name, info in (await target.metadata(None)).topics.items()}
     found = FlowOnTarget(
-        offsets=StoredSourceOffsets(target, settings.storage.offsets.name, settings.flow, partitions=0), topics=topics
+        offsets=StoredSourceOffsets(
+            target, settings.storage.offsets.name, settings.flow, source_alias=settings.aliases.source, partitions=0
+        ),
+        topics=topics,
     )
     if settings.storage.offsets.name in topics:
         await found.offsets.refresh(timeout_ms=ANSWER_MS)

@@ -69,11 +69,11 @@ def by_rules(
     rules = settings.replication_filter
     verdicts = {topic: TopicVerdict.INTERNAL if topic in internal else rules.verdict(topic) for topic in sorted(source)}
     chosen = {topic: count for topic, count in source.items() if verdicts[topic] is TopicVerdict.REPLICATED}
-    plan = plan_topics(chosen, target or {}, policy=settings.policy, source_alias=settings.flow.source)
+    plan = plan_topics(chosen, target or {}, policy=settings.policy, source_alias=settings.aliases.source)
     clashes = {topic: str(clash) for clash in plan.clashes for topic in clash.topics}
     rows = []
     for topic, verdict in verdicts.items():
-        remote = settings.policy.format_remote_topic(settings.flow.source, topic)
+        remote = settings.policy.format_remote_topic(settings.aliases.source, topic)
         row = TopicRow(topic=topic, remote_topic=remote, partitions=source[topic])
         if verdict is not TopicVerdict.REPLICATED:
             refusal = settings.topic_filter.refusal(topic, "topics") if verdict is TopicVerdict.NOT_SELECTED else None

@@ -30,7 +30,7 @@ from mm2.config.clients import java_derivation
 from mm2.config.clients.client_keys import AdminKeys, ClientKeys, ConsumerKeys, ProducerKeys, WorkerClientKeys
 from mm2.config.clients.ignored_client_keys import MISSED, POINTLESS, ClientKind
 from mm2.config.keys import declaration, ignored_java_keys, java_effects, sql_keys
-from mm2.config.keys.connector_keys import CONNECTORS
+from mm2.config.keys.connector_keys import CONNECTORS, SOURCE_ALIAS, TARGET_ALIAS
 from mm2.config.keys.declaration import KeyModel, KeySpec
 from mm2.config.keys.election_keys import election_models
 from mm2.config.keys.node_keys import CLIENT_AUTH, HTTPS, FileSettings, OwnFlowSettings, OwnSettings, RestSettings
@@ -259,6 +259,14 @@ def under_cluster(alias: str) -> KeyScope:
                 named(("group.id",)),
                 always(f"all flows into {alias} share this group and block each other", REMOVE),
             ),
+            Rule(
+                named(("alias",)),
+                always(
+                    f"is source.cluster.alias of flows from {alias} and target.cluster.alias of flows into {alias},"
+                    " as in Java",
+                    f"remove the line, or write {alias}->X.source.cluster.alias or X->{alias}.target.cluster.alias",
+                ),
+            ),
             _misplaced_requirement(f"write X->{alias}.{_CONNECTOR_SUPPORT} for a flow X->{alias}", "for a cluster"),
             Rule(named(_WORKER), fine),
             Rule(named(_FROM_CLUSTER | _WORKER_CLIENT), fine),
@@ -270,6 +278,11 @@ def under_cluster(alias: str) -> KeyScope:
             misplaced(
                 (*java_derivation.ONLY_PER_FLOW, "enabled"),
                 f"write X->{alias}.{{name}} for a flow X->{alias}",
+                "for a cluster",
+            ),
+            misplaced(
+                (SOURCE_ALIAS, TARGET_ALIAS),
+                f"write {alias}->X.{{name}} or X->{alias}.{{name}} for one flow",
                 "for a cluster",
             ),
             misplaced(_effective(_CONNECTOR), instead, "for a cluster"),

@@ -92,6 +92,8 @@ def connector_properties(file: Properties, flow: Flow) -> Properties:
     }
     properties.update(_sided(cluster_properties(file, flow.source), "source"))
     properties.update(_sided(cluster_properties(file, flow.target), "target"))
+    properties.setdefault("source.cluster.alias", Value(flow.source))
+    properties.setdefault("target.cluster.alias", Value(flow.target))
     properties.update(_stripped(file, f"{flow}."))
     properties.setdefault("enabled", Value("false"))
     for name in (HEARTBEATS, "enabled"):

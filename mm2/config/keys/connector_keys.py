@@ -28,12 +28,19 @@ from mm2.config.grammar.java_types import (
 from mm2.config.keys.class_keys import ADMIN, GROUP_FILTER, POLICY, PROPERTY_FILTER, TOPIC_FILTER
 from mm2.config.keys.declaration import KeyModel, flow_key, idle_key, live_key
 from mm2.core.lanes.lease import TransactionsLease
+from mm2.core.naming.names import Flow
 
 POLL_MS = TransactionsLease().interval_ms
 """Interval between commits if transaction.boundary is poll."""
 
 POLL_MIB = TransactionsLease().max_bytes // 1024**2
 
+SOURCE_ALIAS, TARGET_ALIAS = "source.cluster.alias", "target.cluster.alias"
+
+_OTHER_ALIAS = (
+    "Without a prefix it applies to all flows, even to heartbeats of flows that are not enabled. The flow's group, "
+    "other internal topics, metrics and commands keep the flow's aliases."
+)
 _OR_OWN = "or a custom class, `module:Class` ([how to write one](../how-to/extending.md))"
 
 
@@ -76,6 +83,14 @@ Location = Annotated[String, one_of("source", "target")]
 class ConnectorSettings(KeyModel):
     """Keys of all three connectors of a flow."""
 
+    def aliases(self, flow: Flow) -> Flow:
+        """Return the aliases that topic names, offsets, offset syncs, checkpoints and heartbeats of ``flow`` contain.
+
+        Java uses the flow's own for the worker only: its group and storage topics (MirrorMaker.addHerder).
+        """
+        source, target = self.source_cluster_alias, self.target_cluster_alias
+        return Flow(flow.source if source is None else source, flow.target if target is None else target)
+
     enabled: Boolean = flow_key(
         "enabled", False, "Replicate this flow. Write `A->B.enabled`; without a prefix it enables every flow."
     )
@@ -95,6 +110,18 @@ class ConnectorSettings(KeyModel):
         "replication.policy.internal.topic.separator.enabled",
         True,
         "Also use `replication.policy.separator` in the names of offset-sync and checkpoint topics (KIP-949).",
+    )
+    source_cluster_alias: OptionalString = flow_key(
+        SOURCE_ALIAS,
+        None,
+        "Alias of the source in the names of remote topics and checkpoint topics, in source offsets and heartbeats; by "
+        f"default that of the flow. {_OTHER_ALIAS}",
+    )
+    target_cluster_alias: OptionalString = flow_key(
+        TARGET_ALIAS,
+        None,
+        "Alias of the target by which topics that come from it are recognised, also in the name of the offset-sync "
+        f"topic and in heartbeats; by default that of the flow. {_OTHER_ALIAS}",
     )
     forwarding_admin_class: ClassName = flow_key(
         ADMIN.name, ADMIN.default, f"Creates topics and changes their settings (KIP-787): Java's class, {_OR_OWN}."

@@ -28,8 +28,6 @@ CONNECTOR: Mapping[str, str] = {
     "metric.names.formats": f"{_METRICS}, with one set of names",
     "metric.reporters": _METRICS,
     "name": "connectors keep Java's default names, which offsets are stored under",
-    "source.cluster.alias": "it is part of the flow's name",
-    "target.cluster.alias": "it is part of the flow's name",
     "tasks.max.enforce": "there are never more source tasks than tasks.max",
     "value.converter": _BYTES,
     "value.converter.plugin.version": _BYTES,

@@ -15,7 +15,6 @@ class Aspect(StrEnum):
     """What can differ from what Java does."""
 
     RECORDS = "records"
-    NAMES = "names"
     OFFSETS = "offsets"
     TOPICS = "topics"
     GROUPS = "groups"
@@ -137,15 +136,7 @@ EFFECTS: Mapping[str, JavaEffect] = {
     "share.acquire.mode": _SHARE,
     "socket.connection.setup.timeout.max.ms": _CONNECTS,
     "socket.connection.setup.timeout.ms": _CONNECTS,
-    "source.cluster.alias": JavaEffect(
-        "uses it instead of the flow's source in names, offsets, offset syncs and checkpoints",
-        (Aspect.NAMES, Aspect.OFFSETS, Aspect.TOPICS, Aspect.GROUPS),
-    ),
     "ssl.client.auth": _REST,
-    "target.cluster.alias": JavaEffect(
-        "uses it instead of the flow's target in names, offset syncs and checkpoints",
-        (Aspect.NAMES, Aspect.TOPICS, Aspect.GROUPS),
-    ),
     "tasks.max.enforce": JavaEffect("fails a connector that has more tasks than tasks.max; its own never have"),
     "timeout.ms": JavaEffect("ignores it: no client has this key"),
     "topic.creation.enable": JavaEffect("lets Connect create missing topics; MirrorMaker 2 creates them before"),

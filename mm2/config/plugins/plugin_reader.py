@@ -11,7 +11,7 @@ from mm2.config.grammar.problems import ProblemLog
 from mm2.config.grammar.values import Properties
 from mm2.config.keys.class_keys import ADMIN, GROUP_FILTER, POLICY, PROPERTY_FILTER, TOPIC_FILTER, ClassKey
 from mm2.config.keys.class_loading import PAGE, ClassProblem, load, load_own
-from mm2.config.keys.connector_keys import CheckpointSettings, SourceSettings
+from mm2.config.keys.connector_keys import SOURCE_ALIAS, TARGET_ALIAS, CheckpointSettings, SourceSettings
 from mm2.config.plugins.filters import NameFilter, OwnFilter, PropertyFilter, read_pattern
 from mm2.config.security import security_keys
 from mm2.core.naming.guarded_policy import GuardedPolicy
@@ -55,6 +55,11 @@ class PluginReader:
     directory: Path
     problems: ProblemLog
 
+    @property
+    def aliases(self) -> Flow:
+        """The aliases of the clusters in topic names."""
+        return self.source.aliases(self.flow)
+
     def policy(self) -> ReplicationPolicy:
         """Return the replication policy, which names the flow's topics, including internal ones."""
         name = self.source.replication_policy_class
@@ -66,9 +71,9 @@ class PluginReader:
         policy = GuardedPolicy(plugin)
         try:
             policy.heartbeats_topic()
-            policy.checkpoints_topic(self.flow.source)
-            policy.offset_syncs_topic(self.flow.source)
-            policy.offset_syncs_topic(self.flow.target)
+            policy.checkpoints_topic(self.aliases.source)
+            policy.offset_syncs_topic(self.aliases.source)
+            policy.offset_syncs_topic(self.aliases.target)
         except PluginError as error:
             self._refuse(POLICY, f"the policy cannot name the internal topics: {error}", f"correct the class ({PAGE})")
         return policy
@@ -145,14 +150,14 @@ class PluginReader:
         arguments: dict[str, object] = {
             "separator": self.source.replication_policy_separator,
             "internal_separator_enabled": self.source.internal_topic_separator_enabled,
-            "source_alias": self.flow.source,
+            "source_alias": self.aliases.source,
         }
         return {field.name: arguments[field.name] for field in fields(policy) if field.name in arguments}
 
     def _own_properties(self) -> dict[str, str]:
         """Return the properties that user classes receive."""
         received = {name: value.text for name, value in told_to_own_classes(self.properties).items()}
-        return received | {"source.cluster.alias": self.flow.source, "target.cluster.alias": self.flow.target}
+        return received | {SOURCE_ALIAS: self.aliases.source, TARGET_ALIAS: self.aliases.target}
 
     def _refuse(self, key: ClassKey, rule: str, fix: str) -> None:
         self.properties[key.name].refuse(self.problems, rule, fix)

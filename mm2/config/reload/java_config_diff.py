@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from mm2.config.grammar import secrets
 from mm2.config.keys import declaration
-from mm2.config.keys.connector_keys import CheckpointSettings, SourceSettings
+from mm2.config.keys.connector_keys import SOURCE_ALIAS, TARGET_ALIAS, CheckpointSettings, SourceSettings
 from mm2.config.keys.declaration import KeyModel, KeySpec
 from mm2.config.settings import FlowSettings
 
@@ -43,6 +43,7 @@ def differences(flow: FlowSettings, java: Mapping[str, str]) -> tuple[Difference
     """
     return (
         *_bootstrap(flow, java),
+        *_aliases(flow, java),
         *_of(SourceSettings, flow.source, java),
         *_of(CheckpointSettings, flow.checkpoint, java),
     )
@@ -57,10 +58,20 @@ def _bootstrap(flow: FlowSettings, java: Mapping[str, str]) -> Iterator[Differen
         yield Difference(key=f"{flow.flow.source}.bootstrap.servers", java=text, here=", ".join(here))
 
 
+def _aliases(flow: FlowSettings, java: Mapping[str, str]) -> Iterator[Difference]:
+    """Report other aliases in topic names. Java stores them even if the file does not set them."""
+    for key, here in ((SOURCE_ALIAS, flow.aliases.source), (TARGET_ALIAS, flow.aliases.target)):
+        there = java.get(key)
+        if there is not None and "${" not in there and there.strip() != here:
+            yield Difference(key=key, java=there, here=here)
+
+
 def _of(model: type[KeyModel], settings: KeyModel, java: Mapping[str, str]) -> Iterator[Difference]:
     shared = declaration.names(SourceSettings) & declaration.names(CheckpointSettings)
     for spec in declaration.specs(model):
-        if spec.name.endswith(_PACE) or (model is CheckpointSettings and spec.name in shared):
+        if spec.name.endswith((*_PACE, SOURCE_ALIAS, TARGET_ALIAS)) or (
+            model is CheckpointSettings and spec.name in shared
+        ):
             continue
         text = java.get(spec.name)
         if text is not None and ("${" in text or secrets.is_secret(spec.name, text)):

@@ -74,14 +74,16 @@ class RequiredAcl:
 class FlowFeatures:
     """What a flow does, as far as ACLs depend on it.
 
-    ``topics`` and ``groups`` are the selected names on the source. ``replicates``: the flow is enabled. ``fences``:
-    owners of source tasks are fenced. ``exactly_once``: records are written in transactions. ``heartbeats``: heartbeats
-    are written to the target; ``upstream_heartbeats`` are the heartbeats topics of the source that the flow replicates.
+    ``source_alias``: that of the source in topic names. ``topics`` and ``groups`` are the selected names on the source.
+    ``replicates``: the flow is enabled. ``fences``: owners of source tasks are fenced. ``exactly_once``: records are
+    written in transactions. ``heartbeats``: heartbeats are written to the target; ``upstream_heartbeats`` are the
+    heartbeats topics of the source that the flow replicates.
     ``transactional_leader_id`` is that of the leader, ``transactional_task_prefix`` what those of source tasks start
     with. Internal topics that the flow does not use are None.
     """
 
     flow: Flow
+    source_alias: str
     policy: ReplicationPolicy
     replicates: bool
     topics: tuple[AclPattern, ...]
@@ -219,7 +221,7 @@ class _FlowAcls:
             yield from _on_topics(role, self._target, remote, Operation.READ, "mm2 heartbeats")
 
     def _remote(self, patterns: Iterable[AclPattern]) -> tuple[AclPattern, ...]:
-        return minimal(remote_pattern(one, self._features.policy, self._source) for one in patterns)
+        return minimal(remote_pattern(one, self._features.policy, self._features.source_alias) for one in patterns)
 
     def _client(self) -> Iterator[RequiredAcl]:
         role, cluster, features = AclRole.CLIENT, self._target, self._features

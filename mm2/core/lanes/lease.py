@@ -61,11 +61,13 @@ class PartitionLease:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsLease:
     """Where source offsets are stored: ``topic`` (mm2-offsets.<source>.internal) on the target, with ``partitions``
-    partitions. Changed offsets are written every ``flush_interval_ms`` and during a drain."""
+    partitions, under keys with ``source_alias``. Changed offsets are written every ``flush_interval_ms`` and during a
+    drain."""
 
     client: ClientSettings
     topic: str
     partitions: int
+    source_alias: str
     flush_interval_ms: int
 
 

@@ -15,7 +15,7 @@ from mm2.core.topics.replication_filter import ReplicationFilter
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
 class HeartbeatPlace:
-    """Heartbeats of ``flow`` in ``topic`` of ``cluster``."""
+    """Heartbeats of ``flow`` in ``topic`` of ``cluster``. ``flow`` has the aliases that the heartbeats contain."""
 
     cluster: str
     topic: str
@@ -24,8 +24,9 @@ class HeartbeatPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatFlow:
-    """How a flow handles heartbeats: ``emits`` its own to the target, ``replicates`` those of the source."""
+    """How ``flow`` handles heartbeats: ``emits`` its own to the target, ``replicates`` those of the source."""
 
+    flow: Flow
     filter: ReplicationFilter
     emits: bool
     replicates: bool
@@ -34,7 +35,7 @@ class HeartbeatFlow:
 def expected_heartbeats(flows: Collection[HeartbeatFlow]) -> frozenset[HeartbeatPlace]:
     """Return where heartbeats arrive if all flows work."""
     fresh = {
-        HeartbeatPlace(cluster=one.filter.flow.target, topic=one.filter.policy.heartbeats_topic(), flow=one.filter.flow)
+        HeartbeatPlace(cluster=one.flow.target, topic=one.filter.policy.heartbeats_topic(), flow=one.filter.aliases)
         for one in flows
         if one.emits
     }
@@ -46,9 +47,9 @@ def expected_heartbeats(flows: Collection[HeartbeatFlow]) -> frozenset[Heartbeat
 
 
 def _carried(place: HeartbeatPlace, by: HeartbeatFlow) -> HeartbeatPlace | None:
-    flow, policy = by.filter.flow, by.filter.policy
+    flow, aliases, policy = by.flow, by.filter.aliases, by.filter.policy
     if not by.replicates or place.cluster != flow.source or not policy.is_heartbeats_topic(place.topic):
         return None
     if not by.filter.replicates(place.topic):
         return None
-    return replace(place, cluster=flow.target, topic=policy.format_remote_topic(flow.source, place.topic))
+    return replace(place, cluster=flow.target, topic=policy.format_remote_topic(aliases.source, place.topic))

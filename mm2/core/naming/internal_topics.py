@@ -90,10 +90,10 @@ def heartbeats(policy: ReplicationPolicy) -> InternalTopic:
     )
 
 
-def offset_syncs(policy: ReplicationPolicy, flow: Flow, location: Side) -> InternalTopic:
+def offset_syncs(policy: ReplicationPolicy, aliases: Flow, location: Side) -> InternalTopic:
     """Pairs of upstream and downstream offsets. ``location`` is offset-syncs.topic.location; the name contains the
-    alias of the other cluster."""
-    other = flow.target if location is Side.SOURCE else flow.source
+    one of ``aliases`` (those in topic names) that belongs to the other cluster."""
+    other = aliases.target if location is Side.SOURCE else aliases.source
     return InternalTopic(
         name=policy.offset_syncs_topic(other),
         side=location,
@@ -102,10 +102,10 @@ def offset_syncs(policy: ReplicationPolicy, flow: Flow, location: Side) -> Inter
     )
 
 
-def checkpoints(policy: ReplicationPolicy, flow: Flow) -> InternalTopic:
-    """Committed offsets of the source's groups, translated to the target."""
+def checkpoints(policy: ReplicationPolicy, aliases: Flow) -> InternalTopic:
+    """Committed offsets of the source's groups, translated to the target; ``aliases`` as for `offset_syncs`."""
     return InternalTopic(
-        name=policy.checkpoints_topic(flow.source),
+        name=policy.checkpoints_topic(aliases.source),
         side=Side.TARGET,
         partitions=1,
         replication_factor_key="checkpoints.topic.replication.factor",

@@ -6,14 +6,16 @@ same applies to any cycle of flows in which no two consecutive flows rename topi
 added the prefix Y.
 
 The check passes a topic name through the flows by their own rules. The names come from ``topics``; a regular expression
-yields names if it is a literal name or a prefix, ``orders`` or ``orders.*``.
+yields names if it is a literal name or a prefix, ``orders`` or ``orders.*``. The heartbeats topics are
+passed through, too.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from mm2.core.naming.names import Flow
@@ -27,15 +29,16 @@ _ENDINGS = ("", "x", "-0")  # tried after a prefix, since topics.exclude can exc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedFlow:
-    """An enabled flow, the ``rules`` it replicates by, and the elements of its ``topics``. For a user-defined filter
-    the only element is its class, ``module:Class``, which yields no names."""
+    """An enabled ``flow``, the ``rules`` it replicates by, and the elements of its ``topics``. For a user-defined
+    filter the only element is its class, ``module:Class``, which yields no names."""
 
+    flow: Flow
     rules: ReplicationFilter
     topics: tuple[str, ...]
 
     @property
-    def flow(self) -> Flow:
-        return self.rules.flow
+    def aliases(self) -> Flow:
+        return self.rules.aliases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,20 +90,25 @@ def _goes_on(way: tuple[CheckedFlow, ...], following: CheckedFlow) -> bool:
 
 
 def _tells(checked: CheckedFlow, following: CheckedFlow) -> bool:
-    """Return whether both add an alias and each recognises the other's, so that copies are not copied again."""
-    return _reads(checked, following) and _reads(following, checked)
+    """Return whether both add an alias and each recognises the other's, so that copies are not copied again.
+
+    The alias that ``following`` adds has to be that of the target for ``checked``.
+    """
+    same_alias = checked.aliases.target == following.aliases.source
+    return same_alias and _reads(checked, following) and _reads(following, checked)
 
 
 def _reads(checked: CheckedFlow, other: CheckedFlow) -> bool:
     try:
-        remote = other.rules.policy.format_remote_topic(other.flow.source, "topic")
-        return remote != "topic" and checked.rules.policy.topic_source(remote) == other.flow.source
+        remote = other.rules.policy.format_remote_topic(other.aliases.source, "topic")
+        return remote != "topic" and checked.rules.policy.topic_source(remote) == other.aliases.source
     except PluginError:
         return False
 
 
 def _loop(circle: tuple[CheckedFlow, ...]) -> Loop | PossibleLoop | None:
     names = dict.fromkeys(name for checked in circle for element in checked.topics for name in _names(element))
+    names |= dict.fromkeys(_heartbeats(circle))
     for start in range(len(circle)):
         flows = (*circle[start:], *circle[:start])
         for name in names:
@@ -110,6 +118,13 @@ def _loop(circle: tuple[CheckedFlow, ...]) -> Loop | PossibleLoop | None:
     if not unclear:
         return None
     return PossibleLoop(flows=tuple(checked.flow for checked in circle), patterns=tuple(sorted(unclear)))
+
+
+def _heartbeats(circle: Iterable[CheckedFlow]) -> Iterator[str]:
+    """Yield the heartbeats topics, which are replicated even if ``topics`` does not select them."""
+    for checked in circle:
+        with suppress(PluginError):
+            yield checked.rules.policy.heartbeats_topic()
 
 
 def _comes_round(circle: Sequence[CheckedFlow], topic: str) -> bool:
@@ -122,7 +137,7 @@ def _comes_round(circle: Sequence[CheckedFlow], topic: str) -> bool:
             for checked in circle:
                 if not checked.rules.replicates(topic):
                     return False
-                topic = checked.rules.policy.format_remote_topic(checked.flow.source, topic)
+                topic = checked.rules.policy.format_remote_topic(checked.aliases.source, topic)
     except PluginError:
         return False
     return True

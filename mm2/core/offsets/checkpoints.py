@@ -131,9 +131,9 @@ class Checkpoints:
     B. An unchanged checkpoint is not written again.
     """
 
-    def __init__(self, *, flow: Flow, policy: ReplicationPolicy, selects: Callable[[str], bool]) -> None:
-        """``selects`` is the topic filter, called with source topic names."""
-        self._flow = flow
+    def __init__(self, *, aliases: Flow, policy: ReplicationPolicy, selects: Callable[[str], bool]) -> None:
+        """``aliases`` are the clusters' in topic names, ``selects`` is the topic filter, called with source topics."""
+        self._aliases = aliases
         self._policy = policy
         self._selects = selects
         self._last: defaultdict[str, dict[TopicPartition, Checkpoint]] = defaultdict(dict)
@@ -189,22 +189,22 @@ class Checkpoints:
 
     def _remote(self, topic: str) -> str | None:
         """Return the topic's name on the target; None if the topic is not selected."""
-        return remote_topic(topic, flow=self._flow, policy=self._policy) if self._selects(topic) else None
+        return remote_topic(topic, aliases=self._aliases, policy=self._policy) if self._selects(topic) else None
 
 
-def remote_partition(partition: TopicPartition, *, flow: Flow, policy: ReplicationPolicy) -> TopicPartition:
-    """Return the partition on the target of the source's ``partition``.
+def remote_partition(partition: TopicPartition, *, aliases: Flow, policy: ReplicationPolicy) -> TopicPartition:
+    """Return the partition on the target of the source's ``partition``. ``aliases``: of the clusters in topic names.
 
     A topic that was replicated from the target has its original name there.
     """
-    return TopicPartition(remote_topic(partition.topic, flow=flow, policy=policy), partition.partition)
+    return TopicPartition(remote_topic(partition.topic, aliases=aliases, policy=policy), partition.partition)
 
 
-def remote_topic(topic: str, *, flow: Flow, policy: ReplicationPolicy) -> str:
+def remote_topic(topic: str, *, aliases: Flow, policy: ReplicationPolicy) -> str:
     """Return the name of the source's ``topic`` on the target, as for `remote_partition`."""
-    if policy.topic_source(topic) == flow.target:
+    if policy.topic_source(topic) == aliases.target:
         return policy.original_topic(topic)
-    return policy.format_remote_topic(flow.source, topic)
+    return policy.format_remote_topic(aliases.source, topic)
 
 
 def _is_too_late(last: Checkpoint, translation: Translation, latest: Callable[[], int | None]) -> bool:

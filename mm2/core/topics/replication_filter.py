@@ -23,11 +23,12 @@ class TopicVerdict(Enum):
 class ReplicationFilter:
     """The topics that one flow replicates.
 
-    ``selects`` is the topic filter (topics, topics.exclude). ``replicate_heartbeats`` is
-    heartbeats.replication.enabled: heartbeats topics are then replicated even if ``selects`` excludes them.
+    ``aliases`` are those of its clusters in topic names. ``selects`` is the topic filter (topics, topics.exclude).
+    ``replicate_heartbeats`` is heartbeats.replication.enabled: heartbeats topics are then replicated even if
+    ``selects`` excludes them.
     """
 
-    flow: Flow
+    aliases: Flow
     policy: ReplicationPolicy
     selects: Callable[[str], bool]
     replicate_heartbeats: bool = True
@@ -48,4 +49,4 @@ class ReplicationFilter:
 
     def _is_cycle(self, topic: str) -> bool:
         names = (topic, *self.policy.upstream_topics(topic))
-        return any(self.policy.topic_source(name) == self.flow.target for name in names)
+        return any(self.policy.topic_source(name) == self.aliases.target for name in names)

@@ -58,11 +58,13 @@ def without_own_copies(
     Returns ``source`` without the flow's remote topics, which would be copied again under longer and longer names, and
     the set of topics whose remote topic has the same name.
     """
-    onto_themselves = {name for name in source if policy.format_remote_topic(source_alias, name) == name}
+    remote = {name: policy.format_remote_topic(source_alias, name) for name in source}
+    onto_themselves = {name for name, copy in remote.items() if copy == name}
+    copies = set(remote.values())  # the source of a copy is not always clear from its name alone
     kept = {
         name: partitions
         for name, partitions in source.items()
-        if name in onto_themselves or policy.topic_source(name) != source_alias
+        if name in onto_themselves or (name not in copies and policy.topic_source(name) != source_alias)
     }
     return kept, onto_themselves
 

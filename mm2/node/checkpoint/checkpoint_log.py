@@ -54,7 +54,7 @@ class CheckpointLog:
         self._checkpoint_metrics = checkpoint_metrics
         self._offsets_partitions = offsets_partitions
         self._offset_stored: set[tuple[str, TopicPartition]] = set()
-        self.topic = internal_topics.checkpoints(settings.policy, settings.flow)
+        self.topic = internal_topics.checkpoints(settings.policy, settings.aliases)
         self.skipped = SkippedRecords(settings.flow, self.topic.name)
         self._log = CompactedLog(reader, self.topic.name, purpose="checkpoints")
 

@@ -78,7 +78,7 @@ class CheckpointTask:
         self._node_id = node_id
         self._checkpoint_metrics = checkpoint_metrics
         self._run = ""
-        self._checkpoints = Checkpoints(flow=settings.flow, policy=settings.policy, selects=settings.topic_filter)
+        self._checkpoints = Checkpoints(aliases=settings.aliases, policy=settings.policy, selects=settings.topic_filter)
         self._statuses = GroupStatusStore(place=lambda topic: remote_name(settings, topic), syncs=self._syncs)
         self._share = share
         self._finder = GroupFinder(settings, self._statuses, share)

@@ -116,7 +116,7 @@ class CheckpointTaskRunner(SharedTaskRunner):
         if self._checkpoint is None or not self.context.retained.checkpoint_metrics.latency_by_group:
             return ()
         settings = self.context.settings
-        return [(settings.policy.checkpoints_topic(settings.flow.source), min(self.running))]
+        return [(settings.policy.checkpoints_topic(settings.aliases.source), min(self.running))]
 
     @property
     def groups(self) -> Iterable[GroupStatus]:

@@ -130,6 +130,6 @@ def remote_name(settings: FlowSettings, topic: str) -> RemoteName:
     if refusal is not None:
         return RemoteName(refusal=refusal)
     try:
-        return RemoteName(topic=remote_topic(topic, flow=settings.flow, policy=settings.policy))
+        return RemoteName(topic=remote_topic(topic, aliases=settings.aliases, policy=settings.policy))
     except PluginError as error:
         return RemoteName(refusal=str(error))

@@ -58,7 +58,7 @@ class FlowTranslation:
         self._syncs = _Topic(
             settings.flow,
             source if location is Side.SOURCE else target,
-            internal_topics.offset_syncs(settings.policy, settings.flow, location).name,
+            internal_topics.offset_syncs(settings.policy, settings.aliases, location).name,
             self._take_sync,
         )
         self.ready = asyncio.Event()

@@ -33,6 +33,7 @@ from mm2.node.flow.task_runners import enabled_kinds
 from mm2.node.identity import NodeIdentity
 from mm2.node.leader.leader_loop import LeaderLoop
 from mm2.node.leader.leader_term import LeaderTerm
+from mm2.node.source.converted_copies import check_copies
 from mm2.node.store.config_store import ConfigStore
 from mm2.node.store.loss_store import LossStore
 from mm2.node.store.status_keeper import StatusKeeper
@@ -106,6 +107,7 @@ class FlowSession:
             await target.metadata(())  # reports an unavailable target immediately, not after admin.timeout.ms
             topics = await WorkerTopics.ensure(settings, target)
             self._source_offsets = topics.source_offsets
+            await check_copies(settings, self._source, target, topics.source_offsets)
             self.configs = ConfigStore(settings, target, on_change=self._published, on_command=self._commanded)
             await self.configs.read_to_end()
             self.statuses = StatusStore(

@@ -26,6 +26,7 @@ from mm2.node.flow.flow_session import FlowSession
 from mm2.node.flow.flow_status import FlowStatusBuilder
 from mm2.node.flow.retained_state import RetainedFlowState
 from mm2.node.identity import NodeIdentity
+from mm2.node.source.converted_copies import CopiesConverted
 from mm2.node.status.status_model import FlowStatus
 
 log = logging.getLogger(__name__)
@@ -183,7 +184,9 @@ class FlowSupervisor:
         """Return the status of the flow on this node."""
         cause = self._error.cause
         own_state = None
-        if cause is not None and (not isinstance(cause, ClusterError) or isinstance(cause, WrongInternalTopic)):
+        if cause is not None and (
+            not isinstance(cause, ClusterError) or isinstance(cause, WrongInternalTopic | CopiesConverted)
+        ):
             own_state = TaskState.FAILED
         elif self._draining or self._leaving:
             own_state = TaskState.DRAINING

@@ -79,12 +79,12 @@ class HeartbeatTaskRunner(SharedTaskRunner):
                 self._producer = None
 
     async def _emit(self, settings: FlowSettings, producer: ControlProducer) -> None:
-        flow, topic = settings.flow, settings.policy.heartbeats_topic()
+        aliases, topic = settings.aliases, settings.policy.heartbeats_topic()
         flush_interval_s = settings.worker.offset_flush_interval_ms / 1000
         flushed_at = float("-inf")
         while True:
             now_ms = time.time_ns() // 1_000_000
-            heartbeat = Heartbeat(source=flow.source, target=flow.target, timestamp_ms=now_ms)
+            heartbeat = Heartbeat(source=aliases.source, target=aliases.target, timestamp_ms=now_ms)
             try:
                 await producer.send(topic, 0, heartbeat.key(), heartbeat.value(), timestamp_ms=now_ms)
                 self._emitted = True
@@ -99,6 +99,6 @@ class HeartbeatTaskRunner(SharedTaskRunner):
 
     async def _store_offset(self, settings: FlowSettings, producer: ControlProducer) -> None:
         """Store offset 0 for the heartbeat task, as Java's worker does with every flush."""
-        key = encode_key(HeartbeatKey(source=settings.flow.source, target=settings.flow.target))
+        key = encode_key(HeartbeatKey(source=settings.aliases.source, target=settings.aliases.target))
         partitions = self.context.topics.source_offsets.partitions
         await producer.send(settings.storage.offsets.name, partition_of(key, partitions), key, encode_offset(0))

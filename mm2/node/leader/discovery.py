@@ -119,7 +119,7 @@ class TopicDiscovery:
         source = self._settings.source
         if not source.emit_offset_syncs_enabled:
             return
-        topic = offset_syncs(self._settings.policy, self._flow, Side(source.offset_syncs_topic_location))
+        topic = offset_syncs(self._settings.policy, self._settings.aliases, Side(source.offset_syncs_topic_location))
         admin = self._source if topic.side is Side.SOURCE else self._target
         await admin.cluster.metadata(())  # reports an unavailable cluster immediately, not after a minute of retries
         await ensure_internal_topic(admin, topic, replication_factor=source.offset_syncs_topic_replication_factor)

@@ -91,7 +91,7 @@ class HiddenTopicSearch:
             try:
                 if not self._is_replicated(name):
                     continue
-                remote = self._settings.policy.format_remote_topic(alias, name)
+                remote = self._settings.policy.format_remote_topic(self._settings.aliases.source, name)
             except PluginError as failed:
                 found.others.append(ReplicatedTopic(topic=name, remote_topic="", partitions=0, error=str(failed)))
                 continue

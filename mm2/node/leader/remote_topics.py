@@ -98,7 +98,7 @@ class RemoteTopics:
         self._source_ids, self._remote_ids, self._hidden_remote = {}, {}, set()
         source, unanswered = await self._replicated()
         self._hidden_topics.seen({name: KnownTopic(count, self._source_ids[name]) for name, count in source.items()})
-        policy, alias = self._settings.policy, self._settings.flow.source
+        policy, alias = self._settings.policy, self._settings.aliases.source
         target = await self._present({policy.format_remote_topic(alias, name) for name in source})
         await asyncio.sleep(0)  # here and below: each step takes about 30 ms for 10,000 topics
         onto_themselves: set[str] = set()
@@ -155,7 +155,7 @@ class RemoteTopics:
         """
         replicated = self._filter.replicates(name)
         if replicated:
-            self._settings.policy.format_remote_topic(self._settings.flow.source, name)
+            self._settings.policy.format_remote_topic(self._settings.aliases.source, name)
         return replicated
 
     async def _present(self, names: Collection[str]) -> dict[str, int]:
@@ -270,7 +270,7 @@ class RemoteTopics:
         for number, (name, count) in enumerate(sorted(source.items()), 1):
             if number % _JUDGED_AT_ONCE == 0:
                 await asyncio.sleep(0)
-            remote = self._settings.policy.format_remote_topic(self._settings.flow.source, name)
+            remote = self._settings.policy.format_remote_topic(self._settings.aliases.source, name)
             present = target.get(remote, 0)
             error = self._hidden.get(name) or errors.get(remote)
             if error is None and present < count:

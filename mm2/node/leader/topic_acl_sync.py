@@ -35,6 +35,7 @@ class TopicAclSync:
         self._source = source
         self._admin = target
         self._filter = replication_filter
+        self._source_alias = settings.aliases.source
         self._timeout_ms = settings.source.admin_timeout_ms
         self._made: set[Acl] = set()
         self._logged_no_authorizer = False
@@ -72,7 +73,7 @@ class TopicAclSync:
 
         def replicates(topic: str) -> bool:
             try:
-                self._policy.format_remote_topic(self._flow.source, topic)
+                self._policy.format_remote_topic(self._source_alias, topic)
                 return self._filter.replicates(topic)
             except PluginError as error:
                 unanswered[str(error)] = None
@@ -84,7 +85,7 @@ class TopicAclSync:
                 of_source[start : start + _JUDGED_AT_ONCE],
                 replicates=replicates,
                 policy=self._policy,
-                source_alias=self._flow.source,
+                source_alias=self._source_alias,
             )
             wanted |= dict.fromkeys(remote)
             await asyncio.sleep(0)

@@ -161,6 +161,7 @@ class LeaseBuilder:
                 client=clients.of(ClientRole.OFFSETS),
                 topic=settings.storage.offsets.name,
                 partitions=self._offsets.partitions,
+                source_alias=settings.aliases.source,
                 flush_interval_ms=settings.worker.offset_flush_interval_ms,
             ),
             offset_syncs=self._offset_syncs(source_task),
@@ -185,11 +186,11 @@ class LeaseBuilder:
         segment = self._segments.of(partition) if self._segments is not None else None
         remote_topic = self._remote_topic(partition.topic)
         topic_recreated = self._is_void(partition, ids, segment)
+        position = self._offsets.position(partition)
         if topic_recreated:
             self._warn(source_topic_recreated(partition.topic, self._flow.source))
-        elif segment is not None and not ids.may_be(segment.topic_ids):
+        elif segment is not None and position is not None and not ids.may_be(segment.topic_ids):
             self._warn(remote_topic_recreated(remote_topic, self._flow.target))
-        position = self._offsets.position(partition)
         start = 0 if topic_recreated else position
         return PartitionLease(
             topic=partition.topic,
@@ -207,7 +208,7 @@ class LeaseBuilder:
         )
 
     def _remote_topic(self, topic: str) -> str:
-        return self._settings.policy.format_remote_topic(self._flow.source, topic)
+        return self._settings.policy.format_remote_topic(self._settings.aliases.source, topic)
 
     def _is_void(self, partition: TopicPartition, ids: TopicIds, segment: NewestSegment | None) -> bool:
         """Return whether the stored offset belongs to a deleted topic of the same name."""
@@ -219,7 +220,7 @@ class LeaseBuilder:
         source = self._settings.source
         if not source.emit_offset_syncs_enabled:
             return None
-        topic = offset_syncs(self._settings.policy, self._flow, Side(source.offset_syncs_topic_location))
+        topic = offset_syncs(self._settings.policy, self._settings.aliases, Side(source.offset_syncs_topic_location))
         role = (
             ClientRole.OFFSET_SYNCS_SOURCE_PRODUCER
             if topic.side is Side.SOURCE

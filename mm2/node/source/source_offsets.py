@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.offsets.connect_offsets import (
@@ -28,18 +29,19 @@ from mm2.node.store.skipped_records import SkippedRecords
 class StoredSourceOffsets:
     """The newest offsets of one source cluster in the offsets topic, written by Java or by this release (KIP-382).
 
-    ``partitions`` is the partition count of the topic.
+    ``source_alias`` is that of the source in the keys. ``partitions`` is the partition count of the topic.
 
     Invariants: (A) a position is never older than the offset committed in the topic when `refresh` was last called.
     (B) Records of aborted transactions are ignored: the records that they belong to are aborted, too.
     """
 
-    def __init__(self, cluster: Cluster, topic: str, flow: Flow, *, partitions: int) -> None:
+    def __init__(self, cluster: Cluster, topic: str, flow: Flow, *, source_alias: str, partitions: int) -> None:
         self.partitions = partitions
-        self._flow = flow
+        self._source_alias = source_alias
         self._topic = topic
         self._log = CompactedLog(cluster, topic, isolation=IsolationLevel.READ_COMMITTED, purpose="source offsets")
         self._positions: dict[TopicPartition, int | None] = {}
+        self._under_other_aliases: dict[str, set[TopicPartition]] = {}
         self._beginnings: Counter[TopicPartition] = Counter()
         self._skipped = SkippedRecords(flow, topic)
         self._reading = asyncio.Lock()
@@ -50,12 +52,17 @@ class StoredSourceOffsets:
             async for record in self._log.read_to_end(timeout_ms=timeout_ms):
                 try:
                     key = decode_key(record.key)
-                    if isinstance(key, SourceKey) and key.cluster == self._flow.source:
-                        self._take(TopicPartition(key.topic, key.partition), decode_offset(record.value))
+                    if isinstance(key, SourceKey):
+                        self._take(key, decode_offset(record.value))
                 except FormatError as error:
                     self._skipped.skip(record, error)
 
-    def _take(self, partition: TopicPartition, offset: int | None) -> None:
+    def _take(self, key: SourceKey, offset: int | None) -> None:
+        partition = TopicPartition(key.topic, key.partition)
+        if key.cluster != self._source_alias:
+            others = self._under_other_aliases.setdefault(key.cluster, set())
+            (others.discard if offset is None else others.add)(partition)
+            return
         self._positions[partition] = None if offset is None else max(0, offset + 1)
         if offset == RECREATED_TOPIC:
             self._beginnings[partition] += 1
@@ -74,6 +81,11 @@ class StoredSourceOffsets:
         """The source partitions with a stored offset."""
         return frozenset(one for one, position in self._positions.items() if position is not None)
 
+    @property
+    def under_other_aliases(self) -> Mapping[str, AbstractSet[TopicPartition]]:
+        """The source partitions with an offset that is stored under another alias of the source, by that alias."""
+        return self._under_other_aliases
+
     def beginnings(self, partition: TopicPartition) -> int:
         """Return how many times a lane has stored that it starts a recreated topic from the beginning."""
         return self._beginnings[partition]
@@ -82,7 +94,7 @@ class StoredSourceOffsets:
         """Store these next source offsets. Raises ClusterError."""
         writes = []
         for one, position in positions.items():
-            key = encode_key(SourceKey(cluster=self._flow.source, topic=one.topic, partition=one.partition))
+            key = encode_key(SourceKey(cluster=self._source_alias, topic=one.topic, partition=one.partition))
             value = encode_offset(position - 1)
             writes.append(producer.send(self._topic, partition_of(key, self.partitions), key, value))
         await asyncio.gather(*writes)

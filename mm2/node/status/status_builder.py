@@ -115,7 +115,7 @@ class StatusBuilder:
         The source task that needs the name reports the error.
         """
         try:
-            return self.settings.policy.format_remote_topic(self.settings.flow.source, topic)
+            return self.settings.policy.format_remote_topic(self.settings.aliases.source, topic)
         except PluginError:
             return topic
 

@@ -53,6 +53,12 @@ class WorkerTopics:
         if problems:
             raise WrongInternalTopic("; ".join(problems))
         return cls(
-            source_offsets=StoredSourceOffsets(target, storage.offsets.name, flow, partitions=partitions[offsets.name]),
+            source_offsets=StoredSourceOffsets(
+                target,
+                storage.offsets.name,
+                flow,
+                source_alias=settings.aliases.source,
+                partitions=partitions[offsets.name],
+            ),
             status_partitions=partitions[statuses.name],
         )

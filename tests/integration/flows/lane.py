@@ -163,6 +163,7 @@ def lease_of(
             client=b,
             topic=unique_name("mm2-offsets"),
             partitions=OFFSETS_PARTITIONS,
+            source_alias="A",
             flush_interval_ms=flush_interval_ms,
         ),
         offset_syncs=OffsetSyncsLease(client=a, topic=unique_name("mm2-offset-syncs"), lag_max=lag_max),

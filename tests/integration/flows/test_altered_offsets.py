@@ -38,7 +38,7 @@ async def starts_of(source_task: RunningSourceTask, topic: str, partitions: int)
     """Return the offsets at which a node would start now."""
     async with connected(source_task.target) as cluster:
         offsets = StoredSourceOffsets(
-            cluster, source_task.offsets_topic, source_task.lease.flow, partitions=OFFSETS_PARTITIONS
+            cluster, source_task.offsets_topic, source_task.lease.flow, source_alias="A", partitions=OFFSETS_PARTITIONS
         )
         await offsets.refresh()
         every = [TopicPartition(topic, number) for number in range(partitions)]

@@ -103,7 +103,7 @@ async def leases(target: KafkaCluster, **own: str) -> AsyncIterator[LeaseFixture
     flow = next(one for one in settings.flows if one.enabled)
     target.create_topic(f"mm2-offsets.{a}.internal", config={"cleanup.policy": "compact"})
     async with Cluster(flow.clients.of(ClientRole.SHARED_ADMIN)) as cluster:
-        offsets = StoredSourceOffsets(cluster, f"mm2-offsets.{a}.internal", flow.flow, partitions=1)
+        offsets = StoredSourceOffsets(cluster, f"mm2-offsets.{a}.internal", flow.flow, source_alias=a, partitions=1)
         losses = LossStore(flow, cluster, ControlProducer(cluster), lambda: None)
         given = LeaseFixture(target=target, leases=LeaseBuilder(flow, ClusterAdmin(cluster), offsets, losses), alias=a)
         given.report_topic_ids(OLD)

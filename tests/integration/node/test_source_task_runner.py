@@ -46,7 +46,7 @@ async def test_an_error_of_the_policy_ends_no_other_source_task(
     async with connected(cluster_b) as cluster, ControlProducer(cluster) as producer:
         configs = ConfigStore(settings, cluster, on_change=lambda: None, on_command=lambda _: None)
         configs.source_tasks.records |= {0: a_list(0, "moody"), 1: a_list(1, "orders")}
-        offsets = StoredSourceOffsets(cluster, topic, settings.flow, partitions=1)
+        offsets = StoredSourceOffsets(cluster, topic, settings.flow, source_alias=settings.aliases.source, partitions=1)
         context = replace(
             task_context(settings, configs, cluster, node_id="one"),
             topics=WorkerTopics(source_offsets=offsets, status_partitions=1),

@@ -49,7 +49,7 @@ async def test_only_topics_of_the_query_are_leased_and_fail_if_spark_rejects_it(
                 query="mask" if source_task else None,
             )
             configs.source_tasks.records[source_task] = record
-        offsets = StoredSourceOffsets(cluster, topic, settings.flow, partitions=1)
+        offsets = StoredSourceOffsets(cluster, topic, settings.flow, source_alias=settings.aliases.source, partitions=1)
         context = replace(
             task_context(settings, configs, cluster, node_id="one"),
             topics=WorkerTopics(source_offsets=offsets, status_partitions=1),

@@ -150,7 +150,7 @@ async def test_what_the_predecessor_committed_is_visible(
             lost.transactions.commit_transaction(DELIVERED)
     async with connected(cluster_b) as cluster:
         await fence_of(cluster, tmp_path, f"B.group.id = {group}\n").acquire(0, [])
-        offsets = StoredSourceOffsets(cluster, topic, Flow("A", "B"), partitions=25)
+        offsets = StoredSourceOffsets(cluster, topic, Flow("A", "B"), source_alias="A", partitions=25)
         await offsets.refresh()
         assert offsets.position(partition) == 100
     (stored,) = [one for records in read_topic(cluster_b.bootstrap, topic).values() for one in records]

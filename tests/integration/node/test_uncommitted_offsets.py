@@ -24,7 +24,7 @@ async def test_only_committed_offsets_count(cluster_b: KafkaCluster, unique: Cal
     ]
     write_transactions(cluster_b.bootstrap, topic, transactions, transactional_id=unique("A-mm2"))
     async with Cluster(ClientSettings(bootstrap_servers=(cluster_b.bootstrap,), alias="B")) as cluster:
-        offsets = StoredSourceOffsets(cluster, topic, Flow("A", "B"), partitions=25)
+        offsets = StoredSourceOffsets(cluster, topic, Flow("A", "B"), source_alias="A", partitions=25)
         await offsets.refresh()
         assert offsets.position(partition) == 100
 
@@ -48,7 +48,7 @@ async def test_an_open_transaction_does_not_hide_committed_offsets(
     blocking.flush()
     write_transactions(cluster_b.bootstrap, topic, [([stored(mine, 99)], True)], transactional_id=own_id)
     async with Cluster(ClientSettings(bootstrap_servers=(cluster_b.bootstrap,), alias="B")) as cluster:
-        offsets = StoredSourceOffsets(cluster, topic, Flow("A", "B"), partitions=25)
+        offsets = StoredSourceOffsets(cluster, topic, Flow("A", "B"), source_alias="A", partitions=25)
         await offsets.refresh()
         assert (offsets.position(mine), offsets.position(other)) == (100, None)
         blocking.transactions.commit_transaction(DELIVERED)

@@ -14,7 +14,7 @@ from mm2.core.wire.formats import Checkpoint
 A_B = Flow("A", "B")
 ORDERS, REMOTE = TopicPartition("orders", 0), TopicPartition("A.orders", 0)
 RULES = FlowRules(
-    flow=A_B,
+    aliases=A_B,
     policy=DefaultReplicationPolicy(),
     selects=lambda topic: topic != "hidden",
     refusal=lambda topic: f"not matched by topics: {topic}",
@@ -124,5 +124,5 @@ def test_last_checkpoint_gives_the_position_if_the_source_is_unavailable() -> No
 )
 def test_source_partition_of_a_remote_partition(policy: ReplicationPolicy, topics: list[str]) -> None:
     for topic in topics:
-        there = remote_partition(TopicPartition(topic, 2), flow=A_B, policy=policy)
-        assert source_partition(there, flow=A_B, policy=policy) == TopicPartition(topic, 2)
+        there = remote_partition(TopicPartition(topic, 2), aliases=A_B, policy=policy)
+        assert source_partition(there, aliases=A_B, policy=policy) == TopicPartition(topic, 2)

@@ -9,10 +9,10 @@ import pytest
 from mm2.config.clients.ignored_client_keys import MISSED, POINTLESS
 from mm2.config.keys import ignored_java_keys
 from mm2.config.keys.java_effects import CHANGING_CLASSES, EFFECTS, Aspect
-from tests.unit.config.files import loaded
+from tests.unit.config.files import flow, loaded
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
-OTHER_WARNINGS = {"interceptor.classes", "source.cluster.alias", "target.cluster.alias"}
+OTHER_WARNINGS = {"interceptor.classes"}
 
 
 def test_every_ignored_key_has_its_effect_in_java() -> None:
@@ -55,3 +55,11 @@ def test_the_class_of_all_connectors(tmp_path: Path, level: str) -> None:
     ).problems
     assert problem.is_warning
     assert "copied several times" in problem.rule
+
+
+def test_converters_by_which_java_changes_the_records_of_a_flow(tmp_path: Path) -> None:
+    """Those of connectors, without a prefix or with that of the flow, take precedence over the target's."""
+    lines = f"B.key.converter = {JSON}\nB.value.converter = {JSON}\nA->B.value.converter = ByteArrayConverter\n"
+    assert [str(one) for one in flow(tmp_path, lines).converters] == [f"B.key.converter = {JSON}"]
+    assert [one.key for one in flow(tmp_path, f"value.converter = {JSON}\n").converters] == ["value.converter"]
+    assert flow(tmp_path).converters == ()

@@ -53,7 +53,9 @@ ORDERS = LaneOrders(
             fetch=FetchSettings(start=1_793_491_200_000),
             target=CLIENT,
             produce=ProduceSettings(),
-            offsets=OffsetsLease(client=CLIENT, topic="mm2-offsets.A.internal", partitions=25, flush_interval_ms=5000),
+            offsets=OffsetsLease(
+                client=CLIENT, topic="mm2-offsets.A.internal", partitions=25, source_alias="A", flush_interval_ms=5000
+            ),
             offset_syncs=None,
             exact_offsets=ExactOffsetsLease(client=CLIENT, topic="mm2-exact-offsets.A.internal", segments=32),
             partitions=(

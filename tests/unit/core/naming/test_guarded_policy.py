@@ -117,7 +117,7 @@ def test_policy_with_ever_longer_names_terminates() -> None:
 
 def test_errors_of_filters_are_raised() -> None:
     chosen = ReplicationFilter(
-        flow=Flow("A", "B"), policy=policy(upstream_topic=ValueError("no")), selects=lambda _: True
+        aliases=Flow("A", "B"), policy=policy(upstream_topic=ValueError("no")), selects=lambda _: True
     )
     with pytest.raises(PluginError, match=r"upstream_topic\('orders'\) raised ValueError: no"):
         chosen.replicates("orders")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from mm2.core.naming.heartbeat_paths import HeartbeatFlow, HeartbeatPlace, expected_heartbeats
 from mm2.core.naming.names import Flow
@@ -18,12 +19,12 @@ def flow(
     heartbeats: bool = True,
 ) -> HeartbeatFlow:
     chosen = ReplicationFilter(
-        flow=Flow.parse(text),
+        aliases=Flow.parse(text),
         policy=policy or DefaultReplicationPolicy(),
         selects=selects,
         replicate_heartbeats=heartbeats,
     )
-    return HeartbeatFlow(filter=chosen, emits=emits, replicates=replicates)
+    return HeartbeatFlow(flow=Flow.parse(text), filter=chosen, emits=emits, replicates=replicates)
 
 
 def places(*flows: HeartbeatFlow) -> list[str]:
@@ -40,6 +41,17 @@ def test_heartbeats_are_written_to_the_target_and_replicated_by_the_reverse_flow
         place("A", "heartbeats", "B->A"),
         place("B", "A.heartbeats", "B->A"),
         place("B", "heartbeats", "A->B"),
+    ]
+
+
+def test_heartbeats_and_remote_topics_have_the_aliases_of_their_flow() -> None:
+    """source.cluster.alias and target.cluster.alias; clusters are the file's."""
+    there, back = flow("A->B"), flow("B->A", replicates=False)
+    eu = replace(there, filter=replace(there.filter, aliases=Flow("eu", "home")))
+    assert places(eu, back) == [
+        place("A", "heartbeats", "B->A"),
+        place("B", "eu.heartbeats", "B->A"),
+        place("B", "heartbeats", "eu->home"),
     ]
 
 

@@ -18,8 +18,9 @@ def flow(
     parsed = Flow.parse(text)
     selected = re.compile("|".join(topics))
     return CheckedFlow(
+        flow=parsed,
         rules=ReplicationFilter(
-            flow=parsed,
+            aliases=parsed,
             policy=policy or IdentityReplicationPolicy(source_alias=parsed.source),
             selects=lambda topic: bool(selected.fullmatch(topic)) and not re.fullmatch(exclude, topic),
         ),
@@ -118,7 +119,7 @@ def test_failing_user_policy_replicates_nothing() -> None:
 
 
 def test_user_filter_is_applied_to_the_names_of_other_flows() -> None:
-    own = CheckedFlow(rules=flow("A->B", "ord.*").rules, topics=("my.module:Filter",))
+    own = CheckedFlow(flow=Flow("A", "B"), rules=flow("A->B", "ord.*").rules, topics=("my.module:Filter",))
     assert loops(own, flow("B->A", "orders")) == ["A->B B->A: orders"]
     (loop,) = find_loops([own, flow("B->A", "users")])
     assert isinstance(loop, PossibleLoop)

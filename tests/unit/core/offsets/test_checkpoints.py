@@ -32,7 +32,7 @@ REMOTE = TopicPartition("source1.topic1", 2)
 
 
 def checkpoints(selects: Callable[[str], bool] = lambda _: True) -> Checkpoints:
-    return Checkpoints(flow=FLOW, policy=DefaultReplicationPolicy(), selects=selects)
+    return Checkpoints(aliases=FLOW, policy=DefaultReplicationPolicy(), selects=selects)
 
 
 def store(syncs: Iterable[tuple[TopicPartition, int, int]], *, must_read_to_end: bool = True) -> OffsetSyncStore:
@@ -67,7 +67,7 @@ def translate_commit(
 )
 def test_topic_replicated_from_the_target_maps_back_to_its_original(topic: str, remote: str) -> None:
     policy = DefaultReplicationPolicy()
-    assert remote_partition(TopicPartition(topic, 8), flow=FLOW, policy=policy) == TopicPartition(remote, 8)
+    assert remote_partition(TopicPartition(topic, 8), aliases=FLOW, policy=policy) == TopicPartition(remote, 8)
 
 
 def test_identity_policy_keeps_names() -> None:
@@ -77,7 +77,7 @@ def test_identity_policy_keeps_names() -> None:
         "target2.topic3": "target2.topic3",
         "heartbeats": "source1.heartbeats",
     }.items():
-        assert remote_partition(TopicPartition(topic, 0), flow=FLOW, policy=policy).topic == remote
+        assert remote_partition(TopicPartition(topic, 0), aliases=FLOW, policy=policy).topic == remote
 
 
 def test_checkpoints_of_committed_offsets() -> None:

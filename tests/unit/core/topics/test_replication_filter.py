@@ -28,19 +28,19 @@ def orders_only(topic: str) -> bool:
     ],
 )
 def test_verdicts(topic: str, verdict: TopicVerdict) -> None:
-    choice = ReplicationFilter(flow=FLOW, policy=DefaultReplicationPolicy(), selects=orders_only)
+    choice = ReplicationFilter(aliases=FLOW, policy=DefaultReplicationPolicy(), selects=orders_only)
     assert choice.verdict(topic) is verdict
     assert choice.replicates(topic) is (verdict is TopicVerdict.REPLICATED)
 
 
 def test_disabled_heartbeats_are_replicated_only_if_selected() -> None:
     policy = DefaultReplicationPolicy()
-    choice = ReplicationFilter(flow=FLOW, policy=policy, selects=orders_only, replicate_heartbeats=False)
+    choice = ReplicationFilter(aliases=FLOW, policy=policy, selects=orders_only, replicate_heartbeats=False)
     assert choice.verdict("heartbeats") is TopicVerdict.NOT_SELECTED
 
 
 def test_identity_policy_detects_cycles_of_heartbeats_only() -> None:
     policy = IdentityReplicationPolicy(source_alias="source")
-    choice = ReplicationFilter(flow=FLOW, policy=policy, selects=lambda _: True)
+    choice = ReplicationFilter(aliases=FLOW, policy=policy, selects=lambda _: True)
     assert choice.verdict("target.orders") is TopicVerdict.REPLICATED
     assert choice.verdict("source.target.heartbeats") is TopicVerdict.CYCLE

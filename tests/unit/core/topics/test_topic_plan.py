@@ -43,6 +43,12 @@ def test_own_copies_if_both_aliases_are_one_cluster() -> None:
     assert onto_themselves == set()
 
 
+def test_own_copies_are_not_copied_again_if_their_source_is_ambiguous() -> None:
+    topics = {"orders": 3, "us.west.orders": 3, "us.west.us.west.orders": 3}
+    kept, _ = without_own_copies(topics, policy=DefaultReplicationPolicy(), source_alias="us.west")
+    assert kept == {"orders": 3}
+
+
 def test_topics_that_would_be_copied_onto_themselves() -> None:
     topics = {"orders": 3, "heartbeats": 1, "A.heartbeats": 1}
     policy = IdentityReplicationPolicy(source_alias="A")

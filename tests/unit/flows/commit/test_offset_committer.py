@@ -44,7 +44,7 @@ async def _drop_and_flush() -> None:
     written = Written()
     commits = OffsetCommitter(
         written,  # type: ignore[arg-type]
-        OffsetsLease(client=CLIENT, topic="offsets", partitions=5, flush_interval_ms=1_000),
+        OffsetsLease(client=CLIENT, topic="offsets", partitions=5, source_alias="A", flush_interval_ms=1_000),
         source="A",
         losses=LossWriter(None, None),
         syncs=None,

@@ -38,7 +38,7 @@ OLD, NEW = TopicIds(UUID(int=1), UUID(int=9)), TopicIds(UUID(int=2), UUID(int=9)
 
 def committer(clock: Callable[[], float] = time.monotonic) -> TransactionCommitter:
     return TransactionCommitter(
-        OffsetsLease(client=CLIENT, topic="offsets", partitions=5, flush_interval_ms=1_000),
+        OffsetsLease(client=CLIENT, topic="offsets", partitions=5, source_alias="A", flush_interval_ms=1_000),
         source="A",
         losses=LossWriter(None, None),
         syncs=None,

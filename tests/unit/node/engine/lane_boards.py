@@ -34,7 +34,9 @@ def source_task_lease(
         fetch=FetchSettings(),
         target=CLIENT,
         produce=ProduceSettings(),
-        offsets=OffsetsLease(client=CLIENT, topic="mm2-offsets.A.internal", partitions=25, flush_interval_ms=5000),
+        offsets=OffsetsLease(
+            client=CLIENT, topic="mm2-offsets.A.internal", partitions=25, source_alias="A", flush_interval_ms=5000
+        ),
         offset_syncs=None,
         partitions=tuple(
             PartitionLease(topic=f"t{number}", partition=p, remote_topic=f"A.t{number}", start_offset=0)
