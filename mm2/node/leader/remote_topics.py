@@ -16,7 +16,15 @@ from mm2.core.plugins import PluginError
 from mm2.core.topics.acls import Operation
 from mm2.core.topics.replication_filter import ReplicationFilter
 from mm2.core.topics.topic_configs import DefaultsFrom, configs_to_create
-from mm2.core.topics.topic_plan import CreateTopic, TopicPlan, plan_topics, without_own_copies
+from mm2.core.topics.topic_plan import (
+    CreateTopic,
+    ReturnedCopy,
+    TopicPlan,
+    plan_topics,
+    returned_copies,
+    returned_from,
+    without_own_copies,
+)
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.admin.topic_configs import describe_topic_configs
 from mm2.kafka.admin.topics import NewTopic
@@ -43,12 +51,14 @@ class Discovery:
     """The result of one round.
 
     ``partitions`` are the source partitions that can be copied, in a stable order: those whose remote partition exists.
-    ``remote_topics`` is the remote topic of each source topic for which it exists.
+    ``remote_topics`` is the remote topic of each source topic for which it exists. ``returned`` are source topics that
+    are left out, by name.
     """
 
     topics: tuple[ReplicatedTopic, ...]
     partitions: tuple[TopicPartition, ...]
     remote_topics: Mapping[str, str] = field(default_factory=dict)
+    returned: Mapping[str, ReturnedCopy] = field(default_factory=dict)
 
     @property
     def has_problems(self) -> bool:
@@ -97,9 +107,13 @@ class RemoteTopics:
         """
         self._source_ids, self._remote_ids, self._hidden_remote = {}, {}, set()
         source, unanswered = await self._replicated()
-        self._hidden_topics.seen({name: KnownTopic(count, self._source_ids[name]) for name, count in source.items()})
         policy, alias = self._settings.policy, self._settings.flow.source
-        target = await self._present({policy.format_remote_topic(alias, name) for name in source})
+        candidates = await self._returned_from(source)
+        wanted = {policy.format_remote_topic(alias, name) for name in source}
+        target = await self._present(wanted.union(*candidates.values()))
+        returned = returned_copies(candidates, wanted | target.keys(), self._settings.flow)
+        source = {name: count for name, count in source.items() if name not in returned}
+        self._hidden_topics.seen({name: KnownTopic(count, self._source_ids[name]) for name, count in source.items()})
         await asyncio.sleep(0)  # here and below: each step takes about 30 ms for 10,000 topics
         onto_themselves: set[str] = set()
         if self._target_cluster is not None and self._target_cluster == self._source_cluster:
@@ -111,7 +125,7 @@ class RemoteTopics:
             errors |= dict.fromkeys(onto_themselves, self._one_cluster())
             kept = {name: remote for name, remote in plan.remote_topics.items() if name not in onto_themselves}
             plan = replace(plan, remote_topics=kept)
-        return await self._result(source, target, plan, errors, unanswered)
+        return replace(await self._result(source, target, plan, errors, unanswered), returned=returned)
 
     def forget_hidden(self) -> None:
         """Regard topics that are not visible in the next round as deleted."""
@@ -157,6 +171,19 @@ class RemoteTopics:
         if replicated:
             self._settings.policy.format_remote_topic(self._settings.flow.source, name)
         return replicated
+
+    async def _returned_from(self, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Return the source topics that may be copies of this flow's remote topics, and those. Raises PluginError."""
+        found: dict[str, tuple[str, ...]] = {}
+        if self._settings.own.copy_returned_topics:
+            return found
+        policy, alias = self._settings.policy, self._settings.flow.source
+        for number, name in enumerate(names, 1):
+            if remote_topics := returned_from(name, policy=policy, source_alias=alias):
+                found[name] = remote_topics
+            if number % _JUDGED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return found
 
     async def _present(self, names: Collection[str]) -> dict[str, int]:
         """Return the partition counts of those remote topics that exist and are visible to the node's principal."""
