@@ -102,7 +102,7 @@ class Pipeline:
         self._timeouts = timeouts
         self._rules = rules_from(lease.produce, lease.fetch)
         on_data_loss = lease.losses.on_data_loss if lease.losses is not None else OnDataLoss.CONTINUE
-        self._policy = LossPolicy(flow=lease.flow, on_data_loss=on_data_loss)
+        self._policy = LossPolicy(flow=None if lease.offsets is None else lease.flow, on_data_loss=on_data_loss)
         self._transform = self._transform_of(lease, lane_query, router)
         self._counts: Counter[Reason] = Counter()
         self._partitions: set[PartitionReplicator] = set()

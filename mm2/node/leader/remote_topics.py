@@ -33,6 +33,7 @@ from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.node.leader.hidden_topics import HiddenTopicSearch, KnownTopic, Published
+from mm2.node.leader.topic_refusals import keys_of_refusal
 from mm2.node.status.progress import ReplicatedTopic
 
 log = logging.getLogger(__name__)
@@ -206,16 +207,22 @@ class RemoteTopics:
         if plan.create:
             new = await self._new_topics(plan.create, errors)
             refused = await self._admin.create_topics(new, timeout_ms=self._timeout_ms)
+            of_source = {one.remote_topic: one.topic for one in plan.create}
             for number, topic in enumerate(new, 1):
                 if number % _MADE_AT_ONCE == 0:
                     await asyncio.sleep(0)
-                self._note(refused.get(topic.name), topic.name, f"created with {topic.partitions} partitions", errors)
+                done = f"created with {topic.partitions} partitions"
+                if (error := self._note(refused.get(topic.name), topic.name, done)) is not None:
+                    errors[topic.name] = self._text(error, of_source[topic.name], topic.configs)
             awaited |= {topic.name: topic.partitions for topic in new}
         if plan.grow:
             totals = {grow.remote_topic: grow.partitions for grow in plan.grow}
+            of_source = {grow.remote_topic: grow.topic for grow in plan.grow}
             outcome = await self._admin.create_partitions(totals, timeout_ms=self._timeout_ms)
             for name, total in totals.items():
-                self._note(outcome.get(name), name, f"extended from {target[name]} to {total} partitions", errors)
+                done = f"extended from {target[name]} to {total} partitions"
+                if (error := self._note(outcome.get(name), name, done)) is not None:
+                    errors[name] = self._text(error, of_source[name])
             awaited |= totals
         await self._wait_present({name: total for name, total in awaited.items() if name not in errors}, target)
         for name in refused:
@@ -258,11 +265,14 @@ class RemoteTopics:
             )
         return new
 
-    def _note(self, error: BrokerError | None, name: str, done: str, errors: dict[str, str]) -> None:
+    def _note(self, error: BrokerError | None, name: str, done: str) -> BrokerError | None:
+        """Log what was done; return the error, unless the topic exists already."""
         if error is None:
             log.info("%s: remote topic %s %s", self._settings.flow, name, done)
-        elif error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-            errors[name] = str(error)
+        return None if error is None or error.code == ErrorCode.TOPIC_ALREADY_EXISTS else error
+
+    def _text(self, error: BrokerError, topic: str, configs: Iterable[str] = ()) -> str:
+        return f"{error}{keys_of_refusal(error, self._settings, topic, configs)}"
 
     async def _wait_present(self, awaited: Mapping[str, int], target: dict[str, int]) -> None:
         """Wait until the new topics and partitions are in the metadata, or there is no progress for `_APPEARS_WITHIN`.

@@ -99,3 +99,28 @@ async def test_copies_of_this_flow_that_come_back_are_not_copied_again(
         found = await leader.discovery.look()
         assert found.remote_topics[f"remote.A.{stem}"] == f"A.remote.A.{stem}"
         assert leader.discovery.warnings == []
+
+
+async def test_error_of_a_topic_that_cannot_be_created_names_the_key(
+    cluster_3: KafkaCluster, cluster_b: KafkaCluster, unique: Callable[[str], str]
+) -> None:
+    """And with that key, it is created."""
+    topic = cluster_3.create_topic(
+        unique("vintage"), config={"message.downconversion.enable": "false"}
+    )  # not in Kafka 4
+    properties = one_flow(cluster_3, cluster_b, topics=f"{topic}.*") | {"heartbeats.replication.enabled": "false"}
+    long = cluster_3.create_topic(topic + "-" * (249 - len(topic)))
+
+    async def errors(**changes: str) -> dict[str, str | None]:
+        changed = {f"A->B.{key.replace('_', '.')}": value for key, value in changes.items()}
+        async with leading(properties | changed, at_work=False) as leader:
+            return {one.topic: one.error for one in (await leader.discovery.look()).topics}
+
+    found = await errors()
+    assert "; add message.downconversion.enable to A->B.config.properties.exclude" in (found[topic] or "")
+    assert "INVALID_TOPIC_EXCEPTION" in (found[long] or "")
+    assert f"A->B.topics.exclude leaves {long} out" in (found[long] or "")
+    excluded = {"config_properties_exclude": "message.downconversion.enable", "topics_exclude": ".*--.*"}
+    found = await errors(**excluded, replication_factor="2")
+    assert "; set A->B.replication.factor, which is 2, to at most the number of brokers of B" in (found[topic] or "")
+    assert await errors(**excluded, replication_factor="-1") == {topic: None}
