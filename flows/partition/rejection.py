@@ -9,11 +9,21 @@ from flows.batch.record_reader import DecodedRecord
 from flows.batch.target_batch import SourceBatch, TargetBatch
 from flows.source.unreadable_batch import UnreadableBatch
 from flows.target.produce_errors import ProduceError, describe
-from mm2.core.naming.names import TopicPartition
+from mm2.core.naming.names import Flow, TopicPartition
 
 CORRUPT = "org.apache.kafka.common.errors.CorruptRecordException"
 RECORD_TOO_LARGE = "org.apache.kafka.common.errors.RecordTooLargeException"
 QUERY_FAILED = "org.apache.spark.SparkException"
+
+
+_FETCH_BYTES = "max.partition.fetch.bytes"  # named by `flows.batch.codecs`
+
+_SYNCED = {
+    "org.apache.kafka.common.errors.RecordTooLargeException": "max.message.bytes",
+    "org.apache.kafka.common.errors.RecordBatchTooLargeException": "segment.bytes",
+    "org.apache.kafka.common.InvalidRecordException": "cleanup.policy",
+}
+"""The config of a remote topic that `describe` advises to change, if the sync of configurations would reset it."""
 
 
 class Stage(StrEnum):
@@ -46,6 +56,16 @@ class Rejection:
     def is_from_source(self) -> bool:
         """Whether the contents are those of the source: no query has changed them."""
         return self.stage is not Stage.PRODUCE
+
+    def keys(self, flow: Flow) -> str:
+        """Return the keys of the file that let the flow continue, as the end of the error of a stopped partition."""
+        synced = _SYNCED.get(self.exception)
+        is_named = synced is not None and f" {synced} of " in self.message
+        exclude = f"; {flow}.config.properties.exclude must contain {synced}, or it is reset" if is_named else ""
+        if _FETCH_BYTES in self.message:
+            exclude += f"; {flow.source}.consumer.{_FETCH_BYTES} sets it"
+        leave_out = f"; {flow}.errors.tolerance = all leaves such records out" if self.is_certain else ""
+        return f"{exclude}{leave_out}"
 
     def without_content(self) -> Rejection:
         """Return it without record and batch, for a partition that stays stopped."""

@@ -221,7 +221,8 @@ class RejectionState(FetchState):
         else:
             if rejection.stage is Stage.PRODUCE:
                 self._retry.record_failure(now)
-            self._fail(rejection.first, rejection.message, now, rejection)
+            keys = "" if self._policy.flow is None else rejection.keys(self._policy.flow)
+            self._fail(rejection.first, f"{rejection.message}{keys}", now, rejection)
 
     def dead_letter_written(self, rejection: Rejection, now: float) -> None:
         """The dead-letter topic has these records."""

@@ -235,6 +235,8 @@ class PartitionReplicator(QueryState):
             if base_offset >= 0:
                 if base_offset < self.remote_end:
                     self._listener.remote_end_moved_back(self)
+                elif not self.remote_end and base_offset:
+                    self._listener.remote_had_records(self, base_offset)
                 self.remote_end = base_offset + batch.count
         self._advanced(now)
         self._answered(now)

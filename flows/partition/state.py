@@ -85,6 +85,7 @@ class PartitionState(ABC):
         self._initial_commit = RECREATED_TOPIC if lease.topic_recreated else None
         self._starts_over = lease.topic_recreated
         self._last_copied: int | None = None  # or the offset before the chosen start
+        self.chosen_start: int | None = None  # where copying started, because no offset is stored
         self._skipped = OffsetRange(0, 0)
         self._caught_up_at = now
         self._health = PartitionHealth()
@@ -260,6 +261,7 @@ class PartitionState(ABC):
 
     def _start_chosen(self, offset: int) -> None:
         """No offset is stored, and copying starts at ``offset``."""
+        self.chosen_start = offset
         self._last_copied = offset - 1
 
     @property

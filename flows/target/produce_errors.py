@@ -80,6 +80,9 @@ _ACTIONS = {
     ErrorCode.INVALID_RECORD: ErrorAction.ISOLATE,
 }
 
+_WITHOUT_KEY = "without key"
+"""Part of the broker's words for a record that a compacted topic cannot have (LogValidator.validateKey)."""
+
 _MAYBE_APPENDED = frozenset(
     {
         ErrorCode.REQUEST_TIMED_OUT,
@@ -155,12 +158,20 @@ def describe(source: TopicPartition, target: TopicPartition, batch: TargetBatch 
     return f"cannot copy {source}{where} to {target}: {error.message}{_fix(target, error)}"
 
 
+_FIXES: dict[int, str] = {
+    ErrorCode.MESSAGE_TOO_LARGE: "raise max.message.bytes of {topic} on the target",
+    ErrorCode.RECORD_LIST_TOO_LARGE: "raise segment.bytes of {topic} on the target",
+    ErrorCode.INVALID_TIMESTAMP: "raise message.timestamp.before.max.ms or message.timestamp.after.max.ms of {topic} on"
+    " the target",
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "set compression.type of the flow's producer to a codec that the target"
+    " supports",
+}
+
+
 def _fix(target: TopicPartition, error: ProduceError) -> str:
-    match error.code:
-        case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE:
-            return f"; raise max.message.bytes of {target.topic} on the target"
-        case ErrorCode.UNSUPPORTED_COMPRESSION_TYPE:
-            return "; set compression.type of the flow's producer to a codec that the target supports"
-        case ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            return f"; requires {on_topic(Operation.WRITE, target.topic)} of the target"
-    return ""
+    fix = _FIXES.get(error.code, "")
+    if error.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        fix = f"requires {on_topic(Operation.WRITE, target.topic)} of the target"
+    elif error.code == ErrorCode.INVALID_RECORD and _WITHOUT_KEY in error.message:
+        fix = "remove compact from cleanup.policy of {topic} on the target"
+    return f"; {fix.format(topic=target.topic)}" if fix else ""

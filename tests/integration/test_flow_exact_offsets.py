@@ -216,6 +216,32 @@ def test_compatible_flow_detects_a_recreated_topic(flow: Flow) -> None:
     assert not exists(flow.target, flow.exact_topic)
 
 
+@pytest.mark.long  # restarts the node; smaller: tests/integration/node/test_worker_topics.py and test_lease_builder.py
+def test_stored_offsets_are_deleted_while_the_node_is_down(flow: Flow) -> None:
+    """With the exact map nothing is repeated or left out; without it, nothing is copied until an operator decides."""
+    assert flow.compatible is not None
+    source, target, node = flow.source, flow.target, flow.node
+    topic = flow.create("gone", 0)
+    wait_until(lambda: flow.is_running(topic), SEEN, f"{topic} runs")
+    write(source.bootstrap, topic, plain(100))
+    flow.wait_records(topic, 100)
+    flow.wait_stored(topic, 99)
+    assert node.stop() == 0
+    offsets = [f"mm2-offsets.{one.alias}.internal" for one in (flow, flow.compatible)]
+    for name in offsets:
+        target.delete_topic(name)
+    write(source.bootstrap, topic, plain(50, first=100))
+    node.start().wait_answering()
+    flow.wait_records(topic, 150)
+    flow.wait_reason(f"is gone from {offsets[0]}; continuing at offset")
+    remote = read_topic(target.bootstrap, f"{flow.alias}.{topic}")[0]
+    assert [one.content for one in remote] == [one.content for one in read_topic(source.bootstrap, topic)[0]]
+
+    flow.compatible.wait_reason(f"topic {offsets[1]} does not exist, although the flow has run before")
+    target.create_topic(offsets[1], 25, config={"cleanup.policy": "compact"})
+    node.wait_running()
+
+
 def test_resolved_error_is_removed(flow: Flow) -> None:
     """Must be the last test with this node, since it resets the exact map."""
     topic = flow.create("healed", 0)

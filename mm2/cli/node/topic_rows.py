@@ -12,7 +12,7 @@ from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.topics.replication_filter import TopicVerdict
-from mm2.core.topics.topic_plan import plan_topics
+from mm2.core.topics.topic_plan import ReturnedCopy, plan_topics, returned_copies, returned_from
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
 from mm2.node.status.status_model import FlowStatus
@@ -69,6 +69,8 @@ def by_rules(
     rules = settings.replication_filter
     verdicts = {topic: TopicVerdict.INTERNAL if topic in internal else rules.verdict(topic) for topic in sorted(source)}
     chosen = {topic: count for topic, count in source.items() if verdicts[topic] is TopicVerdict.REPLICATED}
+    returned = _returned(settings, chosen, target)
+    chosen = {topic: count for topic, count in chosen.items() if topic not in returned}
     plan = plan_topics(chosen, target or {}, policy=settings.policy, source_alias=settings.aliases.source)
     clashes = {topic: str(clash) for clash in plan.clashes for topic in clash.topics}
     rows = []
@@ -78,6 +80,8 @@ def by_rules(
         if verdict is not TopicVerdict.REPLICATED:
             refusal = settings.topic_filter.refusal(topic, "topics") if verdict is TopicVerdict.NOT_SELECTED else None
             row = replace(row, remote_topic=None, reason=refusal or verdict.value)
+        elif topic in returned:
+            row = replace(row, remote_topic=None, reason=str(returned[topic]))
         elif topic in clashes:
             row = replace(row, remote_topic=None, reason=clashes[topic])
         elif target is not None:
@@ -87,6 +91,17 @@ def by_rules(
             row = replace(row, query=query.name)
         rows.append(row)
     return tuple(rows)
+
+
+def _returned(
+    settings: FlowSettings, chosen: Iterable[str], target: Mapping[str, int] | None
+) -> dict[str, ReturnedCopy]:
+    if settings.own.copy_returned_topics:
+        return {}
+    policy, alias = settings.policy, settings.aliases.source
+    candidates = {topic: returned_from(topic, policy=policy, source_alias=alias) for topic in chosen}
+    written = {policy.format_remote_topic(alias, topic) for topic in chosen}
+    return returned_copies(candidates, written.union(target or ()), settings.flow)
 
 
 def merged(shown: FlowTopics, told: FlowTopics) -> FlowTopics:

@@ -31,6 +31,7 @@ from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES
 from mm2.core.settings.client import OffsetReset
 from mm2.core.settings.response_headers import ResponseHeadersError, read_header_rules
 from mm2.core.settings.start_point import read_start_point
+from mm2.core.topics.topic_plan import COPY_RETURNED
 
 HTTPS = "listeners.https."
 """Prefix of ``ssl.*`` for listeners only, not for Kafka clients."""
@@ -260,6 +261,12 @@ class OwnFlowSettings(KeyModel):
         1024,
         "Size of the exact offset map of a partition: one record of at most 1.6 KB and 1.7 KB of memory for each 32. "
         "A partition without gaps needs 1 KB; the default is exact for an hour of ten transactions a second.",
+    )
+    copy_returned_topics: Boolean = live_key(
+        COPY_RETURNED,
+        False,
+        "Also replicate topics that are copies of this flow's own remote topics: `x.A.orders` on A, if `A.orders` "
+        "exists on B ([why not](topics.md#copies-that-come-back)).",
     )
     on_data_loss: Annotated[String, one_of(*OnDataLoss)] = flow_key(
         "mm2.on.data.loss",

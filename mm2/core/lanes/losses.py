@@ -119,7 +119,7 @@ _ADVICE: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossPolicy:
-    """mm2.on.data.loss of a flow. ``flow`` None: its messages name no flow."""
+    """mm2.on.data.loss of a flow. ``flow`` None: there is none in a file, and messages name no flow and no keys."""
 
     flow: Flow | None = None
     on_data_loss: OnDataLoss = OnDataLoss.CONTINUE

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
+from mm2.core.naming.names import Flow
 from mm2.core.policies import ReplicationPolicy
 
 
@@ -48,6 +49,53 @@ class TopicPlan:
     create: tuple[CreateTopic, ...] = ()
     grow: tuple[GrowTopic, ...] = ()
     clashes: tuple[NameClash, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReturnedCopy:
+    """Source topic ``topic`` is a copy of ``remote_topic``, a remote topic of the same flow that exists on the target.
+
+    Two installations make it if their files have different aliases for the same clusters, so that neither recognises
+    the other's remote topics as copies from its target (KAFKA-9914).
+    """
+
+    flow: Flow
+    topic: str
+    remote_topic: str
+
+    def __str__(self) -> str:
+        return (
+            f"topic {self.topic} is a copy of {self.remote_topic}, which this flow itself wrote to {self.flow.target},"
+            f" so it would be copied in circles; to copy it, set {self.flow}.{COPY_RETURNED} = true"
+        )
+
+
+COPY_RETURNED = "mm2.copy.returned.topics"
+"""The key of the file that lets a flow replicate `ReturnedCopy` topics."""
+
+
+def returned_from(topic: str, *, policy: ReplicationPolicy, source_alias: str) -> tuple[str, ...]:
+    """Return the remote topics of the flow that source topic ``topic`` may be a copy of, by its name, nearest first.
+
+    A name proves nothing: a user can name a topic ``shop.A.orders``. So such a topic counts as a copy only if one of
+    these exists on the target (`returned_copies`).
+    """
+    return tuple(name for name in policy.upstream_topics(topic) if policy.topic_source(name) == source_alias)
+
+
+def returned_copies(
+    candidates: Mapping[str, tuple[str, ...]], target: Container[str], flow: Flow
+) -> dict[str, ReturnedCopy]:
+    """Return the topics among ``candidates``, with their `returned_from`, that are copies of topics of the target.
+
+    ``target``: the names of topics that exist on the target, and of those that the flow creates in the same round.
+    """
+    found = {}
+    for topic, remote_topics in candidates.items():
+        present = next((name for name in remote_topics if name in target), None)
+        if present is not None:
+            found[topic] = ReturnedCopy(flow=flow, topic=topic, remote_topic=present)
+    return found
 
 
 def without_own_copies(

@@ -67,6 +67,15 @@ class TopicDiscovery:
         self.latest = shown
         self.error = CurrentError(log, settings.flow, LOOKING if shown is None else None)
 
+    @property
+    def warnings(self) -> list[str]:
+        """What the last round left out: one message for all topics, as there can be many."""
+        returned = [] if self.latest is None else list(self.latest.returned.values())
+        if not returned:
+            return []
+        more = len(returned) - 1
+        return [str(returned[0]) + (f" (and {more} more {'topic' if more == 1 else 'topics'})" if more else "")]
+
     async def wait(self) -> Discovery:
         """Wait for the first result without a limit (``error`` is the reason), and return the latest one."""
         await self._found.wait()
@@ -125,11 +134,16 @@ class TopicDiscovery:
         await ensure_internal_topic(admin, topic, replication_factor=source.offset_syncs_topic_replication_factor)
 
     def _log_changes(self, discovery: Discovery) -> None:
-        """Log changes since the last round: deleted topics, and topics that cannot be replicated."""
+        """Log changes since the last round: deleted topics, and topics that cannot be or are not replicated."""
         known = self.latest if self._found.is_set() else None  # ``shown`` was found under other settings
         before = {topic.topic: topic for topic in known.topics} if known is not None else {}
-        for name in sorted(before.keys() - {topic.topic for topic in discovery.topics}):
+        gone = before.keys() - {topic.topic for topic in discovery.topics} - discovery.returned.keys()
+        for name in sorted(gone):
             log.info("%s: topic %s was deleted on the source; keeping its remote topic", self._flow, name)
+        left_out = known.returned if known is not None else {}
+        for name, copy in discovery.returned.items():
+            if name not in left_out:
+                log.warning("%s: %s", self._flow, copy)
         for topic in discovery.topics:
             if topic.error is not None and topic != before.get(topic.topic):
                 log.warning("%s: topic %s: %s", self._flow, topic.topic, topic.error)

@@ -401,4 +401,4 @@ class LeaderTerm:
         """Return the errors and warnings of the leader."""
         errors = (self._publishing, self._groups.error, self._query_histories.error)
         found = [self.error, *(one.text for one in errors), self._writer.warning, self._alias_change]
-        return [*(one for one in found if one is not None), *self._syncs.warnings]
+        return [*(one for one in found if one is not None), *self._discovery.warnings, *self._syncs.warnings]

@@ -16,7 +16,15 @@ from mm2.core.plugins import PluginError
 from mm2.core.topics.acls import Operation
 from mm2.core.topics.replication_filter import ReplicationFilter
 from mm2.core.topics.topic_configs import DefaultsFrom, configs_to_create
-from mm2.core.topics.topic_plan import CreateTopic, TopicPlan, plan_topics, without_own_copies
+from mm2.core.topics.topic_plan import (
+    CreateTopic,
+    ReturnedCopy,
+    TopicPlan,
+    plan_topics,
+    returned_copies,
+    returned_from,
+    without_own_copies,
+)
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.admin.topic_configs import describe_topic_configs
 from mm2.kafka.admin.topics import NewTopic
@@ -25,6 +33,7 @@ from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.node.leader.hidden_topics import HiddenTopicSearch, KnownTopic, Published
+from mm2.node.leader.topic_refusals import keys_of_refusal
 from mm2.node.status.progress import ReplicatedTopic
 
 log = logging.getLogger(__name__)
@@ -43,12 +52,14 @@ class Discovery:
     """The result of one round.
 
     ``partitions`` are the source partitions that can be copied, in a stable order: those whose remote partition exists.
-    ``remote_topics`` is the remote topic of each source topic for which it exists.
+    ``remote_topics`` is the remote topic of each source topic for which it exists. ``returned`` are source topics that
+    are left out, by name.
     """
 
     topics: tuple[ReplicatedTopic, ...]
     partitions: tuple[TopicPartition, ...]
     remote_topics: Mapping[str, str] = field(default_factory=dict)
+    returned: Mapping[str, ReturnedCopy] = field(default_factory=dict)
 
     @property
     def has_problems(self) -> bool:
@@ -97,9 +108,13 @@ class RemoteTopics:
         """
         self._source_ids, self._remote_ids, self._hidden_remote = {}, {}, set()
         source, unanswered = await self._replicated()
-        self._hidden_topics.seen({name: KnownTopic(count, self._source_ids[name]) for name, count in source.items()})
         policy, alias = self._settings.policy, self._settings.aliases.source
-        target = await self._present({policy.format_remote_topic(alias, name) for name in source})
+        candidates = await self._returned_from(source)
+        wanted = {policy.format_remote_topic(alias, name) for name in source}
+        target = await self._present(wanted.union(*candidates.values()))
+        returned = returned_copies(candidates, wanted | target.keys(), self._settings.flow)
+        source = {name: count for name, count in source.items() if name not in returned}
+        self._hidden_topics.seen({name: KnownTopic(count, self._source_ids[name]) for name, count in source.items()})
         await asyncio.sleep(0)  # here and below: each step takes about 30 ms for 10,000 topics
         onto_themselves: set[str] = set()
         if self._target_cluster is not None and self._target_cluster == self._source_cluster:
@@ -111,7 +126,7 @@ class RemoteTopics:
             errors |= dict.fromkeys(onto_themselves, self._one_cluster())
             kept = {name: remote for name, remote in plan.remote_topics.items() if name not in onto_themselves}
             plan = replace(plan, remote_topics=kept)
-        return await self._result(source, target, plan, errors, unanswered)
+        return replace(await self._result(source, target, plan, errors, unanswered), returned=returned)
 
     def forget_hidden(self) -> None:
         """Regard topics that are not visible in the next round as deleted."""
@@ -158,6 +173,19 @@ class RemoteTopics:
             self._settings.policy.format_remote_topic(self._settings.aliases.source, name)
         return replicated
 
+    async def _returned_from(self, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Return the source topics that may be copies of this flow's remote topics, and those. Raises PluginError."""
+        found: dict[str, tuple[str, ...]] = {}
+        if self._settings.own.copy_returned_topics:
+            return found
+        policy, alias = self._settings.policy, self._settings.aliases.source
+        for number, name in enumerate(names, 1):
+            if remote_topics := returned_from(name, policy=policy, source_alias=alias):
+                found[name] = remote_topics
+            if number % _JUDGED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return found
+
     async def _present(self, names: Collection[str]) -> dict[str, int]:
         """Return the partition counts of those remote topics that exist and are visible to the node's principal."""
         if not names:
@@ -179,16 +207,22 @@ class RemoteTopics:
         if plan.create:
             new = await self._new_topics(plan.create, errors)
             refused = await self._admin.create_topics(new, timeout_ms=self._timeout_ms)
+            of_source = {one.remote_topic: one.topic for one in plan.create}
             for number, topic in enumerate(new, 1):
                 if number % _MADE_AT_ONCE == 0:
                     await asyncio.sleep(0)
-                self._note(refused.get(topic.name), topic.name, f"created with {topic.partitions} partitions", errors)
+                done = f"created with {topic.partitions} partitions"
+                if (error := self._note(refused.get(topic.name), topic.name, done)) is not None:
+                    errors[topic.name] = self._text(error, of_source[topic.name], topic.configs)
             awaited |= {topic.name: topic.partitions for topic in new}
         if plan.grow:
             totals = {grow.remote_topic: grow.partitions for grow in plan.grow}
+            of_source = {grow.remote_topic: grow.topic for grow in plan.grow}
             outcome = await self._admin.create_partitions(totals, timeout_ms=self._timeout_ms)
             for name, total in totals.items():
-                self._note(outcome.get(name), name, f"extended from {target[name]} to {total} partitions", errors)
+                done = f"extended from {target[name]} to {total} partitions"
+                if (error := self._note(outcome.get(name), name, done)) is not None:
+                    errors[name] = self._text(error, of_source[name])
             awaited |= totals
         await self._wait_present({name: total for name, total in awaited.items() if name not in errors}, target)
         for name in refused:
@@ -231,11 +265,14 @@ class RemoteTopics:
             )
         return new
 
-    def _note(self, error: BrokerError | None, name: str, done: str, errors: dict[str, str]) -> None:
+    def _note(self, error: BrokerError | None, name: str, done: str) -> BrokerError | None:
+        """Log what was done; return the error, unless the topic exists already."""
         if error is None:
             log.info("%s: remote topic %s %s", self._settings.flow, name, done)
-        elif error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-            errors[name] = str(error)
+        return None if error is None or error.code == ErrorCode.TOPIC_ALREADY_EXISTS else error
+
+    def _text(self, error: BrokerError, topic: str, configs: Iterable[str] = ()) -> str:
+        return f"{error}{keys_of_refusal(error, self._settings, topic, configs)}"
 
     async def _wait_present(self, awaited: Mapping[str, int], target: dict[str, int]) -> None:
         """Wait until the new topics and partitions are in the metadata, or there is no progress for `_APPEARS_WITHIN`.

@@ -15,6 +15,7 @@ from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError
 from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.node.leader.discovery import TopicDiscovery
 
 log = logging.getLogger(__name__)
 
@@ -28,12 +29,18 @@ class TopicAclSync:
     """Creates the missing ACLs on the target. As in Java, ACLs are never deleted, because they can be in use."""
 
     def __init__(
-        self, settings: FlowSettings, source: Cluster, target: ClusterAdmin, replication_filter: ReplicationFilter
+        self,
+        settings: FlowSettings,
+        source: Cluster,
+        target: ClusterAdmin,
+        discovery: TopicDiscovery,
+        replication_filter: ReplicationFilter,
     ) -> None:
         self._flow = settings.flow
         self._policy = settings.policy
         self._source = source
         self._admin = target
+        self._discovery = discovery
         self._filter = replication_filter
         self._source_alias = settings.aliases.source
         self._timeout_ms = settings.source.admin_timeout_ms
@@ -47,7 +54,8 @@ class TopicAclSync:
         except BrokerError as error:
             return self._without_source(error)
         unanswered: dict[str, None] = {}
-        wanted = await self._wanted(of_source, unanswered)
+        left_out = (await self._discovery.wait()).returned.keys()
+        wanted = await self._wanted(of_source, left_out, unanswered)
         present = await self._present() if wanted else frozenset()
         missing = [acl for acl in wanted if acl not in present]
         refused = await self._create(missing) if missing else []
@@ -68,10 +76,12 @@ class TopicAclSync:
             return [f"cannot sync topic ACLs: {error}, or set {self._flow}.sync.topic.acls.enabled = false"]
         raise error
 
-    async def _wanted(self, of_source: list[Acl], unanswered: dict[str, None]) -> list[Acl]:
+    async def _wanted(self, of_source: list[Acl], left_out: Collection[str], unanswered: dict[str, None]) -> list[Acl]:
         """Return the ACLs for the remote topics; add the errors of custom filters and policies to ``unanswered``."""
 
         def replicates(topic: str) -> bool:
+            if topic in left_out:
+                return False
             try:
                 self._policy.format_remote_topic(self._source_alias, topic)
                 return self._filter.replicates(topic)

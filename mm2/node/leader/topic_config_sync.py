@@ -16,6 +16,7 @@ from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, NotSupported
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.node.leader.discovery import TopicDiscovery
+from mm2.node.leader.topic_refusals import exclude_key
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ class TopicConfigSync:
 
     async def round(self) -> list[str]:
         """Sync all configurations; return warnings. Raises ClusterError if a cluster is unavailable."""
-        found = _Warnings(self._flow.target)
+        found = _Warnings(self._settings)
         excluded = cache(lambda name: not self._settings.config_property_filter(name))  # cached for one round only
         pairs = sorted((await self._discovery.wait()).remote_topics.items())
         changes: dict[str, Changes] = {}
@@ -96,15 +97,15 @@ class TopicConfigSync:
                 changes_text = "; ".join(map(str, made))
                 log.info("%s: updated configuration of remote topic %s: %s", self._flow, remote, changes_text)
             else:
-                found.refused(refusal, remote, self._flow.target)
+                found.refused(refusal, remote, self._flow.target, [one.name for one in made])
 
 
 class _Warnings:
     """Collects the errors of one round; topics with the same error share one message."""
 
-    def __init__(self, target: str) -> None:
-        self._target = target
-        self._refused: dict[tuple[str, int], tuple[BrokerError, list[str]]] = {}
+    def __init__(self, settings: FlowSettings) -> None:
+        self._settings = settings
+        self._refused: dict[tuple[str, int], tuple[BrokerError, str, list[str]]] = {}
         self._unknown: dict[str, list[str]] = {}
         self._unanswered: dict[str, None] = {}
 
@@ -112,9 +113,12 @@ class _Warnings:
         """Add the error of a custom config property filter."""
         self._unanswered[str(error)] = None
 
-    def refused(self, error: BrokerError, topic: str, cluster: str) -> None:
-        if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted meanwhile; the next discovery reports it
-            self._refused.setdefault((cluster, error.code), (error, []))[1].append(topic)
+    def refused(self, error: BrokerError, topic: str, cluster: str, configs: Sequence[str] = ()) -> None:
+        if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return  # deleted meanwhile; the next discovery reports it
+        is_rejected = error.code in (ErrorCode.INVALID_CONFIG, ErrorCode.POLICY_VIOLATION)
+        keys = f"; {exclude_key(self._settings, configs)}" if configs and is_rejected else ""
+        self._refused.setdefault((cluster, error.code), (error, keys, []))[2].append(topic)
 
     def unknown(self, configs: Sequence[str], remote: str) -> None:
         for name in configs:
@@ -122,16 +126,16 @@ class _Warnings:
 
     def messages(self) -> list[str]:
         messages = [f"cannot sync topic configurations: {error}" for error in self._unanswered]
-        for (cluster, _), (error, topics) in self._refused.items():
+        for (cluster, _), (error, keys, topics) in self._refused.items():
             more = f" (and {_more(topics)})" if len(topics) > 1 else ""
-            messages.append(f"cannot sync topic configurations: cluster {cluster}: {error}{more}")
+            messages.append(f"cannot sync topic configurations: cluster {cluster}: {error}{more}{keys}")
         if self._unknown:
             names = ", ".join(sorted(self._unknown))
             topics = sorted({topic for topics in self._unknown.values() for topic in topics})
             more = f" and {_more(topics)}" if len(topics) > 1 else ""
             messages.append(
-                f"cannot sync topic configurations: the brokers of cluster {self._target} do not support {names};"
-                f" not set on {topics[0]}{more}"
+                f"cannot sync topic configurations: the brokers of cluster {self._settings.flow.target} do not support"
+                f" {names}; not set on {topics[0]}{more}; {exclude_key(self._settings, sorted(self._unknown))}"
             )
         return messages
 

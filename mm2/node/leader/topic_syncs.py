@@ -52,7 +52,7 @@ class TopicSyncs:
             configs = TopicConfigSync(settings, source, target, discovery)
             self._syncs.append(("sync topic configurations", configs, keys.sync_topic_configs_interval_seconds))
         if keys.sync_topic_acls_enabled and keys.sync_topic_acls_interval_seconds >= 0:
-            acls = TopicAclSync(settings, source, target, replication_filter)
+            acls = TopicAclSync(settings, source, target, discovery, replication_filter)
             self._syncs.append(("sync topic ACLs", acls, keys.sync_topic_acls_interval_seconds))
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
@@ -40,6 +40,9 @@ class LeaseBuilder:
     (A) A stored offset is used only for the topic that it belongs to. It is void if the exact offsets were written for
         a topic with another ID, or if the topic's ID changed during this session and no restart from the beginning has
         been stored since. (Without exact offsets, topic IDs are not kept from one node to the next.)
+    (B) If no offset is stored although the exact offsets show copies of the same topics, the stored offset is gone: the
+        offsets topic was deleted, or its records expired. Copying then continues where the exact offsets end: they are
+        written before the stored offset, so nothing is left out. A tombstone is a decision to start again.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class LeaseBuilder:
         self._topic_ids: dict[str, TopicIds] = {}
         self._void: dict[TopicPartition, int] = {}  # void until more restarts from the beginning were stored
         self._recreation_warnings: list[str] = []
+        self._recovered: dict[TopicPartition, int] = {}  # where partitions continue whose stored offset is gone
 
     def settings_changed(self, settings: FlowSettings) -> None:
         """Use new settings. Leases do not change: settings that affect lanes restart the flow (`UpdateMode.FLOW`)."""
@@ -63,9 +67,10 @@ class LeaseBuilder:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings about recreated topics, exact offsets and the dead-letter topic."""
+        """Warnings about recreated topics, stored offsets, exact offsets and the dead-letter topic."""
         errors = [self._dead_letters.error.text, self._segments.error.text if self._segments is not None else None]
-        return self._recreation_warnings + [error for error in errors if error is not None]
+        recovered = [_recovered_text(self._recovered, self._offsets.topic)] if self._recovered else []
+        return self._recreation_warnings + recovered + [error for error in errors if error is not None]
 
     def take_topic_ids(self, record: SourceTaskRecord) -> set[str]:
         """Update the topic IDs from a list of the leader; return the topics that were recreated."""
@@ -119,10 +124,10 @@ class LeaseBuilder:
         found = []
         for partition in partitions:
             segment = self._segments.of(partition) if self._segments is not None else None
-            position = self._offsets.position(partition)
+            ids = self._topic_ids.get(partition.topic, UNKNOWN_IDS)
+            position = self._position(partition, ids, segment)
             if segment is None or not position:
                 continue
-            ids = self._topic_ids.get(partition.topic, UNKNOWN_IDS)
             if not ids.may_be(segment.topic_ids) or self._is_void(partition, ids, segment):
                 continue
             remote = remote_position(segment.decoded(partition), position)
@@ -148,6 +153,10 @@ class LeaseBuilder:
         Raises PluginError as `remote` does.
         """
         clients, settings = self._settings.clients, self._settings
+        recovered = len(self._recovered)
+        leased = tuple(self._partition(partition, skips.offsets.get(partition)) for partition in sorted(partitions))
+        if len(self._recovered) > recovered:
+            log.warning("%s: %s", self._flow, _recovered_text(self._recovered, self._offsets.topic))
         return SourceTaskLease(
             flow=self._flow,
             source_task=source_task,
@@ -171,9 +180,7 @@ class LeaseBuilder:
                 topic=self._losses.topic,
                 on_data_loss=self._losses.on_data_loss,
             ),
-            partitions=tuple(
-                self._partition(partition, skips.offsets.get(partition)) for partition in sorted(partitions)
-            ),
+            partitions=leased,
             producer=producer,
             transactions=settings.transactions if producer is not None else None,
             drain=drain,
@@ -191,7 +198,9 @@ class LeaseBuilder:
             self._warn(source_topic_recreated(partition.topic, self._flow.source))
         elif segment is not None and position is not None and not ids.may_be(segment.topic_ids):
             self._warn(remote_topic_recreated(remote_topic, self._flow.target))
-        start = 0 if topic_recreated else position
+        start = 0 if topic_recreated else self._position(partition, ids, segment)
+        if start is not None and position is None and not topic_recreated:
+            self._recovered[partition] = start
         return PartitionLease(
             topic=partition.topic,
             partition=partition.partition,
@@ -206,6 +215,13 @@ class LeaseBuilder:
             leader_epochs=segment.epochs_before(start) if segment is not None and not topic_recreated else (),
             skip_offset=skip_offset,
         )
+
+    def _position(self, partition: TopicPartition, ids: TopicIds, segment: NewestSegment | None) -> int | None:
+        """Return the stored position, or that of the exact offsets if it is gone: (B)."""
+        position = self._offsets.position(partition)
+        if position is not None or segment is None or not self._offsets.is_missing(partition):
+            return position
+        return segment.end if segment.end > 0 and ids.may_be(segment.topic_ids) else None
 
     def _remote_topic(self, topic: str) -> str:
         return self._settings.policy.format_remote_topic(self._settings.aliases.source, topic)
@@ -247,3 +263,12 @@ class LeaseBuilder:
         if warning not in self._recreation_warnings:
             log.warning("%s: %s", self._flow, warning)
             self._recreation_warnings.append(warning)
+
+
+def _recovered_text(positions: Mapping[TopicPartition, int], topic: str) -> str:
+    (first, offset), more = next(iter(positions.items())), len(positions) - 1
+    others = f" (and {more} more {'partition' if more == 1 else 'partitions'})" if more else ""
+    return (
+        f"the stored offset of {first} is gone from {topic}; continuing at offset {offset}, where the exact offset map"
+        f" ends{others}"
+    )

@@ -76,6 +76,15 @@ class StoredSourceOffsets:
         """
         return self._positions.get(partition)
 
+    def is_missing(self, partition: TopicPartition) -> bool:
+        """Return whether the topic has no record of the partition. A tombstone is one: it says where to start again."""
+        return partition not in self._positions
+
+    @property
+    def topic(self) -> str:
+        """The name of the topic."""
+        return self._topic
+
     @property
     def stored(self) -> frozenset[TopicPartition]:
         """The source partitions with a stored offset."""

@@ -10,6 +10,7 @@ import pytest
 from mm2.kafka.admin.topics import NewTopic, create_topics
 from mm2.node.leader.remote_topics import ALL_TOPICS_FROM
 from tests.integration.kafka.clients import connected
+from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import StartCluster
 from tests.lab.leader import leading
 from tests.lab.settings import one_flow
@@ -75,3 +76,51 @@ async def test_two_aliases_of_one_cluster_do_not_copy_topics_onto_themselves(sta
             discovery = await leader.discovery.look()
             assert discovery.remote_topics == {"heartbeats": "A.heartbeats", "orders": "A.orders"}
             assert {topic.error for topic in discovery.topics} == {None}
+
+
+async def test_copies_of_this_flow_that_come_back_are_not_copied_again(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Callable[[str], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another installation calls B remote, and copies what this flow has written there back to A (KAFKA-9914)."""
+    stem = unique("circled")
+    for name in (stem, f"A.{stem}", f"remote.A.{stem}", f"remote.A.{stem}-another"):
+        cluster_a.create_topic(name)
+    properties = one_flow(cluster_a, cluster_b, topics=f".*{stem}.*") | {"heartbeats.replication.enabled": "false"}
+    async with leading(properties, at_work=False) as leader:
+        for _ in range(2):  # in the first round, no remote topic exists yet
+            found = await leader.discovery.look()
+            assert set(found.remote_topics) == {stem, f"A.{stem}", f"remote.A.{stem}-another"}
+            assert {topic.error for topic in found.topics} == {None}
+        (reason,) = leader.discovery.warnings
+        assert f"remote.A.{stem} is a copy of A.{stem}" in reason
+        assert "A->B.mm2.copy.returned.topics = true" in reason
+        assert caplog.text.count(reason) == 1
+    async with leading(properties | {"A->B.mm2.copy.returned.topics": "true"}, at_work=False) as leader:
+        found = await leader.discovery.look()
+        assert found.remote_topics[f"remote.A.{stem}"] == f"A.remote.A.{stem}"
+        assert leader.discovery.warnings == []
+
+
+async def test_error_of_a_topic_that_cannot_be_created_names_the_key(
+    cluster_3: KafkaCluster, cluster_b: KafkaCluster, unique: Callable[[str], str]
+) -> None:
+    """And with that key, it is created."""
+    topic = cluster_3.create_topic(
+        unique("vintage"), config={"message.downconversion.enable": "false"}
+    )  # not in Kafka 4
+    properties = one_flow(cluster_3, cluster_b, topics=f"{topic}.*") | {"heartbeats.replication.enabled": "false"}
+    long = cluster_3.create_topic(topic + "-" * (249 - len(topic)))
+
+    async def errors(**changes: str) -> dict[str, str | None]:
+        changed = {f"A->B.{key.replace('_', '.')}": value for key, value in changes.items()}
+        async with leading(properties | changed, at_work=False) as leader:
+            return {one.topic: one.error for one in (await leader.discovery.look()).topics}
+
+    found = await errors()
+    assert "; add message.downconversion.enable to A->B.config.properties.exclude" in (found[topic] or "")
+    assert "INVALID_TOPIC_EXCEPTION" in (found[long] or "")
+    assert f"A->B.topics.exclude leaves {long} out" in (found[long] or "")
+    excluded = {"config_properties_exclude": "message.downconversion.enable", "topics_exclude": ".*--.*"}
+    found = await errors(**excluded, replication_factor="2")
+    assert "; set A->B.replication.factor, which is 2, to at most the number of brokers of B" in (found[topic] or "")
+    assert await errors(**excluded, replication_factor="-1") == {topic: None}

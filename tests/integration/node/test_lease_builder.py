@@ -76,7 +76,7 @@ class LeaseFixture:
         self.write(self.exact_topic, segment.key(), segment.value())
         return segment
 
-    def write(self, topic: str, key: bytes, value: bytes) -> None:
+    def write(self, topic: str, key: bytes, value: bytes | None) -> None:
         producer = Producer({"bootstrap.servers": self.target.bootstrap, "log_level": 0})
         producer.produce(topic, key=key, value=value, partition=0)
         assert producer.flush(30) == 0
@@ -135,13 +135,42 @@ async def test_leader_epochs_of_the_copied_records(cluster_b: KafkaCluster) -> N
     async with leases(cluster_b) as given:
         await given.lease()  # creates the topic
         given.copied(OLD, epochs=epochs)
-        assert (await given.lease())[1].leader_epochs == ()
         for stored, known in ((99, epochs), (59, epochs[:1]), (100, ())):
             given.store(stored)
             assert (await given.lease())[1].leader_epochs == known
         given.store(99)
         given.report_topic_ids(NEW)
         assert (await given.lease())[1].leader_epochs == ()
+
+
+async def test_stored_offset_that_is_gone(cluster_b: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
+    """The offsets topic was deleted, or its records expired: copying continues where the exact offsets end."""
+    async with leases(cluster_b) as given:
+        await given.lease()  # creates the topic of the exact offsets
+        given.copied(OLD)
+        assert (await given.lease())[1].start_offset == 100
+        assert (await given.lease())[1].last_segment is not None
+        (end,) = given.leases.stored_ends([TP])
+        assert (end.position, end.remote_position) == (100, 100), "what was copied after it can be found"
+        (warning,) = given.leases.warnings
+        assert warning == (
+            f"the stored offset of orders-0 is gone from {given.offsets_topic}; continuing at offset 100, where the"
+            " exact offset map ends"
+        )
+        assert caplog.text.count(warning) == 1
+        given.report_topic_ids(ELSEWHERE)
+        assert (await given.lease())[1].start_offset is None, "the copies are gone, too"
+
+
+async def test_removed_offset_is_a_decision_to_start_again(cluster_b: KafkaCluster) -> None:
+    async with leases(cluster_b) as given:
+        await given.lease()
+        given.copied(OLD)
+        given.store(99)
+        key = encode_key(SourceKey(cluster=given.alias, topic=TP.topic, partition=TP.partition))
+        given.write(given.offsets_topic, key, None)
+        assert (await given.lease())[1].start_offset is None
+        assert given.leases.warnings == []
 
 
 async def test_topic_recreated_while_no_node_ran(cluster_b: KafkaCluster) -> None:

@@ -58,6 +58,14 @@ def test_every_topic_with_its_reason(settings: FlowSettings) -> None:
     )
 
 
+@pytest.mark.parametrize("key", ["", "A->B.mm2.copy.returned.topics = true\n"])
+def test_copies_that_come_back(tmp_path: Path, key: str) -> None:
+    settings = files.flow(tmp_path, key)
+    rows = {one.topic: one for one in by_rules(settings, {"orders": 1, "x.A.orders": 1}, (), {"A.orders": 1})}
+    assert (rows["x.A.orders"].remote_topic is not None) is bool(key)
+    assert ("in circles" in (rows["x.A.orders"].reason or "")) is not bool(key)
+
+
 def test_target_state_is_omitted_if_the_target_is_not_read(settings: FlowSettings) -> None:
     (orders,) = (one for one in by_rules(settings, SOURCE, (), None) if one.topic == "orders")
     assert orders == row("orders", "A.orders", 3)

@@ -1,8 +1,19 @@
 from __future__ import annotations
 
-from mm2.core.policies import DefaultReplicationPolicy, IdentityReplicationPolicy
+import pytest
+
+from mm2.core.naming.names import Flow
+from mm2.core.policies import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 from mm2.core.topics.topic_configs import ConfigEntry, ConfigSource, configs_to_create
-from mm2.core.topics.topic_plan import CreateTopic, GrowTopic, NameClash, plan_topics, without_own_copies
+from mm2.core.topics.topic_plan import (
+    CreateTopic,
+    GrowTopic,
+    NameClash,
+    plan_topics,
+    returned_copies,
+    returned_from,
+    without_own_copies,
+)
 
 
 class Merging(DefaultReplicationPolicy):
@@ -55,6 +66,41 @@ def test_topics_that_would_be_copied_onto_themselves() -> None:
     kept, onto_themselves = without_own_copies(topics, policy=policy, source_alias="A")
     assert kept == {"orders": 3, "heartbeats": 1}
     assert onto_themselves == {"orders"}
+
+
+BY_ALIAS = DefaultReplicationPolicy()
+KEEPING = IdentityReplicationPolicy(source_alias="east")
+
+
+@pytest.mark.parametrize(
+    ("topic", "policy", "returned"),
+    [
+        ("remote.east.orders", BY_ALIAS, "east.orders"),
+        ("third.remote.east.orders", BY_ALIAS, "east.orders"),  # through another cluster
+        ("remote.east.remote.east.orders", BY_ALIAS, "east.orders"),  # two rounds, before it was detected
+        ("remote.east.heartbeats", KEEPING, "east.heartbeats"),
+        ("east.orders", BY_ALIAS, None),  # a user's topic on east, which happens to begin with an alias
+        ("remote.east.users", BY_ALIAS, None),  # the target has no east.users
+        ("remote.orders", BY_ALIAS, None),  # an original of the other cluster
+        ("remote.east.orders", KEEPING, None),  # its copy is called remote.east.orders, too
+        ("remote_east_orders", BY_ALIAS, None),
+    ],
+)
+def test_copies_of_this_flow_that_come_back_under_another_alias(
+    topic: str, policy: ReplicationPolicy, returned: str | None
+) -> None:
+    """KAFKA-9914: clusters east and west, which another file calls home and remote."""
+    candidates = {topic: returned_from(topic, policy=policy, source_alias="east")}
+    found = returned_copies(candidates, {"east.orders", "east.heartbeats", "orders"}, Flow("east", "west"))
+    assert {name: copy.remote_topic for name, copy in found.items()} == ({topic: returned} if returned else {})
+
+
+def test_reason_of_a_copy_that_comes_back_names_the_key() -> None:
+    (copy,) = returned_copies({"remote.east.orders": ("east.orders",)}, {"east.orders"}, Flow("east", "west")).values()
+    assert str(copy) == (
+        "topic remote.east.orders is a copy of east.orders, which this flow itself wrote to west, so it would be copied"
+        " in circles; to copy it, set east->west.mm2.copy.returned.topics = true"
+    )
 
 
 def test_conflicting_topics_are_excluded_and_reported() -> None:

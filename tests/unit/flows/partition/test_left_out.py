@@ -10,13 +10,15 @@ import pytest
 from flows.batch.header import HEADER_BYTES
 from flows.batch.target_batch import ProducerId
 from flows.partition.in_flight import InFlightBatch
+from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import OffsetRange
 from flows.partition.timeouts import CORRUPT_ATTEMPTS, TIMEOUTS
 from flows.target.produce_errors import ErrorAction, ProduceError, from_response
 from mm2.core.lanes.lease import PartitionLease
-from mm2.core.lanes.losses import LossKind
+from mm2.core.lanes.losses import LossKind, LossPolicy
 from mm2.core.lanes.task_states import TaskState
+from mm2.core.naming.names import Flow
 from mm2.core.offsets.leader_epochs import EpochEnd
 from mm2.kafka.protocol.error_codes import ErrorCode
 from tests.lab.batches import LOG_APPEND_TIME, Batch, Record, sealed
@@ -57,6 +59,53 @@ def stopped(replicator: PartitionReplicator) -> tuple[int | None, int | None]:
 
 def losses(replicator: PartitionReplicator) -> list[tuple[int, int, str]]:
     return [(loss.first, loss.until, loss.kind) for loss in replicator.losses]
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "fix"),
+    [
+        (ErrorCode.MESSAGE_TOO_LARGE, "too large", "raise max.message.bytes of A.orders on the target"),
+        (ErrorCode.RECORD_LIST_TOO_LARGE, "too large", "raise segment.bytes of A.orders on the target"),
+        (
+            ErrorCode.INVALID_RECORD,
+            "Compacted topic cannot accept message without key",
+            "remove compact from cleanup.policy of A.orders on the target",
+        ),
+        (ErrorCode.INVALID_RECORD, "another reason", ""),
+        (
+            ErrorCode.INVALID_TIMESTAMP,
+            "too old",
+            "raise message.timestamp.before.max.ms or message.timestamp.after.max.ms of A.orders on the target",
+        ),
+    ],
+)
+def test_error_of_a_stopped_partition_names_the_keys(code: ErrorCode, words: str, fix: str) -> None:
+    listener = RecordingListener()
+    lease = PartitionLease(topic="orders", partition=3, remote_topic="A.orders", start_offset=0)
+    replicator = replicator_of(lease, listener, policy=LossPolicy(flow=Flow("A", "B")))
+    replicator.set_producer_id(ProducerId(7, 0))
+    arrive(replicator, data(0))
+    replicator.produce_failed(one(replicator), from_response(code, words), 0.0)
+    error = message(replicator) or ""
+    assert error.startswith(
+        f"cannot copy orders-3 offset 0 to A.orders-3: {words} ({code.name}){'; ' * bool(fix)}{fix}; A->B."
+    )
+    assert error.endswith("; A->B.errors.tolerance = all leaves such records out")
+    synced = [name for name in ("max.message.bytes", "segment.bytes", "cleanup.policy") if name in fix]
+    assert f"; A->B.config.properties.exclude must contain {''.join(synced)}, or it is reset" in error or not synced
+
+
+def test_error_of_a_batch_that_is_too_large_names_the_key_of_the_consumer() -> None:
+    why = "batch at offset 0 is too large to rebuild: 20 MiB; raise max.partition.fetch.bytes of the flow's consumer"
+    rejection = Rejection(first=0, until=1, message=why)
+    assert rejection.keys(Flow("A", "B")).startswith("; A.consumer.max.partition.fetch.bytes sets it; ")
+
+
+def test_error_of_a_program_without_flows_names_no_keys() -> None:
+    replicator, _ = partition()
+    arrive(replicator, data(0))
+    replicator.produce_failed(one(replicator), from_response(ErrorCode.INVALID_RECORD), 0.0)
+    assert message(replicator) == "cannot copy orders-3 offset 0 to A.orders-3: INVALID_RECORD"
 
 
 def at_record_two(letters: str | None = None) -> tuple[PartitionReplicator, RecordingListener]:

@@ -50,6 +50,22 @@ def test_from_fetch_to_acknowledgement() -> None:
     assert progress.latency_sum == pytest.approx(10)
 
 
+def test_records_of_the_remote_partition_before_the_first_copy_are_noticed_once() -> None:
+    replicator, listener = partition(None)
+    replicator.reset_offset(OffsetReset.EARLIEST, 3, 9, 0.0)
+    for start, base_offset in ((3, 70), (5, 72)):
+        arrive(replicator, data(start, 2), end=9)
+        (entry,) = send(replicator)
+        replicator.acknowledged(entry, base_offset, 0.0, WALL)
+    assert listener.found_records == [(3, 70)], "the chosen start, and the first offset on the target"
+    new, listener = partition(None)
+    new.reset_offset(OffsetReset.EARLIEST, 0, 9, 0.0)
+    arrive(new, data(0, 2), end=9)
+    (entry,) = send(new)
+    new.acknowledged(entry, 0, 0.0, WALL)
+    assert listener.found_records == []
+
+
 def test_a_response_contains_everything_or_a_part() -> None:
     replicator, _ = partition(None)
     assert not replicator.has_fetched_all, "nothing is known yet"

@@ -75,7 +75,8 @@ def test_the_message_names_the_rejected_record() -> None:
 def test_the_message_names_the_range_without_a_rejected_record() -> None:
     error = from_response(ErrorCode.INVALID_TIMESTAMP, "too far ahead", ())
     assert describe(SOURCE, TARGET, batch((10, 2), (20, 5)), error) == (
-        "cannot copy orders-3 offsets 10-24 to A.orders-3: too far ahead (INVALID_TIMESTAMP)"
+        "cannot copy orders-3 offsets 10-24 to A.orders-3: too far ahead (INVALID_TIMESTAMP); raise"
+        " message.timestamp.before.max.ms or message.timestamp.after.max.ms of A.orders on the target"
     )
 
 
