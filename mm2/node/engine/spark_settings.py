@@ -92,7 +92,7 @@ def spark_settings(
         ours |= _on_cluster(user, lanes=lanes, sql_lanes=sql_lanes, lane_buffer_bytes=lane_buffer_bytes)
         ours |= {"spark.executor.memory": memory, "spark.executor.defaultJavaOptions": jvm}
     else:
-        ours |= {"spark.python.daemon.module": "flows.spark.lane_daemon"}  # executors may have our modules in an archive
+        ours |= {"spark.python.daemon.module": "flows.spark.lane_daemon"}  # executors unpack our modules later
     if master.elsewhere:
         ours |= {"spark.driver.host": own_host}
     else:

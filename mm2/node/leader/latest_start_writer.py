@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from mm2.config.settings import FlowSettings
@@ -16,6 +17,7 @@ from mm2.kafka.client.offsets import OffsetSpec, list_offsets
 from mm2.kafka.errors import ClusterError, RequestTimedOut
 from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.node.leader.remote_topics import Discovery
+from mm2.node.source.newest_segments import NewestSegments
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.store.config_store import ConfigStore
 
@@ -36,7 +38,9 @@ class LatestStartWriter:
 
     (A) A partition is assigned to a source task only when its start is stored: no lane chooses it, however late it
         starts. Where Java takes over, it continues there, too, except at offset 0 (-1 is stored, for Java nothing).
-    (B) That ends are stored for a selection is recorded after they are: a leader that is lost before leaves the rest
+    (B) Of a partition that the exact offset map knows, the stored offset is gone. Nothing is stored: its lane continues
+        where the map ends (`mm2.node.source.lease_builder`), while its end would leave out what was written since.
+    (C) That ends are stored for a selection is recorded after they are: a leader that is lost before leaves the rest
         to the next one, which stores the ends as of then.
     """
 
@@ -46,14 +50,16 @@ class LatestStartWriter:
         *,
         source: Cluster,
         configs: ConfigStore,
+        segments: NewestSegments | None,
         stored: StoredSourceOffsets,
         producer: ControlProducer,
         put: Put,
     ) -> None:
-        """``producer`` writes to the target."""
+        """``segments``: the exact offset map, if the flow has one. ``producer`` writes to the target."""
         self._settings = settings
         self._source = source
         self._configs = configs
+        self._segments = segments
         self._stored = stored
         self._producer = producer
         self._put = put
@@ -76,7 +82,8 @@ class LatestStartWriter:
         errors: Mapping[TopicPartition, ClusterError] = {}
         if new := selected - self._decided:
             await self._stored.refresh()
-            errors = await self._store_starts([one for one in new if self._stored.position(one) is None])
+            missing = {one for one in new if self._stored.position(one) is None}
+            errors = await self._store_starts(missing - await self._copied(missing))
             self._decided |= new - errors.keys()
         if self._configs.latest_starts != self._selection and not self._at_end:
             await self._put([(latest_starts.KEY, encode_selection(self._selection))])
@@ -87,6 +94,15 @@ class LatestStartWriter:
     def _listed(self) -> set[TopicPartition]:
         """Return the partitions that are assigned to source tasks."""
         return {one for record in self._configs.source_tasks.records.values() for one in record.partitions}
+
+    async def _copied(self, missing: AbstractSet[TopicPartition]) -> frozenset[TopicPartition]:
+        """Return those of which there are copies: (B)."""
+        gone = [one for one in missing if self._stored.is_missing(one)]
+        if self._segments is None or not gone:
+            return frozenset()
+        await self._segments.refresh()
+        known = {one: self._segments.of(one) for one in gone}
+        return frozenset(one for one, segment in known.items() if segment is not None and segment.end > 0)
 
     async def _store_starts(self, missing: Collection[TopicPartition]) -> Mapping[TopicPartition, ClusterError]:
         """Store where these partitions start; return why some cannot be read."""

@@ -37,6 +37,7 @@ from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
 from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.node.checkpoint.checkpoint_task import reason_for_none
+from mm2.node.checkpoint.translation import EXACT
 from mm2.node.common.current_error import CurrentError
 from mm2.node.common.keep_trying import keep_trying
 from mm2.node.leader.config_writer import ConfigWriter
@@ -48,6 +49,7 @@ from mm2.node.leader.query_history_writer import QueryHistoryWriter
 from mm2.node.leader.remote_topics import Discovery
 from mm2.node.leader.task_fencer import TaskFencer
 from mm2.node.leader.topic_syncs import TopicSyncs
+from mm2.node.source.newest_segments import NewestSegments
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.status.progress import ReplicatedTopic
 from mm2.node.store.config_store import ConfigStore
@@ -113,7 +115,13 @@ class LeaderTerm:
         starts = None
         if source_offsets is not None and producer is not None:
             starts = LatestStartWriter(
-                settings, source=source, configs=configs, stored=source_offsets, producer=producer, put=self._put
+                settings,
+                source=source,
+                configs=configs,
+                segments=NewestSegments(settings, admin) if settings.own.offset_translation == EXACT else None,
+                stored=source_offsets,
+                producer=producer,
+                put=self._put,
             )
         self._discovery: TopicDiscovery = TopicDiscovery(
             settings,

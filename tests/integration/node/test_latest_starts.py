@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from uuid import uuid4
 
 import javaproperties
 
@@ -14,6 +15,8 @@ from mm2.config.load import load
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.source_task_records import SourceTaskRecord, encode_source_task
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
+from mm2.core.offsets.exact_offset_records import Segment, TopicIds
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.control_producer import ControlProducer
@@ -21,13 +24,14 @@ from mm2.node.leader.config_writer import ConfigWriter
 from mm2.node.leader.discovery import TopicDiscovery
 from mm2.node.leader.latest_start_writer import LatestStartWriter
 from mm2.node.leader.remote_topics import Discovery
+from mm2.node.source.newest_segments import NewestSegments
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.store.config_store import ConfigStore
 from mm2.node.store.worker_topics import WorkerTopics
 from tests.integration.test_flow_start import stored
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
-from tests.lab.records import plain, write
+from tests.lab.records import Outgoing, plain, write
 from tests.lab.settings import one_flow
 from tests.lab.waiting import until
 
@@ -86,7 +90,13 @@ async def leading(properties: dict[str, str], epoch: str) -> AsyncIterator[Leade
         await writer.begin()
         producer = await stack.enter_async_context(ControlProducer(target))
         starts = LatestStartWriter(
-            settings, source=source, configs=configs, stored=offsets, producer=producer, put=writer.put
+            settings,
+            source=source,
+            configs=configs,
+            segments=NewestSegments(settings, ClusterAdmin(target)),
+            stored=offsets,
+            producer=producer,
+            put=writer.put,
         )
         discovery = TopicDiscovery(
             settings,
@@ -141,3 +151,33 @@ async def test_a_flow_starts_at_the_ends_as_of_its_first_plan_and_later_partitio
         assert await leader.starts(first, added, new, old) == [40, 0, 0, 9], (
             "a topic that was selected later can be old"
         )
+
+
+async def test_no_end_is_stored_for_a_partition_with_copies_whose_offset_is_gone(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Callable[[str], str]
+) -> None:
+    """Its lane continues where the exact offset map ends. What was written since would otherwise be left out."""
+    a, b = unique("A"), unique("B")
+    topic = cluster_a.create_topic(f"{a}-orders", 2)
+    write(cluster_a.bootstrap, topic, plain(40))
+    copied, new = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    segment = Segment(
+        topic_partition=copied,
+        index=0,
+        sequence=0,
+        era=0,
+        topic_ids=TopicIds(uuid4(), uuid4()),
+        before=CopiedUpTo(),
+        through=-1,
+        ranges=(CopiedRange(0, 0, 25),),
+        epochs=(),
+    )
+    properties = one_flow(cluster_a, cluster_b, aliases=(a, b), topics=topic) | {
+        f"{a}.consumer.auto.offset.reset": "latest",
+        "heartbeats.replication.enabled": "false",
+    }
+    exact_offsets = cluster_b.create_topic(f"mm2-exact-offsets.{a}.internal", config={"cleanup.policy": "compact"})
+    write(cluster_b.bootstrap, exact_offsets, [Outgoing(key=segment.key(), value=segment.value())])
+    async with leading(properties, "first") as leader:
+        await leader.plan(copied, new)
+        assert await leader.starts(copied, new) == [None, 0]
