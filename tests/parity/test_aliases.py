@@ -111,6 +111,7 @@ def _properties(a: KafkaCluster, b: KafkaCluster) -> dict[str, str]:
         "A->B.topics": "orders",
         ALIAS: "eu-site",
         "A->B.target.cluster.alias": "home",
+        "A->B.header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",  # there are no headers
         "B->A.enabled": "true",
         "B->A.topics": "bills",
         "B->A.source.cluster.alias": "",
@@ -256,3 +257,9 @@ def test_mm2_does_not_continue_what_java_converted(handovers: Handovers) -> None
     assert reason.startswith(f"Java MirrorMaker wrote A.notes-0 with {CONVERTER} = {JSON}: the bytes of the value of")
     assert f"offset {RECORDS - 1} differ from those of notes-0" in reason
     assert handovers.notes == RECORDS
+
+
+def test_mm2_continues_copies_that_a_converter_did_not_change(handovers: Handovers) -> None:
+    """A->B has one of headers, and its records have none."""
+    assert "eu-site.orders-0 with" not in handovers.log
+    assert handovers.reasons == []
