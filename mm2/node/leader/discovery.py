@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from mm2.config.settings import FlowSettings
 from mm2.core.naming.internal_topics import Side, offset_syncs
 from mm2.core.plugins import PluginError
 from mm2.core.topics.replication_filter import ReplicationFilter
+from mm2.core.topics.topic_plan import ReturnedCopy
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.admin.internal_topics import ensure_internal_topic
 from mm2.kafka.errors import ClusterError
@@ -38,7 +39,8 @@ ClusterError."""
 class TopicDiscovery:
     """Discovers the topics of a flow, in rounds.
 
-    ``error`` is why the current round fails; ``latest`` is the result of the last successful round.
+    ``error`` is why the current round fails; ``latest`` is the result of the last successful round, and ``warnings`` is
+    what it left out: one message for all topics, as there can be many.
     """
 
     def __init__(
@@ -65,16 +67,8 @@ class TopicDiscovery:
         self._found = asyncio.Event()
         self._wakeup = Wakeup()
         self.latest = shown
+        self.warnings: list[str] = []
         self.error = CurrentError(log, settings.flow, LOOKING if shown is None else None)
-
-    @property
-    def warnings(self) -> list[str]:
-        """What the last round left out: one message for all topics, as there can be many."""
-        returned = [] if self.latest is None else list(self.latest.returned.values())
-        if not returned:
-            return []
-        more = len(returned) - 1
-        return [str(returned[0]) + (f" (and {more} more {'topic' if more == 1 else 'topics'})" if more else "")]
 
     async def wait(self) -> Discovery:
         """Wait for the first result without a limit (``error`` is the reason), and return the latest one."""
@@ -140,10 +134,20 @@ class TopicDiscovery:
         gone = before.keys() - {topic.topic for topic in discovery.topics} - discovery.returned.keys()
         for name in sorted(gone):
             log.info("%s: topic %s was deleted on the source; keeping its remote topic", self._flow, name)
-        left_out = known.returned if known is not None else {}
-        for name, copy in discovery.returned.items():
-            if name not in left_out:
-                log.warning("%s: %s", self._flow, copy)
+        self._log_returned(discovery.returned, known.returned if known is not None else {})
         for topic in discovery.topics:
             if topic.error is not None and topic != before.get(topic.topic):
                 log.warning("%s: topic %s: %s", self._flow, topic.topic, topic.error)
+
+    def _log_returned(self, returned: Mapping[str, ReturnedCopy], before: Mapping[str, ReturnedCopy]) -> None:
+        """Log the copies that are left out, and show those of users' topics. Raises PluginError."""
+        shown = []
+        for name, copy in returned.items():
+            is_heartbeats = self._settings.policy.is_heartbeats_topic(name)
+            if name not in before:
+                log.log(logging.INFO if is_heartbeats else logging.WARNING, "%s: %s", self._flow, copy)
+            if not is_heartbeats:
+                shown.append(str(copy))
+        more = len(shown) - 1
+        others = f" (and {more} more {'topic' if more == 1 else 'topics'})" if more > 0 else ""
+        self.warnings = [f"{shown[0]}{others}"] if shown else []

@@ -83,15 +83,20 @@ async def test_copies_of_this_flow_that_come_back_are_not_copied_again(
 ) -> None:
     """Another installation calls B remote, and copies what this flow has written there back to A (KAFKA-9914)."""
     stem = unique("circled")
-    for name in (stem, f"A.{stem}", f"remote.A.{stem}", f"remote.A.{stem}-another"):
+    heartbeats = f"{stem}.A.heartbeats"
+    for name in (stem, f"A.{stem}", f"remote.A.{stem}", f"remote.A.{stem}-another", heartbeats):
         cluster_a.create_topic(name)
+    if "A.heartbeats" not in cluster_b.admin.list_topics(timeout=10).topics:
+        cluster_b.create_topic("A.heartbeats")
     properties = one_flow(cluster_a, cluster_b, topics=f".*{stem}.*") | {"heartbeats.replication.enabled": "false"}
     async with leading(properties, at_work=False) as leader:
         for _ in range(2):  # in the first round, no remote topic exists yet
             found = await leader.discovery.look()
             assert set(found.remote_topics) == {stem, f"A.{stem}", f"remote.A.{stem}-another"}
             assert {topic.error for topic in found.topics} == {None}
+        assert set(found.returned) == {f"remote.A.{stem}", heartbeats}
         (reason,) = leader.discovery.warnings
+        assert "more topic" not in reason, "heartbeats are no reason to worry"
         assert f"remote.A.{stem} is a copy of A.{stem}" in reason
         assert "A->B.mm2.copy.returned.topics = true" in reason
         assert caplog.text.count(reason) == 1
