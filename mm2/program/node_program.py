@@ -47,16 +47,17 @@ FLOW_LINE_EVERY_S = 60.0
 
 def run(taken: Taken, settings: NodeSettings) -> int:
     """Run the node of the file that was ``taken`` and return the exit code."""
-    secrets = _secrets(settings) | _contents(settings)
+    secrets = secrets_of(settings) | _contents(settings)
     set_up(level=settings.own.log_level, log_format=settings.own.log_format, secrets=secrets)
     gc.collect()
     gc.freeze()  # all imported modules: each later scan of them would block the event loop for 50 ms
     return asyncio.run(_Program(taken, settings).run())
 
 
-def _secrets(settings: NodeSettings) -> set[str]:
-    """Return all passwords and private keys of the file, which no log line may contain."""
-    found = {settings.own.rest_admin_token}
+def secrets_of(settings: NodeSettings) -> set[str]:
+    """Return all passwords and private keys of the file, which no log line may contain, and what config providers
+    returned for Spark."""
+    found = {settings.own.rest_admin_token, *(settings.spark[name].strip() for name in settings.hidden_spark)}
     if (peers := settings.listening.peers) is not None:  # the same as those of https listeners
         found.update(peers.secrets)
     for flow in settings.flows:
@@ -83,7 +84,7 @@ class _Program:
         self._settings = settings
         self._watch = FileWatch(taken)
         self._log_level = settings.own.log_level
-        self._secrets = _secrets(settings)
+        self._secrets = secrets_of(settings)
         self._contents = _contents(settings)
         self._identity = NodeIdentity(node_id=node_id(settings), version=version("mm2"))
         self._identity.reads(self._watch.reading)
@@ -153,7 +154,7 @@ class _Program:
         replaced every hour, this is the last content before.
         """
         self._settings = settings
-        level, secrets, contents = settings.own.log_level, self._secrets | _secrets(settings), _contents(settings)
+        level, secrets, contents = settings.own.log_level, self._secrets | secrets_of(settings), _contents(settings)
         if (level, secrets, contents) != (self._log_level, self._secrets, self._contents):
             masked = secrets | contents | self._contents
             self._log_level, self._secrets, self._contents = level, secrets, contents

@@ -25,12 +25,13 @@ def detach(log: Path) -> int | None:
     """Detach from the terminal and continue in a new process.
 
     Returns None in the new process, and its process ID in the calling one. The new process has its own session without
-    a terminal and appends its output to ``log``; it keeps the working directory, so that relative paths stay valid.
+    a terminal and appends its output to ``log``, which other users cannot read: errors can quote records. It keeps the
+    working directory, so that relative paths stay valid.
     Raises CommandError if ``log`` cannot be written. Call it before any thread starts: threads do not survive a fork.
     """
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
-        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
     except OSError as error:
         raise CommandError(f"cannot write {log}: {error.strerror}. Set LOG_DIR to a writable directory") from error
     sys.stdout.flush()

@@ -26,7 +26,7 @@ def check_exposure(properties: Properties, own: OwnSettings, rest: RestSettings,
         properties["listeners"].warn(
             problems,
             f"mm2.rest.admin is true, and {url} is not encrypted: commands of other machines are rejected there, but "
-            "whoever sends one exposes the token",
+            "an operator who sends one exposes the token",
             "write listeners with https URLs, or with http://127.0.0.1 if all commands come from the node's machine",
         )
     if "*" in rest.access_control_allow_origin and "access.control.allow.origin" in properties:

@@ -3,8 +3,8 @@
     X-Connect-Authorization                     base64(MAC(session key, body))     body: raw bytes, b"" if none
     X-Connect-Request-Signature-Algorithm       the MAC's name in Java: HmacSHA256
 
-Java's signature covers only the body: whoever reads it can repeat it, and one for an empty body fits every path. Our
-requests have these headers instead, which fit one request to one node, once:
+Java's signature covers only the body: a request that is read can be repeated, and one for an empty body fits every
+path. Our requests have these headers instead, which fit one request to one node, once:
 
     X-MM2-Authorization                         base64(MAC(key, content))
     X-MM2-Request                               id

@@ -51,6 +51,7 @@ def test_daemon_is_detached_from_terminal_and_caller(tmp_path: Path) -> None:
         assert (int(logged_pid), directory, no_input) == (pid, str(tmp_path), "True")
         assert int(session) not in (pid, os.getsid(0))
         assert second == "to stderr"
+        assert log.stat().st_mode & 0o007 == 0
     finally:
         os.kill(pid, signal.SIGKILL)
 
