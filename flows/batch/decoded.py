@@ -143,8 +143,11 @@ def _whole_records(header: BatchHeader, held: bytearray, left: int, wanted: int,
     try:
         while count < left and at < available:
             length = held[at]
-            if length < 0x80:  # a varint of one byte, the most frequent: a call costs ten times as much
+            if length < 0x80:  # varints of one or two bytes are the most frequent: a call costs ten times as much
                 start, length = at + 1, (length >> 1) ^ -(length & 1)
+            elif at + 1 < available and held[at + 1] < 0x80:
+                length = length & 0x7F | held[at + 1] << 7
+                start, length = at + 2, (length >> 1) ^ -(length & 1)
             else:
                 try:
                     length, start = read_varint(held, at)
