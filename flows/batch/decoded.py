@@ -131,7 +131,9 @@ def _cut(header: BatchHeader, pieces: Iterable[Buffer], wanted: int, limit: int)
         )
 
 
-def _whole_records(header: BatchHeader, held: bytearray, left: int, wanted: int, limit: int) -> tuple[int, int, int]:
+def _whole_records(  # noqa: PLR0912 - calls would cost more than all of it
+    header: BatchHeader, held: bytearray, left: int, wanted: int, limit: int
+) -> tuple[int, int, int]:
     """Return how many of the next ``left`` records are there as a whole, and where they end.
 
     They end before one that is too large and not wanted; the third number is its bytes, otherwise 0. Raises
