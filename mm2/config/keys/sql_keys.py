@@ -30,6 +30,11 @@ def declared(kind: str) -> str:
     return f"{PREFIX}NAME.{kind}"
 
 
+def field_of(kind: str) -> str:
+    """Return the field of `SqlKeys` for a kind of key."""
+    return kind.replace(".", "_")
+
+
 class SqlKeys(KeyModel):
     """The keys of one name."""
 

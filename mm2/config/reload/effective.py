@@ -21,7 +21,7 @@ from mm2.config.keys.connector_keys import CONNECTORS, HeartbeatSettings
 from mm2.config.keys.declaration import KeyModel
 from mm2.config.keys.election_keys import election_models
 from mm2.config.keys.node_keys import HTTPS, FileSettings, OwnFlowSettings, OwnSettings, RestSettings
-from mm2.config.keys.sql_keys import PREFIX, SqlKeys, declared, names_in_order, of_name
+from mm2.config.keys.sql_keys import PREFIX, SqlKeys, declared, field_of, names_in_order, of_name
 from mm2.config.keys.update_mode import UpdateMode
 from mm2.config.keys.worker_keys import WorkerSettings
 from mm2.config.plugins.plugin_reader import told_to_own_classes
@@ -165,7 +165,7 @@ def _of_queries(keys: Properties) -> Iterator[Setting]:
         of_this = of_name(keys, name)
         typed = declaration.read(SqlKeys, {declared(kind): value for kind, value in of_this.items()}, ProblemLog(""))
         for kind, value in of_this.items():
-            text = declaration.as_text(getattr(typed, kind)) or ""
+            text = declaration.as_text(getattr(typed, field_of(kind))) or ""
             yield Setting(
                 name=f"{PREFIX}{name}.{kind}",
                 text=f"{text} (after {earlier})" if kind == "topics" and earlier else text,

@@ -106,7 +106,8 @@ def test_no_guess_is_about_something_else(known: str, other: str, data: st.DataO
         ("A->B.sql.mask.query", "did you mean A->B.mm2.sql.mask.query?"),
         (
             "mm2.sql.mask.colour",
-            "write one of mm2.sql.mask.topics, mm2.sql.mask.query, mm2.sql.mask.file, mm2.sql.mask.transform",
+            "write one of mm2.sql.mask.topics, mm2.sql.mask.query, mm2.sql.mask.file, mm2.sql.mask.transform, "
+            "mm2.sql.mask.dead.letters",
         ),
     ],
 )

@@ -51,6 +51,13 @@ def test_added_and_removed_queries(tmp_path: Path) -> None:
     ]
 
 
+def test_what_dead_letters_contain_restarts_the_flow(tmp_path: Path) -> None:
+    """The lanes have to take it over."""
+    assert changes(tmp_path, ONE, f"{ONE}mm2.sql.one.dead.letters = full\n") == [
+        "mm2.properties:7: mm2.sql.one.dead.letters = full (was not set)",
+    ]
+
+
 def test_the_order_of_names_matters(tmp_path: Path) -> None:
     assert changes(tmp_path, ONE + TWO, TWO + ONE) == [
         "mm2.properties:5: mm2.sql.two.topics = a (was a (after one))",

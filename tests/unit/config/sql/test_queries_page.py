@@ -31,7 +31,7 @@ def test_example_of_the_page(tmp_path: Path) -> None:
 
 def test_example_file(tmp_path: Path) -> None:
     lines = re.findall(r"^# (A->B\.mm2\.sql(?:.*\\\n#)*.*)$", EXAMPLE, re.MULTILINE)
-    assert len(lines) == 2
+    assert len(lines) == 3
     flow = files.flow(tmp_path, "\n".join(lines).replace("\n#", "\n"))
     query = flow.query_of("payments")
     assert query is not None

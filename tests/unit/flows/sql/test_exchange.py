@@ -244,9 +244,10 @@ def test_a_frame_with_many_rows_is_reported_in_parts(tmp_path: Path) -> None:
     """What is written while its partition takes no more would be held in the lane's memory."""
 
     async def test(lane: Lane) -> None:
-        _, writer = await lane.feeder()
+        reader, writer = await lane.feeder()
         room = asyncio.Event()
         lane.send(10, takes_more=room.is_set)
+        await reader.readexactly(1)
         for at in range(3):
             lane.rows.put(arrow([row(at, value=bytes(1_000))]))
         lane.rows.put(arrow([row(3), row(None, 0), row(None, NO_FRAME)]))
@@ -268,9 +269,10 @@ def test_a_frame_with_many_rows_is_reported_in_parts(tmp_path: Path) -> None:
 
 def test_the_rest_of_a_frame_that_is_not_wanted_any_more_is_dropped(tmp_path: Path) -> None:
     async def test(lane: Lane) -> None:
-        _, writer = await lane.feeder()
+        reader, writer = await lane.feeder()
         wanted = [True]
         lane.send(10, is_wanted=lambda: wanted[0], takes_more=lambda: False)
+        await reader.readexactly(1)
         lane.rows.put(arrow([row(0, value=bytes(1_000))]))
         await lane.until(1)
         wanted[0] = False
@@ -286,8 +288,9 @@ def test_the_rest_of_a_frame_that_is_not_wanted_any_more_is_dropped(tmp_path: Pa
 
 def test_a_record_that_is_too_large_is_the_failed_one(tmp_path: Path) -> None:
     async def test(lane: Lane) -> None:
-        _, writer = await lane.feeder()
+        reader, writer = await lane.feeder()
         lane.send(10)
+        await reader.readexactly(1)
         lane.rows.put(arrow([row(5), row(None, 0, **{ERROR: "6:too large"}), row(None, NO_FRAME)]))
         await lane.until(1)
         writer.close()

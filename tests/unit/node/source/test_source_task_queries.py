@@ -38,7 +38,9 @@ def test_the_number_of_a_source_task_tells_its_query(tmp_path: Path) -> None:
     queries = SourceTaskQueries(flow)
     mask, none = flow.queries.in_order
     assert [queries.of(number) for number in (0, 3)] == [None, None]
-    assert [queries.of(number) for number in (4, 7)] == [LaneQuery(name="mask", action=mask.action)] * 2
+    assert [queries.of(number) for number in (4, 7)] == [
+        LaneQuery(name="mask", action=mask.action, hides_values=True)
+    ] * 2
     assert queries.of(8) == LaneQuery(name="none", action=none.action)
     assert queries.of(12) is None
 
