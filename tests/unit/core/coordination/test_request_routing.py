@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from mm2.core.coordination.leader_context import LeaderContext
 from mm2.core.coordination.request_routing import CarryOut, Conflict, SendOn, route
+from mm2.core.naming.names import Flow
 
 LEADER, OWN = "http://leader:8083", "http://own:8083"
 
@@ -24,3 +28,9 @@ def test_requests_are_forwarded_twice_at_most() -> None:
 def test_no_known_leader() -> None:
     assert isinstance(route(leads=False, leader_url=None, own_url=OWN, forward=None), Conflict)
     assert isinstance(route(leads=False, leader_url=OWN, own_url=OWN, forward=None), Conflict)
+
+
+def test_a_node_routes_by_what_it_knows_of_the_leader() -> None:
+    context = LeaderContext(flow=Flow("A", "B"), leads=False, leader_url=LEADER, own_url=OWN, session_key=None)
+    assert context.route(None) == SendOn(url=LEADER, forward=True)
+    assert replace(context, leads=True).route(None) == CarryOut()

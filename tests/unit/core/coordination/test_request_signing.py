@@ -1,16 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mm2.core.coordination.request_signing import (
     ALGORITHM_HEADER,
     MAC_ALGORITHMS,
+    OWN_SIGNATURE_HEADER,
+    REQUEST_HEADER,
     SIGNATURE_HEADER,
     VALID_MS,
     BadSignatureError,
     Fault,
+    RequestLine,
     SeenRequests,
     check_headers,
+    command_secret,
     request_id,
     sign,
 )
@@ -94,3 +100,48 @@ def test_requests_are_remembered_until_they_are_too_old() -> None:
     now_ms += 1
     assert receive(first, 1) is Fault.STALE
     assert receive(now_ms, 3) is None
+
+
+REQUEST = RequestLine(
+    method="PUT", node_url="http://node-2:8083/", path="/flows/A/B/pause?topic=t", id=request_id(1_000_000, b"n" * 16)
+)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(REQUEST, method="GET"),
+        replace(REQUEST, node_url="http://node-3:8083"),
+        replace(REQUEST, path="/flows/A/B/resume?topic=t"),
+        replace(REQUEST, path="/flows/A/B/pause"),
+        replace(REQUEST, id=request_id(1_000_001, b"n" * 16)),
+    ],
+)
+def test_our_signature_fits_one_request_only(other: RequestLine) -> None:
+    headers = REQUEST.sign(KEY.secret, BODY, "HmacSHA256")
+    assert headers[REQUEST_HEADER] == REQUEST.id
+    signature = check_headers(
+        signature=headers[OWN_SIGNATURE_HEADER],
+        algorithm=headers[ALGORITHM_HEADER],
+        key=KEY,
+        accepted=("HmacSHA256",),
+    )
+    signature.verify(replace(REQUEST, node_url="http://node-2:8083").content(BODY))
+    for content in (other.content(BODY), REQUEST.content(b""), BODY):
+        with pytest.raises(BadSignatureError) as raised:
+            signature.verify(content)
+        assert raised.value.fault is Fault.WRONG
+
+
+def test_commands_are_signed_with_another_key_than_they_are_read_with() -> None:
+    secrets = {command_secret(KEY.secret, "t" * 16), command_secret(KEY.secret, "u" * 16), KEY.secret}
+    assert len(secrets) == 3
+
+
+@pytest.mark.parametrize(
+    ("id", "expected"), [(None, Fault.MISSING), ("1000000", Fault.MALFORMED), (f"-1-{'0' * 32}", Fault.MALFORMED)]
+)
+def test_requests_without_a_valid_id(id: str | None, expected: Fault) -> None:
+    with pytest.raises(BadSignatureError) as raised:
+        SeenRequests(lambda: 1_000_000).check(id)
+    assert raised.value.fault is expected
