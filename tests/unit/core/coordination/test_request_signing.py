@@ -145,3 +145,8 @@ def test_requests_without_a_valid_id(id: str | None, expected: Fault) -> None:
     with pytest.raises(BadSignatureError) as raised:
         SeenRequests(lambda: 1_000_000).check(id)
     assert raised.value.fault is expected
+
+
+def test_nothing_is_signed_with_an_unknown_algorithm() -> None:
+    with pytest.raises(ValueError, match="'none' is not a signature algorithm; supported are HmacMD5,"):
+        REQUEST.sign(KEY.secret, BODY, "none")
