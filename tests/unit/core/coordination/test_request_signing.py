@@ -74,7 +74,7 @@ def test_algorithm_names_are_case_sensitive_as_in_java() -> None:
 
 def test_requests_are_remembered_until_they_are_too_old() -> None:
     now_ms = 1_000_000
-    seen = SeenRequests(lambda: now_ms, most=2)
+    seen = SeenRequests(lambda: now_ms, lambda: now_ms, most=2)
 
     def receive(sent_ms: int, nonce: int) -> Fault | None:
         try:
@@ -94,3 +94,14 @@ def test_requests_are_remembered_until_they_are_too_old() -> None:
     now_ms += 1
     assert receive(first, 1) is Fault.STALE
     assert receive(now_ms, 3) is None
+
+
+def test_requests_are_accepted_after_the_clock_was_set_back() -> None:
+    """A machine whose clock is ahead when the node starts, and is then synchronized."""
+    now_ms, monotonic_ms, hour_ms = 10_000_000, 500, 3_600_000
+    seen = SeenRequests(lambda: now_ms, lambda: monotonic_ms)
+    now_ms, monotonic_ms = now_ms - hour_ms + 2_000, monotonic_ms + 2_000
+    assert seen.check(request_id(now_ms, bytes(16)))
+    before = request_id(now_ms - 2_001, bytes(16))
+    with pytest.raises(BadSignatureError, match="sent before this node started"):
+        seen.check(before)
