@@ -35,6 +35,7 @@ class LatestStartWriter:
         starts. Where Java takes over, it continues there, too, except at offset 0 (-1 is stored, for Java nothing).
     (B) Of a partition that the exact offset map knows, the stored offset is gone. Nothing is stored: its lane continues
         where the map ends (`mm2.node.source.lease_builder`), while its end would leave out what was written since.
+        While the map cannot be read, a partition without a stored offset waits.
     (C) That ends are stored for a selection is recorded after they are: a leader that is lost before leaves the rest
         to the next one, which stores the ends as of then.
     (D) A leader that has been replaced stores nothing, if the cluster allows transactions: what lanes have stored since
@@ -75,12 +76,14 @@ class LatestStartWriter:
             return discovery
         selected = {TopicPartition(one.topic, number) for one in discovery.topics for number in range(one.partitions)}
         errors: Mapping[TopicPartition, ClusterError] = {}
+        unread: Mapping[TopicPartition, ClusterError] = {}
         if new := selected - self._decided:
             await self._stored.refresh()
             missing = {one for one in new if self._stored.position(one) is None}
-            errors = await self._store_starts(missing - await self._copied(missing))
+            copied, unread = await self._copied(missing)
+            errors = {**await self._store_starts(missing - copied - unread.keys()), **unread}
             self._decided |= new - errors.keys()
-        if self._configs.latest_starts != self._selection and not self._at_end:
+        if self._configs.latest_starts != self._selection and not self._at_end and not unread:
             await self._put([(latest_starts.KEY, encode_selection(self._selection))], None)
             await self._configs.catch_up()
         not_started = {one: error for one, error in errors.items() if one not in self._listed()}
@@ -90,14 +93,22 @@ class LatestStartWriter:
         """Return the partitions that are assigned to source tasks."""
         return {one for record in self._configs.source_tasks.records.values() for one in record.partitions}
 
-    async def _copied(self, missing: AbstractSet[TopicPartition]) -> frozenset[TopicPartition]:
-        """Return those of which there are copies: (B)."""
+    async def _copied(
+        self, missing: AbstractSet[TopicPartition]
+    ) -> tuple[frozenset[TopicPartition], Mapping[TopicPartition, ClusterError]]:
+        """Return those of which there are copies, and why that is unknown of others: (B).
+
+        A map that cannot be used until someone changes something says nothing: a flow without it starts, too.
+        """
         gone = [one for one in missing if self._stored.is_missing(one)]
         if self._segments is None or not gone:
-            return frozenset()
+            return frozenset(), {}
         await self._segments.refresh()
+        cause = self._segments.error.cause
+        if isinstance(cause, ClusterError) and cause.retriable:
+            return frozenset(), dict.fromkeys(gone, cause)
         known = {one: self._segments.of(one) for one in gone}
-        return frozenset(one for one, segment in known.items() if segment is not None and segment.end > 0)
+        return frozenset(one for one, segment in known.items() if segment is not None and segment.end > 0), {}
 
     async def _store_starts(self, missing: Collection[TopicPartition]) -> Mapping[TopicPartition, ClusterError]:
         """Store where these partitions start; return why some cannot be read."""
