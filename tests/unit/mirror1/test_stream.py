@@ -513,10 +513,12 @@ async def test_an_offset_in_zookeeper_is_where_a_partition_starts_that_has_none_
 
 
 async def test_an_offset_in_kafka_takes_precedence_over_one_in_zookeeper(settings: MirrorSettings) -> None:
-    stream = new_stream(settings, old_offsets={ORDERS: 40}, read_committed=committed_at(50))
+    """Also when the topic, and with it the group's offset, has been deleted and recreated."""
+    old = {ORDERS: 40}
+    stream = new_stream(settings, old_offsets=old, read_committed=committed_at(50))
     await stream.assigned({ORDERS}, 1)
     await until(lambda: lane_starts(stream) != [], WITHIN_S, "the lane has its orders")
-    assert lane_starts(stream) == [50]
+    assert (lane_starts(stream), old) == ([50], {})
     await stream.revoked()
 
 
