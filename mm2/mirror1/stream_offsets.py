@@ -66,11 +66,15 @@ class StreamOffsets:
 
     def begin(self) -> None:
         """Begin the next assignment: of the one before it count only starts that no member has committed since."""
+        self.end()
         self.epoch += 1
-        self._former_starts |= self._first_starts
-        self._first_starts = {}
         self._starts, self._committed = {}, {}
         self._reports.begin(self.epoch)
+
+    def end(self) -> None:
+        """End the assignment: without one, starts cannot be committed."""
+        self._former_starts |= self._first_starts
+        self._first_starts = {}
 
     async def decide(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | ClusterError | None]:
         """Return where each partition starts; None if a lane chooses by auto.offset.reset; or why that is unknown.

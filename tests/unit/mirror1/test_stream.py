@@ -459,6 +459,23 @@ async def test_an_end_that_could_not_be_committed_is_kept(from_latest: MirrorSet
     await stream.revoked()
 
 
+async def test_an_end_is_not_committed_without_a_membership(from_latest: MirrorSettings) -> None:
+    """Each attempt would fail, and be logged. The next assignment commits it."""
+    commits, ends = Commits(), Ends()
+    stream = new_stream(from_latest, member=commits.member, list_offsets=ends)
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: commits.begun == [END], WITHIN_S, "the commit has begun")
+    assert stream._offsets.chosen() == [ORDERS]
+    stream.lost()
+    assert stream._offsets.chosen() == []
+    commits.answers.set()
+    ends.end = END + 50
+    await stream.assigned({ORDERS}, 2)
+    await until(lambda: commits.accepted == [END], WITHIN_S, "it is committed")
+    await stream.revoked()
+    assert stream._offsets.chosen() == []
+
+
 async def test_an_end_that_could_not_be_committed_is_void_when_another_member_has_copied(
     from_latest: MirrorSettings,
 ) -> None:
