@@ -232,6 +232,7 @@ class Stream:
             if not self.drained:
                 await self._stop_lanes(before)
             self.all_committed = await self._commit_last(before) and self.drained
+        self._offsets.end()
         announced, self._announced = self._announced, frozenset()
         if self._listener is not None and announced:
             await self._call_listener(self._listener.on_partitions_revoked, announced)
@@ -289,6 +290,7 @@ class Stream:
         if self._assigned:
             self.all_committed = False
         self._announced = self._assigned = frozenset()
+        self._offsets.end()
         self.reports.forget()
         for number in (COPIED, ROUTED):
             self._leases.remove((self.flow, number))

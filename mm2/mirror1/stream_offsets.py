@@ -28,7 +28,7 @@ class StreamOffsets:
         partition starts.
     (B) There is one commit at a time: a commit is retried, and would overwrite a later one.
     (C) A partition without a committed offset starts where ZooKeeper has the group, if it does (Kafka's old consumer).
-        This start is committed, and then not used any more: the topic can be deleted and recreated.
+        Where the group has a committed offset, that start is not used any more: the topic can be deleted and recreated.
     (D) Under auto.offset.reset = latest, the end of a partition without a committed offset is read once, as soon as it
         is assigned, and committed. What is written later is copied, whenever a lane starts.
     """
@@ -66,11 +66,15 @@ class StreamOffsets:
 
     def begin(self) -> None:
         """Begin the next assignment: of the one before it count only starts that no member has committed since."""
+        self.end()
         self.epoch += 1
-        self._former_starts |= self._first_starts
-        self._first_starts = {}
         self._starts, self._committed = {}, {}
         self._reports.begin(self.epoch)
+
+    def end(self) -> None:
+        """End the assignment: without one, starts cannot be committed."""
+        self._former_starts |= self._first_starts
+        self._first_starts = {}
 
     async def decide(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | ClusterError | None]:
         """Return where each partition starts; None if a lane chooses by auto.offset.reset; or why that is unknown.
@@ -82,6 +86,8 @@ class StreamOffsets:
             one: self._committed.get(one, start) for one, start in stored.items()
         }
         missing = [one for one, start in starts.items() if start is None]
+        for one in starts.keys() - missing:
+            self._old_offsets.pop(one, None)
         former = {one: self._former_starts.pop(one) for one in starts if one in self._former_starts}
         self._first_starts |= {one: former[one] for one in missing if one in former}
         undecided = [one for one in missing if one not in self._first_starts]

@@ -142,14 +142,16 @@ def command_secret(secret: bytes, token: str) -> bytes:
 class SeenRequests:
     """The requests of the last minutes, to accept none of them twice. Used on one event loop.
 
-    ``now_ms``: this node's clock. Requests that were sent before this object existed are rejected: a node that has
-    restarted does not know which of them it received.
+    ``now_ms``: this node's clock, which can be set while the node runs; ``monotonic_ms``: a clock that cannot. Requests
+    that were sent before this object existed are rejected: a node that has restarted does not know which of them it
+    received.
     """
 
-    def __init__(self, now_ms: Callable[[], int], *, most: int = MOST_SEEN) -> None:
+    def __init__(self, now_ms: Callable[[], int], monotonic_ms: Callable[[], int], *, most: int = MOST_SEEN) -> None:
         self._now_ms = now_ms
+        self._monotonic_ms = monotonic_ms
         self._most = most
-        self._began_ms = now_ms()
+        self._began = monotonic_ms()
         self._seen: dict[str, int] = {}  # when they were received, the oldest first
 
     def check(self, id: str | None) -> str:
@@ -171,8 +173,12 @@ class SeenRequests:
                 f"{'ago' if sent_ms < now_ms else 'ahead'} by this node's clock, which is more than "
                 f"{VALID_MS / 1000:.0f} s: synchronize the clocks of all nodes",
             )
-        if sent_ms < self._began_ms:
-            raise BadSignatureError(Fault.STALE, "Internal request was sent before this node started: send another one")
+        if sent_ms < now_ms - (self._monotonic_ms() - self._began):
+            raise BadSignatureError(
+                Fault.STALE,
+                "Internal request was sent before this node started: send another one. If that is rejected, too, "
+                "synchronize the clocks of all nodes",
+            )
         return id
 
     def add(self, id: str) -> None:

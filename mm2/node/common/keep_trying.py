@@ -31,6 +31,7 @@ async def keep_trying(
     *,
     expected: tuple[type[Exception], ...] = (ClusterError,),
     unexpected: str | None = None,
+    final: tuple[type[Exception], ...] = (),
     retriable_only: bool = False,
     min_ms: int = RETRY_MIN_MS,
     max_ms: int = RETRY_MAX_MS,
@@ -51,6 +52,7 @@ async def keep_trying(
         expected: exceptions that are reported and retried.
         unexpected: the text for any other exception, which is then logged with its traceback and retried. If None, it
             is raised.
+        final: exceptions that are raised, although they are expected.
         retriable_only: raise a ClusterError that is not retriable.
         min_ms: the first backoff, in milliseconds.
         max_ms: the longest backoff, in milliseconds.
@@ -68,7 +70,7 @@ async def keep_trying(
             result = await attempt()
         except Exception as raised:
             cause = first_error(raised) if isinstance(raised, ExceptionGroup) else raised
-            if retriable_only and isinstance(cause, ClusterError) and not cause.retriable:
+            if isinstance(cause, final) or (retriable_only and isinstance(cause, ClusterError) and not cause.retriable):
                 raise
             if now() - began > stable_s:
                 backoff.reset()

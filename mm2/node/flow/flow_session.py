@@ -114,7 +114,6 @@ class FlowSession:
                 settings.flow, settings.storage.statuses.name, self._reported, self._query_reported
             )
             producer = await stack.enter_async_context(ControlProducer(await cluster(ClientRole.STATUSES)))
-            self._producer = producer
             self._keeper = StatusKeeper(settings, self._identity, producer, self.statuses, topics.status_partitions)
             self.losses = LossStore(settings, target, producer, self._lease_service.wake)
             context = TaskContext(
@@ -295,7 +294,6 @@ class FlowSession:
             fingerprint=lambda: self._identity.terms.get(self._flow),
             changed=self._review.ring,
             source_offsets=self._source_offsets,
-            producer=self._producer,
             previous=previous,
         )
         leader_term.take_placement(self._retained.placement)

@@ -1,4 +1,7 @@
-"""The writer of a flow's leader to ``mm2-configs.<source>.internal``, fenced by the broker after a leader change."""
+"""The writer of a flow's leader to ``mm2-configs.<source>.internal``, fenced by the broker after a leader change.
+
+It also writes where partitions start, which must not overwrite what lanes have stored under a later leader.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from mm2.core.naming.names import TopicPartition
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError, NotSupported, RequestTimedOut
 from mm2.kafka.logs.control_producer import ControlProducer
@@ -72,27 +76,29 @@ class ConfigWriter:
         else:
             self.warning = None
 
-    async def put(self, records: Records) -> None:
-        """Store these records (key, value), atomically if ``warning`` is None.
+    async def put(self, records: Records, to: TopicPartition | None = None) -> None:
+        """Store these records (key, value), atomically if ``warning`` is None. ``to``: not in the config topic, but in
+        this partition.
 
         Raises Fenced after a leader change, BrokerError if the broker rejects a record, and other ClusterErrors.
         """
         if not records:
             return
+        place = TopicPartition(self._topic, _PARTITION) if to is None else to
         try:
             if self.warning is not None:
                 await self._retry_transactions()
             if self.warning is None:
                 try:
-                    await self._writer.write(self._topic, _PARTITION, records)
+                    await self._writer.write(place.topic, place.partition, records)
                 except ClusterError as error:
                     self._write_plainly(error)
                 else:
                     return
-            await self._put_plainly(records)
+            await self._put_plainly(records, place)
         except BrokerError as error:
             if error.code in _TOO_LARGE:
-                raise BrokerError(error.code, error.what, _too_large(records, self._topic)) from error
+                raise BrokerError(error.code, error.what, _too_large(records, place.topic)) from error
             raise
 
     def _write_plainly(self, error: ClusterError) -> None:
@@ -124,13 +130,13 @@ class ConfigWriter:
             log.info("now writing %s in transactions", self._topic)
             self.warning = None
 
-    async def _put_plainly(self, records: Records) -> None:
+    async def _put_plainly(self, records: Records, place: TopicPartition) -> None:
         # a producer per call, so idempotence would not order the records of different calls
         async with ControlProducer(self._cluster, purpose=self._purpose, idempotent=False) as producer:
-            stored = [producer.send(self._topic, _PARTITION, key, value) for key, value in records]
+            stored = [producer.send(place.topic, place.partition, key, value) for key, value in records]
             if not await producer.flush(_PLAIN_MS / 1000):
                 raise producer.trouble or RequestTimedOut(
-                    f"write to {self._topic}: not acknowledged within {_PLAIN_MS // 1000} s"
+                    f"write to {place}: not acknowledged within {_PLAIN_MS // 1000} s"
                 )
             await asyncio.gather(*stored)
 

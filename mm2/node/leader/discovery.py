@@ -14,6 +14,7 @@ from mm2.core.topics.topic_plan import ReturnedCopy
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.admin.internal_topics import ensure_internal_topic
 from mm2.kafka.errors import ClusterError
+from mm2.kafka.logs.transaction_coordinator import Fenced
 from mm2.node.common.current_error import CurrentError
 from mm2.node.common.keep_trying import keep_trying
 from mm2.node.common.wakeup import Wakeup
@@ -77,14 +78,17 @@ class TopicDiscovery:
         return self.latest
 
     async def run(self, take: Callable[[Discovery], Awaitable[None]]) -> None:
-        """Run rounds until cancelled, and call ``take`` with each result."""
+        """Run rounds until cancelled, and call ``take`` with each result.
+
+        Raises Fenced if starts cannot be stored, because the leader may not write any more.
+        """
         await keep_trying(self._ensure_offset_syncs, self.error, "create the offset-syncs topic")
         if self.latest is None:
             self.error.text = LOOKING
         while True:
             first = not self._found.is_set()
             discovery = await keep_trying(
-                self.look, self.error, "discover topics", expected=(ClusterError, PluginError)
+                self.look, self.error, "discover topics", expected=(ClusterError, PluginError), final=(Fenced,)
             )
             await take(discovery)
             await self._wakeup.sleep(self._pause(discovery, soon=first))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -14,8 +13,7 @@ from mm2.core.coordination.latest_starts import TopicSelection, encode_selection
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.offsets import OffsetSpec, list_offsets
-from mm2.kafka.errors import ClusterError, RequestTimedOut
-from mm2.kafka.logs.control_producer import ControlProducer
+from mm2.kafka.errors import ClusterError
 from mm2.node.leader.remote_topics import Discovery
 from mm2.node.source.newest_segments import NewestSegments
 from mm2.node.source.source_offsets import StoredSourceOffsets
@@ -26,11 +24,8 @@ log = logging.getLogger(__name__)
 ANSWER_MS = 5_000
 """How long offsets of the source are asked for: partitions without a leader must not delay the others for longer."""
 
-WRITTEN_WITHIN_S = 30.0
-"""For small batches, which are retried while partitions have no leader."""
-
-Put = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[None]]
-"""Writes records to the config topic, unless there is another leader. Raises ClusterError."""
+Put = Callable[[Sequence[tuple[bytes, bytes]], TopicPartition | None], Awaitable[None]]
+"""Writes records to a partition, or to the config topic, unless there is another leader. Raises ClusterError."""
 
 
 class LatestStartWriter:
@@ -40,8 +35,11 @@ class LatestStartWriter:
         starts. Where Java takes over, it continues there, too, except at offset 0 (-1 is stored, for Java nothing).
     (B) Of a partition that the exact offset map knows, the stored offset is gone. Nothing is stored: its lane continues
         where the map ends (`mm2.node.source.lease_builder`), while its end would leave out what was written since.
+        While the map cannot be read, a partition without a stored offset waits.
     (C) That ends are stored for a selection is recorded after they are: a leader that is lost before leaves the rest
         to the next one, which stores the ends as of then.
+    (D) A leader that has been replaced stores nothing, if the cluster allows transactions: what lanes have stored since
+        is newer, however long this one was suspended.
     """
 
     def __init__(
@@ -52,16 +50,14 @@ class LatestStartWriter:
         configs: ConfigStore,
         segments: NewestSegments | None,
         stored: StoredSourceOffsets,
-        producer: ControlProducer,
         put: Put,
     ) -> None:
-        """``segments``: the exact offset map, if the flow has one. ``producer`` writes to the target."""
+        """``segments``: the exact offset map, if the flow has one."""
         self._settings = settings
         self._source = source
         self._configs = configs
         self._segments = segments
         self._stored = stored
-        self._producer = producer
         self._put = put
         self._selection = TopicSelection(
             topics=tuple(settings.source.topics),
@@ -80,13 +76,15 @@ class LatestStartWriter:
             return discovery
         selected = {TopicPartition(one.topic, number) for one in discovery.topics for number in range(one.partitions)}
         errors: Mapping[TopicPartition, ClusterError] = {}
+        unread: Mapping[TopicPartition, ClusterError] = {}
         if new := selected - self._decided:
             await self._stored.refresh()
             missing = {one for one in new if self._stored.position(one) is None}
-            errors = await self._store_starts(missing - await self._copied(missing))
+            copied, unread = await self._copied(missing)
+            errors = {**await self._store_starts(missing - copied - unread.keys()), **unread}
             self._decided |= new - errors.keys()
-        if self._configs.latest_starts != self._selection and not self._at_end:
-            await self._put([(latest_starts.KEY, encode_selection(self._selection))])
+        if self._configs.latest_starts != self._selection and not self._at_end and not unread:
+            await self._put([(latest_starts.KEY, encode_selection(self._selection))], None)
             await self._configs.catch_up()
         not_started = {one: error for one, error in errors.items() if one not in self._listed()}
         return _without(discovery, not_started) if not_started else discovery
@@ -95,14 +93,22 @@ class LatestStartWriter:
         """Return the partitions that are assigned to source tasks."""
         return {one for record in self._configs.source_tasks.records.values() for one in record.partitions}
 
-    async def _copied(self, missing: AbstractSet[TopicPartition]) -> frozenset[TopicPartition]:
-        """Return those of which there are copies: (B)."""
+    async def _copied(
+        self, missing: AbstractSet[TopicPartition]
+    ) -> tuple[frozenset[TopicPartition], Mapping[TopicPartition, ClusterError]]:
+        """Return those of which there are copies, and why that is unknown of others: (B).
+
+        A map that cannot be used until someone changes something says nothing: a flow without it starts, too.
+        """
         gone = [one for one in missing if self._stored.is_missing(one)]
         if self._segments is None or not gone:
-            return frozenset()
+            return frozenset(), {}
         await self._segments.refresh()
+        cause = self._segments.error.cause
+        if isinstance(cause, ClusterError) and cause.retriable:
+            return frozenset(), dict.fromkeys(gone, cause)
         known = {one: self._segments.of(one) for one in gone}
-        return frozenset(one for one, segment in known.items() if segment is not None and segment.end > 0)
+        return frozenset(one for one, segment in known.items() if segment is not None and segment.end > 0), {}
 
     async def _store_starts(self, missing: Collection[TopicPartition]) -> Mapping[TopicPartition, ClusterError]:
         """Store where these partitions start; return why some cannot be read."""
@@ -129,13 +135,8 @@ class LatestStartWriter:
         return errors
 
     async def _store(self, starts: Mapping[TopicPartition, int]) -> None:
-        try:
-            async with asyncio.timeout(WRITTEN_WITHIN_S):
-                await self._stored.store(self._producer, starts)
-        except TimeoutError:
-            raise RequestTimedOut(
-                f"write to {self._settings.storage.offsets.name}: not acknowledged within {WRITTEN_WITHIN_S:.0f} s"
-            ) from None
+        for number, records in self._stored.records(starts).items():
+            await self._put(records, TopicPartition(self._stored.topic, number))
 
 
 def _without(discovery: Discovery, errors: Mapping[TopicPartition, ClusterError]) -> Discovery:

@@ -35,7 +35,6 @@ from mm2.core.offsets.alias_change import alias_change
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
-from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.node.checkpoint.checkpoint_task import reason_for_none
 from mm2.node.checkpoint.translation import EXACT
 from mm2.node.common.current_error import CurrentError
@@ -91,7 +90,6 @@ class LeaderTerm:
         fingerprint: Callable[[], ConfigFingerprint | None],
         changed: Callable[[], None],
         source_offsets: StoredSourceOffsets | None = None,
-        producer: ControlProducer | None = None,
         previous: LeaderTerm | None = None,
     ) -> None:
         """``reports`` are the source task reports that were read so far; later ones are passed to `take_report`.
@@ -99,8 +97,8 @@ class LeaderTerm:
 
         ``fingerprint`` returns the fingerprint of this node's file. ``changed`` is called when tasks appeared,
         disappeared or changed their weight, so that a rebalance can be due. ``source_offsets``: the stored offsets, by
-        which skips end, and to which ``producer`` adds starts. ``previous`` is this node's term under earlier settings;
-        its topics are shown until those of this term are known.
+        which skips end, and to which starts are added. ``previous`` is this node's term under earlier settings; its
+        topics are shown until those of this term are known.
         """
         self._flow = settings.flow
         self._settings = settings
@@ -113,14 +111,13 @@ class LeaderTerm:
         admin: ClusterAdmin = settings.admin_class(target)
         shown: Discovery | None = previous._discovery.latest if previous is not None else None
         starts = None
-        if source_offsets is not None and producer is not None:
+        if source_offsets is not None:
             starts = LatestStartWriter(
                 settings,
                 source=source,
                 configs=configs,
                 segments=NewestSegments(settings, admin) if settings.own.offset_translation == EXACT else None,
                 stored=source_offsets,
-                producer=producer,
                 put=self._put,
             )
         self._discovery: TopicDiscovery = TopicDiscovery(
@@ -368,9 +365,9 @@ class LeaderTerm:
             await self._put([(SESSION_KEY, encode_session_key(key))])
             await self._configs.catch_up()
 
-    async def _put(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+    async def _put(self, records: Sequence[tuple[bytes, bytes]], to: TopicPartition | None = None) -> None:
         async with self._writing:
-            await self._writer.put(records)
+            await self._writer.put(records, to)
 
     def refresh(self) -> None:
         """Refresh topics, groups, topic configurations and ACLs now."""

@@ -99,11 +99,19 @@ class StoredSourceOffsets:
         """Return how many times a lane has stored that it starts a recreated topic from the beginning."""
         return self._beginnings[partition]
 
-    async def store(self, producer: ControlProducer, positions: Mapping[TopicPartition, int]) -> None:
-        """Store these next source offsets. Raises ClusterError."""
-        writes = []
+    def records(self, positions: Mapping[TopicPartition, int]) -> dict[int, list[tuple[bytes, bytes]]]:
+        """Return the records (key, value) that store these next source offsets, by partition of the topic."""
+        found: dict[int, list[tuple[bytes, bytes]]] = {}
         for one, position in positions.items():
             key = encode_key(SourceKey(cluster=self._source_alias, topic=one.topic, partition=one.partition))
-            value = encode_offset(position - 1)
-            writes.append(producer.send(self._topic, partition_of(key, self.partitions), key, value))
+            found.setdefault(partition_of(key, self.partitions), []).append((key, encode_offset(position - 1)))
+        return found
+
+    async def store(self, producer: ControlProducer, positions: Mapping[TopicPartition, int]) -> None:
+        """Store these next source offsets. Raises ClusterError."""
+        writes = [
+            producer.send(self._topic, number, key, value)
+            for number, records in self.records(positions).items()
+            for key, value in records
+        ]
         await asyncio.gather(*writes)

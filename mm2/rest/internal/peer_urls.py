@@ -25,11 +25,14 @@ async def rejection(url: str, own_url: str | None) -> str | None:
         host, port = parts.hostname, parts.port
     except ValueError:
         return FORM
-    if parts.scheme not in ("http", "https") or not host:
+    others = (parts.username, parts.password, parts.path not in ("", "/"), parts.query, parts.fragment)
+    if parts.scheme not in ("http", "https") or not host or any(others):
         return FORM
-    if parts.username or parts.password or parts.path not in ("", "/") or parts.query or parts.fragment:
+    try:
+        addresses = await _addresses(host, port)
+    except UnicodeError:  # a part of the name is empty, or longer than 63 characters
         return FORM
-    for address in await _addresses(host, port):
+    for address in addresses:
         if address.is_loopback and not await _is_on_loopback(own_url):
             return "leads to the loopback interface of this machine: set rest.advertised.host.name on that node"
         if address.is_link_local or address.is_multicast or address.is_unspecified:
@@ -44,6 +47,7 @@ async def _is_on_loopback(own_url: str | None) -> bool:
 
 
 async def _addresses(host: str, port: int | None) -> list[IPv4Address | IPv6Address]:
+    """Raises UnicodeError for what cannot be a name in DNS."""
     try:
         found = [ip_address(host.partition("%")[0])]
     except ValueError:

@@ -92,7 +92,7 @@ def signed_call(leader_contexts: LeaderContexts, *, token: str | None = None) ->
 
     ``token``: the mm2.rest.admin.token that commands are signed with, too; None for other requests.
     """
-    seen = SeenRequests(lambda: time.time_ns() // 1_000_000)
+    seen = SeenRequests(lambda: time.time_ns() // 1_000_000, lambda: time.monotonic_ns() // 1_000_000)
 
     async def check(request: Request, source: str, target: str, forward: bool | None = None) -> SignedCall:
         leader_context = leader_context_of(leader_contexts, source, target)

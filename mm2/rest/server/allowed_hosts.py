@@ -40,7 +40,7 @@ async def own_names(advertised: str | None, listeners: Collection[str]) -> froze
             host,
             RESOLVED_WITHIN_S,
         )
-    return frozenset(name.lower() for name in names)
+    return frozenset(name.rstrip(".").lower() for name in names)
 
 
 def is_allowed(host: str, names: Collection[str]) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
+from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import SecurityProtocol
 from mm2.core.settings.sasl import PasswordLogin, SaslMechanism
 from mm2.kafka.errors import BrokerError
@@ -47,17 +48,23 @@ def offsets(kafka: KafkaCluster, topic: str = TOPIC) -> list[tuple[bytes | None,
 
 async def test_replaced_leader_is_fenced(cluster_b: KafkaCluster, unique: Callable[[str], str]) -> None:
     topic, own = cluster_b.create_topic(unique("configs")), unique("id")
+    starts = TopicPartition(cluster_b.create_topic(unique("offsets"), 2), 1)
     async with connected(cluster_b) as cluster:
         old, new = ConfigWriter(cluster, topic, own), ConfigWriter(cluster, topic, own)
         await old.begin()
         await old.put([(b"a", b"1"), (b"b", None)])
         await old.put([])
+        await old.put([(b"d", b"1")], starts)
         await new.begin()
         with pytest.raises(Fenced):
             await old.put([(b"a", b"stale")])
+        with pytest.raises(Fenced):
+            await old.put([(b"d", b"stale")], starts)
         await new.put([(b"c", b"2")])
         assert old.warning is new.warning is None
     assert [key for key, _ in offsets(cluster_b, topic)] == [b"a", b"b", b"c"]
+    found = read_topic(cluster_b.bootstrap, starts.topic).values()
+    assert [(one.partition, one.value) for records in found for one in records] == [(starts.partition, b"1")]
 
 
 async def test_writes_do_not_wait_for_the_long_polls_of_the_reader(

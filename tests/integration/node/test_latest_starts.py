@@ -19,7 +19,6 @@ from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_records import Segment, TopicIds
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster
-from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.node.leader.config_writer import ConfigWriter
 from mm2.node.leader.discovery import TopicDiscovery
 from mm2.node.leader.latest_start_writer import LatestStartWriter
@@ -88,14 +87,12 @@ async def leading(properties: dict[str, str], epoch: str) -> AsyncIterator[Leade
         await configs.read_to_end()
         writer = ConfigWriter(target, configs.topic, f"{epoch}-{settings.worker.group_id}")
         await writer.begin()
-        producer = await stack.enter_async_context(ControlProducer(target))
         starts = LatestStartWriter(
             settings,
             source=source,
             configs=configs,
             segments=NewestSegments(settings, ClusterAdmin(target)),
             stored=offsets,
-            producer=producer,
             put=writer.put,
         )
         discovery = TopicDiscovery(

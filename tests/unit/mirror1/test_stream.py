@@ -459,6 +459,23 @@ async def test_an_end_that_could_not_be_committed_is_kept(from_latest: MirrorSet
     await stream.revoked()
 
 
+async def test_an_end_is_not_committed_without_a_membership(from_latest: MirrorSettings) -> None:
+    """Each attempt would fail, and be logged. The next assignment commits it."""
+    commits, ends = Commits(), Ends()
+    stream = new_stream(from_latest, member=commits.member, list_offsets=ends)
+    await stream.assigned({ORDERS}, 1)
+    await until(lambda: commits.begun == [END], WITHIN_S, "the commit has begun")
+    assert stream._offsets.chosen() == [ORDERS]
+    stream.lost()
+    assert stream._offsets.chosen() == []
+    commits.answers.set()
+    ends.end = END + 50
+    await stream.assigned({ORDERS}, 2)
+    await until(lambda: commits.accepted == [END], WITHIN_S, "it is committed")
+    await stream.revoked()
+    assert stream._offsets.chosen() == []
+
+
 async def test_an_end_that_could_not_be_committed_is_void_when_another_member_has_copied(
     from_latest: MirrorSettings,
 ) -> None:
@@ -513,10 +530,12 @@ async def test_an_offset_in_zookeeper_is_where_a_partition_starts_that_has_none_
 
 
 async def test_an_offset_in_kafka_takes_precedence_over_one_in_zookeeper(settings: MirrorSettings) -> None:
-    stream = new_stream(settings, old_offsets={ORDERS: 40}, read_committed=committed_at(50))
+    """Also when the topic, and with it the group's offset, has been deleted and recreated."""
+    old = {ORDERS: 40}
+    stream = new_stream(settings, old_offsets=old, read_committed=committed_at(50))
     await stream.assigned({ORDERS}, 1)
     await until(lambda: lane_starts(stream) != [], WITHIN_S, "the lane has its orders")
-    assert lane_starts(stream) == [50]
+    assert (lane_starts(stream), old) == ([50], {})
     await stream.revoked()
 
 

@@ -80,7 +80,7 @@ def test_algorithm_names_are_case_sensitive_as_in_java() -> None:
 
 def test_requests_are_remembered_until_they_are_too_old() -> None:
     now_ms = 1_000_000
-    seen = SeenRequests(lambda: now_ms, most=2)
+    seen = SeenRequests(lambda: now_ms, lambda: now_ms, most=2)
 
     def receive(sent_ms: int, nonce: int) -> Fault | None:
         try:
@@ -143,10 +143,21 @@ def test_commands_are_signed_with_another_key_than_they_are_read_with() -> None:
 )
 def test_requests_without_a_valid_id(id: str | None, expected: Fault) -> None:
     with pytest.raises(BadSignatureError) as raised:
-        SeenRequests(lambda: 1_000_000).check(id)
+        SeenRequests(lambda: 1_000_000, lambda: 0.0).check(id)
     assert raised.value.fault is expected
 
 
 def test_nothing_is_signed_with_an_unknown_algorithm() -> None:
     with pytest.raises(ValueError, match="'none' is not a signature algorithm; supported are HmacMD5,"):
         REQUEST.sign(KEY.secret, BODY, "none")
+
+
+def test_requests_are_accepted_after_the_clock_was_set_back() -> None:
+    """A machine whose clock is ahead when the node starts, and is then synchronized."""
+    now_ms, monotonic_ms, hour_ms = 10_000_000, 500, 3_600_000
+    seen = SeenRequests(lambda: now_ms, lambda: monotonic_ms)
+    now_ms, monotonic_ms = now_ms - hour_ms + 2_000, monotonic_ms + 2_000
+    assert seen.check(request_id(now_ms, bytes(16)))
+    before = request_id(now_ms - 2_001, bytes(16))
+    with pytest.raises(BadSignatureError, match="sent before this node started"):
+        seen.check(before)

@@ -1,11 +1,14 @@
-"""The status of a flow before its topics are known."""
+"""The status of a flow before its topics are known, and errors that end the discovery."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
+from mm2.kafka.logs.transaction_coordinator import Fenced
 from mm2.node.leader.discovery import LOOKING, TopicDiscovery
 from mm2.node.leader.remote_topics import Discovery, RemoteTopics
 from tests.lab.tasks import unconnected_cluster
@@ -39,3 +42,31 @@ async def test_discovering_is_the_reason_until_the_first_round_ends(tmp_path: Pa
     assert discovery.error.text == LOOKING
     running.cancel()
     await asyncio.wait([running])
+
+
+async def test_a_fenced_leader_ends_its_term(tmp_path: Path) -> None:
+    """The broker also fences the leader after a transaction that took too long: only its next term can write again."""
+
+    class Looking(RemoteTopics):
+        async def discover(self) -> Discovery:
+            return Discovery(topics=(), partitions=())
+
+    async def decide(_: Discovery) -> Discovery:
+        raise Fenced("transactional id connect-cluster-A-mm2: not held by this producer")
+
+    async def take(_: Discovery) -> None:
+        pass
+
+    settings = flow(tmp_path, "emit.offset-syncs.enabled = false\n")
+    admin = ClusterAdmin(unconnected_cluster())
+    discovery = TopicDiscovery(
+        settings,
+        admin,
+        admin,
+        settings.replication_filter,
+        published=list,
+        decide_starts=decide,
+        remote_topics=Looking,
+    )
+    with pytest.raises(Fenced):
+        await asyncio.wait_for(discovery.run(take), SOON)

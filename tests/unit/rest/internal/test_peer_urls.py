@@ -30,6 +30,8 @@ METADATA = "leads to 169.254.169.254, which is not an address of a node"
         ("http://", FORM),
         ("http://[", FORM),
         ("http://192.0.2.1:99999", FORM),
+        ("http://mm2..example.com:8083", FORM),
+        (f"http://{'a' * 64}:8083", FORM),
     ],
 )
 async def test_urls_of_other_nodes(url: str, why: str | None) -> None:

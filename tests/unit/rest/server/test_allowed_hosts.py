@@ -41,7 +41,7 @@ def test_names_of_a_node(host: str, allowed: bool) -> None:
 
 
 async def test_own_names() -> None:
-    names = await own_names("MM2-1.Example.com", ["", "0.0.0.0", "rest.example.com"])
+    names = await own_names("MM2-1.Example.com.", ["", "0.0.0.0", "rest.example.com"])
     assert {"localhost", "mm2-1.example.com", "rest.example.com", socket.gethostname().lower()} <= names
     assert not is_allowed("", names)
 
