@@ -162,7 +162,8 @@ class PartitionRouter:
         topic: then return the first record for it, of which nothing is sent, with the topic, too.
         """
         source = self._partition.source
-        decoding = records(source, frame, start, self._limits.of(source.topic))
+        max_record = self._limits.of(source.topic)
+        decoding = records(source, frame, start, max_record)
         while True:
             # In a thread: the handler is a user's, and the lane reports to its node from this event loop.
             self._is_making = True
@@ -174,7 +175,7 @@ class PartitionRouter:
             sent = _Sent(frame, frame.next_offset, part.is_last, len(part.made), problem=part.problem)
             missing = await self._send_made(sent, part.made)
             too_large = sent.problem
-            if isinstance(too_large, RecordTooLargeError) and await self._limits.raised(source.topic):
+            if isinstance(too_large, RecordTooLargeError) and await self._limits.allows_more(source.topic, max_record):
                 sent.until, sent.problem, sent.is_last = too_large.offset, None, False
             elif missing is None and not sent.is_last:
                 sent.until = part.made[-1][0].offset + 1
