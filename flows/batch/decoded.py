@@ -95,9 +95,10 @@ def _pieces(header: BatchHeader, codec: int, stored: memoryview, limit: int) -> 
     except DecompressionError as error:
         raise CorruptBatchError(f"batch at offset {header.base_offset}: {error}") from error
     except OutputTooLargeError as error:
+        in_steps = "" if codec == Codec.SNAPPY else "install pyarrow, with which it is decoded in steps, or "
         raise BatchTooLargeError(
-            f"batch at offset {header.base_offset} is too large to be decoded as a whole: {error}; install pyarrow,"
-            " with which it is decoded in steps"
+            f"batch at offset {header.base_offset} is too large to be decoded as a whole: {error}; {in_steps}raise"
+            " max.partition.fetch.bytes of the flow's consumer"
         ) from None
 
 

@@ -58,7 +58,7 @@ class FrameResult(NamedTuple):
 
     ``written``: the records that it has kept; None: it has dropped all. ``failed``: the first record for which it
     failed, or that could not be written; ``written`` ends before it. ``unreadable``: why a batch of the frame could not
-    be decoded; there is no other result then. ``routed``: so many records were written elsewhere (`flows.routing`), all
+    be decoded; nothing is ``written`` then. ``routed``: so many records were written elsewhere (`flows.routing`), all
     or those before the failed one, and none is left to write. ``again_from``: from this source offset on, records have
     to pass through again; those before it are done. ``is_part``: more of the frame follows ``written``.
     """

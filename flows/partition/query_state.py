@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from flows.batch.target_batch import SourceBatch, TargetBatch, WrittenBatch, runs_end
@@ -110,6 +111,9 @@ class QueryState(RejectionState):
             whole = [batch for batch in frame.batches if batch.header.next_offset <= until]  # others come again
             self._metrics.routed(whole, result.routed)
         if result.unreadable is not None:
+            if result.again_from is not None:
+                self._pass_over(result.again_from)
+                frame = replace(frame, start=result.again_from)
             self._undecodable(frame, result.unreadable, now)
         elif failed is None:
             until = frame.next_offset if result.again_from is None else result.again_from

@@ -114,6 +114,7 @@ class PartitionRouter:
         self._to_send: asyncio.Queue[FrameInQuery | None] = asyncio.Queue()
         self._sent: asyncio.Queue[_Sent | None] = asyncio.Queue()
         self._written = 0  # records of the frame whose answers are awaited
+        self._written_to: int | None = None  # the source offset after them
         self._ended = asyncio.Event()
         self._is_making = False  # a handler can take long
         self._topic: str | None = None  # is waited for
@@ -162,7 +163,8 @@ class PartitionRouter:
         topic: then return the first record for it, of which nothing is sent, with the topic, too.
         """
         source = self._partition.source
-        decoding = records(source, frame, start, self._limits.of(source.topic))
+        max_record = self._limits.of(source.topic)
+        decoding = records(source, frame, start, max_record)
         while True:
             # In a thread: the handler is a user's, and the lane reports to its node from this event loop.
             self._is_making = True
@@ -174,7 +176,7 @@ class PartitionRouter:
             sent = _Sent(frame, frame.next_offset, part.is_last, len(part.made), problem=part.problem)
             missing = await self._send_made(sent, part.made)
             too_large = sent.problem
-            if isinstance(too_large, RecordTooLargeError) and await self._limits.raised(source.topic):
+            if isinstance(too_large, RecordTooLargeError) and await self._limits.allows_more(source.topic, max_record):
                 sent.until, sent.problem, sent.is_last = too_large.offset, None, False
             elif missing is None and not sent.is_last:
                 sent.until = part.made[-1][0].offset + 1
@@ -231,10 +233,13 @@ class PartitionRouter:
             outcomes = await self._answers(sent.records)
             if self._partition.awaits(sent.frame.number):
                 result = await self._result(sent, outcomes)
-                self._written = self._written + len(sent.records) if result.is_part else 0
+                if result.is_part:
+                    self._written, self._written_to = self._written + len(sent.records), sent.until
+                else:
+                    self._written, self._written_to = 0, None
                 self._partition.transformed(sent.frame.number, result, time.monotonic())
             else:
-                self._written = 0
+                self._written, self._written_to = 0, None
             self._room.release(sent.taken)
             sent.reported.set()
         self._ended.set()
@@ -277,7 +282,8 @@ class PartitionRouter:
             case RecordTooLargeError(offset=offset) as problem:
                 return self._failed(sent, of_large_record(source, self._partition.target, offset, str(problem)))
             case CorruptBatchError() | BatchTooLargeError() as problem:
-                return FrameResult(unreadable=str(problem))
+                until = sent.records[-1][0].offset + 1 if sent.records else self._written_to
+                return FrameResult(unreadable=str(problem), routed=written, again_from=until)
         if again:
             return FrameResult(routed=written, again_from=sent.until)
         return FrameResult(routed=written) if sent.is_last else FrameResult(is_part=True)

@@ -13,8 +13,6 @@ from mm2.kafka.errors import ClusterClosed, ClusterError
 log = logging.getLogger("mm2.query")
 
 _LIMIT = "max.message.bytes"
-_TIMEOUT_MS = 5_000
-"""The partition waits until then. A broker answers within milliseconds."""
 
 
 def record_limit(settings: FetchSettings) -> int:
@@ -38,15 +36,17 @@ class RecordLimits:
         """Return how many bytes a record of the topic may take, as far as it is known."""
         return max(self._max_record, self._of_topic.get(topic, 0))
 
-    async def raised(self, topic: str) -> bool:
-        """Read the topic's configuration, and return whether it allows larger records than those known before.
+    async def allows_more(self, topic: str, than: int) -> bool:
+        """Return whether a record of the topic may take more bytes than ``than``, with which it was found too large.
 
-        False if it cannot be read: without DESCRIBE_CONFIGS on the topic, for example. Raises ClusterClosed.
+        The topic's configuration is read, unless that was done since then; the partition waits meanwhile. False if it
+        cannot be read: without DESCRIBE_CONFIGS on the topic, for example. Raises ClusterClosed.
         """
-        before = self.of(topic)
+        if self.of(topic) > than:
+            return True
         configs: TopicConfigs | ClusterError
         try:
-            configs = (await describe_topic_configs(self._source, {topic}, timeout_ms=_TIMEOUT_MS))[topic]
+            configs = (await describe_topic_configs(self._source, {topic}))[topic]
         except ClusterClosed:
             raise
         except ClusterError as error:
@@ -56,4 +56,4 @@ class RecordLimits:
             return False
         value = configs[_LIMIT].value if _LIMIT in configs else None
         self._of_topic[topic] = int(value) if value is not None and value.isdecimal() else 0
-        return self.of(topic) > before
+        return self.of(topic) > than

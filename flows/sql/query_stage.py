@@ -69,6 +69,7 @@ class QueryStage:
 
     def submit(self, partition: PartitionReplicator, frame: FrameInQuery) -> None:
         """Transform the records of the frame."""
+        max_record = self._limits.of(partition.source.topic)
         self._query.exchange.send(
             partition.source.topic,
             partition.source.partition,
@@ -76,21 +77,21 @@ class QueryStage:
             wanted=frame.start,
             codec=new_codec((batch.header.codec for batch in frame.batches), self._rules),
             level=self._rules.level,
-            max_record=self._limits.of(partition.source.topic),
+            max_record=max_record,
             is_wanted=partial(partition.awaits, frame.number),
             takes_more=partial(_takes_more, partition, frame.number),
-            done=partial(self._done, partition, frame),
+            done=partial(self._done, partition, frame, max_record),
         )
 
     async def remove(self, partition: PartitionReplicator) -> None:
         """The partition has left the source task."""
         self._failing.pop(partition, None)
 
-    def _done(self, partition: PartitionReplicator, frame: FrameInQuery, rows: RowsOfFrame) -> None:
+    def _done(self, partition: PartitionReplicator, frame: FrameInQuery, max_record: int, rows: RowsOfFrame) -> None:
         if rows.failed is not None:
             if self._is_first_failure(partition, frame):
                 self._failing[partition] = frame.number
-                self._spawn(self._failed(partition, frame, rows, rows.failed))
+                self._spawn(self._failed(partition, frame, max_record, rows, rows.failed))
             return
         try:
             result = FrameResult(written=rows.batch, unreadable=rows.undecodable, is_part=rows.is_part)
@@ -104,10 +105,15 @@ class QueryStage:
         return partition.awaits(frame.number) and (failing is None or not partition.awaits(failing))
 
     async def _failed(
-        self, partition: PartitionReplicator, frame: FrameInQuery, rows: RowsOfFrame, failed: FailedRow
+        self,
+        partition: PartitionReplicator,
+        frame: FrameInQuery,
+        max_record: int,
+        rows: RowsOfFrame,
+        failed: FailedRow,
     ) -> None:
         try:
-            if failed.too_large and await self._limits.raised(partition.source.topic):
+            if failed.too_large and await self._limits.allows_more(partition.source.topic, max_record):
                 result = FrameResult(written=rows.batch, again_from=failed.offset)
             else:
                 rejection = await self._rejection(partition, frame, failed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -27,7 +27,8 @@ _RESULT = pa.schema([pa.field(FAILED, pa.bool_()) if name == FAILED else SCHEMA.
 class ModelQuery:
     """Implements `flows.partition.row_transform.RowTransform`: frames pass through when the test says so.
 
-    It drops and changes records, and fails for some, by their keys; `dropped` and `failing` are shares in per cent.
+    It drops and changes records, and fails for some, by their keys; `dropped` and `failing` are shares in per cent. It
+    returns a frame in parts, which end after any record that it keeps.
     """
 
     def __init__(self, rng: random.Random, *, failing: int = 0, rules: BatchRules | None = None) -> None:
@@ -36,6 +37,10 @@ class ModelQuery:
         self.failing = failing
         self.frames: deque[tuple[PartitionReplicator, FrameInQuery]] = deque()
         self._rules = rules or BatchRules()
+        self._cuts = random.Random(self._seed)
+        self._cut = self._cuts.choice([0.0, 0.1, 0.5])  # the share of records after which a part ends
+        self._parts: Iterator[FrameResult] = iter(())
+        self._parts_of: FrameInQuery | None = None
 
     # -- the query
 
@@ -72,17 +77,24 @@ class ModelQuery:
         self.frames.append((partition, frame))
 
     def complete_oldest(self, now: float) -> None:
-        """The oldest frame has passed through."""
-        partition, frame = self.frames.popleft()
-        partition.transformed(frame.number, self._transformed(partition, frame), now)
+        """The oldest frame, or its next part, has passed through."""
+        partition, frame = self.frames[0]
+        if self._parts_of is not frame:
+            self._parts_of, self._parts = frame, self._transformed(partition, frame)
+        result = next(self._parts)
+        if not result.is_part:
+            self.frames.popleft()
+        partition.transformed(frame.number, result, now)
 
-    def _transformed(self, partition: PartitionReplicator, frame: FrameInQuery) -> FrameResult:
+    def _transformed(self, partition: PartitionReplicator, frame: FrameInQuery) -> Iterator[FrameResult]:
         blob = b"".join(batch.data for batch in frame.batches)
         rows, content = FrameRows(), {}
+        codec = new_codec((one.header.codec for one in frame.batches), self._rules)
         sent = Frame(frame.number, frame.start, "t", 0, blob, self._rules.max_uncompressed)
         for batch in rows_of(sent):
             if (error := batch.column(ERROR)[batch.num_rows - 1].as_py()) is not None:
-                return FrameResult(unreadable=error)
+                yield FrameResult(unreadable=error)
+                return
             decoded_rows = batch.slice(0, batch.num_rows - batch.column(OFFSET).null_count)
             if not decoded_rows.num_rows:
                 continue
@@ -99,18 +111,23 @@ class ModelQuery:
                 )
             ]
             content.update({record.offset: record for record in read})
-            result = self._rows(read)
-            rows.add(RowColumns(result), 0, result.num_rows)
-        written = rows.batch(new_codec((one.header.codec for one in frame.batches), self._rules), None)
+            result = RowColumns(self._rows(read))
+            for at in range(len(result.offsets)):
+                rows.add(result, at, at + 1)
+                if rows.taken and self._cuts.random() < self._cut:
+                    yield FrameResult(rows.batch(codec, None), is_part=True)
+                    rows.clear()
+        written = rows.batch(codec, None)
         failed = rows.failed
         if failed is None:
-            return FrameResult(written)
+            yield FrameResult(written)
+            return
         record = content[failed.offset]
         decoded = DecodedRecord(timestamp_ms=record.timestamp, key=record.key, value=record.value, headers=())
         rejection = of_query(
             partition.source, partition.target, failed.offset, query="q", why="ArithmeticException", record=decoded
         )
-        return FrameResult(written, rejection)
+        yield FrameResult(written, rejection)
 
     def _rows(self, records: Sequence[Record]) -> pa.RecordBatch:
         out: list[tuple[object, ...]] = []

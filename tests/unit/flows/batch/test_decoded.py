@@ -6,6 +6,7 @@ import sys
 import tracemalloc
 from collections.abc import Iterator
 
+import cramjam
 import pytest
 from aiokafka.errors import CorruptRecordException
 
@@ -128,3 +129,15 @@ def test_without_pyarrow_a_batch_is_decoded_as_a_whole(codec: int, monkeypatch: 
     assert list(offsets(raw)) == [10, 11, 12]
     with pytest.raises(BatchTooLargeError, match="install pyarrow"):
         list(offsets(raw, limit=2 * MB))
+
+
+def test_a_large_block_of_snappy_without_framing() -> None:
+    """librdkafka writes one for a batch; it has no parts that could be decoded alone."""
+    raw = bytearray(raw_batch([raw_record(at, bytes(MB)) for at in range(3)], 0))
+    block = bytes(cramjam.snappy.compress_raw(raw[HEADER_BYTES:]))
+    fields = list(HEADER.unpack_from(raw))
+    fields[1], fields[5] = HEADER_BYTES - 12 + len(block), 2
+    stored = memoryview(sealed(raw[:HEADER_BYTES] + block, fields))
+    assert list(offsets(stored, limit=4 * MB)) == [10, 11, 12]
+    with pytest.raises(BatchTooLargeError, match="2097152 bytes; raise max"):
+        list(offsets(stored, limit=2 * MB))

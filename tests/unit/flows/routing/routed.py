@@ -114,7 +114,7 @@ def by_offset(record: SourceRecord) -> Sequence[TargetRecord]:
 class Limits(RecordLimits):
     """Limits of topics without a configuration."""
 
-    async def raised(self, topic: str) -> bool:
+    async def allows_more(self, topic: str, than: int) -> bool:
         return False
 
 

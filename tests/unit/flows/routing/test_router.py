@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 import pytest
 
 from flows.partition.rejection import Stage
+from flows.partition.timeouts import TIMEOUTS
 from mm2.core.mirror1.user_class import SourceRecord, TargetRecord, UserClassError
 from mm2.core.offsets.leader_epochs import EpochEnd
 from mm2.kafka.errors import BrokerError, NotSupported
 from mm2.kafka.protocol.error_codes import ErrorCode
-from tests.lab.batches import Batch, Record
+from tests.lab.batches import HEADER, Batch, Record, sealed
 from tests.lab.busy_threads import busy_threads
 from tests.lab.waiting import GaveUp, until
 from tests.unit.flows.replicators import WALL, arrive, data, is_failed, message
@@ -255,3 +257,22 @@ async def test_a_record_that_is_too_large_becomes_a_dead_letter() -> None:
         (letter,) = one.listener.letters
         assert "the record at offset 1 is too large" in letter.message
         assert one.partition.position == 1
+
+
+@pytest.mark.parametrize("records_at_once", [2, 500])
+async def test_records_before_bytes_that_cannot_be_decoded_are_written_once(records_at_once: int) -> None:
+    """The partition moves over them, so they are not written again whenever it is retried."""
+    raw = bytearray(data(0, 6))
+    header = list(HEADER.unpack_from(raw))
+    header[6], header[12] = 6, 7  # one record more than there is
+    async with routed(records_at_once=records_at_once, dead_letters=None) as one:
+        arrive(one.partition, sealed(raw, header))
+        await one.outbox.sends(*range(6))
+        one.outbox.store()
+        await one.reaches(6)
+        await until(lambda: is_failed(one.partition), SOON, "the partition has stopped")
+        assert "offset 6 to" in (message(one.partition) or "")
+        one.partition.wake(time.monotonic() + TIMEOUTS.failed_retry_s)
+        arrive(one.partition, sealed(raw, header))
+        await until(lambda: one.partition.is_idle, SOON, "the frame is reported")
+        assert one.outbox.offsets == [*range(6)]

@@ -72,11 +72,10 @@ class Limits:
     def of(self, topic: str) -> int:
         return self._limits[0]
 
-    async def raised(self, topic: str) -> bool:
-        if len(self._limits) == 1:
-            return False
-        del self._limits[0]
-        return True
+    async def allows_more(self, topic: str, than: int) -> bool:
+        if self._limits[0] <= than and len(self._limits) > 1:
+            del self._limits[0]
+        return self._limits[0] > than
 
 
 def stage(
@@ -250,6 +249,18 @@ def test_a_record_that_the_topic_allows_passes_through_again() -> None:
     large = RowsOfFrame(failed=FailedRow(1, "the record at offset 1 is too large", too_large=True))
     result, _ = submitted(frame(*first_and_second()), large, limits=Limits(1_000, 2_000))
     assert result == FrameResult(again_from=1)
+
+
+def test_records_of_two_partitions_that_the_topic_allows_pass_through_again() -> None:
+    """Both were submitted before it was known that the topic allows them."""
+    tested, exchange, _ = stage(limits=Limits(1_000, 2_000))
+    partitions = Partition(), Partition()
+    for one in partitions:
+        tested.submit(one, frame(*first_and_second()))  # type: ignore[arg-type]
+    large = RowsOfFrame(failed=FailedRow(1, "the record at offset 1 is too large", too_large=True))
+    for sent in exchange.sent:
+        sent["done"](large)
+    assert [one.results for one in partitions] == [[(4, FrameResult(again_from=1))]] * 2
 
 
 def test_an_unexpected_error_ends_the_source_task() -> None:
