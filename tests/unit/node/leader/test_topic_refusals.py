@@ -30,6 +30,12 @@ CONFIGS = ("retention.ms", "local.retention.ms", "cleanup.policy")
             ["A->B.replication.factor", "A->B.config.properties.exclude", "A->B.topics.exclude leaves orders out"],
         ),
         (ErrorCode.INVALID_TOPIC_EXCEPTION, None, ["A->B.replication.policy.class", "A->B.topics.exclude"]),
+        (ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is longer than 249", ["a name has at most 249 letters"]),
+        (
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            "Topic 'A.my_topic' collides with existing topic: A.my.topic",
+            ["differs in dots and underscores only", "A->B.topics.exclude leaves orders out"],
+        ),
         (ErrorCode.INVALID_PARTITIONS, None, ["with fewer partitions", "A->B.topics.exclude leaves orders out"]),
         (ErrorCode.THROTTLING_QUOTA_EXCEEDED, None, ["retrying", "controller_mutation_rate"]),
     ],
