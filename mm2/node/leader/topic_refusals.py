@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from mm2.config.plugins.filters import PropertyFilter
 from mm2.config.settings import FlowSettings
@@ -43,6 +43,11 @@ def keys_of_refusal(error: BrokerError, settings: FlowSettings, topic: str, conf
     factor = settings.source.replication_factor
     name = _DISTINCT_NAME if _COLLIDES in (error.words or "") else _VALID_NAME
     return "; " + keys.format(flow=flow, target=flow.target, topic=topic, factor=factor, exclude=exclude, name=name)
+
+
+def exclude_rejected(settings: FlowSettings, error: BrokerError, configs: Sequence[str]) -> str:
+    """Return how not to copy what the target rejects: those of ``configs`` that the broker names, or all of them."""
+    return exclude_key(settings, _named(error, configs) or configs)
 
 
 def exclude_key(settings: FlowSettings, configs: Iterable[str]) -> str:
