@@ -40,6 +40,7 @@ class LatestStartWriter:
         starts. Where Java takes over, it continues there, too, except at offset 0 (-1 is stored, for Java nothing).
     (B) Of a partition that the exact offset map knows, the stored offset is gone. Nothing is stored: its lane continues
         where the map ends (`mm2.node.source.lease_builder`), while its end would leave out what was written since.
+        While the map cannot be read, partitions that are assigned already, of which offsets should exist, wait.
     (C) That ends are stored for a selection is recorded after they are: a leader that is lost before leaves the rest
         to the next one, which stores the ends as of then.
     """
@@ -96,11 +97,14 @@ class LatestStartWriter:
         return {one for record in self._configs.source_tasks.records.values() for one in record.partitions}
 
     async def _copied(self, missing: AbstractSet[TopicPartition]) -> frozenset[TopicPartition]:
-        """Return those of which there are copies: (B)."""
+        """Return those of which there are copies: (B). Raises ClusterError."""
         gone = [one for one in missing if self._stored.is_missing(one)]
         if self._segments is None or not gone:
             return frozenset()
         await self._segments.refresh()
+        unread = self._segments.error.cause
+        if isinstance(unread, ClusterError) and unread.retriable and not self._listed().isdisjoint(gone):
+            raise unread
         known = {one: self._segments.of(one) for one in gone}
         return frozenset(one for one, segment in known.items() if segment is not None and segment.end > 0)
 
