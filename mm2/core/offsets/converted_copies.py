@@ -38,9 +38,12 @@ def changed_parts(
     """Return the parts in which ``copy`` differs from the record that it is of; none if it is equal, or if that record
     is unknown.
 
+    A record without timestamp (-1) is unknown; so are batches that cannot be read, which have none, either.
     ``originals`` are consecutive records of the source around the stored offset. ``reaches_end``: there is none behind
     them.
     """
+    if copy.timestamp_ms < 0:
+        return frozenset()
     same_time = [place for place, one in enumerate(originals) if one.timestamp_ms == copy.timestamp_ms]
     behind = originals[same_time[-1] + 1 :] if same_time else ()
     if not reaches_end and not any(one.timestamp_ms > copy.timestamp_ms for one in behind):

@@ -144,10 +144,10 @@ class TopicDiscovery:
                 log.warning("%s: topic %s: %s", self._flow, topic.topic, topic.error)
 
     def _log_returned(self, returned: Mapping[str, ReturnedCopy], before: Mapping[str, ReturnedCopy]) -> None:
-        """Log the copies that are left out, and show those of users' topics. Raises PluginError."""
+        """Log the copies that are left out, and show those of users' topics."""
         shown = []
         for name, copy in returned.items():
-            is_heartbeats = self._settings.policy.is_heartbeats_topic(name)
+            is_heartbeats = self._is_heartbeats(name)
             if name not in before:
                 log.log(logging.INFO if is_heartbeats else logging.WARNING, "%s: %s", self._flow, copy)
             if not is_heartbeats:
@@ -155,3 +155,9 @@ class TopicDiscovery:
         more = len(shown) - 1
         others = f" (and {more} more {'topic' if more == 1 else 'topics'})" if more > 0 else ""
         self.warnings = [f"{shown[0]}{others}"] if shown else []
+
+    def _is_heartbeats(self, topic: str) -> bool:
+        try:
+            return self._settings.policy.is_heartbeats_topic(topic)
+        except PluginError:  # must not end the round: it decides only where the topic is shown
+            return False

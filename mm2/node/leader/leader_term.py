@@ -29,16 +29,14 @@ from mm2.core.coordination.pauses import Pauses, encode_pauses
 from mm2.core.coordination.query_uses import ReportedQueryUses
 from mm2.core.coordination.session_keys import SESSION_KEY, encode_session_key, needs_new_key, new_session_key
 from mm2.core.coordination.skips import encode_skips
-from mm2.core.naming import internal_topics
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.alias_change import alias_change
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster
-from mm2.kafka.errors import ClusterError
 from mm2.node.checkpoint.checkpoint_task import reason_for_none
 from mm2.node.checkpoint.translation import EXACT
 from mm2.node.common.current_error import CurrentError
 from mm2.node.common.keep_trying import keep_trying
+from mm2.node.leader.alias_check import AliasCheck
 from mm2.node.leader.config_writer import ConfigWriter
 from mm2.node.leader.discovery import TopicDiscovery
 from mm2.node.leader.group_assignment import GroupPlan
@@ -110,6 +108,7 @@ class LeaderTerm:
         replication_filter = settings.replication_filter
         admin: ClusterAdmin = settings.admin_class(target)
         shown: Discovery | None = previous._discovery.latest if previous is not None else None
+        self._alias_check: AliasCheck | None = None
         starts = None
         if source_offsets is not None:
             starts = LatestStartWriter(
@@ -120,6 +119,10 @@ class LeaderTerm:
                 stored=source_offsets,
                 put=self._put,
             )
+        if source_offsets is not None:
+            self._alias_check = AliasCheck(settings, source_offsets, then=None if starts is None else starts.decide)
+            if previous is not None and previous._alias_check is not None:
+                self._alias_check.checked_by(previous._alias_check)
         self._discovery: TopicDiscovery = TopicDiscovery(
             settings,
             settings.admin_class(source),
@@ -127,7 +130,7 @@ class LeaderTerm:
             replication_filter,
             published=configs.source_tasks.records.values,
             shown=shown,
-            decide_starts=None if starts is None else starts.decide,
+            decide_starts=None if self._alias_check is None else self._alias_check.decide,
         )
         self._syncs = TopicSyncs(settings, source, admin, self._discovery, replication_filter)
         self._reports = reports
@@ -157,8 +160,6 @@ class LeaderTerm:
         self._covered: tuple[object, AssignmentAudit[TopicPartition]] | None = None
         self._due = asyncio.Event()
         self._publishing = CurrentError(log, settings.flow)
-        self._alias_change: str | None = None if previous is None else previous._alias_change
-        self._checks_aliases = previous is None
 
     async def run(self, on_ready: Callable[[], None]) -> None:
         """Lead until cancelled; ``on_ready`` is called when the term has started.
@@ -224,8 +225,6 @@ class LeaderTerm:
     async def _take_discovery(self, discovery: Discovery) -> None:
         """Assign the discovered partitions to source tasks, unless the assignment is recent and unchanged."""
         assert self._plan is not None
-        if self._checks_aliases and self._source_offsets is not None:
-            await self._check_aliases(self._source_offsets, discovery.partitions)
         now = time.monotonic()
         even = discovery.partitions == self._spread and now - self._spread_at < EVEN_OUT_EVERY_S
         ids = {topic.topic: topic.topic_ids for topic in discovery.topics if any(topic.topic_ids)}
@@ -244,24 +243,6 @@ class LeaderTerm:
             self._spread, self._spread_at = discovery.partitions, now
         self._plan.want(self._wanted, ids, query_names(self._wanted, names, tasks_max=tasks_max))
         self._due.set()
-
-    async def _check_aliases(self, offsets: StoredSourceOffsets, partitions: Sequence[TopicPartition]) -> None:
-        """Before anything is copied, warn about partitions that do not continue because of source.cluster.alias."""
-        settings, flow = self._settings, self._flow
-        try:
-            await offsets.refresh()
-        except ClusterError as error:
-            log.info("%s: cannot check under which alias source offsets are stored: %s", flow, error)
-            return
-        self._checks_aliases = False
-        others = offsets.under_other_aliases
-        if settings.storage.offsets.name != internal_topics.source_offsets(flow).name:  # others may use it
-            others = {alias: found for alias, found in others.items() if alias == flow.source}
-        self._alias_change = alias_change(
-            flow, settings.aliases.source, partitions, stored=offsets.stored, elsewhere=others
-        )
-        if self._alias_change is not None:
-            log.warning("%s: %s", flow, self._alias_change)
 
     def take_report(self, report: SourceTaskReport) -> None:
         """Apply a source task report: which list the source task runs, and the demand of its partitions."""
@@ -405,5 +386,6 @@ class LeaderTerm:
     def reasons(self) -> list[str]:
         """Return the errors and warnings of the leader."""
         errors = (self._publishing, self._groups.error, self._query_histories.error)
-        found = [self.error, *(one.text for one in errors), self._writer.warning, self._alias_change]
+        aliases = None if self._alias_check is None else self._alias_check.warning
+        found = [self.error, *(one.text for one in errors), self._writer.warning, aliases]
         return [*(one for one in found if one is not None), *self._discovery.warnings, *self._syncs.warnings]

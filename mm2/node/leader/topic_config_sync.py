@@ -16,7 +16,7 @@ from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, NotSupported
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.node.leader.discovery import TopicDiscovery
-from mm2.node.leader.topic_refusals import exclude_key
+from mm2.node.leader.topic_refusals import exclude_key, exclude_rejected
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class _Warnings:
         if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return  # deleted meanwhile; the next discovery reports it
         is_rejected = error.code in (ErrorCode.INVALID_CONFIG, ErrorCode.POLICY_VIOLATION)
-        keys = f"; {exclude_key(self._settings, configs)}" if configs and is_rejected else ""
+        keys = f"; {exclude_rejected(self._settings, error, configs)}" if configs and is_rejected else ""
         self._refused.setdefault((cluster, error.code), (error, keys, []))[2].append(topic)
 
     def unknown(self, configs: Sequence[str], remote: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from mm2.config.plugins.filters import PropertyFilter
 from mm2.config.settings import FlowSettings
@@ -16,14 +16,18 @@ _KEYS: dict[int, str] = {
     ErrorCode.POLICY_VIOLATION: "a policy of cluster {target} decides: {flow}.replication.factor and"
     " {flow}.config.properties.exclude change what is requested; a remote topic that you create yourself is used as it"
     " is; {flow}.topics.exclude leaves {topic} out",
-    ErrorCode.INVALID_TOPIC_EXCEPTION: "a name has at most 249 letters, digits, dots, underscores and hyphens:"
-    " {flow}.replication.policy.class and {flow}.replication.policy.separator decide how it is made;"
-    " {flow}.topics.exclude leaves {topic} out",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "{name}: {flow}.replication.policy.class and"
+    " {flow}.replication.policy.separator decide how it is made; {flow}.topics.exclude leaves {topic} out",
     ErrorCode.INVALID_PARTITIONS: "a remote topic that you create yourself, with fewer partitions, is used as it is;"
     " {flow}.topics.exclude leaves {topic} out",
     ErrorCode.THROTTLING_QUOTA_EXCEEDED: "retrying; raise the quota controller_mutation_rate of the node's user or"
     " client ID on cluster {target}, as no key avoids it",
 }
+
+_VALID_NAME = "a name has at most 249 letters, digits, dots, underscores and hyphens"
+_DISTINCT_NAME = "the name of another topic differs in dots and underscores only, which Kafka does not permit"
+_COLLIDES = "collides"
+"""Part of the broker's words for such a name (ReplicationControlManager.validateNewTopicNames)."""
 
 
 def keys_of_refusal(error: BrokerError, settings: FlowSettings, topic: str, configs: Iterable[str] = ()) -> str:
@@ -37,7 +41,13 @@ def keys_of_refusal(error: BrokerError, settings: FlowSettings, topic: str, conf
     flow = settings.flow
     exclude = exclude_key(settings, _named(error, configs))
     factor = settings.source.replication_factor
-    return "; " + keys.format(flow=flow, target=flow.target, topic=topic, factor=factor, exclude=exclude)
+    name = _DISTINCT_NAME if _COLLIDES in (error.words or "") else _VALID_NAME
+    return "; " + keys.format(flow=flow, target=flow.target, topic=topic, factor=factor, exclude=exclude, name=name)
+
+
+def exclude_rejected(settings: FlowSettings, error: BrokerError, configs: Sequence[str]) -> str:
+    """Return how not to copy what the target rejects: those of ``configs`` that the broker names, or all of them."""
+    return exclude_key(settings, _named(error, configs) or configs)
 
 
 def exclude_key(settings: FlowSettings, configs: Iterable[str]) -> str:

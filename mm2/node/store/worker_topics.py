@@ -91,7 +91,7 @@ async def _require_progress(
     is_absent = topics[offsets.name].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     is_expired = counts[offsets.name].written > 0 and counts[offsets.name].kept == 0
     if (is_absent or is_expired) and counts[configs.name].kept and not any(counts[name].kept for name in names[2:]):
-        raise WrongInternalTopic(_gone_text(settings, offsets, configs, is_absent=is_absent))
+        raise WrongInternalTopic(gone_text(settings, offsets, configs, is_absent=is_absent))
 
 
 class _Records(NamedTuple):
@@ -114,13 +114,17 @@ async def _records(target: Cluster, name: str, info: TopicInfo) -> _Records:
     return _Records(written, kept)
 
 
-def _gone_text(settings: FlowSettings, offsets: InternalTopic, configs: InternalTopic, *, is_absent: bool) -> str:
+def gone_text(settings: FlowSettings, offsets: InternalTopic, configs: InternalTopic, *, is_absent: bool) -> str:
+    """Return why the flow waits, and the command with which it starts again."""
     what = "does not exist" if is_absent else "has lost all of its records"
     delete = "" if is_absent else "delete the topic, and "
     factor = settings.storage.offsets.replication_factor
+    # For -1, the default of the brokers, the tool needs no option, and rejects one
+    partitions = "" if offsets.partitions < 0 else f" --partitions {offsets.partitions}"
+    replicas = "" if factor < 0 else f" --replication-factor {factor}"
     return (
         f"cluster {settings.flow.target}: topic {offsets.name} {what}, although the flow has run before, according to"
         f" {configs.name}. Nothing is copied, since everything would be copied again. If that is what you want,"
-        f" {delete}run kafka-topics.sh --create --topic {offsets.name} --partitions {offsets.partitions}"
-        f" --replication-factor {factor} --config cleanup.policy=compact"
+        f" {delete}run kafka-topics.sh --create --topic {offsets.name}{partitions}{replicas}"
+        " --config cleanup.policy=compact"
     )

@@ -49,3 +49,9 @@ def test_several_originals_with_one_timestamp() -> None:
     twins = [replace(one, timestamp_ms=1_000) for one in SOURCE]
     assert changed_parts(twins[3], twins, reaches_end=True) == frozenset()
     assert changed_parts(replace(twins[3], value=JSON), twins, reaches_end=True) == {RecordPart.VALUE}
+
+
+def test_records_without_timestamp_are_unknown() -> None:
+    """Batches that cannot be read appear as one such record, without key and value."""
+    old = [replace(one, timestamp_ms=-1) for one in SOURCE]
+    assert changed_parts(replace(old[2], key=None, value=None), old, reaches_end=True) == frozenset()

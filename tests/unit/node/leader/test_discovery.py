@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mm2.core.policies import DefaultReplicationPolicy
+from mm2.core.topics.topic_plan import ReturnedCopy
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.logs.transaction_coordinator import Fenced
 from mm2.node.leader.discovery import LOOKING, TopicDiscovery
@@ -70,3 +72,22 @@ async def test_a_fenced_leader_ends_its_term(tmp_path: Path) -> None:
     )
     with pytest.raises(Fenced):
         await asyncio.wait_for(discovery.run(take), SOON)
+
+
+class PolicyWithoutHeartbeats(DefaultReplicationPolicy):
+    def is_heartbeats_topic(self, topic: str) -> bool:
+        raise ValueError(f"no answer for {topic}")
+
+
+async def test_a_policy_that_fails_for_a_left_out_topic_does_not_end_the_round(tmp_path: Path) -> None:
+    class Found(RemoteTopics):
+        async def discover(self) -> Discovery:
+            copy = ReturnedCopy(flow=settings.flow, topic="x.A.orders", remote_topic="A.orders")
+            return Discovery(topics=(), partitions=(), returned={copy.topic: copy})
+
+    settings = flow(tmp_path, f"replication.policy.class = {__name__}:{PolicyWithoutHeartbeats.__name__}\n")
+    admin = ClusterAdmin(unconnected_cluster())
+    discovery = TopicDiscovery(settings, admin, admin, settings.replication_filter, published=list, remote_topics=Found)
+    await discovery.look()
+    (warning,) = discovery.warnings
+    assert warning.startswith("topic x.A.orders is a copy of A.orders")

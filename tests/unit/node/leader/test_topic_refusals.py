@@ -8,7 +8,7 @@ import pytest
 
 from mm2.kafka.errors import BrokerError
 from mm2.kafka.protocol.error_codes import ErrorCode
-from mm2.node.leader.topic_refusals import exclude_key, keys_of_refusal
+from mm2.node.leader.topic_refusals import exclude_key, exclude_rejected, keys_of_refusal
 from tests.unit.config import files
 
 CONFIGS = ("retention.ms", "local.retention.ms", "cleanup.policy")
@@ -30,6 +30,12 @@ CONFIGS = ("retention.ms", "local.retention.ms", "cleanup.policy")
             ["A->B.replication.factor", "A->B.config.properties.exclude", "A->B.topics.exclude leaves orders out"],
         ),
         (ErrorCode.INVALID_TOPIC_EXCEPTION, None, ["A->B.replication.policy.class", "A->B.topics.exclude"]),
+        (ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is longer than 249", ["a name has at most 249 letters"]),
+        (
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            "Topic 'A.my_topic' collides with existing topic: A.my.topic",
+            ["differs in dots and underscores only", "A->B.topics.exclude leaves orders out"],
+        ),
         (ErrorCode.INVALID_PARTITIONS, None, ["with fewer partitions", "A->B.topics.exclude leaves orders out"]),
         (ErrorCode.THROTTLING_QUOTA_EXCEEDED, None, ["retrying", "controller_mutation_rate"]),
     ],
@@ -44,6 +50,19 @@ def test_error_names_the_key(tmp_path: Path, code: ErrorCode, words: str | None,
 def test_other_errors_have_no_key(tmp_path: Path) -> None:
     error = BrokerError(ErrorCode.REQUEST_TIMED_OUT, "create topic A.orders")
     assert keys_of_refusal(error, files.flow(tmp_path), "orders") == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("Invalid value 9 for configuration min.insync.replicas", "min.insync.replicas"),
+        ("not permitted here", "retention.ms, min.insync.replicas"),
+    ],
+)
+def test_only_what_the_broker_names_is_to_be_excluded(tmp_path: Path, words: str, names: str) -> None:
+    error = BrokerError(ErrorCode.INVALID_CONFIG, "alter topic A.orders", words)
+    found = exclude_rejected(files.flow(tmp_path), error, ["retention.ms", "min.insync.replicas"])
+    assert found == f"add {names} to A->B.config.properties.exclude"
 
 
 def test_custom_filter_has_no_list(tmp_path: Path) -> None:
