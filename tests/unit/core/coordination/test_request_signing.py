@@ -143,7 +143,7 @@ def test_commands_are_signed_with_another_key_than_they_are_read_with() -> None:
 )
 def test_requests_without_a_valid_id(id: str | None, expected: Fault) -> None:
     with pytest.raises(BadSignatureError) as raised:
-        SeenRequests(lambda: 1_000_000, lambda: 0.0).check(id)
+        SeenRequests(lambda: 1_000_000, lambda: 0).check(id)
     assert raised.value.fault is expected
 
 
