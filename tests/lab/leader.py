@@ -11,7 +11,6 @@ import javaproperties
 
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.load import load
-from mm2.core.topics.replication_filter import ReplicationFilter
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster
 from mm2.node.leader.discovery import TopicDiscovery
@@ -43,7 +42,7 @@ async def leading(
     async with AsyncExitStack() as stack:
         source = await stack.enter_async_context(Cluster(flow.clients.of(ClientRole.REPLICATION_SOURCE_ADMIN)))
         target = admin(await stack.enter_async_context(Cluster(flow.clients.of(ClientRole.SHARED_ADMIN))))
-        chosen = ReplicationFilter(aliases=flow.aliases, policy=flow.policy, selects=flow.topic_filter)
+        chosen = flow.replication_filter
         discovery = TopicDiscovery(flow, ClusterAdmin(source), target, chosen, published=list)
         leader = Leader(
             discovery=discovery,
