@@ -101,8 +101,7 @@ class TargetBatch:
     @property
     def last_offset(self) -> int:
         """Source offset of the last record."""
-        first, count = self.runs[-1]
-        return first + count - 1
+        return runs_end(self.runs) - 1
 
     def source_offset(self, index: int) -> int:
         """Source offset of the record at ``index`` in the batch."""

@@ -4,7 +4,7 @@ registered."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -125,13 +125,10 @@ def test_unreachable_zookeeper() -> None:
         release_port(port)
 
 
-def test_the_start_waits_for_zookeeper(
-    old_cluster: KafkaCluster,
-    zookeeper: ZooKeeperServer,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    wanted = settings(tmp_path, zookeeper)
+def found_after(
+    start: Callable[[], MirrorSettings], capsys: pytest.CaptureFixture[str], trouble: str, *, end: Callable[[], object]
+) -> tuple[list[MirrorSettings], str]:
+    """Start, and end the trouble once it is reported as retried. Return what was found, and the errors."""
     found: list[MirrorSettings] = []
     errors = ""
 
@@ -140,14 +137,27 @@ def test_the_start_waits_for_zookeeper(
         errors += capsys.readouterr().err
         return "retrying in" in errors
 
-    zookeeper.stop()
-    waiting = threading.Thread(target=lambda: found.append(with_brokers(wanted, connect_s=1.0, retry_s=0.2)))
+    waiting = threading.Thread(target=lambda: found.append(start()))
     waiting.start()
     try:
-        wait_until(reported, FOUND_WITHIN, "the failure is reported")
+        wait_until(reported, FOUND_WITHIN, f"{trouble} is reported")
     finally:
-        zookeeper.start()
+        end()
         waiting.join(FOUND_WITHIN)
+    return found, errors
+
+
+def test_the_start_waits_for_zookeeper(
+    old_cluster: KafkaCluster,
+    zookeeper: ZooKeeperServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    wanted = settings(tmp_path, zookeeper)
+    zookeeper.stop()
+    found, errors = found_after(
+        lambda: with_brokers(wanted, connect_s=1.0, retry_s=0.2), capsys, "the failure", end=zookeeper.start
+    )
     assert [one.consumers[0].client.bootstrap_servers for one in found] == [(old_cluster.bootstrap,)]
     assert f"ZooKeeper {zookeeper.address}{CHROOT} does not answer" in errors
 
@@ -185,23 +195,15 @@ def test_the_start_waits_for_members_of_the_old_consumer(
     )
     wanted = load(files_of).settings
     assert wanted is not None
-    found: list[MirrorSettings] = []
-    errors = ""
 
-    def reported() -> bool:
-        nonlocal errors
-        errors += capsys.readouterr().err
-        return "retrying in" in errors
+    def commit_and_leave() -> None:
+        old_group.set(f"{OFFSETS}/0", b"41")
+        old_group.delete(MEMBER)
 
     old_group.create(MEMBER, ephemeral=True, makepath=True)
-    waiting = threading.Thread(target=lambda: found.append(with_old_offsets(wanted, retry_s=0.1)))
-    waiting.start()
-    try:
-        wait_until(reported, FOUND_WITHIN, "the member is reported")
-        old_group.set(f"{OFFSETS}/0", b"41")
-    finally:
-        old_group.delete(MEMBER)
-        waiting.join(FOUND_WITHIN)
+    found, errors = found_after(
+        lambda: with_old_offsets(wanted, retry_s=0.1), capsys, "the member", end=commit_and_leave
+    )
     place = f"{zookeeper.address}{CHROOT}"
     assert f"group mirror has members in ZooKeeper {place} (mirror_host-1): stop MirrorMaker 1 first" in errors
     orders = {TopicPartition("orders", 0): 41, TopicPartition("orders", 1): 90}

@@ -24,7 +24,7 @@ class AliasCheck:
     ``warning`` is shown until the node leads again or the flow restarts.
     """
 
-    def __init__(self, settings: FlowSettings, stored: StoredSourceOffsets, *, then: DecideStarts | None) -> None:
+    def __init__(self, settings: FlowSettings, stored: StoredSourceOffsets, *, then: DecideStarts) -> None:
         """``then`` decides where partitions start."""
         self._settings = settings
         self._stored = stored
@@ -40,7 +40,7 @@ class AliasCheck:
         """Check, and decide where partitions start (`DecideStarts`)."""
         if self._is_due:
             await self._check(discovery)
-        return discovery if self._then is None else await self._then(discovery)
+        return await self._then(discovery)
 
     async def _check(self, discovery: Discovery) -> None:
         settings, flow = self._settings, self._settings.flow

@@ -109,7 +109,6 @@ class LeaderTerm:
         admin: ClusterAdmin = settings.admin_class(target)
         shown: Discovery | None = previous._discovery.latest if previous is not None else None
         self._alias_check: AliasCheck | None = None
-        starts = None
         if source_offsets is not None:
             starts = LatestStartWriter(
                 settings,
@@ -119,8 +118,7 @@ class LeaderTerm:
                 stored=source_offsets,
                 put=self._put,
             )
-        if source_offsets is not None:
-            self._alias_check = AliasCheck(settings, source_offsets, then=None if starts is None else starts.decide)
+            self._alias_check = AliasCheck(settings, source_offsets, then=starts.decide)
             if previous is not None and previous._alias_check is not None:
                 self._alias_check.checked_by(previous._alias_check)
         self._discovery: TopicDiscovery = TopicDiscovery(

@@ -50,7 +50,7 @@ async def test_starts_that_are_stored_under_latest_do_not_hide_the_change(tmp_pa
     assert check.warning is not None
     assert "write A->B.source.cluster.alias = eu" in check.warning
     assert offsets.own == {ORDERS}
-    later = AliasCheck(settings, offsets, then=None)
+    later = AliasCheck(settings, offsets, then=store_ends)
     later.checked_by(check)
     await later.decide(DISCOVERY)
     assert (later.warning, offsets.reads) == (check.warning, 1)
