@@ -184,6 +184,13 @@ async def test_connections_count_before_the_tls_handshake(tmp_path: Path, caplog
     assert f"{url}: all 3 connections are in use" in caplog.text, "they were not closed at the end of a handshake"
 
 
+async def test_a_client_without_a_tls_handshake_is_disconnected(tmp_path: Path) -> None:
+    tls = https_file(Authority(), tmp_path).listening.tls
+    async with limited(ServerLimits(handshake_within_s=0.2), tls=tls) as url:
+        await until_closed(await silent(url))
+    assert ServerLimits().handshake_within_s < ServerLimits().request_within_s
+
+
 def health_app(busy: asyncio.Event | None = None, done: asyncio.Event | None = None) -> FastAPI:
     """Return an application with a probe and a request that ends with ``done``."""
     app = FastAPI(openapi_url=None)
