@@ -18,7 +18,7 @@ def flow(
     exclude: str = r".*[\-\.]internal|__.*",
     aliases: str | None = None,
 ) -> CheckedFlow:
-    """Return one flow, with the identity policy by default. ``aliases``: other ones than its own, ``source->target``."""
+    """Return one flow, with the identity policy by default. ``aliases``: other ones than its own, as ``X->Y``."""
     parsed = Flow.parse(text)
     selected = re.compile("|".join(topics))
     return CheckedFlow(
