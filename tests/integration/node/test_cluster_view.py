@@ -242,6 +242,8 @@ def test_unsigned_requests_are_rejected(flow: Flow) -> None:
     trusted = ssl.create_default_context(cafile=flow.ca)
     for node in (leader, follower):
         with httpx.Client(base_url=node.url, trust_env=False, verify=trusted) as client:
+            answer = client.get("/flows", headers={"Host": "evil.example"})
+            assert answer.status_code == HTTPStatus.MISDIRECTED_REQUEST, "a page of another site (DNS rebinding)"
             for path in ("status", "groups"):
                 answer = client.get(f"/{flow.path}/mm2/{path}")
                 assert answer.status_code == HTTPStatus.BAD_REQUEST
