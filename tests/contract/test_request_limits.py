@@ -172,7 +172,7 @@ async def test_a_client_with_many_connections_loses_its_own() -> None:
         assert not one.at_eof()
 
 
-async def test_connections_count_before_the_tls_handshake(tmp_path: Path) -> None:
+async def test_connections_count_before_the_tls_handshake(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     authority = Authority()
     tls = https_file(authority, tmp_path).listening.tls
     async with limited(ServerLimits(most_connections=3), health_app(), tls) as url:
@@ -181,6 +181,14 @@ async def test_connections_count_before_the_tls_handshake(tmp_path: Path) -> Non
             await until_closed(oldest)
         async with httpx.AsyncClient(timeout=SOON, trust_env=False, verify=caller_context(authority)) as client:
             assert (await client.get(f"{url}/health/live")).status_code == 200
+    assert f"{url}: all 3 connections are in use" in caplog.text, "they were not closed at the end of a handshake"
+
+
+async def test_a_client_without_a_tls_handshake_is_disconnected(tmp_path: Path) -> None:
+    tls = https_file(Authority(), tmp_path).listening.tls
+    async with limited(ServerLimits(handshake_within_s=0.2), tls=tls) as url:
+        await until_closed(await silent(url))
+    assert ServerLimits().handshake_within_s < ServerLimits().request_within_s
 
 
 def health_app(busy: asyncio.Event | None = None, done: asyncio.Event | None = None) -> FastAPI:

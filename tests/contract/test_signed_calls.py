@@ -268,6 +268,15 @@ async def test_unexpected_responses(answer: bytes, expected: str, status: int | 
         assert (caught.value.status, caught.value.retriable) == (status, retriable)
 
 
+async def test_no_request_is_sent_to_what_is_no_node() -> None:
+    """Whoever may join the group can write a URL: a node must not ask the metadata service of a cloud for it."""
+    async with rest_nodes(["one"]) as (node,):
+        node.stand()
+        for url, why in (("http://169.254.169.254:80", "leads to 169.254.169.254"), ("http://a:1/x", "advertises")):
+            with pytest.raises(PeerError, match=why):
+                await node.peers.ask(url, node.leader_context, REQUEST)
+
+
 async def test_names_are_escaped_in_urls() -> None:
     """Aliases need no escaping; task names of user-defined connectors might."""
     seen: list[bytes] = []

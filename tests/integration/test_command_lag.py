@@ -135,6 +135,21 @@ def partitions(out: str) -> dict[str, dict[str, Any]]:
     return {f"{one['topic'].partition('-')[2].partition('-')[2]}-{one['partition']}": one for one in flow["partitions"]}
 
 
+def test_losses_of_a_topic_without_a_node(stage: Stage, mm2: Any) -> None:
+    """A topic that does not exist is an error, and not one without losses."""
+    file, topics = stage.file(), {name: stage.source_partition(name).topic for name in ("stopped", "orders", "order")}
+
+    def losses(name: str) -> tuple[int, Any, str]:
+        code, out, err = mm2("losses", file, "--topic", topics[name], "--json")
+        return code, [one["topic"] for one in json.loads(out)] if out else None, err
+
+    assert losses("stopped") == (0, [topics["stopped"]], "")
+    assert losses("orders") == (0, [], "")
+    code, shown, err = losses("order")
+    assert (code, shown) == (2, None)
+    assert f"topic {topics['order']} is not replicated" in err
+
+
 def test_lag_of_every_kind_of_stored_offset(stage: Stage, no_listener: str, mm2: Any) -> None:
     code, out, err = mm2("lag", stage.file(listeners=no_listener), "--json")
     assert code == 0, err

@@ -14,7 +14,6 @@ import javaproperties
 import pytest
 
 from mm2.client import MirrorClient
-from mm2.config.load import load
 from tests.integration.shared_node import COPIED, SEEN
 from tests.lab.cluster import KafkaCluster
 from tests.lab.commands import ROOT
@@ -110,7 +109,8 @@ def properties_of(file: str, clusters: Mapping[str, KafkaCluster]) -> dict[str, 
     """Return the properties of the file with lab addresses and the changes of IN_THE_LAB."""
     properties = javaproperties.loads((EXAMPLES / file).read_text("ascii"))
     assert properties["clusters"] == ", ".join(clusters)
-    del properties["listeners"]  # the test's node has its own port
+    for key in [key for key in properties if key.startswith("listeners")]:
+        del properties[key]  # the test's node has its own port, and no other node calls it
     addresses = {f"{alias}.bootstrap.servers": cluster.bootstrap for alias, cluster in clusters.items()}
     lab = dict(IN_THE_LAB)
     if properties.get("emit.offset-syncs.enabled") == "false":
@@ -146,13 +146,6 @@ def empty(cluster: KafkaCluster) -> None:
         for future in cluster.admin.delete_topics(topics).values():
             future.result(SEEN)
         wait_until(lambda: not left(), SEEN, f"the topics of {cluster.name} are deleted")
-
-
-@pytest.mark.parametrize("file", sorted(path.name for path in EXAMPLES.glob("*.properties")))
-def test_file_is_valid(file: str) -> None:
-    loaded = load(EXAMPLES / file)
-    assert loaded.settings is not None
-    assert list(loaded.problems) == []
 
 
 # both directions without cycles: test_flow_discovery.py; a group that moves there and back: test_flow_groups.py

@@ -29,9 +29,6 @@ MOST_CONNECTIONS = 1_000
 FOR_PROBES = 32
 """Connections beyond the limit on which only probes are answered."""
 
-HANDSHAKE_WITHIN_S = 10.0
-"""Seconds for a TLS handshake: three round trips and some milliseconds of CPU."""
-
 ACCEPT_AGAIN_S = 1.0
 """Pause after the process has run out of descriptors or memory."""
 
@@ -89,12 +86,14 @@ class Connections:
     """The connections of one listener. Used on one event loop.
 
     ``serve`` creates the asyncio protocol of a connection, which sets `Connection.protocol` as soon as it is connected,
-    and calls `closed` at its end. ``name`` is the listener's URL, for the log.
+    and calls `closed` at its end. ``most`` and ``handshake_within_s`` as in `mm2.rest.server.server.ServerLimits`;
+    ``name`` is the listener's URL, for the log.
     """
 
     serve: Callable[[Connection], asyncio.Protocol]
     context: ssl.SSLContext | None
     most: int
+    handshake_within_s: float
     name: str = ""
     _open: dict[Connection, None] = field(default_factory=dict)
     _warned: float | None = None
@@ -172,7 +171,7 @@ class Connections:
             lambda: self.serve(connection),
             accepted,
             ssl=self.context,
-            ssl_handshake_timeout=None if self.context is None else HANDSHAKE_WITHIN_S,
+            ssl_handshake_timeout=None if self.context is None else self.handshake_within_s,
         )
 
         def opened(task: asyncio.Task[Any]) -> None:

@@ -53,6 +53,8 @@ class ServerLimits:
     request_within_s: float = 60.0
     """Seconds for a client to send a whole request: the largest from a lane, over a slow link. Who sends nothing must
     not occupy a connection for ever."""
+    handshake_within_s: float = 10.0
+    """Seconds for a TLS handshake: three round trips and some milliseconds of CPU."""
     most_connections: int = field(default_factory=lambda: connection_limit(open_files()))
     """Connections of one listener (`mm2.rest.server.connections`)."""
 
@@ -335,7 +337,12 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self.serving = asyncio.Event()
         self.servers: list[asyncio.Server] = []
-        self.accepted = Connections(serve=self._connection, context=context, most=config.limits.most_connections)
+        self.accepted = Connections(
+            serve=self._connection,
+            context=context,
+            most=config.limits.most_connections,
+            handshake_within_s=config.limits.handshake_within_s,
+        )
         self._accepting: list[asyncio.Task[None]] = []
 
     @contextlib.contextmanager

@@ -1,24 +1,34 @@
-"""Two real nodes of one flow: each shows all of it, forwards commands to the leader, and rejects unsigned requests."""
+"""Two real nodes of one flow: each shows all of it, forwards commands to the leader, and rejects unsigned requests.
+
+They use https as the nodes of deploy/compose do: with the lines of its file, its certificate and its health check.
+"""
 
 from __future__ import annotations
 
 import os
+import ssl
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
 import httpx
+import javaproperties
 import pytest
 
 from mm2.core.coordination.request_signing import RequestLine, request_id
+from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
 from tests.lab.commands import run
 from tests.lab.fixtures import unique_name
 from tests.lab.history import end_offset_sum
 from tests.lab.node import Node
+from tests.lab.ports import HOST, release_port, reserve_port
 from tests.lab.records import plain, write
 from tests.lab.settings import one_flow
+from tests.lab.shipped import IN_COMPOSE, compose_file, services
 from tests.lab.verify import wait_until_copied
 from tests.lab.waiting import GaveUp, wait_until
 
@@ -55,7 +65,15 @@ class Flow:
             f"{self.target_alias}->{self.source_alias}.emit.heartbeats.enabled": "false",
             "heartbeats.replication.enabled": "false",  # the source is shared with flows that write heartbeats there
         }
-        self.nodes = [Node(properties, name=name) for name in ("first", "second")]
+        self.certificates = scratch.directory("certificates")
+        self.ca = self.certificates / "node-ca.pem"
+        compose = javaproperties.loads(compose_file(self.certificates))
+        properties |= {key: value for key, value in compose.items() if key.startswith("listeners.https.")}
+        self.ports = [reserve_port(), reserve_port()]
+        self.nodes = [
+            Node(properties | {"listeners": f"https://{HOST}:{port}"}, name=name, trusted=self.ca)
+            for name, port in zip(("first", "second"), self.ports, strict=True)
+        ]
 
     def write(self, first: int, count: int = 200) -> None:
         for topic in self.topics:
@@ -111,6 +129,8 @@ def flow(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> Iterator[Flow]:
             node.wait_running(RUNS)
         flow.wait_shared()
         yield flow
+    for port in flow.ports:
+        release_port(port)
 
 
 def test_both_nodes_show_the_whole_flow(flow: Flow) -> None:
@@ -193,11 +213,22 @@ def test_topic_is_paused_and_resumed_through_the_follower(flow: Flow) -> None:
     flow.wait_copied(users)
     with pytest.raises(GaveUp):
         wait_until(lambda: _written(flow, orders) > before, QUIET, "records of the paused topic are copied")
-    result = run("mm2", "status", follower.url)
+    result = run("mm2", "status", follower.url, env={"SSL_CERT_FILE": str(flow.ca)})
     assert f"paused: {orders}" in result.stdout
     result = run("mm2", "resume", str(follower.file), "--flow", flow.name, "--topic", orders)
     assert result.code == 0, result.stderr
     flow.wait_copied(orders)
+
+
+def test_health_check_of_compose(flow: Flow) -> None:
+    check = services()["node-1"]["healthcheck"]["test"]
+    assert check[:3] == ["CMD", "python", "-c"]
+    for node in flow.nodes:
+        script = check[3].replace("https://127.0.0.1:8083", node.url).replace(IN_COMPOSE, str(flow.certificates))
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=SEEN)
+        assert done.returncode == 0, done.stderr
+        assert f"https://{HOST}:" in script
+        assert all(one["url"].startswith("https://") for one in flow.shown(node)["members"])
 
 
 def wrongly_signed(node: Node, method: str, path: str, body: bytes = b"") -> dict[str, str]:
@@ -208,8 +239,11 @@ def wrongly_signed(node: Node, method: str, path: str, body: bytes = b"") -> dic
 
 def test_unsigned_requests_are_rejected(flow: Flow) -> None:
     leader, follower = flow.leader()
+    trusted = ssl.create_default_context(cafile=flow.ca)
     for node in (leader, follower):
-        with httpx.Client(base_url=node.url, trust_env=False) as client:
+        with httpx.Client(base_url=node.url, trust_env=False, verify=trusted) as client:
+            answer = client.get("/flows", headers={"Host": "evil.example"})
+            assert answer.status_code == HTTPStatus.MISDIRECTED_REQUEST, "a page of another site (DNS rebinding)"
             for path in ("status", "groups"):
                 answer = client.get(f"/{flow.path}/mm2/{path}")
                 assert answer.status_code == HTTPStatus.BAD_REQUEST
@@ -229,7 +263,7 @@ def test_unsigned_requests_are_rejected(flow: Flow) -> None:
         "MirrorSourceConnector-99",
         "--flow",
         flow.name,
-        env={"MM2_REST_ADMIN_TOKEN": TOKEN},
+        env={"MM2_REST_ADMIN_TOKEN": TOKEN, "SSL_CERT_FILE": str(flow.ca)},
     )
     assert result.code == 2
     assert "there is no task MirrorSourceConnector-99" in result.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,24 @@ MONITORING = DEPLOY / "monitoring"
 def read_yaml(path: Path) -> Any:
     """Return the only document of a YAML file."""
     return yaml.safe_load(path.read_text("utf-8"))
+
+
+def handshake(certificates: Path, name: str) -> None:
+    """Connect a client, which verifies ``name``, to a node with these ``node.pem`` and ``node-ca.pem``, in memory.
+
+    Raises ssl.SSLError.
+    """
+    server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_context.load_cert_chain(certificates / "node.pem")
+    client_context = ssl.create_default_context(cafile=certificates / "node-ca.pem")
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = client_context.wrap_bio(back, there, server_hostname=name)
+    server = server_context.wrap_bio(there, back, server_side=True)
+    for _ in range(4):
+        for side in (client, server):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    assert client.version() == "TLSv1.3"
 
 
 def seconds(text: str) -> float:

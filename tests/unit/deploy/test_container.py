@@ -6,6 +6,7 @@ import base64
 import importlib.util
 import re
 import shlex
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ import pytest
 
 from mm2.config.keys.worker_keys import WorkerSettings
 from mm2.node.engine.engine_process import END_WITHIN_S, OLDEST_JAVA
-from tests.unit.deploy.shipped import COMPOSE, CONTAINER, DEPLOY, MONITORING, read_yaml, seconds
+from tests.lab.shipped import IN_COMPOSE, make_compose_certificate, services
+from tests.unit.deploy.shipped import COMPOSE, CONTAINER, DEPLOY, MONITORING, handshake, read_yaml, seconds
 
 ROOT = DEPLOY.parent
-SERVICES: dict[str, Any] = read_yaml(COMPOSE / "compose.yaml")["services"]
+SERVICES = services()
 NODES = {name: service for name, service in SERVICES.items() if name.startswith("node-")}
 CLUSTERS = {name: service for name, service in SERVICES.items() if name.startswith("kafka-")}
 
@@ -125,13 +127,13 @@ def test_stop_timeout_and_restrictions_of_a_node(name: str) -> None:
 def test_mounted_files_exist() -> None:
     volumes = set(read_yaml(COMPOSE / "compose.yaml")["volumes"])
     for service in SERVICES.values():
-        for mount in service["volumes"]:
-            source = mount.split(":")[0]
-            assert source in volumes or (COMPOSE / source).is_file(), mount
+        for mounted in service["volumes"]:
+            source = mounted.split(":")[0]
+            assert source in volumes or (COMPOSE / source).is_file(), mounted
 
 
 def test_ports_are_published_once_on_loopback_only() -> None:
-    opened = [port for service in SERVICES.values() for port in service["ports"]]
+    opened = [port for service in SERVICES.values() for port in service.get("ports", ())]
     assert [port for port in opened if not port.startswith("127.0.0.1:")] == []
     assert len({port.split(":")[1] for port in opened}) == len(opened)
 
@@ -160,8 +162,52 @@ def test_cluster_ids_are_different() -> None:
     assert [len(base64.urlsafe_b64decode(one + "==")) for one in ids] == [16, 16]  # a UUID, as Kafka writes it
 
 
-def test_prometheus_scrapes_every_node() -> None:
+def test_prometheus_scrapes_every_node_over_https() -> None:
     (job,) = read_yaml(MONITORING / "prometheus.yml")["scrape_configs"]
     assert set(job["static_configs"][0]["targets"]) == {f"{name}:8083" for name in NODES}
+    assert job["scheme"] == "https"
+    assert job["tls_config"] == {"ca_file": f"{mount(SERVICES['prometheus'])}/node-ca.pem"}
+
+
+def mount(service: dict[str, Any]) -> str:
+    """Return where the volume of certificates is mounted, for reading."""
+    (found,) = [one.split(":") for one in service["volumes"] if one.startswith("certificates:")]
+    assert found[2:] == ["ro"]
+    return str(found[1])
+
+
+def test_certificate_is_for_every_node_and_made_once(tmp_path: Path) -> None:
+    make_compose_certificate(tmp_path)
+    for name in (*NODES, "localhost", "127.0.0.1"):
+        handshake(tmp_path, name)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(tmp_path, "node-9")
+    made = {path.name: (path.read_bytes(), path.stat().st_mode & 0o777) for path in tmp_path.iterdir()}
+    assert {name: oct(mode) for name, (_, mode) in made.items()} == {"node.pem": "0o600", "node-ca.pem": "0o644"}
+    assert b"PRIVATE KEY" not in made["node-ca.pem"][0]
+    make_compose_certificate(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        name: content for name, (content, _) in made.items()
+    }
+
+
+def test_certificate_is_made_before_it_is_used() -> None:
+    """As the user of the image, to which a new volume belongs, because the directory of the image does."""
+    maker = SERVICES["certificates"]
+    assert maker["volumes"] == [f"certificates:{maker['working_dir']}"]
+    assert any(f"install -d -o mm2 -g mm2 {maker['working_dir']}" in line for line in arguments("RUN"))
+    assert any(re.search(r"apt-get install .* openssl ", line) for line in arguments("RUN"))
+    assert "user" not in maker
+    for service in (*NODES.values(), SERVICES["prometheus"]):
+        mount(service)
+        assert service["depends_on"] == {"certificates": {"condition": "service_completed_successfully"}}
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_nodes_call_each_other_over_https(name: str) -> None:
+    """Under their host names, since the file sets no other. tests/contract/test_compose.py does it."""
     properties = javaproperties.loads((COMPOSE / "mm2.properties").read_text("utf-8"))
-    assert properties["listeners"] == "http://0.0.0.0:8083"
+    assert properties["listeners"] == "https://0.0.0.0:8083"
+    assert [key for key in properties if key.startswith("rest.")] == []
+    assert NODES[name]["hostname"] == name
+    assert mount(NODES[name]) == IN_COMPOSE

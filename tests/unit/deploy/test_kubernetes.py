@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import ssl
 import subprocess
@@ -12,11 +11,11 @@ from typing import Any
 import javaproperties
 import pytest
 import yaml
-from cryptography import x509
 
 from mm2.node.engine.engine_process import END_WITHIN_S
+from tests.lab.shipped import GUIDE, make_node_certificate
 from tests.lab.tools import command
-from tests.unit.deploy.shipped import CONTAINER, DEPLOY, KUBERNETES, MONITORING, read_yaml
+from tests.unit.deploy.shipped import CONTAINER, KUBERNETES, MONITORING, handshake, read_yaml
 
 KUSTOMIZATION = read_yaml(KUBERNETES / "kustomization.yaml")
 PAIRS = KUSTOMIZATION["labels"][0]["pairs"]
@@ -75,30 +74,14 @@ def test_nodes_connect_only_to_what_they_need() -> None:
 
 
 def test_the_certificate_of_the_guide_is_for_all_pods(tmp_path: Path) -> None:
-    guide = (DEPLOY.parent / "docs" / "how-to" / "deploying.md").read_text("utf-8")
-    commands = re.search(r"^    openssl req -x509.*\n(?:    .*\n)+", guide, re.MULTILINE)
-    assert commands is not None
-    subprocess.run(commands[0], shell=True, check=True, capture_output=True, cwd=tmp_path)
-    certificate = x509.load_pem_x509_certificate((tmp_path / "node-ca.pem").read_bytes())
-    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     set_ = manifest("StatefulSet")
     pods = [f"{set_['metadata']['name']}-{number}.mm2" for number in range(set_["spec"]["replicas"])]
-    assert names.get_values_for_type(x509.DNSName) == [*pods, "localhost"]
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(tmp_path / "node.pem")
+    (names,) = re.findall(r"^    (NAMES=.*mm2-0\.mm2.*)$", GUIDE.read_text("utf-8"), re.MULTILINE)
+    make_node_certificate(tmp_path, names)
     for name in (*pods, "localhost", "127.0.0.1"):
-        handshake(server, ssl.create_default_context(cafile=tmp_path / "node-ca.pem"), name)
-
-
-def handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> None:
-    """Connect a client that verifies ``name`` to a server, in memory. Raises ssl.SSLError."""
-    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    sides = [client.wrap_bio(back, there, server_hostname=name), server.wrap_bio(there, back, server_side=True)]
-    for _ in range(4):
-        for side in sides:
-            with contextlib.suppress(ssl.SSLWantReadError):
-                side.do_handshake()
-    assert sides[0].version() == "TLSv1.3"
+        handshake(tmp_path, name)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(tmp_path, "mm2-9.mm2")
 
 
 def test_prometheus_verifies_the_certificate() -> None:

@@ -110,3 +110,12 @@ def test_clusters_without_a_flow_are_one_error(tmp_path: Path, capsys: pytest.Ca
         "    fix: use one of the targets: B, A\n"
         f"{file}: 1 error, 0 warnings\n"
     )
+
+
+def test_a_secret_that_everyone_can_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(f"{GOOD}mm2.rest.admin.token = 0123456789abcdef\n")
+    for mode, warnings in ((0o644, 1), (0o600, 0)):
+        file.chmod(mode)
+        assert check(file) == 0
+        assert capsys.readouterr().out.count("every user of this machine can read it") == warnings

@@ -32,6 +32,23 @@ def test_errors_come_first_and_each_problem_has_its_fix() -> None:
     )
 
 
+def test_no_part_of_a_problem_controls_the_terminal() -> None:
+    found = ProblemLog("f")
+    entry = Entry(file="f", line=3, key="k", raw="a\x1b[2Jb", value="a\x1b[2Jb")
+    found.within(
+        entry,
+        Place(file="g", line=4, column=7, excerpt=("c\x1b[2Jd",)),
+        "is wr\x1bong",
+        "correct \x1b it",
+        is_warning=True,
+    )
+    found.error("is wrong, too", "correct it", at=entry)
+    out = StringIO()
+    write_problems(found.in_order(), out)
+    assert out.getvalue().count("\\x1b") == 4
+    assert "\x1b" not in out.getvalue()
+
+
 def test_the_line_of_a_place_follows_unwrapped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     found = ProblemLog("f")

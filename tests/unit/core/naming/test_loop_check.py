@@ -12,15 +12,19 @@ from mm2.core.topics.replication_filter import ReplicationFilter
 
 
 def flow(
-    text: str, *topics: str, policy: ReplicationPolicy | None = None, exclude: str = r".*[\-\.]internal|__.*"
+    text: str,
+    *topics: str,
+    policy: ReplicationPolicy | None = None,
+    exclude: str = r".*[\-\.]internal|__.*",
+    aliases: str | None = None,
 ) -> CheckedFlow:
-    """Return one flow, with the identity policy by default."""
+    """Return one flow, with the identity policy by default. ``aliases``: other ones than its own, as ``X->Y``."""
     parsed = Flow.parse(text)
     selected = re.compile("|".join(topics))
     return CheckedFlow(
         flow=parsed,
         rules=ReplicationFilter(
-            aliases=parsed,
+            aliases=parsed if aliases is None else Flow.parse(aliases),
             policy=policy or IdentityReplicationPolicy(source_alias=parsed.source),
             selects=lambda topic: bool(selected.fullmatch(topic)) and not re.fullmatch(exclude, topic),
         ),
@@ -124,3 +128,12 @@ def test_user_filter_is_applied_to_the_names_of_other_flows() -> None:
     (loop,) = find_loops([own, flow("B->A", "users")])
     assert isinstance(loop, PossibleLoop)
     assert loop.patterns == ("my.module:Filter",)
+
+
+def test_copies_are_recognised_by_the_aliases_in_their_names() -> None:
+    """source.cluster.alias of one flow and target.cluster.alias of the other have to be equal."""
+    default = DefaultReplicationPolicy()
+    there = flow("A->B", ".*", policy=default, aliases="eu->us")
+    assert loops(there, flow("B->A", ".*", policy=default, aliases="us->eu")) == []
+    assert loops(there, flow("B->A", ".*", policy=default, aliases="us->europe")) == []  # us.eu.x ends there
+    assert loops(there, flow("B->A", ".*", policy=default)) == ["A->B B->A: x"]

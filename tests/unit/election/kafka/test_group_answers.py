@@ -67,6 +67,13 @@ def test_truncated_and_oversized_streams_are_ignored() -> None:
     assert decode_answer(raw, most_bytes=100) is None
 
 
+@pytest.mark.parametrize(("mebibytes", "is_read"), [(7, True), (8, False)])
+def test_a_small_stream_expands_to_8_mib_at_most(mebibytes: int, *, is_read: bool) -> None:
+    """As JSON it takes several times as much, in every node of the flow."""
+    answer = GroupAnswer(leader_id="x", members={}, assignment="a" * (mebibytes << 20))
+    assert (decode_answer(encode_answer(answer, compress=True)) is not None) is is_read
+
+
 def flow(nodes: int, tasks: int) -> tuple[dict[str, MemberInfo], Json]:
     """Return the members and the assignment of a flow after many rebalances: nothing about its tasks is regular."""
     rng = random.Random(7)

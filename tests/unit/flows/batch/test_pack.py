@@ -70,6 +70,13 @@ def test_a_batch_that_is_not_tiny_ends_the_run(large: Batch) -> None:
     assert (counts, left) == ({Reason.PASS_THROUGH: 1}, 1)
 
 
+def test_tiny_batches_are_merged_up_to_a_number_of_records() -> None:
+    """Over a long link many small records fit into a batch: merging them takes 3 microseconds for each."""
+    log = [batch_at(number * 4_000, 4_000, value_bytes=0, codec=Codec.GZIP) for number in range(4)]
+    result, _, left = packed(*log, rules=for_long_link(BatchRules()))
+    assert ([batch.count for batch in result.batches], left) == ([8_000], 2)
+
+
 def test_the_merged_codec_is_the_first_that_compresses() -> None:
     plain, snappy = batch_at(0), batch_at(1, codec=Codec.SNAPPY, value_bytes=120)
     for log in ([plain, snappy], [snappy, batch_at(2)]):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from flows.batch.header import HEADER_BYTES, CorruptBatchError
@@ -40,6 +42,14 @@ def test_records_are_decoded() -> None:
 def test_another_number_of_records(count: int) -> None:
     with pytest.raises(CorruptBatchError, match=f"batch at offset 7: its .* do not contain the {count} records"):
         finish(record_starts(uncompressed(), count, 7))
+
+
+def test_a_negative_length_takes_no_time() -> None:
+    """A record of -1 bytes ends where it starts, so that any number of them would fit."""
+    begun = time.thread_time()
+    with pytest.raises(CorruptBatchError):
+        finish(record_starts(b"\x01", 20_000_000, 7))
+    assert time.thread_time() - begun < 1
 
 
 @pytest.mark.parametrize("records", [b"", b"\x10\x00\x00", b"\x14\x00\x00\x00\x40k\x01\x00"])

@@ -10,6 +10,7 @@ import pytest
 
 from flows.partition.rejection import Stage
 from flows.partition.timeouts import TIMEOUTS
+from flows.routing.made_records import BYTES_AT_ONCE, make_some
 from mm2.core.mirror1.user_class import SourceRecord, TargetRecord, UserClassError
 from mm2.core.offsets.leader_epochs import EpochEnd
 from mm2.kafka.errors import BrokerError, NotSupported
@@ -230,6 +231,29 @@ async def test_a_frame_with_many_records_is_decoded_in_steps() -> None:
 
         await until(is_complete, SOON, "the frame is complete")
         assert one.outbox.offsets == [*range(100)]
+
+
+def test_large_records_are_made_a_few_at_a_time() -> None:
+    """The topic of a record decides nothing about its size: 500 of 1 MB would take half a gigabyte."""
+
+    def record(offset: int) -> SourceRecord:
+        value = bytes(BYTES_AT_ONCE // 4)
+        return SourceRecord(
+            topic="t", partition=0, offset=offset, timestamp_ms=0, key=None, value=value, headers=(("h", b""),)
+        )
+
+    handled: list[int] = []
+
+    def handle(one: SourceRecord) -> list[TargetRecord]:
+        handled.append(one.offset)
+        return []
+
+    records = map(record, range(10))
+    assert not make_some(handle, records, 500).is_last
+    assert handled == [*range(4)]
+    assert not make_some(handle, records, 3).is_last
+    assert handled == [*range(7)]
+    assert make_some(handle, records, 500).is_last
 
 
 async def test_what_was_sent_after_a_rejected_record_of_the_same_frame_is_written_again() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from flows.source.record_limits import RecordLimits
-from mm2.core.settings.client import ClientSettings
+from flows.batch.decoded import MAX_RECORD
+from flows.source.record_limits import RecordLimits, record_limit
+from mm2.core.settings.client import ClientSettings, FetchSettings
 from mm2.core.topics.topic_configs import ConfigEntry, ConfigSource
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError
@@ -41,6 +42,11 @@ class Source:
 
 def limits(source: Source) -> RecordLimits:
     return RecordLimits(cast(Cluster, source), 1_000)
+
+
+def test_a_record_may_take_as_much_as_a_fetch_of_its_partition() -> None:
+    assert record_limit(FetchSettings()) == MAX_RECORD == 16 * 1024 * 1024
+    assert record_limit(FetchSettings(max_partition_bytes=MAX_RECORD + 1)) == MAX_RECORD + 1
 
 
 async def test_a_topic_that_allows_larger_records() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flows.sql.refusal import LONGEST, QueryRefusedError, spark_message
+from mm2.core.lanes.lease import LaneQuery
 from mm2.core.settings.row_query import RowQuery, RowTransform
 
 UNRESOLVED = """[UNRESOLVED_COLUMN] A column `bar` cannot be resolved. SQLSTATE: 42703; line 1 pos 0;
@@ -57,3 +58,14 @@ def test_values_of_config_providers_are_not_shown(error: QueryRefusedError, show
     )
     assert error.shown_for(replace(query, has_references=False)) == str(error)
     assert error.shown_for(RowTransform(module="shop", function="mask")) == str(error)
+
+
+def test_values_of_records_are_not_shown_where_a_query_hides_them() -> None:
+    error = QueryRefusedError.of_spark("[CAST_INVALID_INPUT] The value 'sesame' cannot be cast")
+    query = RowQuery(columns={}, condition="a > 1", text="a > 1", sha256="0")
+    assert error.shown_for_record(LaneQuery(name="mask", action=query)) == str(error)
+    assert error.shown_for_record(LaneQuery(name="mask", action=query, hides_values=True)) == (
+        "[CAST_INVALID_INPUT] (the rest, which can quote the record, is shown with mm2.sql.mask.dead.letters = full)"
+    )
+    hidden = LaneQuery(name="mask", action=replace(query, has_references=True), hides_values=True)
+    assert error.shown_for_record(hidden) == error.shown_for(hidden.action)

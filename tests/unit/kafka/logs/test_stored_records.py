@@ -14,7 +14,7 @@ from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.errors import BrokerError
-from mm2.kafka.logs.stored_records import MAX_RECORDS, MAX_UNCOMPRESSED, StoredRecord, decode
+from mm2.kafka.logs.stored_records import MAX_HEADERS, MAX_RECORDS, MAX_UNCOMPRESSED, StoredRecord, decode
 from tests.unit.kafka.batches import batch, control_batch
 
 PARTITION = TopicPartition("log", 3)
@@ -177,6 +177,15 @@ def test_large_batches_are_read_in_the_same_way(value: bytes) -> None:
         (9, None, b"v" * 1_100_000, 1_000),
     ]
     assert after == 10
+
+
+@pytest.mark.parametrize("headers", [MAX_HEADERS, MAX_HEADERS + 1])
+def test_a_record_of_a_large_batch_has_a_number_of_headers_at_most(headers: int) -> None:
+    """A header takes two bytes in the batch, and a hundred as an object."""
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 30)
+    builder.append(0, 1_000, b"k", bytes(1_100_000), [("", None)] * headers)
+    ((_, value, timestamp),), after = skipped(bytes(builder.build()))
+    assert (value, timestamp, after) == ((bytes(1_100_000), 1_000, 1) if headers == MAX_HEADERS else (None, -1, 1))
 
 
 def test_headers_take_no_more_memory_than_honest_ones() -> None:

@@ -38,3 +38,10 @@ async def test_a_topic_for_which_a_custom_class_fails_is_left_out(tmp_path: Path
 async def test_topics_are_limited_but_not_their_partitions(tmp_path: Path) -> None:
     stored = [TopicPartition(f"t{topic:02}", number) for topic in range(TOPICS + 5) for number in range(2)]
     assert [len(pairs) for pairs in await copied_partitions(files.flow(tmp_path), stored)] == [2] * TOPICS
+
+
+async def test_records_that_a_query_changes_are_not_compared(tmp_path: Path) -> None:
+    lines = "mm2.sql.mask.topics = masked\nmm2.sql.mask.query = SELECT 1 AS value FROM records\n"
+    stored = [TopicPartition(topic, 0) for topic in ("masked", "plain")]
+    found = await copied_partitions(files.flow(tmp_path, lines), stored)
+    assert [partition.topic for pairs in found for partition, _ in pairs] == ["plain"]

@@ -202,6 +202,12 @@ def test_a_topic_that_the_policy_cannot_name_is_shown_with_its_own_name(tmp_path
     assert (topic.topic, topic.remote_topic) == ("t", "t")
 
 
+def test_a_remote_topic_is_shown_with_the_alias_of_the_file(tmp_path: Path) -> None:
+    follower = picture(tmp_path, {"m-1": info("one"), "m-2": info("two")})
+    (topic,) = replace(follower, settings=files.flow(tmp_path, "source.cluster.alias = eu\n")).elsewhere()
+    assert (topic.topic, topic.remote_topic) == ("t", "eu.t")
+
+
 QUERY = "mm2.sql.drop.topics = t\nmm2.sql.drop.query = SELECT * FROM records WHERE offset > 3\n"
 
 
