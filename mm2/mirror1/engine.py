@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Collection, Mapping
 from typing import Self
@@ -19,6 +18,7 @@ from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lease_service import LeaseService
 from mm2.node.engine.spark_settings import spark_settings
 from mm2.node.engine.temp_directory import TempDirectory, remove_abandoned
+from mm2.node.engine.tokens import new_token
 from mm2.rest.internal.lease_api import engine_router, lane_router
 from mm2.rest.server.server import RestServer
 
@@ -45,7 +45,7 @@ class MirrorEngine:
         inherited: Collection[str] = (),
     ) -> None:
         """``hidden_spark`` and ``inherited`` as for `EngineProcess`."""
-        board = LaneBoard(lanes=lanes, buffer_bytes=buffer_bytes, new_secret=lambda: secrets.token_hex(16))
+        board = LaneBoard(lanes=lanes, buffer_bytes=buffer_bytes, new_secret=new_token)
         self.leases = LeaseService(board, capacity=lanes)
         remove_abandoned("mirror")
         self._temp_dir = TempDirectory("mirror")

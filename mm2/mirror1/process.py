@@ -47,8 +47,7 @@ def run(settings: MirrorSettings) -> int:
 
     Returns the exit code.
     """
-    clients = (settings.target, *(consumer.client for consumer in settings.consumers))
-    set_up(secrets={secret for client in clients for secret in client.secrets})
+    set_up()
     return asyncio.run(_Mirror(settings).run())
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,6 +29,7 @@ from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lease_service import LeaseService
 from mm2.node.engine.node_engine import NodeEngine
 from mm2.node.engine.temp_directory import TempDirectory, remove_abandoned
+from mm2.node.engine.tokens import new_token
 from mm2.node.flow.flow_supervisor import LEAVING_SHARE, FlowSupervisor
 from mm2.node.flow.node_flows import NodeFlows
 from mm2.node.flow.shared_remote_topics import shared_remote_topics
@@ -73,7 +73,7 @@ class Node:
         board = LaneBoard(
             lanes=lanes,
             buffer_bytes=buffer_bytes,
-            new_secret=lambda: secrets.token_hex(16),
+            new_secret=new_token,
             cluster=master.url if master.is_cluster else None,
         )
         board.use_credentials(settings.credentials)

@@ -24,6 +24,7 @@ from mm2.config.grammar.properties import Entry
 from mm2.config.grammar.secrets import is_secret
 from mm2.config.regex.java_characters import JavaRegexError
 from mm2.config.regex.java_regex import JavaPattern, SlowMatchError, compile_java
+from mm2.core.masking import hide
 
 _REFERENCE = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")  # as Java's, which takes cubic time without a }
 _JAVA = "org.apache.kafka.common.config.provider"
@@ -162,12 +163,39 @@ def _read(file: Path, path: Path) -> str:
 
 
 def resolve(entries: Mapping[str, Entry], problems: ProblemLog) -> dict[str, Entry]:
-    """Return all entries with their references replaced; entries with unresolved references are reported and broken."""
+    """Return all entries with their references replaced; entries with unresolved references are reported and broken.
+
+    No log line will contain the values of secret keys, nor what config providers returned.
+    """
     found = _declared(entries, problems)
-    return {
+    resolved = {
         key: entry if key.startswith("config.providers") else _resolved(entry, found, problems)
         for key, entry in entries.items()
     }
+    for entry in resolved.values():
+        if is_secret(entry.key, entry.raw):
+            hide(entry.value)
+        if not _NAMED_IN_MESSAGES.search(entry.key):
+            hide(*(text for _, text in entry.provided if _is_hidden(text)))
+    return resolved
+
+
+_NAMED_IN_MESSAGES = re.compile(
+    r"(?:^|\.)(?:clusters|bootstrap\.servers|zookeeper\.connect|(?:topics|groups)(?:\.exclude|\.blacklist)?"
+    r"|listeners|rest\.advertised\..*)$"
+)
+"""Keys of names and addresses, which messages are about."""
+
+_NO_SECRET = re.compile(r"[A-Z_]+|[-0-9.]+")
+"""A constant of Kafka, such as SASL_SSL, or a number."""
+
+_SHORTEST_HIDDEN = 6
+"""Characters: shorter texts under keys that are not secret are parts of ordinary words."""
+
+
+def _is_hidden(provided: str) -> bool:
+    text = provided.strip()
+    return len(text) >= _SHORTEST_HIDDEN and _NO_SECRET.fullmatch(text) is None
 
 
 def without_references(text: str, by: str = "") -> str:

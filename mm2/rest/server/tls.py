@@ -6,6 +6,7 @@ import ssl
 import tempfile
 from pathlib import Path
 
+from mm2.core.masking import hide
 from mm2.core.settings.cipher_suites import choose
 from mm2.core.settings.listener import ClientAuth, ServerTls
 from mm2.rest.server.listeners import ListenerError
@@ -45,6 +46,7 @@ def server_context(server: ServerTls) -> ssl.SSLContext:
     tls = server.tls
     if tls.unusable is not None:
         raise ListenerError(f"listeners: {tls.unusable}")
+    hide(*tls.secrets)
     if tls.certificate_pem is None or tls.key_pem is None:
         raise ListenerError("listeners: an https listener needs a certificate chain and its private key")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
