@@ -1,8 +1,8 @@
 """The secrets that this process knows. No log line may contain them (`mm2.program.logs`, `flows.lane.lane_log`).
 
-Whoever reads or creates a secret says so here, so that the mask needs no list of keys: the reader of the file for
-secret keys and for what config providers returned, clients for their passwords and private keys, logins for their
-tokens, the leader for the session key, and the node for the tokens of its engine and lanes.
+Code that reads or creates a secret registers it here, so that the mask needs no list of keys: the reader of the file
+secret keys and what config providers returned, clients their passwords and private keys, logins their tokens, the
+leader the session key, and the node the tokens of its engine and lanes.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ _DESCRIPTORS = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
 def load_identity(context: ssl.SSLContext, certificate_pem: str, key_pem: str, password: str | None) -> None:
     """Use a certificate chain and its private key in ``context``.
 
-    Python's ssl module reads them from files only. On Linux these are in memory. Elsewhere they have no name from their
-    beginning, so that nobody else can open them, and nothing stays if the process is killed in this moment. Raises what
+    Python's ssl module reads them from files only. On Linux these are in memory. Elsewhere they have no name, so that
+    no other process can open them, and nothing stays if this one is killed now. Raises what
     SSLContext.load_cert_chain raises.
     """
     with _readable(certificate_pem) as certificate, _readable(key_pem) as key:

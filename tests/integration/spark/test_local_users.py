@@ -140,7 +140,6 @@ def test_no_process_of_a_node_shows_a_secret(tmp_path: Path) -> None:
         for one in (psutil.Process(node.process.pid), *node.members("jvm"), *node.members("engine")):
             one.kill()  # of the node alone, Spark's JVM would notice it, and clean up
         wait_until(lambda: not node.family(), STARTS, "nothing of the node runs")
-        print("left:", *sorted(directories[0].rglob("*")), sep="\n")
         assert list(directories[0].glob("blockmgr-*")), "Spark's files are there"
         node.rewrite(properties | {"A->B.enabled": "false"})  # so that no Spark starts
         node.start()

@@ -18,7 +18,7 @@ from mm2.config.load import load
 from mm2.config.security.sasl_properties import SaslProperties
 from mm2.config.security.security_keys import SecurityKeys
 from mm2.core.coordination.session_keys import SESSION_KEY, SessionKey, encode_session_key
-from mm2.core.masking import HIDDEN, hide_renewed
+from mm2.core.masking import HIDDEN, hide_renewed, masked
 from mm2.core.oauth.tokens import BearerToken
 from mm2.core.settings.client import ClientSettings
 from mm2.core.settings.oauth import OAuthLogin, TokenFile
@@ -42,8 +42,11 @@ PROVIDERS = (
 
 
 @pytest.fixture
-def logged() -> Iterator[io.StringIO]:
-    """The log of a node."""
+def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
+    """The log of a node that does not know the secrets of other tests of this process."""
+    for name in ("_kept", "_renewed"):
+        monkeypatch.setattr(masked, name, {})
+    monkeypatch.setattr(masked, "_longest_first", ())
     root = logging.getLogger()
     handlers, level, stream = root.handlers[:], root.level, io.StringIO()
     set_up(stream=stream)
