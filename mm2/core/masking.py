@@ -9,18 +9,27 @@ from __future__ import annotations
 
 import base64
 import json
+from enum import Enum
 from urllib.parse import quote
 
 SHORTEST_SECRET = 4
 """Minimum length of a masked secret in characters. Masking shorter ones would damage ordinary words."""
 
-MOST_RENEWED = 1_000
-"""Renewed secrets that are remembered, in spellings: those of some hundred tokens, each a fraction of a microsecond for
-a log line."""
+MOST_RENEWED = 400
+"""Renewed secrets of each kind that are remembered, in spellings. Each costs a fraction of a microsecond for a line."""
 
 HIDDEN = "[hidden]"
 
 _WORDS = frozenset({"true", "false", "null", "none"})
+
+
+class Renewed(Enum):
+    """A kind of secrets of which new ones take the place of old ones again and again."""
+
+    SESSION_KEY = "session key"
+    OAUTH_TOKEN = "token of a client"  # noqa: S105 a name
+    CREDENTIAL_FILE = "file that clients read again"
+    LANE_TOKEN = "token of a lane"  # noqa: S105 a name
 
 
 class Mask:
@@ -28,23 +37,29 @@ class Mask:
 
     def __init__(self) -> None:
         self._kept: dict[str, None] = {}
-        self._renewed: dict[str, None] = {}  # the oldest first
+        self._renewed: dict[Renewed, dict[str, None]] = {kind: {} for kind in Renewed}  # the oldest first
         self._longest_first: tuple[str, ...] = ()
 
-    def hide(self, *secrets: str | bytes | None, renewed: bool = False) -> None:
+    def hide(self, *secrets: str | bytes | None, kind: Renewed | None = None) -> None:
         """Remember secrets; None and empty ones are ignored.
 
-        ``renewed``: others will take their place, so that only the newest are remembered. Passwords of earlier files
-        are kept, because connections that use them can still cause messages.
+        Of a ``kind`` that is renewed, only the newest are remembered. Others are kept, also passwords of earlier files,
+        because connections that use them can still cause messages.
         """
-        place = self._renewed if renewed else self._kept
+        place = self._kept if kind is None else self._renewed[kind]
         new = [one for secret in secrets if secret for one in _spellings(secret) if one not in place]
         if not new:
             return
         place.update(dict.fromkeys(new))
-        for oldest in list(self._renewed)[: max(0, len(self._renewed) - MOST_RENEWED)]:
-            self._renewed.pop(oldest, None)
-        self._longest_first = tuple(sorted((*self._kept, *self._renewed), key=len, reverse=True))
+        if kind is not None:
+            for oldest in list(place)[: max(0, len(place) - MOST_RENEWED)]:
+                place.pop(oldest, None)
+        known: set[str] = set()
+        while known != (known := self._known()):  # another thread can have added some meanwhile
+            self._longest_first = tuple(sorted(known, key=len, reverse=True))
+
+    def _known(self) -> set[str]:
+        return set(self._kept).union(*self._renewed.values())
 
     def __call__(self, text: str) -> str:
         """Return ``text`` with ``[hidden]`` in place of each secret, however it is spelt."""
@@ -68,11 +83,6 @@ masked = Mask()
 """The mask of this process."""
 
 
-def hide(*secrets: str | bytes | None) -> None:
-    """Keep secrets out of the log of this process from now on."""
-    masked.hide(*secrets)
-
-
-def hide_renewed(*secrets: str | bytes | None) -> None:
-    """The same for tokens and other secrets that are replaced again and again: the newest are remembered."""
-    masked.hide(*secrets, renewed=True)
+def hide(*secrets: str | bytes | None, kind: Renewed | None = None) -> None:
+    """Keep secrets out of the log of this process from now on: `Mask.hide`."""
+    masked.hide(*secrets, kind=kind)

@@ -173,7 +173,7 @@ def resolve(entries: Mapping[str, Entry], problems: ProblemLog) -> dict[str, Ent
         for key, entry in entries.items()
     }
     for entry in resolved.values():
-        if is_secret(entry.key, entry.raw):
+        if is_secret(entry.key, entry.raw) and not entry.broken:
             hide(entry.value)
         if not _NAMED_IN_MESSAGES.search(entry.key):
             hide(*(text for _, text in entry.provided if _is_hidden(text)))

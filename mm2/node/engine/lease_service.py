@@ -19,6 +19,7 @@ from mm2.core.lanes.lease import (
     SourceTaskLease,
 )
 from mm2.core.lanes.progress_reports import LaneProgress
+from mm2.core.masking import hide
 from mm2.core.naming.names import Flow
 from mm2.core.plugins import PluginError
 from mm2.kafka.errors import ClusterError
@@ -84,6 +85,7 @@ class LeaseService:
         self._clock = clock
         self.url = ""
         self.engine_token = new_token()
+        hide(self.engine_token)  # longer than those of lanes, which are renewed
         self._flows: dict[Flow, _RegisteredFlow] = {}
         self._readiness = LaneReadiness()
         self._failed_records = FailedRecords()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import secrets
 from hmac import compare_digest
 
-from mm2.core.masking import hide_renewed
+from mm2.core.masking import Renewed, hide
 
 
 def new_token() -> str:
     """Return a new token of 128 random bits, which no log line will contain."""
     token = secrets.token_hex(16)
-    hide_renewed(token)
+    hide(token, kind=Renewed.LANE_TOKEN)
     return token
 
 

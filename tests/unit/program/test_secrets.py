@@ -18,7 +18,7 @@ from mm2.config.load import load
 from mm2.config.security.sasl_properties import SaslProperties
 from mm2.config.security.security_keys import SecurityKeys
 from mm2.core.coordination.session_keys import SESSION_KEY, SessionKey, encode_session_key
-from mm2.core.masking import HIDDEN, hide_renewed, masked
+from mm2.core.masking import HIDDEN, Mask, Renewed, hide, masked
 from mm2.core.oauth.tokens import BearerToken
 from mm2.core.settings.client import ClientSettings
 from mm2.core.settings.oauth import OAuthLogin, TokenFile
@@ -44,9 +44,8 @@ PROVIDERS = (
 @pytest.fixture
 def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     """The log of a node that does not know the secrets of other tests of this process."""
-    for name in ("_kept", "_renewed"):
-        monkeypatch.setattr(masked, name, {})
-    monkeypatch.setattr(masked, "_longest_first", ())
+    for name, value in vars(Mask()).items():
+        monkeypatch.setattr(masked, name, value)
     root = logging.getLogger()
     handlers, level, stream = root.handlers[:], root.level, io.StringIO()
     set_up(stream=stream)
@@ -154,7 +153,7 @@ def test_lanes_hide_what_they_know(capsys: pytest.CaptureFixture[str]) -> None:
     formatter = last.formatter
     try:
         show_notices()
-        hide_renewed("token-of-a-lane")
+        hide("token-of-a-lane", kind=Renewed.OAUTH_TOKEN)
         record = logging.LogRecord("mm2.lane", logging.WARNING, "f", 1, "rejected: %s", ("token-of-a-lane",), None)
         assert last.format(record) == f"rejected: {HIDDEN}"
         for log in (sockets.log, new_topics.log):
