@@ -81,6 +81,7 @@ async def test_another_user_reads_no_task_of_a_lane(monkeypatch: pytest.MonkeyPa
         assert shown_by(family, secrets) == []
 
 
+@pytest.mark.long  # the test above
 @pytest.mark.needs("root")
 async def test_a_token_that_another_user_has_read_is_worth_nothing() -> None:
     """Without Spark's authentication, which a file cannot switch off, the task of the lane is readable. It also shows
