@@ -6,7 +6,16 @@ import logging
 import sys
 
 from flows.routing import new_topics
+from mm2.core.masking import masked
 from mm2.kafka.connection import sockets
+
+
+class _Masked(logging.Formatter):
+    """Formats records without the secrets of this process: a lane has tokens of its own, which the node does not know,
+    and on a Spark cluster it writes to the log of its executor."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return masked(super().format(record))
 
 
 def show_notices() -> None:
@@ -14,10 +23,12 @@ def show_notices() -> None:
 
     On a Spark cluster they are in the executor's stderr. Spark reuses processes, so this can be called more than once.
     """
+    assert logging.lastResort is not None  # the handler of everything else
+    logging.lastResort.setFormatter(_Masked())
     for log in (sockets.log, new_topics.log):
         if not log.handlers:
             handler = logging.StreamHandler(sys.stderr)
-            handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
+            handler.setFormatter(_Masked("%(levelname)s %(name)s %(message)s"))
             log.addHandler(handler)
             log.setLevel(logging.INFO)
             log.propagate = False

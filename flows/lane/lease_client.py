@@ -28,6 +28,7 @@ from mm2.core.lanes.lease import (
 from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.lanes.shared_trust import restore
 from mm2.core.lanes.task_states import TaskState
+from mm2.core.masking import Renewed, hide
 from mm2.core.naming.names import Flow
 from mm2.core.settings.tls import TlsSettings
 from mm2.kafka.clock import session_clock
@@ -88,6 +89,7 @@ class LeaseClient:
         token: str,
         first_grant_within_s: float = FIRST_GRANT_WITHIN_S,
     ) -> None:
+        hide(token, kind=Renewed.LANE_TOKEN)
         self._lane = lane
         self._request = LeaseRequest(token=token, nonce=secrets.token_hex(16))
         self._url = place.url
@@ -110,6 +112,7 @@ class LeaseClient:
         """Ask for the lease and return the first orders. Raises LeaseLostError if the token was used already."""
         sent, response = await self._call("PUT", "lease", _REQUEST.dump_json(self._request))
         grant = read_message(_GRANT, response.content, "lease")
+        hide(grant.session, kind=Renewed.LANE_TOKEN)
         self._client.headers["Authorization"] = f"Bearer {grant.session}"
         self._renew(sent, grant.renewal)
         return self.orders

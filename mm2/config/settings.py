@@ -87,7 +87,8 @@ class FlowSettings:
     def query_of(self, topic: str) -> TopicQuery | None:
         """Return the query that transforms the records of a source topic; None: they are copied as they are.
 
-        Heartbeats are never transformed, because nodes read them. Raises PluginError if a custom policy fails.
+        Heartbeats are never transformed, because nodes read them. Raises PluginError if a custom policy fails, or if a
+        regular expression takes too long for the name.
         """
         query = self.queries.of_topic(topic)
         return None if query is None or self.policy.is_heartbeats_topic(topic) else query

@@ -86,9 +86,10 @@ class LoginCallbackHandler(Protocol):
 
 
 class PluginError(Exception):
-    """A plugin raised an exception or returned an invalid value; ``str`` of this error is the message to show.
+    """A plugin raised an exception or returned an invalid value, or a regular expression takes too long.
 
-    A later call can succeed, so only the topic or group of this call is affected.
+    ``str`` of this error is the message to show. A later call can succeed, so only the topic or group of this call is
+    affected.
     """
 
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
-import shutil
-import tempfile
 import time
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import Self
 
 from fastapi import FastAPI
@@ -21,6 +17,8 @@ from mm2.node.engine.engine_process import EngineProcess
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lease_service import LeaseService
 from mm2.node.engine.spark_settings import spark_settings
+from mm2.node.engine.temp_directory import TempDirectory, remove_abandoned
+from mm2.node.engine.tokens import new_token
 from mm2.rest.internal.lease_api import engine_router, lane_router
 from mm2.rest.server.server import RestServer
 
@@ -47,10 +45,11 @@ class MirrorEngine:
         inherited: Collection[str] = (),
     ) -> None:
         """``hidden_spark`` and ``inherited`` as for `EngineProcess`."""
-        board = LaneBoard(lanes=lanes, buffer_bytes=buffer_bytes, new_secret=lambda: secrets.token_hex(16))
+        board = LaneBoard(lanes=lanes, buffer_bytes=buffer_bytes, new_secret=new_token)
         self.leases = LeaseService(board, capacity=lanes)
-        self._temp_dir = Path(tempfile.mkdtemp(prefix="mm2-mirror-"))
-        self._spark = spark_settings(spark, lanes=lanes, temp_dir=self._temp_dir, lane_buffer_bytes=buffer_bytes)
+        remove_abandoned("mirror")
+        self._temp_dir = TempDirectory("mirror")
+        self._spark = spark_settings(spark, lanes=lanes, temp_dir=self._temp_dir.path, lane_buffer_bytes=buffer_bytes)
         self._hidden_spark = hidden_spark
         self._inherited = inherited
         self._name = name
@@ -72,7 +71,7 @@ class MirrorEngine:
             spark=self._spark,
             hidden_spark=self._hidden_spark,
             inherited=self._inherited,
-            temp_dir=self._temp_dir,
+            temp_dir=self._temp_dir.path,
             on_lost=self._lost,
         )
         self.leases.keep_warm()
@@ -87,7 +86,7 @@ class MirrorEngine:
         await self._process.close()
         await cancel_and_wait(self._tasks)
         await self._server.stop(within=LEAVE_WITHIN_S)
-        shutil.rmtree(self._temp_dir, ignore_errors=True)
+        self._temp_dir.remove()
 
     async def until_lanes_run(self) -> None:
         """Wait until all lanes run, without a limit (``trouble`` is why): what is put then is copied at once."""
@@ -103,9 +102,10 @@ class MirrorEngine:
         """Kill the engine's processes, because this process is about to exit."""
         if self._process is not None:
             self._process.kill()
-        shutil.rmtree(self._temp_dir, ignore_errors=True)
+        self._temp_dir.remove()
 
     def _lost(self) -> None:
+        self._temp_dir.clear()
         self.leases.board.engine_lost(time.monotonic())
         self.leases.wake()
 

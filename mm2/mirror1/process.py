@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
-from mm2.config.regex.java_regex import compile_java
+from mm2.config.plugins.filters import NamePattern
 from mm2.core.lanes.progress_reports import PartitionProgress
 from mm2.core.mirror1.settings import ConsumerSettings, MirrorSettings
 from mm2.core.mirror1.user_class import UserClassError, new_instance
@@ -47,8 +47,7 @@ def run(settings: MirrorSettings) -> int:
 
     Returns the exit code.
     """
-    clients = (settings.target, *(consumer.client for consumer in settings.consumers))
-    set_up(secrets={secret for client in clients for secret in client.secrets})
+    set_up()
     return asyncio.run(_Mirror(settings).run())
 
 
@@ -181,8 +180,10 @@ class _Mirror:
 
     def _matches(self) -> Callable[[str], bool]:
         include, exclude = self._settings.include, self._settings.exclude
-        pattern = compile_java(include if include is not None else exclude or "")
-        return lambda topic: (pattern.fullmatch(topic) is not None) is (include is not None)
+        if include is not None:
+            return NamePattern.of((include,), "--include")
+        excluded = NamePattern.of((exclude or "",), "--blacklist")
+        return lambda topic: not excluded(topic)
 
     async def _until_done(self, step: Callable[[], Awaitable[object]], meanwhile: str) -> None:
         """Repeat a request until it succeeds, or the process ends. ``meanwhile``: what is so until then."""

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 from mm2.core.access.rights import on_topic
 from mm2.core.mirror1.settings import Partitioning
+from mm2.core.plugins import PluginError
 from mm2.core.topics.acls import Operation
 from mm2.kafka.admin.topics import NewTopic, create_topics
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError
 from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.node.common.turns import in_turns
 
 log = logging.getLogger("mm2.mirror1")
 
@@ -29,19 +31,28 @@ class SourceTopics:
     """The topics of the source that match, with their numbers of partitions, as of the last `refresh`."""
 
     def __init__(self, source: Cluster, matches: Callable[[str], bool], *, exclude_internal: bool) -> None:
+        """``matches`` raises PluginError if that is unknown; the topic is then not copied, which is logged once."""
         self._source = source
         self._matches = matches
         self._exclude_internal = exclude_internal
+        self._unknown: frozenset[str] = frozenset()  # of the last `refresh`
         self.partitions: Mapping[str, int] = {}
 
     async def refresh(self) -> bool:
         """Look again; return whether something has changed. Raises ClusterError."""
         found = (await self._source.metadata(None)).topics
-        partitions = {
-            name: len(topic.partitions)
-            for name, topic in found.items()
-            if not topic.error and self._matches(name) and not (self._exclude_internal and topic.is_internal)
-        }
+        partitions, unknown = {}, set()
+        async for name, topic in in_turns(found.items()):
+            if topic.error or (self._exclude_internal and topic.is_internal):
+                continue
+            try:
+                if self._matches(name):
+                    partitions[name] = len(topic.partitions)
+            except PluginError as error:
+                unknown.add(name)
+                if name not in self._unknown:
+                    log.warning("topic %s is not copied: %s", name, error)
+        self._unknown = frozenset(unknown)
         changed, self.partitions = partitions != self.partitions, partitions
         return changed
 

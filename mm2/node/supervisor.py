@@ -5,14 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
-import shutil
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from mm2.config.lane_counts import lanes_of
 from mm2.config.reload.changes import FileDiff
@@ -32,6 +28,8 @@ from mm2.node.engine.engine_process import EngineProcess
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lease_service import LeaseService
 from mm2.node.engine.node_engine import NodeEngine
+from mm2.node.engine.temp_directory import TempDirectory, remove_abandoned
+from mm2.node.engine.tokens import new_token
 from mm2.node.flow.flow_supervisor import LEAVING_SHARE, FlowSupervisor
 from mm2.node.flow.node_flows import NodeFlows
 from mm2.node.flow.shared_remote_topics import shared_remote_topics
@@ -68,13 +66,14 @@ class Node:
         self._identity = identity
         self._started_at = time.time()
         lanes = lanes_of(settings.own)
-        self._temp_dir = Path(tempfile.mkdtemp(prefix="mm2-node-"))
+        remove_abandoned("node")
+        self._temp_dir = TempDirectory("node")
         buffer_bytes = settings.own.lane_buffer_bytes
         master = settings.master
         board = LaneBoard(
             lanes=lanes,
             buffer_bytes=buffer_bytes,
-            new_secret=lambda: secrets.token_hex(16),
+            new_secret=new_token,
             cluster=master.url if master.is_cluster else None,
         )
         board.use_credentials(settings.credentials)
@@ -159,7 +158,7 @@ class Node:
     def kill(self) -> None:
         """Kill the engine's processes without draining, because the node is about to exit."""
         self._engine.kill()
-        shutil.rmtree(self._temp_dir, ignore_errors=True)
+        self._temp_dir.remove()
 
     def _status(self) -> NodeStatus:
         engine = self.lease_service.board.engine
@@ -207,7 +206,7 @@ class Node:
         await self._engine.close()
         await self.flows.close()
         await cancel_and_wait(self._tasks)
-        shutil.rmtree(self._temp_dir, ignore_errors=True)
+        self._temp_dir.remove()
 
     def _with_engine_error(self, status: FlowStatus, error: str | None) -> FlowStatus:
         """Return the status with the engine's error, without which an enabled flow would look healthy."""

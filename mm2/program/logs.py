@@ -10,11 +10,12 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TextIO
 
+from mm2.core.masking import masked
 from mm2.core.printable import printable_json, printable_lines
 
 OURS = ("mm2", "flows")
@@ -29,11 +30,6 @@ hiding other lines."""
 REMEMBERED = 1_000
 """Maximum number of different messages remembered for REPEAT_AFTER_S; only messages with numbers reach it."""
 
-SHORTEST_SECRET = 4
-"""Minimum length of a masked secret in characters. Masking shorter ones would damage ordinary words."""
-
-HIDDEN = "[hidden]"
-
 
 class LogFormat(StrEnum):
     """mm2.log.format."""
@@ -42,17 +38,15 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
-def set_up(
-    *, level: str = "INFO", log_format: str = "text", secrets: Iterable[str] = (), stream: TextIO | None = None
-) -> None:
+def set_up(*, level: str = "INFO", log_format: str = "text", stream: TextIO | None = None) -> None:
     """Log to ``stream`` (default: stderr) from ``level`` (mm2.log.level) on.
 
-    ``secrets`` are masked in all messages, including errors of libraries. This is a safeguard: no code of ours logs
-    secrets.
+    Secrets that this process knows (`mm2.core.masking`) are masked in all messages, including errors of libraries. This
+    is a safeguard: no code of ours logs secrets.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     plain = _JsonLines() if LogFormat(log_format) is LogFormat.JSON else _TextLines()
-    handler.setFormatter(_Safe(plain, secrets))
+    handler.setFormatter(_Safe(plain))
     handler.addFilter(SeldomRepeated())
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     for name in QUIET:
@@ -122,17 +116,11 @@ def _utc(record: logging.LogRecord) -> str:
 
 
 class _Safe(logging.Formatter):
-    """Wraps a formatter: masks secrets, both literally and in JSON encoding, then escapes control characters."""
+    """Wraps a formatter: masks secrets, then escapes control characters."""
 
-    def __init__(self, formatter: _TextLines | _JsonLines, secrets: Iterable[str]) -> None:
+    def __init__(self, formatter: _TextLines | _JsonLines) -> None:
         super().__init__()
         self._formatter = formatter
-        long_enough = {secret for secret in secrets if len(secret) >= SHORTEST_SECRET}
-        spellings = long_enough | {json.dumps(secret, ensure_ascii=False)[1:-1] for secret in long_enough}
-        self._secrets = sorted(spellings, key=len, reverse=True)  # a secret can contain another one
 
     def format(self, record: logging.LogRecord) -> str:
-        text = self._formatter.format(record)
-        for secret in self._secrets:
-            text = text.replace(secret, HIDDEN)
-        return self._formatter.printable(text)
+        return self._formatter.printable(masked(self._formatter.format(record)))

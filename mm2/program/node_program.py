@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
 import os
 import signal
 import sys
 import time
-from base64 import b64decode
 from importlib.metadata import version
 
 from fastapi import FastAPI
 
-from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.reload.sources import Taken
 from mm2.config.settings import NodeSettings
 from mm2.core.lanes.lease import LeasePlace
@@ -47,34 +44,10 @@ FLOW_LINE_EVERY_S = 60.0
 
 def run(taken: Taken, settings: NodeSettings) -> int:
     """Run the node of the file that was ``taken`` and return the exit code."""
-    secrets = secrets_of(settings) | _contents(settings)
-    set_up(level=settings.own.log_level, log_format=settings.own.log_format, secrets=secrets)
+    set_up(level=settings.own.log_level, log_format=settings.own.log_format)
     gc.collect()
     gc.freeze()  # all imported modules: each later scan of them would block the event loop for 50 ms
     return asyncio.run(_Program(taken, settings).run())
-
-
-def secrets_of(settings: NodeSettings) -> set[str]:
-    """Return all passwords and private keys of the file, which no log line may contain, and what config providers
-    returned for Spark."""
-    found = {settings.own.rest_admin_token, *(settings.spark[name].strip() for name in settings.hidden_spark)}
-    if (peers := settings.listening.peers) is not None:  # the same as those of https listeners
-        found.update(peers.secrets)
-    for flow in settings.flows:
-        if flow.election is not None:
-            found.update(flow.election.secrets)
-        for role in ClientRole:
-            found.update(flow.clients.of(role).secrets)
-    return {secret for secret in found if secret}
-
-
-def _contents(settings: NodeSettings) -> set[str]:
-    """Return the same of the files that clients read again: tokens as they are, and keytabs and tickets in base64."""
-    found = set(settings.credentials.values())
-    for content in settings.credentials.values():
-        with contextlib.suppress(UnicodeDecodeError):
-            found.add(b64decode(content).decode())
-    return found
 
 
 class _Program:
@@ -84,8 +57,6 @@ class _Program:
         self._settings = settings
         self._watch = FileWatch(taken)
         self._log_level = settings.own.log_level
-        self._secrets = secrets_of(settings)
-        self._contents = _contents(settings)
         self._identity = NodeIdentity(node_id=node_id(settings), version=version("mm2"))
         self._identity.reads(self._watch.reading)
         self._node = Node(settings, self._identity, file_status(self._watch))
@@ -148,17 +119,11 @@ class _Program:
         loop.add_signal_handler(signal.SIGHUP, self._watch.ask)
 
     def _take_over(self, settings: NodeSettings) -> None:
-        """Apply the log level, the secrets and the listeners' certificates of a reloaded file.
-
-        Old passwords remain masked, because connections that use them can still log messages. Of files that can be
-        replaced every hour, this is the last content before.
-        """
+        """Apply the log level and the listeners' certificates of a reloaded file."""
         self._settings = settings
-        level, secrets, contents = settings.own.log_level, self._secrets | secrets_of(settings), _contents(settings)
-        if (level, secrets, contents) != (self._log_level, self._secrets, self._contents):
-            masked = secrets | contents | self._contents
-            self._log_level, self._secrets, self._contents = level, secrets, contents
-            set_up(level=level, log_format=self._settings.own.log_format, secrets=masked)
+        if settings.own.log_level != self._log_level:
+            self._log_level = settings.own.log_level
+            set_up(level=self._log_level, log_format=settings.own.log_format)
         if self._serving.renew(settings.listening):
             self._node.use_lane_place(self._lease_place())
 

@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Protocol
 
 import javaproperties
-import regex
 
 from mm2.config.grammar.java_types import one_of_words, read_list
 from mm2.config.grammar.problems import ProblemLog
 from mm2.config.grammar.properties import Entry
 from mm2.config.grammar.secrets import is_secret
 from mm2.config.regex.java_characters import JavaRegexError
-from mm2.config.regex.java_regex import compile_java
+from mm2.config.regex.java_regex import JavaPattern, SlowMatchError, compile_java
+from mm2.core.masking import hide
 
-_REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+_REFERENCE = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")  # as Java's, which takes cubic time without a }
 _JAVA = "org.apache.kafka.common.config.provider"
 
 
@@ -57,12 +57,12 @@ class ConfigProvider(Protocol):
 class EnvironmentProvider:
     """``${env:NAME}``; ``allowlist.pattern`` limits the names."""
 
-    allowed: regex.Pattern[str] | None = None
+    allowed: JavaPattern | None = None
 
     def get(self, path: str, key: str) -> str:
         if path:
             raise ProviderError("a reference to an environment variable has no path", f"write ${{PROVIDER:{key}}}")
-        if self.allowed is not None and not self.allowed.fullmatch(key):
+        if not self._allows(key):
             raise ProviderError(
                 f"allowlist.pattern does not allow environment variable {key}",
                 f"extend allowlist.pattern to match {key}, or use another variable",
@@ -72,13 +72,25 @@ class EnvironmentProvider:
             raise ProviderError(f"environment variable {key} is not set", f"set {key} before starting mm2")
         return value
 
+    def _allows(self, key: str) -> bool:
+        try:
+            return self.allowed is None or self.allowed.matches(key)
+        except SlowMatchError:
+            raise ProviderError(
+                f"allowlist.pattern takes too long for environment variable {key}",
+                "write allowlist.pattern without nested repetitions such as (a+)+",
+            ) from None
+
     def file(self, path: str, key: str) -> Path | None:
         return None  # the environment of a running process does not change
 
 
 @dataclass(frozen=True, slots=True)
 class _PathProvider:
-    """Files must be below one of ``roots`` (``allowed.paths``); empty: anywhere."""
+    """Files must be below one of ``roots`` (``allowed.paths``); empty: anywhere.
+
+    Java's AllowedPaths compares paths as they are written. Here a symbolic link must not lead out of the roots, either.
+    """
 
     roots: tuple[Path, ...]
 
@@ -91,12 +103,23 @@ class _PathProvider:
             raise ProviderError(f"allowed.paths does not allow {path}", f"add the directory of {path} to allowed.paths")
         return normal
 
+    def read(self, path: Path) -> str:
+        """Return the text of a file with an `allowed` path. Raises ProviderError."""
+        real = path
+        with contextlib.suppress(ValueError):  # no valid file name, which `_read` reports
+            real = Path(os.path.realpath(path))
+        if self.roots and not any(real.is_relative_to(os.path.realpath(root)) for root in self.roots):
+            raise ProviderError(
+                f"allowed.paths does not allow {path}, which is {real}", f"add {real.parent} to allowed.paths"
+            )
+        return _read(real, path)
+
 
 class FileProvider(_PathProvider):
     """``${file:PATH:KEY}``: a key of another properties file, which is UTF-8."""
 
     def get(self, path: str, key: str) -> str:
-        content = _read(self.allowed(path))
+        content = self.read(self.allowed(path))
         try:
             properties = javaproperties.load(StringIO(content))
         except javaproperties.InvalidUEscapeError as error:
@@ -119,15 +142,16 @@ class DirectoryProvider(_PathProvider):
         file = directory / key
         if file.parent != directory or not os.path.isfile(file):
             raise ProviderError(f"{path} has no file {key}", f"create {path}/{key}, or correct the reference")
-        return _read(file)
+        return self.read(file)
 
     def file(self, path: str, key: str) -> Path | None:
         return self.allowed(path) / key
 
 
-def _read(path: Path) -> str:
+def _read(file: Path, path: Path) -> str:
+    """Return the text of ``file``, which ``path`` names. Raises ProviderError."""
     try:
-        return path.read_text("utf-8")
+        return file.read_text("utf-8")
     except OSError as error:
         raise ProviderError(
             f"{path} cannot be read ({error.strerror})", "check the path, and that the user running mm2 can read it"
@@ -139,12 +163,39 @@ def _read(path: Path) -> str:
 
 
 def resolve(entries: Mapping[str, Entry], problems: ProblemLog) -> dict[str, Entry]:
-    """Return all entries with their references replaced; entries with unresolved references are reported and broken."""
+    """Return all entries with their references replaced; entries with unresolved references are reported and broken.
+
+    No log line will contain the values of secret keys, nor what config providers returned.
+    """
     found = _declared(entries, problems)
-    return {
+    resolved = {
         key: entry if key.startswith("config.providers") else _resolved(entry, found, problems)
         for key, entry in entries.items()
     }
+    for entry in resolved.values():
+        if is_secret(entry.key, entry.raw) and not entry.broken:
+            hide(entry.value)
+        if not _NAMED_IN_MESSAGES.search(entry.key):
+            hide(*(text for _, text in entry.provided if _is_hidden(text)))
+    return resolved
+
+
+_NAMED_IN_MESSAGES = re.compile(
+    r"(?:^|\.)(?:clusters|bootstrap\.servers|zookeeper\.connect|(?:topics|groups)(?:\.exclude|\.blacklist)?"
+    r"|listeners|rest\.advertised\..*)$"
+)
+"""Keys of names and addresses, which messages are about."""
+
+_NO_SECRET = re.compile(r"[A-Z_]+|[-0-9.]+")
+"""A constant of Kafka, such as SASL_SSL, or a number."""
+
+_SHORTEST_HIDDEN = 6
+"""Characters: shorter texts under keys that are not secret are parts of ordinary words."""
+
+
+def _is_hidden(provided: str) -> bool:
+    text = provided.strip()
+    return len(text) >= _SHORTEST_HIDDEN and _NO_SECRET.fullmatch(text) is None
 
 
 def without_references(text: str, by: str = "") -> str:

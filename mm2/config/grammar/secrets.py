@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-HIDDEN = "[hidden]"
+from mm2.core import masking
+
+HIDDEN = masking.HIDDEN
 
 _SENSITIVE = (
     r"passw|pwd|passphrase|secret|jaas|credential|token(?!\.endpoint)|basic\.auth|(?:access|account|api)[._-]?key"

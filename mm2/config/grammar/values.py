@@ -29,6 +29,10 @@ class Value:
         """Whether no other user of the machine may see it: its key says so, or a config provider returned it."""
         return self.entry is not None and (self.entry.has_references or self.entry.shown == secrets.HIDDEN)
 
+    def place(self, key: str) -> str:
+        """Return file, line and key, for messages; only ``key`` if no user wrote the value."""
+        return f"{self.entry.file}:{self.entry.line}: {self.entry.key}" if self.entry else key
+
     def refuse(self, problems: ProblemLog, rule: str, fix: str, *, is_temporary: bool = False) -> None:
         """Add an error about this value; ``is_temporary`` as in `Problem`."""
         assert self.entry is not None, f"a value that no user wrote is invalid: {rule}"

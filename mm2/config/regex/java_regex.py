@@ -4,10 +4,14 @@ A pattern is parsed by Java's grammar (java.util.regex of Java 17) and translate
 ``.`` excludes Java's line terminators; ``\w``, ``\p{Alpha}`` and ``(?i)`` are limited to ASCII; ``\h`` is expanded;
 ``{e<=1}`` is not fuzzy matching. Patterns that Java rejects are rejected, and so are constructs without an equivalent:
 the flags d, m, u, U and x, ``\N{…}``, ``\G``, ``\R``, ``\X``, ``\b{g}`` and properties of java.lang.Character.
+
+Both engines backtrack, so ``(a|aa)+b`` takes exponential time for a name of many ``a``. Java's would then hang; here a
+match has a limit of time (`JavaPattern`).
 """
 
 from __future__ import annotations
 
+import time
 from functools import lru_cache
 
 import regex
@@ -58,16 +62,60 @@ _ANCHORS = {"^": r"\A", r"\A": r"\A", "$": _AT_END, r"\Z": _AT_END, r"\z": r"\Z"
 MOST_REPEATED = 1_000
 """Topic names have at most 249 characters, and `regex` allocates per repetition: {100000000} would take gigabytes."""
 
+MOST_REPEATED_NESTED = 10_000
+"""The same for repetitions in repetitions: `regex` expands ``(a{1000}){1000}``, which takes 0.3 GB."""
+
+MATCHED_WITHIN_S = 0.05
+"""Limit of one match, in seconds of CPU: ordinary patterns take a microsecond, and ``.*a.*b.*c.*`` 3 ms for the worst
+name of 249 characters. Meanwhile the node's event loop waits, which renews leases of 14 s."""
+
+SLOW_S = 0.002
+"""A match that took this long is remembered, so that its name costs the time once and not in each round."""
+
+MOST_REMEMBERED = 10_000
+"""Names of slow matches that one pattern remembers: about 3 MB. Others are matched again."""
+
 DEEPEST = 50
 """Nesting limit of groups and sets; far more than hand-written patterns need."""
 
 
+class SlowMatchError(Exception):
+    """Whether the pattern matches is unknown, because that takes longer than the limit."""
+
+
+class JavaPattern:
+    """A compiled pattern, whose matches take at most ``within_s`` seconds of this process's CPU."""
+
+    def __init__(self, compiled: regex.Pattern[str], within_s: float = MATCHED_WITHIN_S) -> None:
+        self._compiled = compiled
+        self._within_s = within_s
+        self._slow: dict[str, bool | None] = {}  # None: unknown
+
+    def matches(self, text: str) -> bool:
+        """Return whether the pattern matches the whole ``text``, as Java's Matcher.matches. Raises SlowMatchError."""
+        matched = self._slow[text] if text in self._slow else self._match(text)
+        if matched is None:
+            raise SlowMatchError
+        return matched
+
+    def _match(self, text: str) -> bool | None:
+        began = time.perf_counter()
+        matched: bool | None
+        try:
+            matched = self._compiled.fullmatch(text, timeout=self._within_s) is not None
+        except TimeoutError:
+            matched = None
+        if time.perf_counter() - began >= SLOW_S and len(self._slow) < MOST_REMEMBERED:
+            self._slow[text] = matched
+        return matched
+
+
 @lru_cache(maxsize=256)  # every flow of a file compiles the same few lists
-def compile_java(pattern: str) -> regex.Pattern[str]:
-    """Compile ``pattern`` for ``fullmatch``, which is Java's ``matches``. Raises JavaRegexError."""
+def compile_java(pattern: str, within_s: float = MATCHED_WITHIN_S) -> JavaPattern:
+    """Compile ``pattern``, whose matches take at most ``within_s`` seconds. Raises JavaRegexError."""
     unquoted = regex.sub(r"(?s)\\Q(?P<quoted>.*?)(?:\\E|\Z)|\\.", _unquote, pattern)
     try:
-        return regex.compile(_Translator(unquoted).translate(), regex.V1)
+        return JavaPattern(regex.compile(_Translator(unquoted).translate(), regex.V1), within_s)
     except regex.error as error:
         raise invalid(str(error)) from error
 
@@ -82,7 +130,9 @@ class _Translator:
     """Translates one pattern in a single pass.
 
     ``flags``: the active ones of i and s. ``outer``: the flags to restore at the end of each open group.
-    ``repeatable``: whether a quantifier can follow.
+    ``repeatable``: whether a quantifier can follow. ``copies``: how often `regex` expands the expression that a
+    quantifier would repeat, and ``most_copies`` the same of the costliest one in each open group, the pattern being
+    the first.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -93,6 +143,8 @@ class _Translator:
         self.names: set[str] = set()
         self.groups = 0
         self.repeatable = False
+        self.copies = 1
+        self.most_copies = [1]
 
     @property
     def ignores_case(self) -> bool:
@@ -118,12 +170,15 @@ class _Translator:
         if match["quantifier"] or match["brace"]:
             return self._quantifier(match)
         self.repeatable = not (match["or"] or match["group"])
+        self.copies = 1
         if match["group"]:
             return self._group(match)
         if match["close"]:
             if not self.outer:
                 raise invalid("unmatched )", "add the missing (, or write \\\\) to match a parenthesis")
             self.flags = self.outer.pop()
+            self.copies = self.most_copies.pop()
+            self.most_copies[-1] = max(self.most_copies[-1], self.copies)
         return match[0] if match["close"] or match["or"] else self._atom(match)
 
     def _atom(self, match: regex.Match[str]) -> str:
@@ -147,6 +202,12 @@ class _Translator:
                 f"a repetition of more than {MOST_REPEATED} exceeds the longest topic name",
                 "use a smaller number, or *",
             )
+        self.copies *= max((int(number) for number in match.captures("number") if number), default=1) or 1
+        if self.copies > MOST_REPEATED_NESTED:
+            raise unsupported(
+                f"repetitions in repetitions of more than {MOST_REPEATED_NESTED:,} in all", "use smaller numbers, or *"
+            )
+        self.most_copies[-1] = max(self.most_copies[-1], self.copies)
         self.repeatable = False
         return match[0]
 
@@ -180,6 +241,7 @@ class _Translator:
         elif kind is None and match["extension"]:
             raise invalid("unknown construct after (?", "write \\\\( to match a parenthesis")
         self.outer.append(outer)
+        self.most_copies.append(1)
         self._check_depth(0)
         if kind is not None:
             return f"(?{kind}"

@@ -6,23 +6,27 @@ The same keys apply to REST calls to other nodes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import regex
+import logging
+from dataclasses import dataclass, field
 
 from mm2.config.grammar.problems import ProblemLog, to_copy
 from mm2.config.grammar.values import Properties
 from mm2.config.keys import declaration
 from mm2.config.keys.node_keys import CLIENT_AUTH, HTTPS, ClientAuthKeys, RestSettings
-from mm2.config.regex.java_regex import compile_java
+from mm2.config.regex.java_regex import JavaPattern, SlowMatchError, compile_java
 from mm2.config.security.security_keys import SecurityKeys
 from mm2.config.security.tls.settings import has_trust_store, read_tls
 from mm2.core.settings.listener import ClientAuth, CrossOrigin, ListenerSettings, ServerTls
 from mm2.core.settings.response_headers import read_header_rules
 from mm2.core.settings.tls import TlsSettings
 
+log = logging.getLogger("mm2.rest")
+
 LONGEST_ORIGIN = 300
 """Characters of scheme, host name and port. A limit, because patterns can take long on long input."""
+
+MATCHED_WITHIN_S = 0.001
+"""Limit of one match, in seconds: as much as a request costs anyway, since anyone can send a new origin with each."""
 
 JAVA_METHODS = ("GET", "POST", "HEAD")
 """Default of access.control.allow.methods."""
@@ -32,19 +36,32 @@ JAVA_METHODS = ("GET", "POST", "HEAD")
 class OriginPatterns:
     """access.control.allow.origin: ``*``, or Java regular expressions that match whole origins, ignoring case."""
 
-    patterns: tuple[regex.Pattern[str], ...]
+    patterns: tuple[JavaPattern, ...]
     allow_all: bool
+    _slow: set[str] = field(default_factory=set, compare=False)  # at most one: it is logged once
 
     @classmethod
     def of(cls, elements: tuple[str, ...]) -> OriginPatterns:
         """Compile ``elements``, which have been validated."""
-        patterns = tuple(compile_java(f"(?i){element}") for element in elements if element not in ("", "*"))
+        written = (f"(?i){element}" for element in elements if element not in ("", "*"))
+        patterns = tuple(compile_java(element, MATCHED_WITHIN_S) for element in written)
         return cls(patterns, "*" in elements)
 
     def __call__(self, origin: str) -> bool:
         if self.allow_all or len(origin) > LONGEST_ORIGIN:
             return self.allow_all
-        return any(pattern.fullmatch(origin) for pattern in self.patterns)
+        try:
+            return any(pattern.matches(origin) for pattern in self.patterns)
+        except SlowMatchError:
+            if not self._slow:
+                self._slow.add(origin)
+                log.warning(
+                    "origin %s is not allowed: a regular expression of access.control.allow.origin takes more than"
+                    " %g ms for it, and others are not logged; write it without nested repetitions such as (a+)+",
+                    origin,
+                    MATCHED_WITHIN_S * 1000,
+                )
+            return False
 
 
 def read_listening(rest: RestSettings, properties: Properties, problems: ProblemLog) -> ListenerSettings:

@@ -14,6 +14,7 @@ from mm2.config.security import jaas
 from mm2.config.security.jaas_file import SECTION, jaas_file, read_jaas_file
 from mm2.config.security.property_names import sibling
 from mm2.config.security.security_keys import SecurityKeys
+from mm2.core.masking import Renewed, hide
 from mm2.core.settings.sasl import SaslMechanism, UnusableLogin
 
 JAAS = "sasl.jaas.config"
@@ -39,6 +40,7 @@ class SaslProperties:
         no regular file: a pipe is read once."""
         if not os.path.isfile(path):
             return None
+        hide(content, content.decode("utf-8", "replace").strip(), kind=Renewed.CREDENTIAL_FILE)
         file = os.path.abspath(path)
         self.credentials[file] = b64encode(content).decode()
         return file

@@ -32,6 +32,7 @@ from kazoo.protocol.serialization import SASL, Auth, Connect
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import CREATOR_ALL_ACL
 
+from mm2.core.masking import hide
 from mm2.core.settings.tls import TlsSettings
 from mm2.core.settings.zookeeper import AuthScheme, ZooKeeperAuth, ZooKeeperSettings
 from mm2.election.zookeeper.tls_socket import TlsSockets, explained
@@ -71,6 +72,7 @@ class ZooKeeperSession:
 
     def __init__(self, settings: ZooKeeperSettings, on_change: Callable[[], None]) -> None:
         """``on_change`` is called in the loop whenever the state changes or a watch fires."""
+        hide(*settings.secrets)
         self._settings = settings
         self._on_change = on_change
         self._loop = asyncio.get_running_loop()

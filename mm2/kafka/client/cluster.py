@@ -16,6 +16,7 @@ from aiokafka.conn import get_ip_port_afi
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from mm2.core.access.rights import on_group, on_transactional_id
+from mm2.core.masking import hide
 from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import ClientSettings, SecurityProtocol
 from mm2.core.topics.acls import Operation
@@ -67,6 +68,7 @@ class Cluster:
         authentication: Authentication = AUTHENTICATION,
     ) -> None:
         """``may_send``: called before each request is written; while it returns False, requests raise LeaseExpired."""
+        hide(*settings.secrets)
         self.settings = settings
         self._authentication = authentication
         self._may_send = may_send

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import ssl
-import tempfile
 from functools import lru_cache
-from pathlib import Path
 
 from mm2.core.settings.cipher_suites import choose
 from mm2.core.settings.tls import TlsSettings
+from mm2.kafka.connection.identity import load_identity
 from mm2.kafka.errors import SecuritySettingsInvalid
 
 _VERSIONS = {
@@ -78,18 +77,10 @@ def _identity(context: ssl.SSLContext, tls: TlsSettings) -> None:
     if tls.certificate_pem is None or tls.key_pem is None:
         missing = "ssl.keystore.key" if tls.key_pem is None else "ssl.keystore.certificate.chain"
         raise SecuritySettingsInvalid(f"{missing}: missing: certificate chain and key must be set together")
-    # The ssl module reads only files. The directory is private (0700) and removed before any connection is opened; the
-    # key is written unchanged, so an encrypted key stays encrypted.
-    with tempfile.TemporaryDirectory(prefix="mm2-tls-") as directory:
-        certificate, key = Path(directory, "certificate.pem"), Path(directory, "key.pem")
-        for path, content in ((certificate, tls.certificate_pem), (key, tls.key_pem)):
-            path.touch(mode=0o600)
-            path.write_text(content)
-        try:
-            # never None: OpenSSL would ask for the password on the terminal
-            context.load_cert_chain(certificate, key, password=tls.key_password or "")
-        except (ssl.SSLError, OSError, ValueError) as error:
-            raise SecuritySettingsInvalid(_identity_problem(error, tls)) from error
+    try:
+        load_identity(context, tls.certificate_pem, tls.key_pem, tls.key_password)
+    except (ssl.SSLError, OSError, ValueError) as error:
+        raise SecuritySettingsInvalid(_identity_problem(error, tls)) from error
 
 
 def _identity_problem(error: Exception, tls: TlsSettings) -> str:

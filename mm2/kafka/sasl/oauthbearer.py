@@ -11,6 +11,7 @@ from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from mm2.core.masking import Renewed, hide
 from mm2.core.oauth.messages import ERROR_RECEIVED, initial_response
 from mm2.core.oauth.refresh import refresh_time
 from mm2.core.oauth.tokens import BearerToken
@@ -173,6 +174,7 @@ class OAuthBearerLogin:
             raise LoginFailed(f"the token expired at {end}: {self._source.if_expired}", self._source.key)
 
     def _succeeded(self, token: BearerToken) -> None:
+        hide(token.value, kind=Renewed.OAUTH_TOKEN)
         now = self._clock()
         share = random.random()  # noqa: S311 - spreads load, hides nothing
         refresh = self._settings.refresh

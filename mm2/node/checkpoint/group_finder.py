@@ -15,6 +15,7 @@ from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
 from mm2.kafka.groups.groups import committed_offsets, list_groups
 from mm2.node.checkpoint.group_status_store import GroupStatusStore, RemoteName
+from mm2.node.common.turns import in_turns
 
 log = logging.getLogger(__name__)
 
@@ -63,12 +64,12 @@ class GroupFinder:
         share = self._share
         shown = {one.group: one.state for one in listed if share.shows(one.group)}
         self._statuses.keep(shown)
-        candidates = [group for group in sorted(shown) if self._is_candidate(group)]
+        candidates = [group async for group in in_turns(sorted(shown)) if self._is_candidate(group)]
         chosen = []
         for start in range(0, len(candidates), GROUPS_AT_ONCE):
             some = candidates[start : start + GROUPS_AT_ONCE]
             answers = await committed_offsets(source, some, timeout_ms=ANSWERED_WITHIN_MS)
-            chosen += [group for group in some if self._is_chosen(group, answers[group])]
+            chosen += [group async for group in in_turns(some) if self._is_chosen(group, answers[group])]
             if any(isinstance(answer, ClusterError) for answer in answers.values()):
                 await source.metadata(())  # raises if the cluster is unavailable now, as each chunk would time out
             await asyncio.sleep(0)

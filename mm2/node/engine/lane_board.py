@@ -26,7 +26,7 @@ from mm2.core.naming.names import Flow
 from mm2.node.engine.executors import LOST_AFTER_S, STARVED_FOR_S
 from mm2.node.engine.lane_placement import LanePlacement
 from mm2.node.engine.managed_lane import FlowQuery, LaneState, ManagedLane, SourceTaskKey
-from mm2.node.engine.same_secret import is_same_secret
+from mm2.node.engine.tokens import is_same_secret
 from mm2.node.status.status_model import LaneBuffer
 
 LEASE_SECONDS = 15.0

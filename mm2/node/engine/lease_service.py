@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from mm2.core.lanes.lease import (
     SourceTaskLease,
 )
 from mm2.core.lanes.progress_reports import LaneProgress
+from mm2.core.masking import hide
 from mm2.core.naming.names import Flow
 from mm2.core.plugins import PluginError
 from mm2.kafka.errors import ClusterError
@@ -27,7 +27,7 @@ from mm2.node.engine.failed_records import FailedRecords
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lane_readiness import LaneReadiness
 from mm2.node.engine.managed_lane import SourceTaskKey
-from mm2.node.engine.same_secret import is_same_secret
+from mm2.node.engine.tokens import is_same_secret, new_token
 
 log = logging.getLogger("mm2.node")
 
@@ -84,7 +84,8 @@ class LeaseService:
         self._message_within_s = message_within_s
         self._clock = clock
         self.url = ""
-        self.engine_token = secrets.token_hex(16)
+        self.engine_token = new_token()
+        hide(self.engine_token)  # longer than those of lanes, which are renewed
         self._flows: dict[Flow, _RegisteredFlow] = {}
         self._readiness = LaneReadiness()
         self._failed_records = FailedRecords()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from pathlib import Path
 
 from mm2.config.lane_counts import sql_lanes_of
 from mm2.config.settings import NodeSettings
@@ -16,6 +15,7 @@ from mm2.node.common.restarting import restart_on_error
 from mm2.node.engine.engine_process import EngineProcess
 from mm2.node.engine.lease_service import LeaseService
 from mm2.node.engine.spark_settings import host_of, spark_settings
+from mm2.node.engine.temp_directory import TempDirectory
 
 log = logging.getLogger("mm2.node")
 
@@ -33,7 +33,7 @@ class NodeEngine:
         self,
         settings: NodeSettings,
         lease_service: LeaseService,
-        temp_dir: Path,
+        temp_dir: TempDirectory,
         *,
         process: type[EngineProcess] = EngineProcess,
     ) -> None:
@@ -64,7 +64,7 @@ class NodeEngine:
             spark=self._spark,
             hidden_spark=settings.hidden_spark,
             inherited=settings.own.engine_environment,
-            temp_dir=self._temp_dir,
+            temp_dir=self._temp_dir.path,
             on_lost=self._lost,
         )
         self._task = asyncio.create_task(restart_on_error(self._process.run, "engine"), name="engine")
@@ -81,7 +81,7 @@ class NodeEngine:
             self._settings.spark,
             lanes=self._lease_service.capacity,
             sql_lanes=self._sql_lanes,
-            temp_dir=self._temp_dir,
+            temp_dir=self._temp_dir.path,
             lane_buffer_bytes=self._settings.own.lane_buffer_bytes,
             own_host=host_of(lanes.url),
         )
@@ -128,6 +128,7 @@ class NodeEngine:
             await cancel_and_wait([self._task])
 
     def _lost(self) -> None:
+        self._temp_dir.clear()
         self._lease_service.board.engine_lost(time.monotonic())
         self._lease_service.wake()
 

@@ -14,6 +14,7 @@ from mm2.kafka.groups.groups import list_groups
 from mm2.node.checkpoint.group_finder import ANSWERED_WITHIN_MS, looks_every_s
 from mm2.node.common.current_error import CurrentError
 from mm2.node.common.keep_trying import keep_trying
+from mm2.node.common.turns import in_turns
 from mm2.node.common.wakeup import Wakeup
 from mm2.node.store.config_store import ConfigStore
 
@@ -73,13 +74,13 @@ class GroupPlan:
         listed = await list_groups(self._source, timeout_ms=ANSWERED_WITHIN_MS)
         return await asyncio.to_thread(  # 0.1 s for 10,000 groups is too long for the event loop, which serves leases
             share_groups,
-            [one.group for one in listed if self._passes(one.group)],
+            [one.group async for one in in_turns(listed) if self._passes(one.group)],
             tasks_max=self._settings.source.tasks_max,
             previous=self._configs.groups.previous(),
         )
 
     def _passes(self, group: str) -> bool:
-        """Return whether the group filter selects the group; if a custom filter fails, the group's task reports it."""
+        """Return whether the group filter selects the group; if that is unknown, the group's task reports it."""
         try:
             return self._settings.group_filter(group)
         except PluginError:

@@ -29,6 +29,7 @@ from mm2.core.coordination.pauses import Pauses, encode_pauses
 from mm2.core.coordination.query_uses import ReportedQueryUses
 from mm2.core.coordination.session_keys import SESSION_KEY, encode_session_key, needs_new_key, new_session_key
 from mm2.core.coordination.skips import encode_skips
+from mm2.core.masking import Renewed, hide
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster
@@ -341,6 +342,7 @@ class LeaderTerm:
         if reason is not None:
             log.debug("%s: creating a new session key: %s", self._flow, reason)
             key = new_session_key(rules, now_ms, secrets.token_bytes)
+            hide(key.secret, kind=Renewed.SESSION_KEY)
             await self._put([(SESSION_KEY, encode_session_key(key))])
             await self._configs.catch_up()
 

@@ -32,6 +32,7 @@ from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError
 from mm2.kafka.protocol.error_codes import ErrorCode
+from mm2.node.common.turns import in_turns
 from mm2.node.leader.hidden_topics import HiddenTopicSearch, KnownTopic, Published
 from mm2.node.leader.topic_refusals import keys_of_refusal
 from mm2.node.status.progress import ReplicatedTopic
@@ -103,8 +104,8 @@ class RemoteTopics:
     async def discover(self) -> Discovery:
         """Run one round: list the topics of both clusters, create missing remote topics, and add missing partitions.
 
-        Raises ClusterError if a cluster is unavailable. If a broker rejects a topic, or a custom class fails for it,
-        that is the topic's ``error``.
+        Raises ClusterError if a cluster is unavailable. If a broker rejects a topic, or a custom class fails for it, or
+        a regular expression takes too long, that is the topic's ``error``.
         """
         self._source_ids, self._remote_ids, self._hidden_remote = {}, {}, set()
         source, unanswered = await self._replicated()
@@ -133,21 +134,20 @@ class RemoteTopics:
         self._hidden_topics.forget()
 
     async def _replicated(self) -> tuple[dict[str, int], list[ReplicatedTopic]]:
-        """Return the partition counts of the flow's source topics, and the topics for which a custom class failed."""
+        """Return the partition counts of the flow's source topics, and the topics of which it is unknown whether they
+        are replicated: a custom class failed, or a regular expression takes too long."""
         found: dict[str, int] = {}
         unanswered: list[ReplicatedTopic] = []
         metadata = await self._source.metadata(None)
         self._source_cluster, topics = metadata.cluster_id, metadata.topics
         await asyncio.sleep(0)
-        for number, (name, info) in enumerate(topics.items(), 1):
+        async for name, info in in_turns(topics.items()):
             try:
                 if info.partitions and not info.is_internal and self._is_replicated(name):
                     found[name] = len(info.partitions)
                     self._source_ids[name] = info.topic_id
             except PluginError as error:
                 unanswered.append(ReplicatedTopic(topic=name, remote_topic="", partitions=0, error=str(error)))
-            if number % _JUDGED_AT_ONCE == 0:
-                await asyncio.sleep(0)
         hidden = await self._hidden_topics.find(topics.keys())
         self._hidden = hidden.errors
         for name, known in hidden.known.items():
@@ -166,11 +166,13 @@ class RemoteTopics:
     def _is_replicated(self, name: str) -> bool:
         """Return whether the flow replicates the topic.
 
-        Raises PluginError, also if the policy cannot name the remote topic; it remembers names, so later calls succeed.
+        Raises PluginError, also if the policy cannot name the remote topic, or if it is unknown which query applies to
+        it; both remember names, so later calls succeed.
         """
         replicated = self._filter.replicates(name)
         if replicated:
             self._settings.policy.format_remote_topic(self._settings.aliases.source, name)
+            self._settings.query_of(name)
         return replicated
 
     async def _returned_from(self, names: Iterable[str]) -> dict[str, tuple[str, ...]]:

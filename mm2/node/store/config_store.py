@@ -29,6 +29,7 @@ from mm2.core.coordination.query_history_records import QueryHistories
 from mm2.core.coordination.session_keys import SessionKey
 from mm2.core.coordination.skips import NO_SKIPS, Skips
 from mm2.core.coordination.task_fencing import NO_FENCING, TaskFencing
+from mm2.core.masking import Renewed, hide
 from mm2.core.settings.client import IsolationLevel
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.compacted_log import CompactedLog
@@ -122,6 +123,7 @@ class ConfigStore:
         before = self._values
         if record.key == session_keys.SESSION_KEY and record.value is not None:
             self.session_key = session_keys.decode_session_key(record.value)
+            hide(self.session_key.secret, kind=Renewed.SESSION_KEY)
         elif record.key == pauses.KEY:
             self.pauses = pauses.decode_pauses(record.value)
         elif record.key == skips.KEY:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ssl
-import tempfile
-from pathlib import Path
 
+from mm2.core.masking import hide
 from mm2.core.settings.cipher_suites import choose
 from mm2.core.settings.listener import ClientAuth, ServerTls
+from mm2.kafka.connection.identity import load_identity
 from mm2.rest.server.listeners import ListenerError
 
 
@@ -45,6 +45,7 @@ def server_context(server: ServerTls) -> ssl.SSLContext:
     tls = server.tls
     if tls.unusable is not None:
         raise ListenerError(f"listeners: {tls.unusable}")
+    hide(*tls.secrets)
     if tls.certificate_pem is None or tls.key_pem is None:
         raise ListenerError("listeners: an https listener needs a certificate chain and its private key")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -53,11 +54,7 @@ def server_context(server: ServerTls) -> ssl.SSLContext:
     try:
         _ciphers(context, tls.ciphers)
         _trust(context, server)
-        with tempfile.TemporaryDirectory(prefix="mm2-tls-") as private:  # Python reads a key from files only; mode 0700
-            chain, key = Path(private, "chain.pem"), Path(private, "key.pem")
-            chain.write_text(tls.certificate_pem)
-            key.write_text(tls.key_pem)
-            context.load_cert_chain(chain, key, password=tls.key_password or "")
+        load_identity(context, tls.certificate_pem, tls.key_pem, tls.key_password)
     except ssl.SSLError as error:
         raise ListenerError(
             f"listeners: invalid certificate, key or cipher list of the https listener: {error.reason or error}; check"

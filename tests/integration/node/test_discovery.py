@@ -13,10 +13,12 @@ from tests.integration.kafka.clients import connected
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import StartCluster
 from tests.lab.leader import leading
+from tests.lab.loop_blocks import loop_blocks
 from tests.lab.settings import one_flow
 from tests.lab.waiting import until
 
 MANY = 2 * ALL_TOPICS_FROM
+LONGEST_BLOCK = 0.4  # seconds of CPU: eight times the limit of a match
 METADATA_WITHIN = 60.0  # seconds until a broker has the metadata of a thousand new topics
 
 
@@ -104,6 +106,30 @@ async def test_copies_of_this_flow_that_come_back_are_not_copied_again(
         found = await leader.discovery.look()
         assert found.remote_topics[f"remote.A.{stem}"] == f"A.remote.A.{stem}"
         assert leader.discovery.warnings == []
+
+
+async def test_a_topic_for_which_a_regular_expression_takes_too_long_has_an_error(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Callable[[str], str]
+) -> None:
+    """Whoever may create topics holds up neither the event loop, which renews leases, nor other topics."""
+    stem = unique("fine")
+    kept = [cluster_a.create_topic(f"{stem}-{number}") for number in range(2)]
+    slow = [cluster_a.create_topic(f"{stem}-{'a' * 200}{number}x") for number in range(10)]
+    properties = one_flow(cluster_a, cluster_b, topics=rf"{stem}-[0-9]|{stem}-(a|aa)+([0-9]x)?y")
+    properties |= {"heartbeats.replication.enabled": "false"}
+    async with leading(properties, at_work=False) as leader:
+        for _ in range(2):
+            with loop_blocks() as blocks:
+                found = await leader.discovery.look()
+            assert blocks.longest < LONGEST_BLOCK, blocks.callback
+            assert set(found.remote_topics) == set(kept)
+            errors = {one.topic: one.error for one in found.topics}
+            assert errors.keys() == {*kept, *slow}
+            assert [errors[topic] for topic in kept] == [None, None]
+            assert all(
+                f"takes more than 50 ms for the name {topic}, so it is unknown" in (errors[topic] or "")
+                for topic in slow
+            )
 
 
 async def test_error_of_a_topic_that_cannot_be_created_names_the_key(

@@ -6,6 +6,7 @@ No test needs a broker: lanes run, and the clusters are unreachable.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import Iterable
@@ -119,7 +120,9 @@ def test_no_process_of_a_node_shows_a_secret(tmp_path: Path) -> None:
         "spark.authenticate.secret": "planted-spark-secret",
         "spark.driver.extraJavaOptions": f'-Dacme=${{env:ACME_TOKEN}} -Dmine.key=planted-option "-Xlog:gc:file={log}"',
     }
+    (tmp_path / "temporary").mkdir()
     environment = {
+        "TMPDIR": str(tmp_path / "temporary"),
         "ACME_TOKEN": "planted-token-of-16-and-more",
         "ACME_OTHER": "planted-other",
         "ACME_WANTED": "wanted",
@@ -132,4 +135,18 @@ def test_no_process_of_a_node_shows_a_secret(tmp_path: Path) -> None:
         assert shown_by(family, ["planted"]) == []
         assert all(one.environ()["ACME_WANTED"] == "wanted" for one in family)
         assert log.exists(), "options of Java have an effect, also with spaces"
+        # Nor does a killed one leave its files: the next one removes them.
+        directories = [tmp_path / "temporary" / name for name in os.listdir(tmp_path / "temporary")]
+        assert [one.name[: len("mm2-node-")] for one in directories] == ["mm2-node-"]
+        for one in (psutil.Process(node.process.pid), *node.members("jvm"), *node.members("engine")):
+            one.kill()  # of the node alone, Spark's JVM would notice it, and clean up
+        wait_until(lambda: not node.family(), STARTS, "nothing of the node runs")
+        assert list(directories[0].glob("blockmgr-*")), "Spark's files are there"
+        node.rewrite(properties | {"A->B.enabled": "false"})  # so that no Spark starts
+        node.start()
+        said = f"removed temporary directories of killed processes in {tmp_path}/temporary: {directories[0].name}"
+        node.process.wait_until_output(said, STARTS, "it says so")
+        assert not directories[0].exists()
+        node.wait_answering()
         assert node.stop() == 0
+        assert os.listdir(tmp_path / "temporary") == []

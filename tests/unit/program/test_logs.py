@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from mm2.core.masking import hide
 from mm2.program.logs import SeldomRepeated, set_up
 
 
@@ -65,7 +66,8 @@ def test_log_levels_of_libraries(level: str) -> None:
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_secrets_are_masked_in_every_part_of_a_line(log_format: str) -> None:
     stream = io.StringIO()
-    set_up(log_format=log_format, secrets=["hunter2", 'quo"ted-secret', "abc"], stream=stream)
+    hide("hunter2", 'quo"ted-secret', "abc")
+    set_up(log_format=log_format, stream=stream)
     try:
         int('quo"ted-secret')
     except ValueError:
@@ -81,7 +83,8 @@ HOSTILE = "\x1b[2J\x9b31m\u202egroup\r\n2026-01-31T12:00:00.123Z INFO    mm2.nod
 
 def test_no_text_looks_like_a_record_or_controls_a_terminal() -> None:
     stream = io.StringIO()
-    set_up(stream=stream, secrets=["first\nsecond"])
+    hide("first\nsecond")
+    set_up(stream=stream)
     try:
         json.loads("{}")[HOSTILE]
     except KeyError:

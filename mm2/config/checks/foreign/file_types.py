@@ -13,9 +13,10 @@ BYTE_ORDER_MARK = codecs.BOM_UTF8
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _COMMENT_OR_EMPTY = re.compile(rb"[ \t\f]*([#!\r\n]|\Z)")
 _CLUSTERS = re.compile(rb"^[ \t]*clusters[ \t]*[=: \t]", re.MULTILINE)
-_YAML_DOCUMENT = re.compile(r"\A(\s*#.*\n|\s*\n)*---\s*$", re.MULTILINE)
+_COMMENTS = r"\A([^\S\n]*(#.*)?\n)*"
+_YAML_DOCUMENT = re.compile(rf"{_COMMENTS}---\s*$", re.MULTILINE)
 _YAML_BLOCK = re.compile(r"^[\w.\"'-]+:[ \t]*(#.*)?\n([ \t]*(#.*)?\n)*( +\S|- )", re.MULTILINE)
-_YAML_LIST = re.compile(r"\A(\s*#.*\n|\s*\n)*- \S")
+_YAML_LIST = re.compile(rf"{_COMMENTS}- \S")
 
 
 def binary(content: bytes) -> ForeignFile | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -162,3 +163,12 @@ def test_files_of_mirror_maker_1(tmp_path: Path, text: str, kind: str) -> None:
     assert f"MirrorMaker 1's --{kind}.config" in problem.rule
     assert "kafka-mirror-maker --consumer.config FILE" in problem.fix
     assert "mm2 migrate-mm1 --consumer.config FILE" in problem.fix
+
+
+def test_many_empty_lines_take_no_time(tmp_path: Path) -> None:
+    """A regular expression that tries every way to split them would take exponential time."""
+    began = time.monotonic()
+    assert answer(tmp_path, "\n" * 200 + "a = b\n").problems
+    assert "is YAML" in str(answer(tmp_path, "\n \n# c\n" * 50 + "---\na\n").problems[0])
+    assert "is YAML" in str(answer(tmp_path, "\n \n# c\n" * 50 + "- a\n").problems[0])
+    assert time.monotonic() - began < 30.0

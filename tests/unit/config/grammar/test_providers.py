@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,44 @@ def test_invalid_provider_is_reported_once() -> None:
     assert entries["a"].broken
     assert entries["b"].broken
     assert [problem.key for problem in problems.in_order()] == ["config.providers.p.class"]
+
+
+def test_a_value_of_many_unfinished_references_takes_no_time() -> None:
+    began = time.monotonic()
+    assert one(provider("EnvVar"), "${a:" * 2_000) == "${a:" * 2_000
+    assert time.monotonic() - began < 30.0  # 0.3 s; Java's regular expression takes hours
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "key"), [("File", "secrets", "password"), ("Directory", "password", "password")]
+)
+def test_symbolic_links_do_not_lead_out_of_allowed_paths(tmp_path: Path, kind: str, file: str, key: str) -> None:
+    """Java compares the paths as they are written."""
+    allowed, outside = tmp_path / "allowed", tmp_path / "outside"
+    (outside / "data").mkdir(parents=True)
+    (outside / "data" / file).write_text("password = text\n")
+    allowed.mkdir()
+    (allowed / "folder").symlink_to(outside / "data")
+    (allowed / "file").symlink_to(outside / "data" / file)
+    declared = provider(kind, allowed_paths=str(allowed))
+    links = [f"${{p:{allowed}/folder/{file}:{key}}}", f"${{p:{allowed}/file:{key}}}"]
+    if kind == "Directory":
+        links = [f"${{p:{allowed}/folder:{key}}}", f"${{p:{allowed}:file}}"]
+    for reference in links:
+        said = one(declared, reference)
+        assert "cannot be resolved: allowed.paths does not allow" in said
+        assert f"which is {outside}/data" in said
+        assert f"add {outside}/data to allowed.paths" in said
+    both = provider(kind, allowed_paths=f"{allowed},{outside}/data")
+    assert [one(both, reference).strip()[-4:] for reference in links] == ["text", "text"]
+
+
+def test_symbolic_links_within_allowed_paths_are_followed(tmp_path: Path) -> None:
+    """As in a mounted Secret of Kubernetes; the allowed path itself may be one, too."""
+    (tmp_path / "real" / "..2026").mkdir(parents=True)
+    (tmp_path / "real" / "..2026" / "password").write_text("text")
+    (tmp_path / "real" / "..data").symlink_to("..2026")
+    (tmp_path / "real" / "password").symlink_to("..data/password")
+    (tmp_path / "run").symlink_to("real")
+    declared = provider("Directory", allowed_paths=str(tmp_path / "run"))
+    assert one(declared, f"${{p:{tmp_path}/run:password}}") == "text"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -17,9 +19,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from mm2.core.settings.cipher_suites import openssl_name
+from mm2.core.settings.listener import ClientAuth, ServerTls
 from mm2.core.settings.tls import TlsSettings
 from mm2.kafka.connection.security import shared_context, ssl_context
 from mm2.kafka.errors import SecuritySettingsInvalid
+from mm2.rest.server.tls import server_context
 
 AUTHORITY = trustme.CA()
 ISSUED = AUTHORITY.issue_cert("client.test")
@@ -97,11 +101,36 @@ def test_plain_and_encrypted_keys() -> None:
     ssl_context(replace(MUTUAL, key_pem=encrypted_key("right"), key_password="right"))
 
 
-def test_no_key_stays_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    ssl_context(MUTUAL)
+@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "unnamed"])
+def test_keys_are_never_in_a_file_with_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, in_memory: bool
+) -> None:
+    """That of listeners is loaded in the same way. On Linux there need not even be a directory for temporary files."""
+    if in_memory:
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    else:
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        monkeypatch.delattr(os, "memfd_create")  # as on macOS
+    loaded: list[list[Path]] = []
+    load = ssl.SSLContext.load_cert_chain
+
+    def observed(*arguments: Any, **named: Any) -> None:
+        loaded.append(list(tmp_path.rglob("*")))
+        load(*arguments, **named)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", observed)
+    key = load_pem_private_key(KEY.encode(), password=None)
+    old = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, BestAvailableEncryption(b"right")).decode()
+    for tls in (
+        MUTUAL,
+        replace(MUTUAL, key_pem=encrypted_key("right"), key_password="right"),
+        replace(MUTUAL, key_pem=old, key_password="right"),
+    ):
+        ssl_context(tls)
+        server_context(ServerTls(tls=tls, client_auth=ClientAuth.NONE))
     with pytest.raises(SecuritySettingsInvalid):
         ssl_context(replace(MUTUAL, key_pem="nothing"))
+    assert loaded == [[]] * 7
     assert list(tmp_path.iterdir()) == []
 
 
