@@ -254,7 +254,8 @@ class FetchState(HeldBatches):
         self._listener.fetch_changed(self)
 
     def _fetch_if_room(self) -> None:
-        """Fetch again if enough bytes were released; the position has moved."""
-        if self._memory_released or (self.is_full and self.held_bytes <= self._max_held_bytes // 2):
+        """Fetch again if enough bytes were released, or too few are fetched; the position has moved."""
+        has_room = self.held_bytes <= self._max_held_bytes // 2 or not self._has_fetched_repeated
+        if self._memory_released or (self.is_full and has_room):
             self._memory_released = self.is_full = False
             self._listener.fetch_changed(self)

@@ -206,3 +206,22 @@ def test_a_full_partition_fetches_again_if_there_was_nothing_to_copy() -> None:
     assert replicator.fetch_offset is None
     assert replicator.next_batch(0.0) is None
     assert (replicator.held_bytes, replicator.fetch_offset) == (0, 10)
+
+
+def test_a_full_partition_fetches_what_a_repeated_batch_needs() -> None:
+    replicator, _ = partition(rules=BatchRules(tiny_bytes=200), max_held_bytes=2_500)
+    arrive(replicator, data(0))
+    (entry,) = send(replicator)
+    replicator.acknowledged(entry, 0, 0.0, WALL)
+    arrive(replicator, data(1))
+    sent = send(replicator)
+    arrive(replicator, data(2), data(3))
+    sent += send(replicator)
+    replicator.release_memory()
+    for entry in sent:
+        replicator.produce_failed(entry, from_exception(ConnectionLost("lost")), 0.0)
+    arrive(replicator, data(1), data(2, value_bytes=1_500), now=1.0)
+    assert replicator.fetch_offset is None
+    (entry,) = send(replicator, 1.0)
+    replicator.acknowledged(entry, 1, 1.0, WALL)
+    assert (replicator.can_send(1.0), replicator.fetch_offset) == (False, 3), "the next batch ended at 4"
