@@ -146,12 +146,14 @@ class FetchState(HeldBatches):
         else:
             self._skip_batch(offset)
             self._update_caught_up(now)
+        self._listener.send_changed(self)  # it may have been the end of a batch that is repeated
 
     def _skip_batch(self, offset: int) -> None:
         """Continue at ``offset`` after the packed batches."""
         if (last := self._in_flight.last) is not None:
             last.next_offset = offset
         elif (checked := self._move_to(offset)).start < checked.end:
+            self._health.copied_to(self.position)
             self._listener.skipped(self, checked)
 
     # -- pauses
@@ -225,7 +227,7 @@ class FetchState(HeldBatches):
         self._memory_released = self.is_full = False
         self._continue_after_truncation()
         self._listener.fetch_changed(self)
-        if self.is_draining:
+        if self.is_draining and self.is_idle:
             self._listener.drained(self)
 
     def _drop_fetched(self, fetch_from: int) -> None:
@@ -252,7 +254,8 @@ class FetchState(HeldBatches):
         self._listener.fetch_changed(self)
 
     def _fetch_if_room(self) -> None:
-        """Fetch again if enough bytes were released; the position has moved."""
-        if self._memory_released or (self.is_full and self.held_bytes <= self._max_held_bytes // 2):
+        """Fetch again if enough bytes were released, or too few are fetched; the position has moved."""
+        has_room = self.held_bytes <= self._max_held_bytes // 2 or not self._has_fetched_repeated
+        if self._memory_released or (self.is_full and has_room):
             self._memory_released = self.is_full = False
             self._listener.fetch_changed(self)

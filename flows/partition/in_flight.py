@@ -169,9 +169,16 @@ class InFlightBatches:
             self.clear_producer_id()
 
     def append(self, batches: list[TargetBatch], *, resend: bool = False) -> None:
-        """Add packed batches at the end; ``resend``: they end at `resend_boundary`, which is removed."""
+        """Add packed batches at the end; ``resend``: they end at `resend_boundary`, which is removed.
+
+        If the source does not have any of their records any more, the sequences of what follows would be those of the
+        batch that the target may have, and it would take it for that one: it needs another producer id.
+        """
         if resend:
             self._boundaries.popleft()
+            if not batches:
+                self._boundaries.clear()
+                self.clear_producer_id()
         self._batches.extend(InFlightBatch(batch, maybe_appended=resend) for batch in batches)
         self._unsent += len(batches)
 

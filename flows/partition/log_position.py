@@ -83,8 +83,8 @@ class LogPosition(UncommittedState):
             if not self.lose(offset, self._sent_to, reason, kind=LossKind.TRUNCATED):
                 return False
             self._sent_to = offset
+        self._health.truncated(offset)
         if offset >= self.position:
             return False
         self._move_back(offset)
-        self._health.truncated(offset)
         return True

@@ -182,7 +182,8 @@ class RejectionState(FetchState):
         self._rejection = None if rejection is None else rejection.without_content()
         self._health.copy_failed(offset, message)
         self._refetch()
-        self._pause_fetch(self._timeouts.failed_retry_s, now)
+        if self._health.is_failed:  # otherwise the source has lost these records
+            self._pause_fetch(self._timeouts.failed_retry_s, now)
 
     def _found_unreadable(self, rejection: Rejection, now: float) -> None:
         """The next batch cannot be read, and nothing after it is fetched."""

@@ -149,7 +149,8 @@ class PartitionReplicator(QueryState):
 
     @property
     def needs_producer_id(self) -> bool:
-        return self._in_flight.producer_id is None
+        """Whether nothing can be sent before `set_producer_id`, which may be called now."""
+        return self._in_flight.producer_id is None and not self._in_flight.in_flight
 
     @property
     def is_retrying(self) -> bool:
@@ -195,6 +196,9 @@ class PartitionReplicator(QueryState):
                         now,
                     )
                 return None
+        if self._in_flight.producer_id is None:  # a batch cannot be repeated, see `InFlightBatches.append`
+            self._listener.send_changed(self)
+            return None
         try:
             entry = self._in_flight.send(now)
         except Exception as error:
@@ -221,6 +225,7 @@ class PartitionReplicator(QueryState):
             for source in packed.taken:
                 self._skip_batch(source.next_offset)
             self._update_caught_up(now)
+            self._fetch_if_room()
             self._reach_unreadable(now)
         return True
 

@@ -40,13 +40,15 @@ class RecordingListener:
         self.sizes_rejected = 0
         self.starts: list[int | None] = []
         self.losses: list[Loss] = []
+        self.send_changes = 0
 
     def release(self, count: int) -> None:
         self.released += count
 
     def fetch_changed(self, replicator: PartitionReplicator) -> None: ...
 
-    def send_changed(self, replicator: PartitionReplicator) -> None: ...
+    def send_changed(self, replicator: PartitionReplicator) -> None:
+        self.send_changes += 1
 
     def wake_later(self, replicator: PartitionReplicator, delay: float) -> None:
         self.pauses.append(delay)

@@ -185,6 +185,15 @@ def test_a_dead_letter_is_written_before_the_position_moves() -> None:
     assert replicator.held_bytes == 0
 
 
+def test_a_partition_has_not_drained_before_the_dead_letter_is_written() -> None:
+    replicator, listener = at_record_two("letters")
+    replicator.drain()
+    replicator.dead_letter_delayed("slow")
+    assert (replicator.is_idle, listener.drained_partitions) == (False, 0)
+    replicator.dead_letter_written(listener.letters[0], 0.0)
+    assert (replicator.is_idle, listener.drained_partitions) == (True, 1)
+
+
 def test_a_slow_dead_letter_releases_memory() -> None:
     replicator, listener = at_record_two("letters")
     replicator.dead_letter_delayed("slow")

@@ -7,11 +7,13 @@ from uuid import UUID
 
 from flows.batch.target_batch import ProducerId
 from flows.partition.replicator import PartitionReplicator
+from flows.target.produce_errors import from_response
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import LOSSES_KEPT, Loss, LossKind, LossPolicy, OnDataLoss
 from mm2.core.naming.names import Flow
 from mm2.core.offsets.exact_offset_records import TopicIds
 from mm2.core.settings.client import OffsetReset
+from mm2.kafka.protocol.error_codes import ErrorCode
 from tests.unit.flows.replicators import (
     RecordingListener,
     arrive,
@@ -107,3 +109,14 @@ def test_a_deleted_offset_beyond_the_loss_is_not_counted_twice() -> None:
     loss = Loss(topic="orders", partition=3, first=0, until=50, reason="r", stops="partition")
     waiting, _ = stopping(replace(LEASE, stopped_by=loss))
     assert (waiting.position, waiting.first_left) == (0, 50)
+
+
+def test_a_partition_does_not_stay_failed_at_records_that_are_gone() -> None:
+    replicator, _ = partition()
+    arrive(replicator, data(0), end=5)
+    (entry,) = send(replicator)
+    replicator.produce_failed(entry, from_response(ErrorCode.TOPIC_AUTHORIZATION_FAILED), 0.0)
+    assert is_failed(replicator)
+    replicator.wake(100.0)
+    replicator.reset_offset(OffsetReset.EARLIEST, 5, 5, 100.0)
+    assert (replicator.position, is_failed(replicator), message(replicator)) == (5, False, None)

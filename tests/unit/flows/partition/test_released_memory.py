@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from flows.batch.choice import BatchRules
 from flows.batch.header import HEADER_BYTES
-from flows.partition.timeouts import TIMEOUTS
+from flows.batch.target_batch import ProducerId
+from flows.partition.timeouts import CORRUPT_ATTEMPTS, TIMEOUTS
 from flows.source.completed_fetch import BATCH_OVERHEAD
 from flows.target.produce_errors import from_exception, from_response
+from mm2.core.settings.client import OffsetReset
 from mm2.kafka.errors import ConnectionLost, Unreachable
 from mm2.kafka.protocol.error_codes import ErrorCode
 from tests.lab.batches import LOG_APPEND_TIME, Batch, Record, sealed
@@ -141,3 +143,85 @@ def test_a_new_leader_changes_nothing_for_a_partition_that_does_not_wait_for_one
     replicator.fetch_delayed("the source is down", 0.0)
     replicator.leader_changed()
     assert replicator.fetch_offset is None
+
+
+def test_another_producer_id_follows_a_batch_that_the_source_does_not_have_any_more() -> None:
+    """The target may have record 0 with sequence 0, and would take record 1 for it."""
+    replicator, listener = partition()
+    arrive(replicator, data(0), end=1)
+    (entry,) = send(replicator)
+    replicator.release_memory()
+    replicator.produce_failed(entry, from_exception(ConnectionLost("lost")), 0.0)
+    replicator.reset_offset(OffsetReset.EARLIEST, 1, 2, 1.0)
+    arrive(replicator, data(1), end=2, now=1.0)
+    assert replicator.next_batch(1.0) is None
+    assert replicator.needs_producer_id
+    assert listener.send_changes, "told that there is something to send, so that it gets the producer id"
+    replicator.set_producer_id(ProducerId(8, 0))
+    (entry,) = send(replicator, 1.0)
+    assert (entry.batch.first_offset, entry.batch.sequence) == (1, 0)
+
+
+def test_a_producer_id_is_needed_only_when_nothing_is_in_flight() -> None:
+    """Batches in flight have the former one, and `set_producer_id` must not be called before they are answered."""
+    replicator, _ = partition()
+    arrive(replicator, data(0), end=3)
+    (entry,) = send(replicator)
+    replicator.acknowledged(entry, 0, 0.0, WALL)
+    arrive(replicator, data(1), data(2), end=3)
+    entries = send(replicator)
+    replicator.release_memory()
+    for entry in entries:
+        replicator.produce_failed(entry, from_exception(ConnectionLost("lost")), 0.0)
+    arrive(replicator, data(1), end=3, now=1.0)
+    (entry,) = send(replicator, 1.0)
+    damaged = bytearray(data(2))
+    damaged[-1] ^= 1
+    for _ in range(CORRUPT_ATTEMPTS):
+        arrive(replicator, bytes(damaged), end=3, now=1.0)
+        replicator.wake(100.0)
+    assert not replicator.needs_producer_id
+    replicator.acknowledged(entry, 1, 1.0, WALL)
+    assert replicator.needs_producer_id
+
+
+def test_a_response_without_records_can_complete_a_repeated_batch() -> None:
+    replicator, listener = partition()
+    empty = Batch(records=[], base_offset=1, next_offset=5).encode()
+    arrive(replicator, data(0), empty, end=5)
+    (entry,) = send(replicator)
+    replicator.release_memory()
+    replicator.produce_failed(entry, from_exception(ConnectionLost("lost")), 0.0)
+    arrive(replicator, data(0), end=5, now=1.0)
+    assert not replicator.can_send(1.0), "the batch ended at 5"
+    listener.send_changes = 0
+    arrive(replicator, empty, end=5, now=1.0)
+    assert (replicator.can_send(1.0), listener.send_changes) == (True, 1)
+
+
+def test_a_full_partition_fetches_again_if_there_was_nothing_to_copy() -> None:
+    replicator, _ = partition(3, max_held_bytes=1)
+    records = [Record(number, 0, b"k", b"v") for number in range(3)]
+    arrive(replicator, Batch(records=records, next_offset=10).encode())
+    assert replicator.fetch_offset is None
+    assert replicator.next_batch(0.0) is None
+    assert (replicator.held_bytes, replicator.fetch_offset) == (0, 10)
+
+
+def test_a_full_partition_fetches_what_a_repeated_batch_needs() -> None:
+    replicator, _ = partition(rules=BatchRules(tiny_bytes=200), max_held_bytes=2_500)
+    arrive(replicator, data(0))
+    (entry,) = send(replicator)
+    replicator.acknowledged(entry, 0, 0.0, WALL)
+    arrive(replicator, data(1))
+    sent = send(replicator)
+    arrive(replicator, data(2), data(3))
+    sent += send(replicator)
+    replicator.release_memory()
+    for entry in sent:
+        replicator.produce_failed(entry, from_exception(ConnectionLost("lost")), 0.0)
+    arrive(replicator, data(1), data(2, value_bytes=1_500), now=1.0)
+    assert replicator.fetch_offset is None
+    (entry,) = send(replicator, 1.0)
+    replicator.acknowledged(entry, 1, 1.0, WALL)
+    assert (replicator.can_send(1.0), replicator.fetch_offset) == (False, 3), "the next batch ended at 4"

@@ -13,7 +13,17 @@ from mm2.core.lanes.task_states import TaskState
 from mm2.core.offsets.connect_offsets import RECREATED_TOPIC
 from mm2.core.offsets.leader_epochs import EpochEnd, EpochStart
 from mm2.core.settings.client import OffsetReset
-from tests.unit.flows.replicators import WALL, RecordingListener, arrive, data, message, partition, replicator_of, send
+from tests.unit.flows.replicators import (
+    WALL,
+    RecordingListener,
+    arrive,
+    data,
+    is_failed,
+    message,
+    partition,
+    replicator_of,
+    send,
+)
 
 LOST = ProduceError(action=ErrorAction.RETRY, message="lost", maybe_appended=True)
 FATAL = ProduceError(action=ErrorAction.FAIL, message="no", maybe_appended=False)
@@ -223,3 +233,27 @@ def test_a_truncation_of_a_recreated_topic_keeps_its_beginning_to_be_stored_firs
     assert (replicator.offset_to_commit, replicator.lease_to_resume().topic_recreated) == (RECREATED_TOPIC, True)
     replicator.committed(RECREATED_TOPIC)
     assert (replicator.offset_to_commit, replicator.lease_to_resume().topic_recreated) == (2, False)
+
+
+def test_a_partition_does_not_stay_failed_at_records_that_were_truncated() -> None:
+    replicator, _ = partition(5)
+    arrive(replicator, data(5, 3, epoch=1))
+    (entry,) = send(replicator)
+    replicator.produce_failed(entry, FATAL, 0.0)
+    replicator.wake(100.0)
+    arrive(replicator, data(5, 3, epoch=1))
+    assert is_failed(replicator)
+    assert replicator.diverged(8, EpochEnd(1, 5))
+    assert (replicator.fetch_offset, is_failed(replicator)) == (5, False)
+
+
+def test_a_partition_does_not_pause_for_records_that_were_truncated() -> None:
+    replicator, _ = partition(0)
+    arrive(replicator, data(0, 10, epoch=1))
+    (entry,) = send(replicator)
+    replicator.acknowledged(entry, 0, 0.0, WALL)
+    arrive(replicator, data(10, epoch=1))
+    (entry,) = send(replicator)
+    assert replicator.diverged(11, EpochEnd(1, 5))
+    replicator.produce_failed(entry, FATAL, 0.0)
+    assert (replicator.fetch_offset, is_failed(replicator)) == (5, False)
