@@ -25,8 +25,10 @@ class ReportedOffsets(Committer):
         self._moved.add(partition)
 
     def start_chosen(self, partition: PartitionReplicator) -> None:
-        """The partition has chosen its start."""
+        """The partition has chosen its start, which the node takes from the next report."""
         self._moved.add(partition)
+        if (offset := partition.offset_to_commit) is not None:
+            partition.committed(offset)
 
     def commit_passed_over(self) -> None:
         """They are reported like those of copied records."""

@@ -59,8 +59,5 @@ class PartitionListener(Protocol[Partition_contra]):
     def drained(self, partition: Partition_contra, /) -> None:
         """The draining partition is idle."""
 
-    def remote_had_records(self, partition: Partition_contra, base_offset: int, /) -> None:
-        """The first batch since the start was not the first one of the remote partition."""
-
     def remote_end_moved_back(self, partition: Partition_contra, /) -> None:
         """The remote topic was truncated or recreated."""

@@ -142,6 +142,13 @@ class PartitionReplicator(QueryState):
 
     # -- target
 
+    def committed(self, offset: int) -> None:
+        """``offset``, a former value of `offset_to_commit`, is stored."""
+        awaited = self._awaits_start
+        super().committed(offset)
+        if awaited:
+            self._listener.send_changed(self)
+
     def set_producer_id(self, producer_id: ProducerId) -> None:
         """Send with this producer id, which has never written to the remote partition."""
         self._in_flight.set_producer_id(producer_id)
@@ -168,7 +175,7 @@ class PartitionReplicator(QueryState):
 
     def can_send(self, now: float) -> bool:
         """Return whether `next_batch` would return a batch."""
-        if self._too_large is not None or self._letter is not None or self._awaits_roll_back:
+        if self._awaits_start or self._too_large is not None or self._letter is not None or self._awaits_roll_back:
             return False
         return self.has_unsent and self._retry.may_send(now) and self._in_flight.can_send
 
@@ -240,8 +247,6 @@ class PartitionReplicator(QueryState):
             if base_offset >= 0:
                 if base_offset < self.remote_end:
                     self._listener.remote_end_moved_back(self)
-                elif not self.remote_end and base_offset:
-                    self._listener.remote_had_records(self, base_offset)
                 self.remote_end = base_offset + batch.count
         self._advanced(now)
         self._answered(now)

@@ -56,8 +56,8 @@ class PartitionState(ABC):
         on the target, the next record follows in their place.
     (C) For a recreated topic, `RECREATED_TOPIC` is stored first, and for a truncated log the offset before the
         truncation; until then the partition ``needs_initial_commit``.
-    (D) A start that was chosen because no offset is stored is stored like a copied offset, so that a restart before the
-        first copied record does not choose again.
+    (D) A start that was chosen because no offset is stored is stored like a copied offset, before anything is sent: a
+        restart does not choose again, and of a partition without a stored offset the target has no copies of ours.
     (E) While the partition is ``stopped_by`` a loss, nothing after the loss is fetched, copied or stored. It ends when
         a lease with the acceptance replaces this object.
     (F) ``epochs`` are the leader epochs of the records that were fetched, as far as they are known.
@@ -85,7 +85,7 @@ class PartitionState(ABC):
         self._initial_commit = RECREATED_TOPIC if lease.topic_recreated else None
         self._starts_over = lease.topic_recreated
         self._last_copied: int | None = None  # or the offset before the chosen start
-        self.chosen_start: int | None = None  # where copying started, because no offset is stored
+        self._awaits_start = False  # a chosen start is not stored yet: (D)
         self._skipped = OffsetRange(0, 0)
         self._caught_up_at = now
         self._health = PartitionHealth()
@@ -159,6 +159,7 @@ class PartitionState(ABC):
     def committed(self, offset: int) -> None:
         """``offset``, a former value of `offset_to_commit`, is stored."""
         self._stored = max(0, offset + 1)
+        self._awaits_start = False
         if offset == self._initial_commit:
             self._initial_commit = None
             self._starts_over = False
@@ -261,7 +262,7 @@ class PartitionState(ABC):
 
     def _start_chosen(self, offset: int) -> None:
         """No offset is stored, and copying starts at ``offset``."""
-        self.chosen_start = offset
+        self._awaits_start = True
         self._last_copied = offset - 1
 
     @property

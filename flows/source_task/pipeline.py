@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -67,10 +67,6 @@ CHECK_INTERVAL_S = 1.0
 """Interval of the check for starvation and old metadata."""
 
 
-FENCES = 8
-"""A remote partition that ends before this offset may have markers only, of transactions that fenced source tasks."""
-
-
 class Pipeline:
     """Implements `flows.partition.listener.PartitionListener` and runs the background loops.
 
@@ -111,7 +107,6 @@ class Pipeline:
         self._transform = self._transform_of(lease, lane_query, router)
         self._counts: Counter[Reason] = Counter()
         self._partitions: set[PartitionReplicator] = set()
-        self._found_copies: dict[PartitionReplicator, int] = {}  # offsets of first copies that start without an offset
         self._idle = asyncio.Event()
         self._closed = False
         self._topic_ids = TopicIdChecker(
@@ -294,7 +289,6 @@ class Pipeline:
             self._producer.producer_ids.warning,
             *self._committer.warnings,
             *self._topic_ids.warnings,
-            _text_of_copies(self._found_copies),
         )
         return tuple(warning for warning in warnings if warning is not None)
 
@@ -326,11 +320,6 @@ class Pipeline:
 
     def drained(self, _: PartitionReplicator) -> None:
         self._idle.set()
-
-    def remote_had_records(self, partition: PartitionReplicator, base_offset: int) -> None:
-        is_own = partition.source.topic != partition.target.topic  # otherwise others may write to it, too
-        if is_own and partition.chosen_start is not None and base_offset > FENCES:
-            self._found_copies.setdefault(partition, base_offset)
 
     def remote_end_moved_back(self, _: PartitionReplicator) -> None:
         self.refresh_soon()
@@ -377,15 +366,3 @@ class Pipeline:
             raise
         except ClusterError as error:
             log.info("failed to refresh metadata: %s", error)  # a later leader lookup retries and reports the error
-
-
-def _text_of_copies(found: Mapping[PartitionReplicator, int]) -> str | None:
-    """Return the warning about partitions that had copies although no offset was stored; None if there are none."""
-    if not found:
-        return None
-    (first, offset), more = next(iter(found.items())), len(found) - 1
-    others = f" (and {more} more {'partition' if more == 1 else 'partitions'})" if more else ""
-    return (
-        f"no offset of {first.source} was stored, although {first.target} already had up to {offset} records: copying"
-        f" began at offset {first.chosen_start}, so records may be there twice, or missing{others}"
-    )

@@ -232,11 +232,18 @@ COMMANDS = {
     ),
     "accept-loss": CliCommand(
         function="mm2.cli.node.flow_commands:accept_loss",
-        parameters=(NODE, LOST_TOPIC, LOST_PARTITION, CHOSEN_FLOW),
+        parameters=(
+            NODE,
+            Parameter(names=("--topic",), value="T", help="Only this topic, by its source topic name."),
+            Parameter(names=("--partition",), value="P", help="Only this partition of the topic."),
+            CHOSEN_FLOW,
+        ),
         example="mm2 accept-loss mm2.properties --topic orders --partition 0",
         help="Continue after a loss that stopped a partition or a flow.\n\n"
         "Losses stop something if mm2.on.data.loss is stop-partition or stop-flow.\n"
-        f"mm2 losses shows them.\n\n{COMMAND_HELP}",
+        "mm2 losses shows them. A partition that is stopped because its stored offset is\n"
+        "gone starts again. Without --partition all partitions of the topic continue,\n"
+        f"without --topic all of the flow.\n\n{COMMAND_HELP}",
     ),
     "migrate-mm1": MIGRATE_COMMAND,
     "version": CliCommand(

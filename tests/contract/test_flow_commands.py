@@ -57,6 +57,8 @@ def mm2(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
             AcceptLoss(topic="größe", partition=7),
         ),
         (("accept-loss", "URL", "--topic", "orders", "--partition", "0"), AcceptLoss(topic="orders", partition=0)),
+        (("accept-loss", "URL", "--topic", "orders"), AcceptLoss(topic="orders")),
+        (("accept-loss", "URL", *FLOW), AcceptLoss()),
     ],
 )
 async def test_command_sent_to_a_follower(mm2: Mm2, args: tuple[str, ...], command: Command) -> None:
@@ -103,7 +105,7 @@ async def test_token_is_read_from_the_file(mm2: Mm2, tmp_path: Path) -> None:
         (("pause", "URL", *FLOW, "--topic"), TOKEN, 2, "--topic needs at least one topic"),
         (("accept-loss", "URL", *LOST), TOKEN, 2, "no loss of topic orders partition 9 stopped anything"),
         (("accept-loss", "URL", "--topic", "t", "--partition", "one"), TOKEN, 2, "is not a partition number"),
-        (("accept-loss", "URL", "--topic", "t"), TOKEN, 2, "--partition is missing"),
+        (("accept-loss", "URL", "--partition", "0"), TOKEN, 2, "--partition needs --topic"),
     ],
 )
 async def test_rejected_commands(mm2: Mm2, args: tuple[str, ...], token: str, code: int, message: str) -> None:

@@ -238,8 +238,13 @@ def test_stored_offsets_are_deleted_while_the_node_is_down(flow: Flow) -> None:
     remote = read_topic(target.bootstrap, f"{flow.alias}.{topic}")[0]
     assert [one.content for one in remote] == [one.content for one in read_topic(source.bootstrap, topic)[0]]
 
-    flow.compatible.wait_reason(f"topic {offsets[1]} does not exist, although the flow has run before")
-    target.create_topic(offsets[1], 25, config={"cleanup.policy": "compact"})
+    kept = flow.compatible
+    lost = f"no offset of {kept.timed}-0 is stored in {offsets[1]}, although {kept.alias}.{kept.timed}-0 has records"
+    wait_until(lambda: lost in str(node.topic(kept.name, kept.timed)), SEEN, "without the map it is stopped")
+    stopped = [one["topic"] for one in node.flow(kept.name)["topics"] if one["state"] == "FAILED"]
+    keys = [f'["MirrorSourceConnector",{{"cluster":"{kept.alias}","partition":0,"topic":"{one}"}}]' for one in stopped]
+    tombstones = [Outgoing(key=key.encode(), value=None) for key in keys]
+    write(target.bootstrap, offsets[1], tombstones, settings={"partitioner": "murmur2_random"})
     node.wait_running()
 
 

@@ -25,6 +25,7 @@ from tests.lab.waiting import wait_until
 
 TOKEN = "accept-the-losses"
 STARTED = 90.0
+APPLIED = "new configuration applied"
 
 
 class Flow:
@@ -142,6 +143,12 @@ def resume(node: Node, flow: Flow) -> None:
     assert run("mm2", "resume", str(node.file), "--flow", flow.name).code == 0
 
 
+def rewrite(node: Node, properties: dict[str, str]) -> None:
+    seen = node.process.output().count(APPLIED)
+    node.rewrite(properties)
+    wait_until(lambda: node.process.output().count(APPLIED) > seen, SEEN, "the node has read its file")
+
+
 def test_losses_while_a_topic_is_paused_are_recorded_and_copying_continues(stage: Stage) -> None:
     node, flow = stage.node, stage.continuing
     topic, recreated = flow.create("orders", 10), flow.create("again", 10)
@@ -187,6 +194,35 @@ def test_losses_while_a_topic_is_paused_are_recorded_and_copying_continues(stage
     refused = accept(node, flow, topic)
     assert refused.code == 2
     assert f"no loss of topic {topic} partition 0 stopped anything" in refused.stderr
+
+
+def test_a_partition_whose_stored_offset_is_gone_starts_when_an_operator_says_so(stage: Stage) -> None:
+    """The target has records of it, and neither an offset nor the exact offset map tells where it continues."""
+    node, flow = stage.node, stage.continuing
+    topic = unique_name(f"{flow.a}-gone")
+    write(flow.target.bootstrap, flow.target.create_topic(f"{flow.a}.{topic}", 2), plain(5))
+    flow.source.create_topic(topic, 2)
+    write(flow.source.bootstrap, topic, plain(20, partitions=2))
+    reason = (
+        f"no offset of {topic}-0 is stored in mm2-offsets.{flow.a}.internal, although {flow.a}.{topic}-0 has records"
+    )
+    command = f"mm2 accept-loss FILE --flow '{flow.name}' --topic {topic} --partition 0"
+
+    def stopped() -> bool:
+        found = partition_of(node, flow, topic)
+        return found.get("state") == "FAILED" and reason in found["error"] and command in found["error"]
+
+    wait_until(stopped, SEEN, "partition 0 is stopped")
+    wait_until(lambda: flow.copied(topic) == 15, COPIED, "partition 1 is copied, as nothing is there")
+    assert any(reason in one for one in node.health()["reasons"])
+    assert reason in run("mm2", "status", str(node.file)).stdout
+    assert node.process.output().count(reason) == 1
+    assert stopped()
+    accepted = accept(node, flow, topic)
+    assert (accepted.code, f"starting as if nothing was copied: {topic}-0" in accepted.stdout) == (0, True), accepted
+    wait_until(lambda: flow.copied(topic) == 25, COPIED, "partition 0 is copied")
+    wait_until(lambda: partition_of(node, flow, topic).get("state") == "RUNNING", SEEN, "it runs")
+    assert accept(node, flow, topic).code == 2, "nothing waits any more"
 
 
 def test_a_topic_deleted_before_it_was_copied(stage: Stage) -> None:
@@ -281,3 +317,33 @@ def test_a_loss_stops_a_partition_or_a_flow_until_it_is_accepted(stage: Stage, n
 
 def is_stopped(node: Node, flow: Flow, topic: str) -> bool:
     return partition_of(node, flow, topic).get("state") == "FAILED"
+
+
+def test_a_change_of_the_file_continues_after_a_loss(stage: Stage) -> None:
+    """Without a command: mm2.on.data.loss = continue, and auto.offset.reset other than none."""
+    node, flow = stage.node, stage.stop_partition
+    topic = flow.create("reset", 10)
+    flow.wait_copied(topic, 10)
+
+    def lose(first: int) -> None:
+        """Write 20 records, of which the source deletes ten before they are copied."""
+        pause(node, flow, topic)
+        write(flow.source.bootstrap, topic, plain(20, first=first))
+        flow.delete_before(topic, first + 10)
+        resume(node, flow)
+
+    lose(10)
+    wait_until(lambda: is_stopped(node, flow, topic), SEEN, "the partition is stopped")
+    continuing = stage.properties | {f"{flow.name}.mm2.on.data.loss": "continue"}
+    rewrite(node, continuing)
+    flow.wait_copied(topic, 20)
+    rewrite(node, continuing | {f"{flow.a}.consumer.auto.offset.reset": "none"})
+    lose(30)
+    wait_until(
+        lambda: "auto.offset.reset is none" in (partition_of(node, flow, topic).get("error") or ""),
+        SEEN,
+        "it is stopped",
+    )
+    rewrite(node, continuing)
+    flow.wait_copied(topic, 30)
+    assert {one["first"] for one in flow.recorded(topic)} == {10, 30}

@@ -1,21 +1,22 @@
 """Records that cannot be copied, on nodes: ``mm2 skip`` through any node, the dead-letter topic, and the repairs of
-docs/how-to/troubleshooting.md on the target, which last while the node syncs configurations."""
+docs/how-to/troubleshooting.md, which last while the node syncs configurations."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import ConfigResource, ResourceType
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from mm2.config.keys.connector_keys import SourceSettings
 from tests.lab.cluster import KafkaCluster
-from tests.lab.commands import run
+from tests.lab.commands import ROOT, run
 from tests.lab.fixtures import unique_name
 from tests.lab.history import read_topic
 from tests.lab.node import Node
@@ -30,6 +31,7 @@ SKIPPED = 20.0  # seconds until a skip took effect: less than the 30 s after whi
 PARTITIONS = 4
 BAD = 10
 COUNT = 21
+APPLIED = "new configuration applied"
 
 
 class Flow:
@@ -77,8 +79,22 @@ STRICT = {
     "message.max.bytes": "20000",
     "log.message.timestamp.before.max.ms": str(30 * DAY_MS),
     "log.cleanup.policy": "compact",
+    "log.segment.bytes": "1048576",
+    "log.cleaner.min.compaction.lag.ms": str(DAY_MS),
 }
-"""Defaults of a target's brokers that reject records that the source has accepted."""
+"""Defaults of a target's brokers that reject records, and configurations of topics, that the source has accepted."""
+
+ROWS = {
+    row.split("`")[1]: row
+    for row in (ROOT / "docs/how-to/troubleshooting.md").read_text("utf-8").splitlines()
+    if row.startswith("| `")
+}
+"""The rows of tables in docs/how-to/troubleshooting.md, by the error in their first column."""
+
+
+def says(error: str, *repair: str) -> None:
+    """Require that the page tells this repair of an error."""
+    assert [words for words in repair if words not in ROWS[error]] == [], ROWS[error]
 
 
 class StrictFlow:
@@ -92,7 +108,11 @@ class StrictFlow:
         self.synced = self._topic("synced", Outgoing(key=b"1", value=bytes(50_000)))
         self.past = self._topic("past", Outgoing(key=b"1", timestamp_ms=int(time.time() * 1000) - 90 * DAY_MS))
         self.keyless = self._topic("keyless", Outgoing(key=None))
-        self.topics = (self.large, self.synced, self.past, self.keyless)
+        self.deleting = self._topic("deleting", Outgoing(key=None))
+        self.segment = self._topic(
+            "segment", Outgoing(key=b"1", value=bytes(1_500_000)), {"max.message.bytes": "3000000"}
+        )
+        self.wide = self._topic("wide", Outgoing(key=b"1", value=bytes(50_000)))
         self.properties = {
             f"{self.a}.bootstrap.servers": source.bootstrap,
             f"{self.b}.bootstrap.servers": target.bootstrap,
@@ -102,10 +122,14 @@ class StrictFlow:
             f"{self.name}.sync.topic.configs.interval.seconds": "1",
         }
 
-    def _topic(self, stem: str, rejected: Outgoing) -> str:
-        topic = self.source.create_topic(unique_name(f"{self.a}-{stem}"), config={"retention.ms": "-1"})
-        write(self.source.bootstrap, topic, [Outgoing(key=b"0"), rejected, Outgoing(key=b"2")], records_per_batch=1)
+    def _topic(self, stem: str, rejected: Outgoing, config: Mapping[str, str] = MappingProxyType({})) -> str:
+        topic = self.source.create_topic(unique_name(f"{self.a}-{stem}"), config={"retention.ms": "-1", **config})
+        records = [Outgoing(key=b"0"), rejected, Outgoing(key=b"2")]
+        write(self.source.bootstrap, topic, records, records_per_batch=1, settings={"message.max.bytes": 3_000_000})
         return topic
+
+    def keyless_topic(self, stem: str) -> str:
+        return self._topic(stem, Outgoing(key=None))
 
     def remote(self, topic: str) -> str:
         return f"{self.a}.{topic}"
@@ -237,49 +261,159 @@ def test_dead_letters_of_a_node(stage: Stage) -> None:
     assert letters in found_warning
 
 
-def test_repairs_on_the_target_last(stage: Stage) -> None:
-    """As docs/how-to/troubleshooting.md says, over two rounds of the sync of configurations."""
-    flow, nodes = stage.strict, stage.nodes
-    node = nodes[0]
+@dataclass(slots=True)
+class Repairing:
+    """The flow to the strict target on a node that runs, and changes of its file."""
 
-    def partition(topic: str) -> dict[str, Any]:
-        found: list[dict[str, Any]] = node.topic(flow.name, topic).get("partitions", [])
+    stage: Stage
+
+    excluded: tuple[str, ...] = (*SourceSettings().config_properties_exclude, "max.message.bytes", "cleanup.policy")
+
+    @property
+    def flow(self) -> StrictFlow:
+        return self.stage.strict
+
+    @property
+    def node(self) -> Node:
+        return self.stage.nodes[0]
+
+    def topic(self, topic: str) -> dict[str, Any]:
+        return self.node.topic(self.flow.name, topic)
+
+    def partition(self, topic: str) -> dict[str, Any]:
+        found: list[dict[str, Any]] = self.topic(topic).get("partitions", [])
         return found[0] if found else {}
 
+    def wait_stopped(self, topic: str, error: str) -> str:
+        """Wait until the topic is stopped at record 1, and return why."""
+        wait_until(lambda: self.partition(topic).get("stopped_at") == 1, SEEN, f"{topic} is stopped at record 1")
+        found = str(self.partition(topic)["error"])
+        assert error in found, found
+        return found
+
+    def wait_copied(self, *topics: str) -> None:
+        for topic in topics:
+            wait_until(lambda: self.partition(topic).get("position") == 3, SKIPPED, f"{topic} is copied")  # noqa: B023
+            assert self.partition(topic)["state"] == "RUNNING"
+
+    def rewrite(self, **changes: str) -> None:
+        """Change keys of the flow in the file of each node; they are named with underscores."""
+        flow = self.flow.name
+        self.stage.properties.update({f"{flow}.{key.replace('_', '.')}": value for key, value in changes.items()})
+        for one in self.stage.nodes:
+            seen = one.process.output().count(APPLIED)
+            one.rewrite(self.stage.properties)
+            wait_until(lambda: one.process.output().count(APPLIED) > seen, SEEN, "the node has read its file")  # noqa: B023
+
+    def restart(self, *topics: str) -> None:
+        """Retry now, as the page says; otherwise within 30 s."""
+        for number in sorted({self.partition(topic)["source_task"] for topic in topics}):
+            words = (f"MirrorSourceConnector-{number}", "--flow", self.flow.name)
+            restarted = run("mm2", "restart", str(self.node.file), *words)
+            assert restarted.code == 0, restarted.stderr
+
+
+def test_repairs_of_rejected_records_last(stage: Stage) -> None:
+    """As docs/how-to/troubleshooting.md says, over two rounds of the sync of configurations."""
+    flow, on = stage.strict, Repairing(stage)
     for topic, code, synced in (
         (flow.large, "MESSAGE_TOO_LARGE", "max.message.bytes"),
         (flow.past, "INVALID_TIMESTAMP", None),
         (flow.keyless, "INVALID_RECORD", "cleanup.policy"),
+        (flow.deleting, "INVALID_RECORD", "cleanup.policy"),
         (flow.synced, "MESSAGE_TOO_LARGE", "max.message.bytes"),
+        (flow.segment, "RECORD_LIST_TOO_LARGE", None),
+        (flow.wide, "MESSAGE_TOO_LARGE", "max.message.bytes"),
     ):
-        wait_until(lambda: partition(topic).get("stopped_at") == 1, SEEN, f"{topic} is stopped at record 1")  # noqa: B023
-        error = partition(topic)["error"]
-        assert code in error, error
+        error = on.wait_stopped(topic, code)
         assert synced is None or f"{flow.name}.config.properties.exclude must contain {synced}" in error, error
 
-    alter(flow.source, flow.synced, "max.message.bytes", "100000")  # before it is excluded, as the sync repairs it here
-    wait_until(
-        lambda: configs(flow.target, flow.remote(flow.synced))["max.message.bytes"] == ("100000", True),
-        SEEN,
-        "max.message.bytes is synced",
+    on_source = (
+        (flow.synced, "MESSAGE_TOO_LARGE", "max.message.bytes", "100000"),
+        (flow.segment, "RECORD_LIST_TOO_LARGE", "segment.bytes", "4194304"),
+        (flow.deleting, "INVALID_RECORD", "cleanup.policy", "delete"),
     )
-    listed = ", ".join((*SourceSettings().config_properties_exclude, "max.message.bytes", "cleanup.policy"))
-    for one in nodes:
-        one.rewrite(stage.properties | {f"{flow.name}.config.properties.exclude": listed})
-        wait_until(lambda: "new configuration applied" in one.process.output(), SEEN, "the node has read its file")  # noqa: B023
-    repairs = (
-        (flow.large, "max.message.bytes", "100000"),
-        (flow.past, "message.timestamp.before.max.ms", str(1_000 * DAY_MS)),
-        (flow.keyless, "cleanup.policy", "delete"),
+    for topic, code, name, value in on_source:  # before they are excluded, as the sync repairs them here
+        says(code, name, "source topic" if name != "segment.bytes" else "the same with")
+        alter(flow.source, topic, name, value)
+        wait_until(
+            lambda: configs(flow.target, flow.remote(topic))[name] == (value, True),  # noqa: B023
+            SEEN,
+            f"{name} is synced",
+        )
+    excluded = ("max.message.bytes", "cleanup.policy")
+    on.rewrite(config_properties_exclude=", ".join(on.excluded))
+    on_target = (
+        (flow.large, "MESSAGE_TOO_LARGE", "max.message.bytes", "100000"),
+        (flow.past, "INVALID_TIMESTAMP", "message.timestamp.before.max.ms", str(1_000 * DAY_MS)),
+        (flow.keyless, "INVALID_RECORD", "cleanup.policy", "delete"),
     )
-    for topic, name, value in repairs:
+    for topic, code, name, value in on_target:
+        says(code, name, *(["A->B.config.properties.exclude"] if name in excluded else []))
         alter(flow.target, flow.remote(topic), name, value)
     flow.wait_sync(1_000_000)
-    restarted = run("mm2", "restart", str(node.file), "MirrorSourceConnector-0", "--flow", flow.name)
-    assert restarted.code == 0, restarted.stderr
+    repaired = [topic for topic, *_ in (*on_source, *on_target)]
+    on.restart(*repaired)
     flow.wait_sync(2_000_000)
-    for topic, name, value in repairs:
+    for topic, _, name, value in (*on_source, *on_target):
         assert configs(flow.target, flow.remote(topic))[name] == (value, True), topic
-    for topic in flow.topics:
-        wait_until(lambda: partition(topic).get("position") == 3, SKIPPED, f"{topic} is copied")  # noqa: B023
-        assert partition(topic)["state"] == "RUNNING"
+    on.wait_copied(*repaired)
+
+    says("MESSAGE_TOO_LARGE", "message.max.bytes")
+    assert on.partition(flow.wide)["stopped_at"] == 1
+    alter_broker(flow.target, "message.max.bytes", "200000")
+    on.restart(flow.wide)
+    on.wait_copied(flow.wide)
+
+
+def test_repairs_of_refused_topics_last(stage: Stage) -> None:
+    """The keys that let them through, or leave them out, in the file of a node that runs."""
+    flow, on = stage.strict, Repairing(stage)
+    on.rewrite(replication_factor="3")
+    few = flow.keyless_topic("few")
+    lagging = flow.source.create_topic(unique_name(f"{flow.a}-lagging"), config={"max.compaction.lag.ms": "1000"})
+    named = flow.source.create_topic(f"{flow.a}-long-".ljust(249, "x"))
+    missing = flow.source.create_topic(unique_name(f"{flow.b}-missing"))
+    for topic, code, key in (
+        (few, "INVALID_REPLICATION_FACTOR", "replication.factor"),
+        (lagging, "INVALID_CONFIG", "config.properties.exclude"),
+        (named, "INVALID_TOPIC_EXCEPTION", "topics.exclude"),
+    ):
+        wait_until(lambda: code in (on.topic(topic).get("error") or ""), SEEN, f"{topic} is refused: {code}")  # noqa: B023
+        assert f"{flow.name}.{key}" in on.topic(topic)["error"]
+        says(code, f"A->B.{key}")
+    assert reason(on, missing) == f"not matched by topics: {flow.a}-.*"
+    on.rewrite(
+        replication_factor="1",
+        config_properties_exclude=", ".join((*on.excluded, "max.compaction.lag.ms")),
+        topics_exclude=", ".join((*SourceSettings().topics_exclude, named)),
+        topics=f"{flow.a}-.*, {missing}",
+        errors_tolerance="all",
+    )
+    assert run("mm2", "refresh", str(on.node.file), "--flow", flow.name).code == 0
+    for topic in (few, lagging, missing):
+        wait_until(lambda: on.topic(topic).get("state") == "RUNNING", SEEN, f"{topic} is replicated")  # noqa: B023
+    on.wait_copied(few)
+    flow.wait_sync(3_000_000)
+    flow.wait_sync(4_000_000)
+    assert configs(flow.target, flow.remote(lagging))["max.compaction.lag.ms"][1] is False
+    assert on.topic(named) == {}
+    assert reason(on, named).startswith("excluded by topics.exclude")
+    letters = read_topic(flow.target.bootstrap, f"mm2-dead-letters.{flow.a}.internal")[0]
+    assert [dict(one.headers)["__connect.errors.topic"] for one in letters] == [few.encode()], "errors.tolerance = all"
+
+
+def reason(on: Repairing, topic: str) -> str:
+    """Return why mm2 topics --all shows the source topic as not replicated."""
+    words = ("--flow", on.flow.name, "--all", "--json")
+    (flow,) = json.loads(run("mm2", "topics", str(on.node.file), *words).stdout)["flows"]
+    (row,) = (one for one in flow["topics"] if one["topic"] == topic)
+    return str(row["reason"])
+
+
+def alter_broker(cluster: KafkaCluster, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    for future in cluster.admin.incremental_alter_configs(
+        [ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])]
+    ).values():
+        future.result(30)

@@ -33,9 +33,13 @@ def refresh(node: str, *, flow: str) -> int:
     return _command(node, flow, "refresh", {})
 
 
-def accept_loss(node: str, *, topic: str, partition: str, flow: str | None = None) -> int:
+def accept_loss(node: str, *, topic: str | None = None, partition: str | None = None, flow: str | None = None) -> int:
     """Continue after the loss that stopped a partition or a flow. Raises CommandError."""
-    body = {"topic": topic, "partition": _number("--partition", partition, "a partition number")}
+    body: dict[str, object] = {} if topic is None else {"topic": topic}
+    if partition is not None:
+        if topic is None:
+            raise UsageError("--partition needs --topic")
+        body["partition"] = _number("--partition", partition, "a partition number")
     return _command(node, flow or _only_flow(node), "accept-loss", body)
 
 

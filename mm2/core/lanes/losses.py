@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from mm2.core.naming.names import Flow
+from mm2.core.naming.names import Flow, TopicPartition
 
 LOSSES_KEPT = 100
 """Losses kept and reported of one partition or source task, and recorded one by one: a partition whose retention is
@@ -182,18 +182,19 @@ def extent(loss: Loss) -> str:
     return f"{some}source offsets {loss.first} to {loss.last} are lost"
 
 
-def accept_command(loss: Loss, flow: Flow | None) -> str:
-    """Return the command that accepts the loss; the user replaces FILE by the configuration file."""
+def accept_command(partition: TopicPartition, flow: Flow | None) -> str:
+    """Return the command that accepts what stops the partition; the user replaces FILE by the configuration file."""
     where = "" if flow is None else f" --flow '{flow}'"
-    return f"mm2 accept-loss FILE{where} --topic {loss.topic} --partition {loss.partition}"
+    return f"mm2 accept-loss FILE{where} --topic {partition.topic} --partition {partition.partition}"
 
 
 def stop_message(loss: Loss, flow: Flow | None) -> str:
     """Return the error of what ``loss`` stopped, with the command that continues."""
     stopped = "the whole flow" if loss.stops == _STOPS[OnDataLoss.STOP_FLOW] else "the partition"
+    command = accept_command(TopicPartition(loss.topic, loss.partition), flow)
     return (
         f"topic {loss.topic} partition {loss.partition}: {extent(loss)}: {loss.reason}; copying of {stopped} stopped"
-        f" (mm2.on.data.loss); to continue after the loss: {accept_command(loss, flow)}"
+        f" (mm2.on.data.loss); to continue after the loss: {command}"
     )
 
 

@@ -10,16 +10,25 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from mm2.core.coordination.commands import CommandRefusedError, CommandType
 from mm2.core.lanes.losses import extent
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.lost_offsets import is_lost_offset
 from mm2.node.commands.leader import LeaderHandle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptLoss:
-    """Continue after the losses of a source partition that stopped it, or the whole flow."""
+    """Continue after the losses that stopped source partitions, or the whole flow, and start partitions whose stored
+    offsets are gone.
+
+    ``partition`` None: all partitions of ``topic``. ``topic`` None: all of the flow.
+    """
 
     command: ClassVar[str] = "accept-loss"
-    topic: str
-    partition: int
+    topic: str | None = None
+    partition: int | None = None
+
+    def covers(self, partition: TopicPartition) -> bool:
+        """Return whether the command is for this partition."""
+        return self.topic in (None, partition.topic) and self.partition in (None, partition.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +37,10 @@ class PartitionRequest:
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
-    topic: Annotated[str, Field(min_length=1, description="topic name on the source cluster")]
-    partition: Annotated[int, Field(ge=0)]
+    topic: Annotated[
+        str | None, Field(min_length=1, description="topic name on the source cluster; null: every topic of the flow")
+    ] = None
+    partition: Annotated[int | None, Field(ge=0, description="null: every partition of the topic")] = None
 
 
 def _request(partition: PartitionRequest) -> AcceptLoss:
@@ -37,16 +48,36 @@ def _request(partition: PartitionRequest) -> AcceptLoss:
 
 
 async def _carry_out(command: AcceptLoss, leader: LeaderHandle) -> str:
-    partition = TopicPartition(command.topic, command.partition)
-    accepted = await leader.losses.accept(partition)
-    if accepted:
-        return f"accepted: {', '.join(map(extent, accepted))} of {partition}; copying continues after that"
+    if command.topic is None and command.partition is not None:
+        raise CommandRefusedError("a partition needs its topic")
+    status = await leader.status()
+    stopped = [
+        one
+        for topic in status.topics
+        for partition in topic.partitions
+        if command.covers(one := TopicPartition(topic.topic, partition.partition))
+        and is_lost_offset(one, partition.error)
+    ]
+    started = await leader.term.start_again(stopped) if stopped else []
+    accepted = await leader.losses.accept(command.covers)
+    done = [
+        f"accepted: {extent(loss)} of {loss.topic}-{loss.partition}; copying continues after that" for loss in accepted
+    ]
+    if started:
+        done.append(f"starting as if nothing was copied: {', '.join(map(str, started))}")
+    if done:
+        return "; ".join(done)
     waiting = sorted({f"{loss.topic} partition {loss.partition}" for loss in leader.losses.waiting})
     raise CommandRefusedError(
-        f"no loss of topic {command.topic} partition {command.partition} stopped anything; waiting for acceptance:"
-        f" {', '.join(waiting) or 'none'}",
+        f"no loss of {_what(command)} stopped anything; waiting for acceptance: {', '.join(waiting) or 'none'}",
         is_unknown=True,
     )
+
+
+def _what(command: AcceptLoss) -> str:
+    if command.topic is None:
+        return "the flow"
+    return f"topic {command.topic}" + ("" if command.partition is None else f" partition {command.partition}")
 
 
 COMMAND = CommandType(
@@ -55,6 +86,6 @@ COMMAND = CommandType(
     parse=TypeAdapter(AcceptLoss).validate_python,
     summary="Accept the loss that stopped a partition or a flow",
     description="Copying continues after the lost offsets. Losses stop something if mm2.on.data.loss is stop-partition"
-    " or stop-flow.",
+    " or stop-flow. A partition that is stopped because its stored offset is gone starts again.",
     carry_out=_carry_out,
 )

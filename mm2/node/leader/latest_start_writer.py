@@ -16,6 +16,7 @@ from mm2.kafka.client.offsets import OffsetSpec, list_offsets
 from mm2.kafka.errors import ClusterError
 from mm2.node.leader.remote_topics import Discovery
 from mm2.node.source.newest_segments import NewestSegments
+from mm2.node.source.remote_copies import RemoteCopies
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.store.config_store import ConfigStore
 
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 ANSWER_MS = 5_000
 """How long offsets of the source are asked for: partitions without a leader must not delay the others for longer."""
 
-Put = Callable[[Sequence[tuple[bytes, bytes]], TopicPartition | None], Awaitable[None]]
+Put = Callable[[Sequence[tuple[bytes, bytes | None]], TopicPartition | None], Awaitable[None]]
 """Writes records to a partition, or to the config topic, unless there is another leader. Raises ClusterError."""
 
 
@@ -35,7 +36,8 @@ class LatestStartWriter:
         starts. Where Java takes over, it continues there, too, except at offset 0 (-1 is stored, for Java nothing).
     (B) Of a partition that the exact offset map knows, the stored offset is gone. Nothing is stored: its lane continues
         where the map ends (`mm2.node.source.lease_builder`), while its end would leave out what was written since.
-        While the map cannot be read, a partition without a stored offset waits.
+        While the map cannot be read, a partition without a stored offset waits. The same applies to one of which the
+        target has copies that the map does not know: the node that gets it holds it until an operator decides.
     (C) That ends are stored for a selection is recorded after they are: a leader that is lost before leaves the rest
         to the next one, which stores the ends as of then.
     (D) A leader that has been replaced stores nothing, if the cluster allows transactions: what lanes have stored since
@@ -49,6 +51,7 @@ class LatestStartWriter:
         source: Cluster,
         configs: ConfigStore,
         segments: NewestSegments | None,
+        copies: RemoteCopies,
         stored: StoredSourceOffsets,
         put: Put,
     ) -> None:
@@ -57,6 +60,7 @@ class LatestStartWriter:
         self._source = source
         self._configs = configs
         self._segments = segments
+        self._copies = copies
         self._stored = stored
         self._put = put
         self._selection = TopicSelection(
@@ -100,15 +104,17 @@ class LatestStartWriter:
 
         A map that cannot be used until someone changes something says nothing: a flow without it starts, too.
         """
-        gone = [one for one in missing if self._stored.is_missing(one)]
-        if self._segments is None or not gone:
-            return frozenset(), {}
-        await self._segments.refresh()
-        cause = self._segments.error.cause
-        if isinstance(cause, ClusterError) and cause.retriable:
-            return frozenset(), dict.fromkeys(gone, cause)
-        known = {one: self._segments.of(one) for one in gone}
-        return frozenset(one for one, segment in known.items() if segment is not None and segment.end > 0), {}
+        gone = frozenset(one for one in missing if self._stored.is_missing(one))
+        known: frozenset[TopicPartition] = frozenset()
+        if self._segments is not None and gone:
+            await self._segments.refresh()
+            cause = self._segments.error.cause
+            if isinstance(cause, ClusterError) and cause.retriable:
+                return frozenset(), dict.fromkeys(gone, cause)
+            segments = {one: self._segments.of(one) for one in gone}
+            known = frozenset(one for one, segment in segments.items() if segment is not None and segment.end > 0)
+        found = await self._copies.find(gone - known)
+        return known | found.copied, found.unknown
 
     async def _store_starts(self, missing: Collection[TopicPartition]) -> Mapping[TopicPartition, ClusterError]:
         """Store where these partitions start; return why some cannot be read."""

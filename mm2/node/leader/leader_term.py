@@ -9,7 +9,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.assignment_audit import AssignmentAudit, assignment_audit
@@ -48,6 +48,7 @@ from mm2.node.leader.remote_topics import Discovery
 from mm2.node.leader.task_fencer import TaskFencer
 from mm2.node.leader.topic_syncs import TopicSyncs
 from mm2.node.source.newest_segments import NewestSegments
+from mm2.node.source.remote_copies import RemoteCopies
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.status.progress import ReplicatedTopic
 from mm2.node.store.config_store import ConfigStore
@@ -116,6 +117,7 @@ class LeaderTerm:
                 source=source,
                 configs=configs,
                 segments=NewestSegments(settings, admin) if settings.own.offset_translation == EXACT else None,
+                copies=RemoteCopies(settings, target),
                 stored=source_offsets,
                 put=self._put,
             )
@@ -304,6 +306,17 @@ class LeaderTerm:
             await self._put([(skips.KEY, encode_skips(self._configs.skips.skip(partition, offset)))])
             await self._configs.catch_up()
 
+    async def start_again(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Let those start that have no stored offset (`LeaseBuilder.held`); return them. Raises ClusterError."""
+        stored = self._source_offsets
+        if stored is None:
+            return []
+        await stored.refresh()
+        missing = sorted(one for one in partitions if stored.is_missing(one))
+        for number, records in stored.records(dict.fromkeys(missing)).items():
+            await self._put(records, TopicPartition(stored.topic, number))
+        return missing
+
     async def _keep_skips(self, stored: StoredSourceOffsets) -> None:
         error = CurrentError(log, self._flow, level=logging.INFO)
         while True:
@@ -346,7 +359,7 @@ class LeaderTerm:
             await self._put([(SESSION_KEY, encode_session_key(key))])
             await self._configs.catch_up()
 
-    async def _put(self, records: Sequence[tuple[bytes, bytes]], to: TopicPartition | None = None) -> None:
+    async def _put(self, records: Sequence[tuple[bytes, bytes | None]], to: TopicPartition | None = None) -> None:
         async with self._writing:
             await self._writer.put(records, to)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.coordination.skips import NO_SKIPS, Skips
+from mm2.core.lanes.accumulated_progress import PartitionStates
 from mm2.core.lanes.lease import (
     ExactOffsetsLease,
     LaneQuery,
@@ -19,15 +20,18 @@ from mm2.core.lanes.lease import (
     SourceTaskLease,
     TaskProducer,
 )
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.internal_topics import Side, offset_syncs
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, UNKNOWN_IDS, TopicIds
+from mm2.core.offsets.lost_offsets import lost_offset, unknown_copies
 from mm2.core.topics.topic_recreated import remote_topic_recreated, source_topic_recreated
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.node.checkpoint.translation import EXACT
 from mm2.node.source.copied_tails import StoredEnd, remote_position
 from mm2.node.source.dead_letter_topic import DeadLetterTopic
 from mm2.node.source.newest_segments import NewestSegment, NewestSegments
+from mm2.node.source.remote_copies import FoundCopies, RemoteCopies
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.store.loss_store import LossStore
 
@@ -43,6 +47,8 @@ class LeaseBuilder:
     (B) If no offset is stored although the exact offsets show copies of the same topics, the stored offset is gone: the
         offsets topic was deleted, or its records expired. Copying then continues where the exact offsets end: they are
         written before the stored offset, so nothing is left out. A tombstone is a decision to start again.
+    (C) If neither tells where to continue, but the target has copies (`RemoteCopies`), the partition is ``held``: it is
+        in no lease until an operator decides. Lanes store a start before they send anything, so the copies are older.
     """
 
     def __init__(
@@ -58,6 +64,9 @@ class LeaseBuilder:
         self._void: dict[TopicPartition, int] = {}  # void until more restarts from the beginning were stored
         self._recreation_warnings: list[str] = []
         self._recovered: dict[TopicPartition, int] = {}  # where partitions continue whose stored offset is gone
+        self._copies = RemoteCopies(settings, target.cluster)
+        self._without_copies: set[TopicPartition] = set()  # when they were first listed without a stored offset
+        self.held: PartitionStates = {}
 
     def settings_changed(self, settings: FlowSettings) -> None:
         """Use new settings. Leases do not change: settings that affect lanes restart the flow (`UpdateMode.FLOW`)."""
@@ -92,15 +101,51 @@ class LeaseBuilder:
                 self._warn(remote_topic_recreated(self._remote_topic(topic), self._flow.target))
         return changed
 
-    async def refresh(self) -> None:
-        """Read the stored offsets, segments, and losses that stop something.
+    async def refresh(self, listed: Collection[TopicPartition]) -> None:
+        """Read the stored offsets, segments, and losses that stop something, and find out which partitions are held.
 
-        Raises ClusterError when source offsets cannot be read, or those losses.
+        ``listed``: the partitions that leases can contain. Raises ClusterError when source offsets cannot be read, or
+        those losses.
         """
         await self._losses.refresh()
         await self._offsets.refresh()
         await self.refresh_exact_offsets()
+        await self._hold(listed)
         await self._dead_letters.ensure()
+
+    async def _hold(self, listed: Collection[TopicPartition]) -> None:
+        undecided = {one for one in listed if one not in self._without_copies and self._lacks_start(one)}
+        found = await self._copies.find(undecided) if undecided else FoundCopies()
+        self._without_copies |= undecided - found.copied - found.unknown.keys()
+        before, self.held = self.held, {}
+        for one in sorted(found.copied):
+            self.held[one] = TaskState.FAILED, self._lost_offset(one)
+        for one, error in found.unknown.items():
+            self.held[one] = TaskState.WAITING, unknown_copies(one, self._remote_partition(one), error)
+        if new := found.copied - {one for one, (state, _) in before.items() if state is TaskState.FAILED}:
+            log.error("%s: %s%s", self._flow, self._lost_offset(min(new)), _and_more(len(new) - 1))
+        if let_go := before.keys() & listed - self.held.keys():  # others are not listed any more
+            log.info("%s: %s%s is no longer held back", self._flow, min(let_go), _and_more(len(let_go) - 1))
+
+    def _lacks_start(self, partition: TopicPartition) -> bool:
+        """Return whether nothing tells where the partition continues: neither offsets nor a decision."""
+        ids = self._topic_ids.get(partition.topic, UNKNOWN_IDS)
+        segment = self._segments.of(partition) if self._segments is not None else None
+        if not self._offsets.is_missing(partition) or self._is_void(partition, ids, segment):
+            return False
+        return self._position(partition, ids, segment) is None
+
+    def _lost_offset(self, partition: TopicPartition) -> str:
+        return lost_offset(
+            partition,
+            self._remote_partition(partition),
+            flow=self._flow,
+            offsets_topic=self._offsets.topic,
+            fetch=self._settings.clients.fetch,
+        )
+
+    def _remote_partition(self, partition: TopicPartition) -> TopicPartition:
+        return TopicPartition(self._remote_topic(partition.topic), partition.partition)
 
     async def refresh_exact_offsets(self) -> None:
         """Read the segments, and by that find out whether exact offsets can be used (`lacks_exact_offsets`)."""
@@ -266,9 +311,12 @@ class LeaseBuilder:
 
 
 def _recovered_text(positions: Mapping[TopicPartition, int], topic: str) -> str:
-    (first, offset), more = next(iter(positions.items())), len(positions) - 1
-    others = f" (and {more} more {'partition' if more == 1 else 'partitions'})" if more else ""
+    first, offset = next(iter(positions.items()))
     return (
         f"the stored offset of {first} is gone from {topic}; continuing at offset {offset}, where the exact offset map"
-        f" ends{others}"
+        f" ends{_and_more(len(positions) - 1)}"
     )
+
+
+def _and_more(count: int) -> str:
+    return f" (and {count} more {'partition' if count == 1 else 'partitions'})" if count else ""

@@ -99,12 +99,16 @@ class StoredSourceOffsets:
         """Return how many times a lane has stored that it starts a recreated topic from the beginning."""
         return self._beginnings[partition]
 
-    def records(self, positions: Mapping[TopicPartition, int]) -> dict[int, list[tuple[bytes, bytes]]]:
-        """Return the records (key, value) that store these next source offsets, by partition of the topic."""
-        found: dict[int, list[tuple[bytes, bytes]]] = {}
+    def records(self, positions: Mapping[TopicPartition, int | None]) -> dict[int, list[tuple[bytes, bytes | None]]]:
+        """Return the records (key, value) that store these next source offsets, by partition of the topic.
+
+        None is a tombstone: start again.
+        """
+        found: dict[int, list[tuple[bytes, bytes | None]]] = {}
         for one, position in positions.items():
             key = encode_key(SourceKey(cluster=self._source_alias, topic=one.topic, partition=one.partition))
-            found.setdefault(partition_of(key, self.partitions), []).append((key, encode_offset(position - 1)))
+            value = None if position is None else encode_offset(position - 1)
+            found.setdefault(partition_of(key, self.partitions), []).append((key, value))
         return found
 
     async def store(self, producer: ControlProducer, positions: Mapping[TopicPartition, int]) -> None:

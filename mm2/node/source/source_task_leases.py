@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable
 
@@ -28,12 +29,16 @@ from mm2.node.source.task_producers import TaskProducers
 
 log = logging.getLogger(__name__)
 
+HELD_LOOK_S = 2.0
+"""How often it is looked whether an operator has decided about partitions that are held."""
+
 
 class SourceTaskLeases:
     """Grants leases to the lanes that run source tasks.
 
     (A) A source task copies the partitions of its newest list that are not paused, and that are for its query
         (`SourceTaskQueries`).
+        Partitions that the `LeaseBuilder` holds are left out.
     (B) A lane gets a lease only after earlier owners and runs of the source task are fenced, as far as the target can;
         with exactly-once, always, and after the leader has recorded its transactional ID (`TaskFencing`).
     """
@@ -64,6 +69,8 @@ class SourceTaskLeases:
             context.may_send,
         )
         self._recreated: set[str] = set()
+        self._listed: dict[int, frozenset[TopicPartition]] = {}
+        self._look_at = float("-inf")
         self._gaps = LeaseGaps(settings.flow, self._producers, self._builder, changed=self._lease_service.wake)
 
     def settings_changed(self) -> None:
@@ -88,9 +95,18 @@ class SourceTaskLeases:
         """Return what the lane of the source task has reported; None: nothing yet."""
         return self._lease_service.board.progress((self._flow, source_task))
 
-    async def refresh(self) -> None:
-        """Read what leases are built from. Raises ClusterError."""
-        await self._builder.refresh()
+    async def refresh(self, runs: Iterable[SourceTaskRun] = ()) -> None:
+        """Read what leases of these source tasks are built from. Raises ClusterError."""
+        self._look_at = asyncio.get_running_loop().time() + HELD_LOOK_S
+        records = self._context.configs.source_tasks.records
+        for run in runs:
+            if run.source_task in records:
+                self._listed[run.source_task] = records[run.source_task].partitions
+        await self._builder.refresh(frozenset().union(*self._listed.values()))
+
+    def must_look(self, now: float) -> bool:
+        """Return whether held partitions can have been decided about since the last `refresh`."""
+        return bool(self._builder.held) and now >= self._look_at
 
     # -- granting
 
@@ -170,6 +186,8 @@ class SourceTaskLeases:
         if self._context.losses.flow_stopped_by is not None:
             return frozenset()
         copied, pauses = self._queries.listed(record).copied, self._context.configs.pauses
+        if self._builder.held:
+            copied -= self._builder.held.keys()
         if pauses == NO_PAUSES:
             return copied
         return frozenset(partition for partition in copied if not pauses.covers(partition.topic))
@@ -177,12 +195,16 @@ class SourceTaskLeases:
     def held_back(self, run: SourceTaskRun) -> PartitionStates:
         """Return the state of listed partitions that no lane can copy now, with the reason.
 
-        They are those for another query, or all if Spark has rejected the query of the source task.
+        They are those for another query, those whose start is not known, or all if Spark has rejected the query of the
+        source task.
         """
         refused = self._lease_service.board.refused((self._flow, run.source_task))
-        if refused is None:
+        held = self._builder.held
+        if refused is None and not held:
             return run.left_out
-        return {**dict.fromkeys(run.granted, (TaskState.FAILED, refused)), **run.left_out}
+        listed = run.record.partitions if run.record is not None else frozenset[TopicPartition]()
+        held = {one: held[one] for one in held.keys() & listed}
+        return {**dict.fromkeys(run.granted if refused else (), (TaskState.FAILED, refused)), **held, **run.left_out}
 
     def _take_list(self, run: SourceTaskRun, record: SourceTaskRecord) -> None:
         run.record, run.left_out = record, self._queries.listed(record).left_out
@@ -209,6 +231,7 @@ class SourceTaskLeases:
 
     def forget(self, source_task: int) -> None:
         """The source task was released: take its lease from the lane."""
+        self._listed.pop(source_task, None)
         self._lease_service.remove((self._flow, source_task))
         self._producers.forget(source_task)
         self._query_uses.forget(source_task)
@@ -224,7 +247,7 @@ class SourceTaskLeases:
     async def prepare(self, run: SourceTaskRun) -> None:
         """Fence the run of a lane that another one replaces, and read the current stored offsets."""
         await self._producers.wait(run.source_task, lambda: self._remote(run))
-        await self.refresh()
+        await self.refresh([run])
 
     def hand_out(self, run: SourceTaskRun) -> SourceTaskLease:
         """Return the lease of a source task whose lane (re)starts."""

@@ -297,9 +297,13 @@ class SourceTaskRunner(TaskRunner):
         if any(run.record is None for run in assigned):  # a new source task must not start with an outdated list
             await self.context.configs.catch_up(timeout_ms=CATCH_UP_MS)
         self._leases.complete(self._runs.values(), now)
+        if self._leases.must_look(now):
+            await self._leases.refresh(self._runs.values())
         due, failed = self._leases.due(self._runs.values(), now)
         if due:
-            await self._leases.refresh()  # after earlier owners were fenced: what they stored last counts
+            await self._leases.refresh(
+                self._runs.values()
+            )  # after earlier owners were fenced: what they stored last counts
         self._leases.grant([run for run in due if self._runs.get(run.source_task) is run and not run.draining], now)
         self._leases.report_queries(now)
         for run in self._runs.values():

@@ -146,16 +146,16 @@ class LossStore:
 
     # -- acceptance
 
-    async def accept(self, partition: TopicPartition) -> tuple[Loss, ...]:
-        """Record that an operator accepts the losses of a partition that stop anything; return them.
+    async def accept(self, covers: Callable[[TopicPartition], bool]) -> tuple[Loss, ...]:
+        """Record that an operator accepts the losses that stop anything, where ``covers`` is true for their partition.
+
+        Returns them.
 
         Raises ClusterError.
         """
         recorded = await read_losses(self._target, self.topic)
         found = [
-            loss
-            for loss in recorded
-            if loss.awaits_acceptance and TopicPartition(loss.topic, loss.partition) == partition
+            loss for loss in recorded if loss.awaits_acceptance and covers(TopicPartition(loss.topic, loss.partition))
         ]
         for loss in found:
             accepted = replace(loss, accepted=True)

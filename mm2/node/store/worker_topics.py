@@ -17,6 +17,7 @@ from mm2.kafka.client.offsets import OffsetSpec, list_offsets
 from mm2.kafka.errors import ClusterError
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.node.checkpoint.translation import EXACT
+from mm2.node.source.remote_copies import tells_source
 from mm2.node.source.source_offsets import StoredSourceOffsets
 
 
@@ -50,7 +51,7 @@ class WorkerTopics:
             )
             return len(found.partitions)
 
-        if settings.enabled:
+        if settings.enabled and not tells_source(settings, "topic"):
             await _require_progress(settings, target, offsets, configs)
         partitions: dict[str, int] = {}
         problems: list[str] = []
@@ -80,7 +81,8 @@ async def _require_progress(
 
     A new flow creates the offsets topic before the leader writes to the configs topic. So if the configs topic has
     records and the offsets topic does not exist, or all of its records have expired, everything would be copied again.
-    With the exact offset map, partitions continue where it ends (`mm2.node.source.lease_builder.LeaseBuilder`).
+    With the exact offset map, partitions continue where it ends (`mm2.node.source.lease_builder.LeaseBuilder`). If the
+    names of remote topics tell the source, it is decided for each partition whether the target has copies.
     Raises other ClusterErrors, too.
     """
     names = [offsets.name, configs.name]

@@ -69,11 +69,6 @@ async def test_altered_and_deleted_offsets(
             lambda: sum(map(len, copied())) >= 3 * EACH + EACH - 1 + EACH, COPIED, "the records are copied again"
         )
         await second.caught_up(topic)
-        (warning,) = second.runner.progress().warnings
-        assert warning == (
-            f"no offset of {topic}-1 was stored, although A.{topic}-1 already had up to {EACH} records: copying began"
-            " at offset 0, so records may be there twice, or missing"
-        )
         await second.drained()
     source = [[record.content for record in records] for records in read_topic(cluster_a.bootstrap, topic).values()]
     assert copied() == [source[0] + source[0][1:], source[1] * 2, source[2]]

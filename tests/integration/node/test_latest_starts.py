@@ -24,6 +24,7 @@ from mm2.node.leader.discovery import TopicDiscovery
 from mm2.node.leader.latest_start_writer import LatestStartWriter
 from mm2.node.leader.remote_topics import Discovery
 from mm2.node.source.newest_segments import NewestSegments
+from mm2.node.source.remote_copies import RemoteCopies
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.store.config_store import ConfigStore
 from mm2.node.store.worker_topics import WorkerTopics
@@ -92,6 +93,7 @@ async def leading(properties: dict[str, str], epoch: str) -> AsyncIterator[Leade
             source=source,
             configs=configs,
             segments=NewestSegments(settings, ClusterAdmin(target)),
+            copies=RemoteCopies(settings, target),
             stored=offsets,
             put=writer.put,
         )
@@ -155,9 +157,11 @@ async def test_no_end_is_stored_for_a_partition_with_copies_whose_offset_is_gone
 ) -> None:
     """Its lane continues where the exact offset map ends. What was written since would otherwise be left out."""
     a, b = unique("A"), unique("B")
-    topic = cluster_a.create_topic(f"{a}-orders", 2)
+    topic = cluster_a.create_topic(f"{a}-orders", 3)
     write(cluster_a.bootstrap, topic, plain(40))
-    copied, new = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    copied, new, unknown = (TopicPartition(topic, number) for number in range(3))
+    remote = cluster_b.create_topic(f"{a}.{topic}", 3)
+    write(cluster_b.bootstrap, remote, [Outgoing(key=b"k", value=b"v", partition=2)])
     segment = Segment(
         topic_partition=copied,
         index=0,
@@ -176,5 +180,5 @@ async def test_no_end_is_stored_for_a_partition_with_copies_whose_offset_is_gone
     exact_offsets = cluster_b.create_topic(f"mm2-exact-offsets.{a}.internal", config={"cleanup.policy": "compact"})
     write(cluster_b.bootstrap, exact_offsets, [Outgoing(key=segment.key(), value=segment.value())])
     async with leading(properties, "first") as leader:
-        await leader.plan(copied, new)
-        assert await leader.starts(copied, new) == [None, 0]
+        await leader.plan(copied, new, unknown)
+        assert await leader.starts(copied, new, unknown) == [None, 0, None], "the map does not know the last one"

@@ -11,25 +11,32 @@ from uuid import UUID
 import javaproperties
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as ClientPartition
 
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.load import load
+from mm2.config.settings import FlowSettings
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.lanes.lease import PartitionLease, SourceTaskLease
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.connect_offsets import RECREATED_TOPIC, SourceKey, encode_key, encode_offset
 from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_records import Segment, TopicIds
 from mm2.core.offsets.leader_epochs import EpochStart, EpochStarts
+from mm2.core.offsets.lost_offsets import is_lost_offset
+from mm2.core.settings.client import ClientSettings
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.node.source.lease_builder import LeaseBuilder
+from mm2.node.source.remote_copies import RemoteCopies
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.store.loss_store import LossStore
 from tests.lab import scratch
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import unique_name
+from tests.lab.records import plain, write
 from tests.lab.settings import one_flow
 from tests.lab.waiting import wait_until
 
@@ -44,6 +51,7 @@ class LeaseFixture:
     """Leases of a separate flow, and its internal topics."""
 
     target: KafkaCluster
+    settings: FlowSettings
     leases: LeaseBuilder
     alias: str
 
@@ -57,8 +65,7 @@ class LeaseFixture:
 
     def store(self, offset: int) -> None:
         """Store the source offset of the last copied record."""
-        key = encode_key(SourceKey(cluster=self.alias, topic=TP.topic, partition=TP.partition))
-        self.write(self.offsets_topic, key, encode_offset(offset))
+        self.write(self.offsets_topic, self.key, encode_offset(offset))
 
     def copied(self, ids: TopicIds, sequence: int = 0, epochs: EpochStarts = ()) -> Segment:
         """Write a segment of 100 records as a lane does."""
@@ -76,6 +83,29 @@ class LeaseFixture:
         self.write(self.exact_topic, segment.key(), segment.value())
         return segment
 
+    @property
+    def key(self) -> bytes:
+        return encode_key(SourceKey(cluster=self.alias, topic=TP.topic, partition=TP.partition))
+
+    def copy(self, count: int, *, commit: bool = True) -> str:
+        """Write records to the remote topic, in a transaction; return its name."""
+        remote = f"{self.alias}.{TP.topic}"
+        if remote not in self.target.admin.list_topics(timeout=10).topics:
+            self.target.create_topic(remote)
+        producer = Producer(
+            {"bootstrap.servers": self.target.bootstrap, "log_level": 0, "transactional.id": unique_name("copies")}
+        )
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for _ in range(count):
+            producer.produce(remote, value=b"copy", partition=0)
+        producer.flush(30)
+        if commit:
+            producer.commit_transaction(30)
+        else:
+            producer.abort_transaction(30)
+        return remote
+
     def write(self, topic: str, key: bytes, value: bytes | None) -> None:
         producer = Producer({"bootstrap.servers": self.target.bootstrap, "log_level": 0})
         producer.produce(topic, key=key, value=value, partition=0)
@@ -87,16 +117,19 @@ class LeaseFixture:
         )
 
     async def lease(self) -> tuple[SourceTaskLease, PartitionLease]:
-        await self.leases.refresh()
+        await self.leases.refresh([TP])
         lease = self.leases.lease(0, [TP], epoch=1, restart=0, producer=None, drain=False)
         return lease, lease.partitions[0]
 
 
 @asynccontextmanager
-async def leases(target: KafkaCluster, **own: str) -> AsyncIterator[LeaseFixture]:
+async def leases(target: KafkaCluster, *, policy: str | None = None, **own: str) -> AsyncIterator[LeaseFixture]:
+    """``policy``: a replication.policy.class; ``own``: properties that begin with mm2."""
     a, b = unique_name("A"), unique_name("B")
     file = scratch.directory("leases") / "mm2.properties"
-    properties = one_flow(target, target, aliases=(a, b), topics=".*") | {f"mm2.{k}": v for k, v in own.items()}
+    properties = one_flow(target, target, aliases=(a, b), topics=".*")
+    properties |= {f"mm2.{k}": v for k, v in own.items()}
+    properties |= {} if policy is None else {"replication.policy.class": policy}
     file.write_text(javaproperties.dumps(properties, timestamp=False))
     settings = load(file).settings
     assert settings is not None
@@ -105,7 +138,9 @@ async def leases(target: KafkaCluster, **own: str) -> AsyncIterator[LeaseFixture
     async with Cluster(flow.clients.of(ClientRole.SHARED_ADMIN)) as cluster:
         offsets = StoredSourceOffsets(cluster, f"mm2-offsets.{a}.internal", flow.flow, source_alias=a, partitions=1)
         losses = LossStore(flow, cluster, ControlProducer(cluster), lambda: None)
-        given = LeaseFixture(target=target, leases=LeaseBuilder(flow, ClusterAdmin(cluster), offsets, losses), alias=a)
+        given = LeaseFixture(
+            target=target, settings=flow, leases=LeaseBuilder(flow, ClusterAdmin(cluster), offsets, losses), alias=a
+        )
         given.report_topic_ids(OLD)
         yield given
 
@@ -167,10 +202,67 @@ async def test_removed_offset_is_a_decision_to_start_again(cluster_b: KafkaClust
         await given.lease()
         given.copied(OLD)
         given.store(99)
-        key = encode_key(SourceKey(cluster=given.alias, topic=TP.topic, partition=TP.partition))
-        given.write(given.offsets_topic, key, None)
+        given.write(given.offsets_topic, given.key, None)
         assert (await given.lease())[1].start_offset is None
         assert given.leases.warnings == []
+
+
+async def test_a_partition_with_copies_and_without_an_offset_is_held(
+    cluster_b: KafkaCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An operator decides: a tombstone starts it, a stored offset tells where to continue."""
+    async with leases(cluster_b) as given:
+        given.copy(3)
+        await given.lease()
+        state, text = given.leases.held[TP]
+        command = f"mm2 accept-loss FILE --flow '{given.settings.flow}' --topic orders --partition 0"
+        assert (state, is_lost_offset(TP, text)) == (TaskState.FAILED, True)
+        assert text == (
+            f"no offset of orders-0 is stored in {given.offsets_topic}, although {given.alias}.orders-0 has records:"
+            " they would be copied again, or others left out. Its stored offset was deleted or expired, or another"
+            f" program copied them. To start it at auto.offset.reset = earliest: {command}"
+        )
+        await given.lease()
+        assert caplog.text.count(command) == 1, "it is logged once"
+        given.write(given.offsets_topic, given.key, None)
+        assert (await given.lease())[1].start_offset is None
+        assert given.leases.held == {}
+    async with leases(cluster_b, start="2026-01-01T00:00:00Z") as given:
+        given.copy(3)
+        await given.lease()
+        assert "To start it at the time of mm2.start: " in str(given.leases.held[TP][1])
+        given.store(6)
+        assert (await given.lease())[1].start_offset == 7
+        assert given.leases.held == {}
+
+
+async def test_only_copies_hold_a_partition(cluster_b: KafkaCluster) -> None:
+    async with leases(cluster_b) as given:
+        given.copy(3, commit=False)
+        await given.lease()
+        assert given.leases.held == {}, "markers, and what was aborted"
+        given.copy(3)
+        await given.lease()
+        assert given.leases.held == {}, "it was new when this node first had it: its own lane has copied since"
+    async with leases(cluster_b) as given:
+        remote = given.copy(3)
+        cluster_b.admin.delete_records([ClientPartition(remote, 0, 3)])[ClientPartition(remote, 0)].result(30)
+        await given.lease()
+        assert given.leases.held.keys() == {TP}, "they have expired"
+        await given.leases.refresh([])
+        assert given.leases.held == {}, "another node runs it"
+    identity = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    async with leases(cluster_b, policy=identity) as given:
+        write(cluster_b.bootstrap, cluster_b.create_topic(TP.topic), plain(3))
+        await given.lease()
+        assert given.leases.held == {}, "anyone can have written them"
+        cluster_b.delete_topic(TP.topic)
+
+
+async def test_a_partition_waits_while_it_is_unknown_whether_it_has_copies(cluster_b: KafkaCluster) -> None:
+    async with leases(cluster_b) as given, Cluster(ClientSettings(bootstrap_servers=("localhost:1",))) as gone:
+        found = await RemoteCopies(given.settings, gone).find([TP])
+    assert (set(found.copied), set(found.unknown)) == (set(), {TP})
 
 
 async def test_topic_recreated_while_no_node_ran(cluster_b: KafkaCluster) -> None:

@@ -1,4 +1,7 @@
-"""Worker topics of a flow that has run before: without its stored offsets, everything would be copied again."""
+"""Worker topics of a flow that has run before: without its stored offsets, everything would be copied again.
+
+Where remote topics have other names, partitions are looked at one by one: tests/integration/node/test_lease_builder.py.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,11 @@ def settings_of(target: KafkaCluster, translation: str) -> FlowSettings:
     """A flow with aliases, and so with internal topics, of its own."""
     a, b = unique_name("A"), unique_name("B")
     file = scratch.directory("worker-topics") / "mm2.properties"
-    own = {"mm2.offset.translation": translation, f"{b}.offset.storage.partitions": "2"}
+    own = {
+        "mm2.offset.translation": translation,
+        f"{b}.offset.storage.partitions": "2",
+        "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+    }
     properties = one_flow(target, target, aliases=(a, b), topics="orders") | own
     file.write_text(javaproperties.dumps(properties, timestamp=False))
     settings = load(file).settings

@@ -113,8 +113,6 @@ class World:
     def start_chosen(self, replicator: PartitionReplicator) -> None:
         assert replicator.offset_to_commit == replicator.position - 1
 
-    def remote_had_records(self, replicator: PartitionReplicator, base_offset: int) -> None: ...
-
     def remote_end_moved_back(self, replicator: PartitionReplicator) -> None:
         assert self.target.forgetful, "only a batch that was appended twice can be acknowledged at its older offset"
 

@@ -36,11 +36,10 @@ class RecordingListener:
         self.letters: list[Rejection] = []
         self.drained_partitions = 0
         self.remote_end_moves = 0
-        self.found_records: list[tuple[int | None, int]] = []
         self.sizes_rejected = 0
+        self.sends = 0
         self.starts: list[int | None] = []
         self.losses: list[Loss] = []
-        self.send_changes = 0
 
     def release(self, count: int) -> None:
         self.released += count
@@ -48,7 +47,7 @@ class RecordingListener:
     def fetch_changed(self, replicator: PartitionReplicator) -> None: ...
 
     def send_changed(self, replicator: PartitionReplicator) -> None:
-        self.send_changes += 1
+        self.sends += 1
 
     def wake_later(self, replicator: PartitionReplicator, delay: float) -> None:
         self.pauses.append(delay)
@@ -85,9 +84,6 @@ class RecordingListener:
 
     def drained(self, replicator: PartitionReplicator) -> None:
         self.drained_partitions += 1
-
-    def remote_had_records(self, replicator: PartitionReplicator, base_offset: int) -> None:
-        self.found_records.append((replicator.chosen_start, base_offset))
 
     def remote_end_moved_back(self, replicator: PartitionReplicator) -> None:
         self.remote_end_moves += 1

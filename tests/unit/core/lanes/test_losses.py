@@ -19,7 +19,7 @@ from mm2.core.lanes.losses import (
     loss_warning,
     stop_message,
 )
-from mm2.core.naming.names import Flow
+from mm2.core.naming.names import Flow, TopicPartition
 
 FLOW = Flow("A", "B")
 
@@ -113,7 +113,7 @@ def test_a_stop_names_its_command(stops: str, what: str) -> None:
         " (mm2.on.data.loss); to continue after the loss: mm2 accept-loss FILE --flow 'A->B' --topic orders"
         " --partition 0"
     )
-    assert accept_command(lost(5, 9), None) == "mm2 accept-loss FILE --topic orders --partition 0"
+    assert accept_command(TopicPartition("orders", 0), None) == "mm2 accept-loss FILE --topic orders --partition 0"
 
 
 def test_the_error_tells_an_unknown_flow() -> None:

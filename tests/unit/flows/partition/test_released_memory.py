@@ -156,7 +156,7 @@ def test_another_producer_id_follows_a_batch_that_the_source_does_not_have_any_m
     arrive(replicator, data(1), end=2, now=1.0)
     assert replicator.next_batch(1.0) is None
     assert replicator.needs_producer_id
-    assert listener.send_changes, "told that there is something to send, so that it gets the producer id"
+    assert listener.sends, "told that there is something to send, so that it gets the producer id"
     replicator.set_producer_id(ProducerId(8, 0))
     (entry,) = send(replicator, 1.0)
     assert (entry.batch.first_offset, entry.batch.sequence) == (1, 0)
@@ -194,9 +194,9 @@ def test_a_response_without_records_can_complete_a_repeated_batch() -> None:
     replicator.produce_failed(entry, from_exception(ConnectionLost("lost")), 0.0)
     arrive(replicator, data(0), end=5, now=1.0)
     assert not replicator.can_send(1.0), "the batch ended at 5"
-    listener.send_changes = 0
+    listener.sends = 0
     arrive(replicator, empty, end=5, now=1.0)
-    assert (replicator.can_send(1.0), listener.send_changes) == (True, 1)
+    assert (replicator.can_send(1.0), listener.sends) == (True, 1)
 
 
 def test_a_full_partition_fetches_again_if_there_was_nothing_to_copy() -> None:

@@ -50,20 +50,18 @@ def test_from_fetch_to_acknowledgement() -> None:
     assert progress.latency_sum == pytest.approx(10)
 
 
-def test_records_of_the_remote_partition_before_the_first_copy_are_noticed_once() -> None:
+def test_nothing_is_sent_before_a_chosen_start_is_stored() -> None:
+    """Otherwise a partition without a stored offset could have copies of ours, after kill -9."""
     replicator, listener = partition(None)
     replicator.reset_offset(OffsetReset.EARLIEST, 3, 9, 0.0)
-    for start, base_offset in ((3, 70), (5, 72)):
-        arrive(replicator, data(start, 2), end=9)
-        (entry,) = send(replicator)
-        replicator.acknowledged(entry, base_offset, 0.0, WALL)
-    assert listener.found_records == [(3, 70)], "the chosen start, and the first offset on the target"
-    new, listener = partition(None)
-    new.reset_offset(OffsetReset.EARLIEST, 0, 9, 0.0)
-    arrive(new, data(0, 2), end=9)
-    (entry,) = send(new)
-    new.acknowledged(entry, 0, 0.0, WALL)
-    assert listener.found_records == []
+    arrive(replicator, data(3, 2), end=9)
+    assert (listener.starts, replicator.has_unsent, replicator.can_send(0.0)) == ([2], True, False)
+    before = listener.sends
+    replicator.committed(2)
+    assert listener.sends == before + 1, "the producer learns that the partition can send"
+    (entry,) = send(replicator)
+    replicator.acknowledged(entry, 70, 0.0, WALL)
+    assert replicator.position == 5
 
 
 def test_a_response_contains_everything_or_a_part() -> None:

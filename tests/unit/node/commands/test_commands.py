@@ -15,6 +15,7 @@ from mm2.core.lanes.task_states import TaskState
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.control_producer import ControlProducer
+from mm2.node.commands.accept_loss import AcceptLoss
 from mm2.node.commands.leader import LeaderHandle
 from mm2.node.commands.pause import Pause
 from mm2.node.commands.refresh import Refresh
@@ -108,6 +109,11 @@ async def test_a_command_that_cannot_be_stored_is_refused(tmp_path: Path, comman
     refusal = await refused(tmp_path, command, Pauses(topics=frozenset({"t"})))
     assert str(refusal).startswith("cannot store the command: ")
     assert not refusal.is_unknown
+
+
+async def test_a_partition_is_not_accepted_without_its_topic(tmp_path: Path) -> None:
+    refusal = await refused(tmp_path, AcceptLoss(partition=0), Pauses())
+    assert str(refusal) == "a partition needs its topic"
 
 
 def stopped(*, at: int | None, reasons: tuple[str, ...] = ()) -> FlowStatus:

@@ -15,6 +15,7 @@ from mm2.kafka.errors import RequestTimedOut
 from mm2.node.leader.latest_start_writer import LatestStartWriter
 from mm2.node.leader.remote_topics import Discovery
 from mm2.node.source.newest_segments import NewestSegment, NewestSegments
+from mm2.node.source.remote_copies import RemoteCopies
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.status.progress import ReplicatedTopic
 from mm2.node.store.config_store import ConfigStore
@@ -57,7 +58,7 @@ async def test_a_partition_waits_while_the_exact_offset_map_cannot_be_read(tmp_p
     segments = Segments(settings, ClusterAdmin(cluster))
     written: list[tuple[bytes, TopicPartition | None]] = []
 
-    async def put(records: Sequence[tuple[bytes, bytes]], to: TopicPartition | None) -> None:
+    async def put(records: Sequence[tuple[bytes, bytes | None]], to: TopicPartition | None) -> None:
         written.extend((key, to) for key, _ in records)
 
     starts = LatestStartWriter(
@@ -65,6 +66,7 @@ async def test_a_partition_waits_while_the_exact_offset_map_cannot_be_read(tmp_p
         source=cluster,
         configs=Configs(settings, cluster, on_change=lambda: None, on_command=lambda _: None),
         segments=segments,
+        copies=RemoteCopies(settings, cluster),
         stored=NoOffsets(cluster, "offsets", settings.flow, source_alias="A", partitions=1),
         put=put,
     )
