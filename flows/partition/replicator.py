@@ -189,19 +189,7 @@ class PartitionReplicator(QueryState):
         if not self._divide(is_over, now):
             return None
         while not self._in_flight.has_unsent:
-            if not self.has_unsent:
-                return None
-            try:
-                if not self._pack(now, is_over):
-                    return None
-            except PackingError as error:
-                wanted, source = self._packed_to, error.source
-                self._drop_fetched(wanted)
-                if source is not None:
-                    self._found_unreadable(
-                        of_source_batch(self.source, self.target, source, wanted, str(error), expected=error.expected),
-                        now,
-                    )
+            if not self.has_unsent or not self._pack(now, is_over):
                 return None
         if self._in_flight.producer_id is None:  # a batch cannot be repeated, see `InFlightBatches.append`
             self._listener.send_changed(self)
@@ -217,11 +205,21 @@ class PartitionReplicator(QueryState):
         return entry
 
     def _pack(self, now: float, is_over: IsOver) -> bool:
-        """Pack the next batch from the fetched batches; return whether it is done. Raises PackingError."""
+        """Pack the next batch from the fetched batches; return whether it is done."""
         boundary, is_long_link = self._in_flight.resend_boundary, self._in_flight.is_long_link
-        result = self._packer.pack(
-            self._fetched, self._packed_to, boundary, now, is_long_link=is_long_link, is_over=is_over
-        )
+        try:
+            result = self._packer.pack(
+                self._fetched, self._packed_to, boundary, now, is_long_link=is_long_link, is_over=is_over
+            )
+        except PackingError as error:
+            wanted, source = self._packed_to, error.source
+            self._drop_fetched(wanted)
+            if source is not None:
+                text, expected = str(error), error.expected
+                self._found_unreadable(
+                    of_source_batch(self.source, self.target, source, wanted, text, expected=expected), now
+                )
+            return False
         if result is None:
             return False
         packed, grown = result
