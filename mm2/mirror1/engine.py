@@ -105,7 +105,7 @@ class MirrorEngine:
             self._process.kill()
         shutil.rmtree(self._temp_dir, ignore_errors=True)
 
-    def _lost(self) -> None:
+    def _lost(self, _jvm_death: str | None) -> None:
         self.leases.board.engine_lost(time.monotonic())
         self.leases.wake()
 

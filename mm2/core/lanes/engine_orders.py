@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 from mm2.core.lanes.lease import LaneQuery
 
 
+EXIT_JVM_LOST = 3
+"""The exit code of an engine whose JVM has ended. The last error that it logs says why (`flows.spark.deaths`)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneStart:
     """One lane the engine should run; a new ``token`` for the same lane requests a new run.

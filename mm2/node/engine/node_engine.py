@@ -127,8 +127,9 @@ class NodeEngine:
         if self._task is not None:
             await cancel_and_wait([self._task])
 
-    def _lost(self) -> None:
-        self._lease_service.board.engine_lost(time.monotonic())
+    def _lost(self, jvm_death: str | None) -> None:
+        for message in self._lease_service.board.engine_lost(time.monotonic(), jvm_death):
+            log.warning("%s", message)
         self._lease_service.wake()
 
 

@@ -73,7 +73,7 @@ def test_why_a_lane_has_ended_contains_no_value_of_a_config_provider(*, has_refe
         def setLocalProperty(self, *_: object) -> None: ...
 
     context = Context()
-    job = LaneJob(context, Session(context), LeasePlace(url="http://127.0.0.1:1"), start(query))
+    job = LaneJob(context, Session(context), LeasePlace(url="http://127.0.0.1:1"), start(query), memory=MEMORY)
     job.run()
     assert (job.end.error or "").startswith("org.apache.spark.SparkException")
     assert ("sesame" in (job.end.error or "")) is not has_references
@@ -110,7 +110,7 @@ def test_the_engine_imports_nothing_of_sql_flows() -> None:
 def test_the_name_of_a_job_group_is_no_secret() -> None:
     """Spark's UI shows it."""
     order = LaneStart(lane=2, token="open-sesame", description="A->B lane 2", query=None)
-    jobs = [LaneJob(cast("SparkContext", None), cast("SqlSession", None), LeasePlace(url=""), order) for _ in range(2)]
+    jobs = [LaneJob(cast("SparkContext", None), cast("SqlSession", None), LeasePlace(url=""), order, memory=MEMORY) for _ in range(2)]
     groups = {job._group for job in jobs}
     assert len(groups) == 2
     assert not any("open" in group for group in groups)

@@ -1,0 +1,40 @@
+"""Why the JVM in which a query is evaluated has ended."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+DRIVER_MEMORY = "spark.driver.memory"
+EXECUTOR_MEMORY = "spark.executor.memory"
+
+_OUT_OF_MEMORY = (3, 52)
+"""Exit codes of a JVM with -XX:+ExitOnOutOfMemoryError, and of an executor (SparkExitCode.OOM)."""
+
+_BY_SIGNAL = 128
+"""A shell returns this plus the number of the signal that ended a process."""
+
+_EXIT_CODE = re.compile(r"exit(?:ed with)? (?:code|status):? (\d+)", re.IGNORECASE)
+"""In what Spark says about a lost executor, by standalone, YARN or Kubernetes masters."""
+
+
+def jvm_death(code: int, memory: str) -> str:
+    """Return why a JVM ended with this exit code, as of `subprocess.Popen`.
+
+    ``memory`` is its limit, such as ``spark.driver.memory = 1g``.
+    """
+    if code in _OUT_OF_MEMORY:
+        return f"Java ran out of memory ({memory})"
+    number = -code if code < 0 else code - _BY_SIGNAL
+    if number in set(signal.Signals):
+        killed = f"Java was ended by {signal.Signals(number).name}"
+        return f"{killed}, possibly as the machine ran out of memory ({memory})" if number == signal.SIGKILL else killed
+    return f"Java exited with code {code}"
+
+
+def lane_death(error: str, memory: str) -> str | None:
+    """Return why the JVM ended, from Spark's error about a lane in it; None if the error does not tell."""
+    if "java.lang.OutOfMemoryError" in error:
+        return f"Java ran out of memory ({memory})"
+    exited = _EXIT_CODE.search(error)
+    return None if exited is None else jvm_death(int(exited[1]), memory)
