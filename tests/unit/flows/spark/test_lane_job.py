@@ -16,6 +16,8 @@ from mm2.core.lanes.engine_orders import LaneStart
 from mm2.core.lanes.lease import LaneQuery, LeasePlace
 from mm2.core.settings.row_query import RowQuery, RowTransform
 
+MEMORY = "spark.driver.memory = 1g"
+
 
 def start(action: RowQuery | RowTransform | None = None) -> LaneStart:
     query = None if action is None else LaneQuery(name="mask", action=action)
@@ -93,7 +95,12 @@ def test_the_end_of_a_lane_is_reported_when_it_is_known() -> None:
     context = Context()
     place = LeasePlace(url="http://127.0.0.1:1")
     job = LaneJob(
-        context, SqlSession(context), place, start(), lambda ended: ends.append((ended.has_ended, ended.end.error))
+        context,
+        SqlSession(context),
+        place,
+        start(),
+        lambda ended: ends.append((ended.has_ended, ended.end.error)),
+        memory=MEMORY,
     )
     assert not job.has_ended
     job.run()
