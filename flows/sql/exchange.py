@@ -172,9 +172,10 @@ class RowExchange:
     ) -> None:
         """Pass the records of batches from source offset ``wanted`` up to, not including, ``until`` through the query.
 
-        ``topic_id``: of the source topic, if it is known. ``max_record``: bytes of memory that one record may take. ``done`` is called with the result, whose batch is
-        compressed by ``codec``, or with parts of it and then the last one; not if the frame ``is_wanted`` no more when
-        it is its turn. After a part, the next one is awaited until its partition ``takes_more``.
+        ``topic_id``: of the source topic, if it is known. ``max_record``: bytes of memory that one record may take.
+        ``done`` is called with the result, whose batch is compressed by ``codec``, or with parts of it and then the
+        last one; not if the frame ``is_wanted`` no more when it is its turn. After a part, the next one is awaited
+        until its partition ``takes_more``.
         """
         if not self._waiting:
             self._rows_at = time.monotonic()

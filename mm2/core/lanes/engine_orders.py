@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from mm2.core.lanes.lease import LaneQuery
 
-
 EXIT_JVM_LOST = 3
 """The exit code of an engine whose JVM has ended. The last error that it logs says why (`flows.spark.deaths`)."""
 

@@ -23,8 +23,8 @@ lane that starts again meets the record as soon as it has repeated what was not 
 (offset.flush.interval.ms)."""
 
 PARTS = 128
-"""A frame that ended a process passes in this many parts. Each takes some 20 ms, so that all of them take less time than
-a JVM to start."""
+"""A frame that ended a process passes in this many parts. Each takes some 20 ms, all of them less than a JVM takes to
+start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,8 +54,9 @@ class EngineProcess:
     """Keeps one ``python -m flows.engine`` running until `close`.
 
     ``trouble`` is why it is not running, or None. ``ended`` is how its last process ended, if there was one.
-    ``on_lost`` is called each time it has exited, with the reason if its JVM has ended, otherwise with None. ``hidden_spark``: names among ``spark`` whose values no other user of
-    the machine may see. ``inherited``: mm2.engine.environment.
+    ``on_lost`` is called each time it has exited, with the reason if its JVM has ended, otherwise with None.
+    ``hidden_spark``: names among ``spark`` whose values no other user of the machine may see. ``inherited``:
+    mm2.engine.environment.
     """
 
     def __init__(

@@ -117,7 +117,10 @@ def test_the_engine_imports_nothing_of_sql_flows() -> None:
 def test_the_name_of_a_job_group_is_no_secret() -> None:
     """Spark's UI shows it."""
     order = LaneStart(lane=2, token="open-sesame", description="A->B lane 2", query=None)
-    jobs = [LaneJob(cast("SparkContext", None), cast("SqlSession", None), LeasePlace(url=""), order, memory=MEMORY) for _ in range(2)]
+    jobs = [
+        LaneJob(cast("SparkContext", None), cast("SqlSession", None), LeasePlace(url=""), order, memory=MEMORY)
+        for _ in range(2)
+    ]
     groups = {job._group for job in jobs}
     assert len(groups) == 2
     assert not any("open" in group for group in groups)

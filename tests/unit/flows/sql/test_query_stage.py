@@ -387,6 +387,4 @@ def test_a_partition_continues_in_parts_up_to_the_fatal_record() -> None:
 
 
 def of(replicator: PartitionReplicator, one: FrameSpan) -> FrameSpan:
-    return dataclasses.replace(
-        one, topic=replicator.source.topic, partition=replicator.source.partition, topic_id=None
-    )
+    return dataclasses.replace(one, topic=replicator.source.topic, partition=replicator.source.partition, topic_id=None)
