@@ -324,7 +324,7 @@ def test_announced_frames_pass_one_after_the_other(tmp_path: Path) -> None:
         lane.may_pass.clear()
         wanted = True
         for name in (10, 11, 12):
-            lane.send(name, until=name, is_wanted=lambda name=name: wanted or name != 11)  # type: ignore[misc]
+            lane.send(name, until=name, is_wanted=lambda name=name: wanted or name != 11)
         running = asyncio.create_task(lane.exchange.run())
         async with asyncio.timeout(5):
             with pytest.raises(TimeoutError):
