@@ -33,8 +33,10 @@ def jvm_death(code: int, memory: str) -> str:
 
 
 def lane_death(error: str, memory: str) -> str | None:
-    """Return why the JVM ended, from Spark's error about a lane in it; None if the error does not tell."""
+    """Return what happened in the JVM of a lane, or to it, by Spark's error about the lane; None: it does not say."""
     if "java.lang.OutOfMemoryError" in error:
         return f"Java ran out of memory ({memory})"
+    if "java.lang.StackOverflowError" in error:
+        return "Java's stack overflowed (java.lang.StackOverflowError)"
     exited = _EXIT_CODE.search(error)
     return None if exited is None else jvm_death(int(exited[1]), memory)

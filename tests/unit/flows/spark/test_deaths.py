@@ -37,7 +37,8 @@ def test_exit_codes(code: int, why: str) -> None:
         ("Container from a bad node: container_1. Exit status: 143. Diagnostics: killed", "Java was ended by SIGTERM"),
         ("The executor with id 1 exited with exit code 3(unexpected)", f"Java ran out of memory ({MEMORY})"),
         ("Job aborted\njava.lang.OutOfMemoryError: Java heap space\n\tat x", f"Java ran out of memory ({MEMORY})"),
-        ("java.lang.StackOverflowError", None),
+        ("\nCaused by: java.lang.StackOverflowError\n", "Java's stack overflowed (java.lang.StackOverflowError)"),
+        ("QueryFailed: the query has returned nothing for 15 s; it is at t-0 offset 3", None),
     ],
 )
 def test_errors_of_lanes(error: str, why: str | None) -> None:
