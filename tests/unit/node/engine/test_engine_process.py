@@ -58,6 +58,9 @@ def test_the_last_error_of_an_engine_says_why_its_jvm_has_ended() -> None:
     lines = ["ERROR mm2.engine first", "ERROR mm2.engine Java ran out of memory", "INFO mm2.engine later", "Error"]
     assert last_error(lines) == "Java ran out of memory"
     assert last_error(lines[2:]) is None
+    assert last_error(["Exception in thread lane-0ERROR mm2.engine Java exited with code 1"]) == (
+        "Java exited with code 1"
+    )
 
 
 @pytest.mark.parametrize(
