@@ -22,6 +22,10 @@ SUSPECTED_FOR_S = 300.0
 lane that starts again meets the record as soon as it has repeated what was not stored: a minute's records by default
 (offset.flush.interval.ms)."""
 
+EXPLAINED_FOR_S = 120.0
+"""As `SUSPECTED_FOR_S`, from the death on that a record was found to cause. Another partition that has such a record, too,
+meets it as soon as its lane has started again; without one, there is no reason to be slow."""
+
 PARTS = 128
 """A frame that ended a process passes in this many parts. Each takes some 20 ms, all of them less than a JVM takes to
 start."""
@@ -84,12 +88,12 @@ class QuerySuspects:
 
     (A) A record is fatal only if two processes have died with it, the second while it was alone in the query.
     (B) What has returned from the query is not suspected any more.
-    (C) When a fatal record is found, frames pass without being announced again, unless others are suspected.
+    (C) When a fatal record is found, here or in another query of the node, frames are announced for a shorter time.
     """
 
     def __init__(self) -> None:
         self._deaths = 0
-        self._died_at = 0.0
+        self._until = 0.0
         self._why = ""
         self._suspects: dict[TopicPartition, SuspectSpan] = {}
         self._fatal: dict[TopicPartition, dict[int, FatalRecord]] = {}
@@ -108,22 +112,21 @@ class QuerySuspects:
 
         Return what to log about the frame. ``now`` is in seconds of a monotonic clock.
         """
-        self._deaths = self._deaths + 1 if now - self._died_at <= SUSPECTED_FOR_S else 1
-        self._died_at, self._why = now, why
+        self._deaths = self._deaths + 1 if now <= self._until else 1
+        self._until, self._why = now + SUSPECTED_FOR_S, why
         if frame is None:
             return None
         place, count = TopicPartition(frame.topic, frame.partition), frame.until - frame.first
         before = self._suspects.pop(place, None)
         if count == 1 and before is not None and before.span.first <= frame.first < before.span.until:
             self._fatal.setdefault(place, {})[frame.first] = FatalRecord(span=frame, why=why)
-            self.explained()
             return f"{why} each time that {frame} was in it; this record does not pass through it again"
         self._suspects[place] = SuspectSpan(span=frame, step=-(-count // PARTS))
         return f"{why} with {frame} in it, which pass in parts now" if count > 1 else f"{why} with {frame} in it"
 
-    def explained(self) -> None:
-        """The cause of the deaths so far is found: they do not count any more."""
-        self._deaths = 0
+    def explained(self, now: float) -> None:
+        """The cause of the last death is found."""
+        self._until = min(self._until, now + EXPLAINED_FOR_S)
 
     def passed(self, frame: FrameSpan) -> None:
         """An announced frame has returned from the query."""
@@ -138,7 +141,7 @@ class QuerySuspects:
 
     def expire(self, now: float) -> None:
         """Forget deaths, and what is suspected since then, if they are long ago."""
-        if now - self._died_at > SUSPECTED_FOR_S:
+        if now > self._until:
             self._deaths = 0
             self._suspects.clear()
 

@@ -243,8 +243,8 @@ class LaneBoard:
         self.engine = None
         found: list[str] = []
         if jvm_death is not None:
-            running = (lane for lane in self._lanes if lane.session is not None and self._wanted(lane))
-            found = self._trials.died(running, jvm_death, now)
+            # also those that had not started: they would end the next JVM while frames of others are announced
+            found = self._trials.died(filter(self._wanted, self._lanes), jvm_death, now)
         for lane in self._lanes:
             if lane.session is not None or lane.ordered_at is not None:
                 self._restart(lane, None, now)

@@ -71,6 +71,7 @@ class QueryTrials:
     def died(self, lanes: Iterable[ManagedLane], why: str, now: float) -> list[str]:
         """SQL lanes died together because of ``why``. Return what to log about the frames that were in the queries."""
         found: list[str] = []
+        is_explained = False
         by_query: dict[tuple[Flow, str], FlowQuery] = {}
         frames: dict[tuple[Flow, str], FrameSpan] = {}
         for lane in lanes:
@@ -89,9 +90,9 @@ class QueryTrials:
             message = suspects.died(frames.get(key), why, now)
             if message is not None:
                 found.append(f"{runs.flow}: query {runs.query.name}: {message}")
-            if message is not None and not suspects.trial.suspects:  # the record is found
-                for _, others in self._suspects.values():
-                    others.explained()
+            is_explained |= message is not None and not suspects.trial.suspects
+        for _, suspects in self._suspects.values() if is_explained else ():
+            suspects.explained(now)
         return found
 
     def expire(self, now: float) -> None:

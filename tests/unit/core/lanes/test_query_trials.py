@@ -9,6 +9,7 @@ import pytest
 
 from mm2.core.lanes.query_trials import (
     DEATHS,
+    EXPLAINED_FOR_S,
     NO_TRIAL,
     PARTS,
     SUSPECTED_FOR_S,
@@ -132,7 +133,13 @@ def test_a_single_record_is_fatal_only_when_it_dies_again() -> None:
     assert suspects.reason == f"{WHY}; looking for the record: it is in t-0 offset 17"
     message = suspects.died(RECORD, WHY, 4.0)
     assert message == f"{WHY} each time that t-0 offset 17 was in it; this record does not pass through it again"
-    assert suspects.trial == QueryTrial(fatal=(FatalRecord(span=RECORD, why=WHY),)), "and others pass as before"
+    fatal = FatalRecord(span=RECORD, why=WHY)
+    assert suspects.trial == QueryTrial(announced=True, fatal=(fatal,))
+    suspects.explained(4.0)
+    suspects.expire(4.0 + EXPLAINED_FOR_S)
+    assert suspects.trial.announced, "others could have such a record, too"
+    suspects.expire(4.1 + EXPLAINED_FOR_S)
+    assert suspects.trial == QueryTrial(fatal=(fatal,))
 
 
 def test_what_has_returned_is_not_suspected_any_more() -> None:
@@ -176,7 +183,7 @@ def test_an_operator_lets_a_record_pass_again() -> None:
     suspects.forget([TopicPartition("t", 2)])
     assert suspects.trial.fatal
     suspects.forget([PLACE, TopicPartition("t", 1)])
-    assert suspects.trial == NO_TRIAL
+    assert suspects.trial == QueryTrial(announced=True)
 
 
 def test_where_a_frame_ends() -> None:

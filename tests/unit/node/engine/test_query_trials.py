@@ -7,7 +7,15 @@ import pytest
 from mm2.core.lanes.engine_orders import EngineReport, LaneEnd
 from mm2.core.lanes.lease import LeaseRefusedError
 from mm2.core.lanes.progress_reports import LaneProgress
-from mm2.core.lanes.query_trials import NO_TRIAL, SUSPECTED_FOR_S, FatalRecord, FrameSpan, QueryTrial, SuspectSpan
+from mm2.core.lanes.query_trials import (
+    EXPLAINED_FOR_S,
+    NO_TRIAL,
+    SUSPECTED_FOR_S,
+    FatalRecord,
+    FrameSpan,
+    QueryTrial,
+    SuspectSpan,
+)
 from mm2.node.engine.lane_board import LEASE_SECONDS, LaneBoard
 from tests.unit.node.engine.lane_boards import FLOW, grant, lane_query, new_board, source_task_lease, token
 
@@ -56,6 +64,16 @@ def test_frames_are_announced_after_two_deaths() -> None:
     assert board.trial_reason((FLOW, 9)) is None
 
 
+def test_lanes_that_had_not_started_are_announced_too() -> None:
+    """One of them may end the JVM before the others start, and would do so while frames of others are announced."""
+    board = two_queries()
+    for now in (0.0, 10.0):
+        grant(board, 1, now)
+        board.engine_lost(now + 5, WHY)
+    grant(board, 2, 20.0)
+    assert board.lane_orders(2).trial.announced
+
+
 def test_other_ends_of_the_engine_are_no_deaths() -> None:
     board = two_queries()
     for now in (0.0, 10.0, 20.0):
@@ -91,7 +109,11 @@ def test_lanes_take_turns_and_the_record_is_found() -> None:
     assert message.startswith(f"A->B: query mask: {WHY} each time that t4-0 offset 1 was in it")
 
     mask, keys = started(board, 40.0)
-    assert board.lane_orders(1).trial == QueryTrial(fatal=(FatalRecord(span=RECORD, why=WHY),))
+    record = FatalRecord(span=RECORD, why=WHY)
+    assert board.lane_orders(1).trial == QueryTrial(announced=True, fatal=(record,))
+    assert board.lane_orders(2).trial == QueryTrial(announced=True)
+    board.lane_report(2, keys, LaneProgress(version=1, pid=1), 36.0 + EXPLAINED_FOR_S)
+    assert board.lane_orders(1).trial == QueryTrial(fatal=(record,))
     assert board.lane_orders(2).trial == NO_TRIAL, "the deaths are explained"
 
 
@@ -154,7 +176,7 @@ def test_an_operator_lets_the_record_pass_again() -> None:
     assert board.lane_orders(1).trial.fatal
     version = board.lane_orders(1).version
     board.retry_records((FLOW, 4))
-    assert (board.lane_orders(1).trial, board.lane_orders(1).version) == (NO_TRIAL, version + 1)
+    assert (board.lane_orders(1).trial, board.lane_orders(1).version) == (QueryTrial(announced=True), version + 1)
 
 
 def test_another_text_of_the_query_is_tried() -> None:
