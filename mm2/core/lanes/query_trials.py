@@ -23,8 +23,8 @@ lane that starts again meets the record as soon as it has repeated what was not 
 (offset.flush.interval.ms)."""
 
 EXPLAINED_FOR_S = 120.0
-"""As `SUSPECTED_FOR_S`, from the death on that a record was found to cause. Another partition that has such a record, too,
-meets it as soon as its lane has started again; without one, there is no reason to be slow."""
+"""As `SUSPECTED_FOR_S`, from the death on that a record was found to cause. Another partition with such a record meets
+it as soon as its lane has started again; without one, there is no reason to be slow."""
 
 PARTS = 128
 """A frame that ended a process passes in this many parts. Each takes some 20 ms, all of them less than a JVM takes to
