@@ -221,7 +221,7 @@ def failure_line(lines: Iterable[str]) -> str:
 def last_error(lines: Iterable[str]) -> str | None:
     """Return the last error that the engine itself has logged; None if there is none.
 
-    Other threads, and the JVM, can have begun the line.
+    Other threads, and the JVM, can have started the line.
     """
     errors = [line.partition(_ERROR)[2] for line in lines if _ERROR in line]
     return errors[-1] if errors else None
