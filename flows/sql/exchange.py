@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -103,6 +103,7 @@ class RowExchange:
         self._announce = announce
         self.trial: QueryTrial = NO_TRIAL
         self._alone: tuple[int, asyncio.Event] | None = None
+        self._turn = asyncio.Lock()
         self._times = times
         self._part_bytes = part_bytes
         self._waits_for_room = False
@@ -197,12 +198,23 @@ class RowExchange:
     def is_ordered(self) -> bool:
         return self.trial.announced
 
-    async def announce(self, span: FrameSpan | None) -> None:
-        self._waits_for_node = True
-        try:
-            await self._announce(span)
-        finally:
-            self._waits_for_node, self._rows_at = False, time.monotonic()
+    @contextlib.asynccontextmanager
+    async def turn(self, span: FrameSpan) -> AsyncIterator[None]:
+        """While `is_ordered`, announce what is about to be evaluated, alone. A span without records is not announced.
+
+        Not only frames take turns: so does the evaluation of a failed record for Spark's message.
+        """
+        if not self.is_ordered or span.first == span.until:
+            yield
+            return
+        async with self._turn:
+            self._waits_for_node = True
+            try:
+                await self._announce(span)
+            finally:
+                self._waits_for_node, self._rows_at = False, time.monotonic()
+            yield
+            await self._announce(None)
 
     async def returned(self, number: int) -> None:
         if number in self._waiting:

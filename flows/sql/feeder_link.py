@@ -11,6 +11,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from hmac import compare_digest
 from typing import NamedTuple, Protocol
 
@@ -43,8 +44,8 @@ class FrameTurns(Protocol):
     def is_ordered(self) -> bool:
         """Whether they do now."""
 
-    async def announce(self, span: FrameSpan | None) -> None:
-        """Announce the next frame, and wait until it may pass; None: nothing is in the query."""
+    def turn(self, span: FrameSpan) -> AbstractAsyncContextManager[None]:
+        """Announce the next frame, and wait until it may pass; at the end, nothing is in the query."""
 
     async def returned(self, number: int) -> None:
         """Wait until the frame with this number has returned from the query."""
@@ -142,14 +143,10 @@ class FeederLink:
         if not frame.is_wanted():
             self._left_out(frame.number)
             return
-        has_records = frame.span.first < frame.span.until
-        if has_records:
-            await self._turns.announce(frame.span)
-        writer.writelines(frame.pieces)
-        await writer.drain()
-        await self._turns.returned(frame.number)
-        if has_records and not (self._frames and self._turns.is_ordered):
-            await self._turns.announce(None)
+        async with self._turns.turn(frame.span):
+            writer.writelines(frame.pieces)
+            await writer.drain()
+            await self._turns.returned(frame.number)
 
     def _next(self) -> list[bytes | memoryview]:
         """Return the bytes to write next: of one large frame, or of several small ones, which pass through together."""

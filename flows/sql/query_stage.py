@@ -90,8 +90,7 @@ class QueryStage:
     def submit(self, partition: PartitionReplicator, frame: FrameInQuery) -> None:
         """Transform the records of the frame."""
         max_record = self._limits.of(partition.source.topic)
-        topic_id = partition.topic_ids.source
-        identity = None if topic_id is None else str(topic_id)
+        identity = identity_of(partition)
         limit = limit_of(self._query.exchange.trial, partition.source, identity, frame)
         self._query.exchange.send(
             partition.source.topic,
@@ -174,7 +173,16 @@ class QueryStage:
         else:
             if why is None:
                 batch = single_batch(header, record)
-                why = await self._query.failure_of(source.topic, source.partition, batch)
+                span = FrameSpan(
+                    topic=source.topic,
+                    partition=source.partition,
+                    first=failed.offset,
+                    until=failed.offset + 1,
+                    topic_id=identity_of(partition),
+                    is_asked=True,
+                )
+                async with self._query.exchange.turn(span):
+                    why = await self._query.failure_of(source.topic, source.partition, batch)
         return of_query(
             source,
             partition.target,
@@ -183,6 +191,12 @@ class QueryStage:
             why=why or UNEXPLAINED,
             record=_for_dead_letter(record) if record is not None else None,
         )
+
+
+def identity_of(partition: PartitionReplicator) -> str | None:
+    """Return the ID of the partition's source topic, if it is known."""
+    topic_id = partition.topic_ids.source
+    return None if topic_id is None else str(topic_id)
 
 
 def limit_of(trial: QueryTrial, source: TopicPartition, topic_id: str | None, frame: FrameInQuery) -> FrameLimit | None:

@@ -35,7 +35,8 @@ start."""
 class FrameSpan:
     """Source offsets of a partition, from ``first`` up to, not including, ``until``, that are in a query.
 
-    ``topic_id``: of the source topic, if it is known: another topic of the name has other records.
+    ``topic_id``: of the source topic, if it is known: another topic of the name has other records. ``is_asked``: it is
+    one record, for which the query has failed, and which is evaluated again for Spark's message.
     """
 
     topic: str
@@ -43,6 +44,7 @@ class FrameSpan:
     first: int
     until: int
     topic_id: str | None = None
+    is_asked: bool = False
 
     def __str__(self) -> str:
         last = "" if self.until == self.first + 1 else f"-{self.until - 1}"
@@ -86,7 +88,8 @@ NO_TRIAL = QueryTrial()
 class QuerySuspects:
     """What is suspected of ending the processes of one query of a flow, on one node.
 
-    (A) A record is fatal only if two processes have died with it, the second while it was alone in the query.
+    (A) A record is fatal only if two processes have died with it, the second while it was alone in the query; or if one
+        died when the query was evaluated to find out why it fails for the record.
     (B) What has returned from the query is not suspected any more.
     (C) When a fatal record is found, here or in another query of the node, frames are announced for a shorter time.
     """
@@ -118,7 +121,8 @@ class QuerySuspects:
             return None
         place, count = TopicPartition(frame.topic, frame.partition), frame.until - frame.first
         before = self._suspects.pop(place, None)
-        if count == 1 and before is not None and before.span.first <= frame.first < before.span.until:
+        is_again = before is not None and before.span.first <= frame.first < before.span.until
+        if frame.is_asked or (count == 1 and is_again):
             self._fatal.setdefault(place, {})[frame.first] = FatalRecord(span=frame, why=why)
             return f"{why} each time that {frame} was in it; this record does not pass through it again"
         self._suspects[place] = SuspectSpan(span=frame, step=-(-count // PARTS))
@@ -132,7 +136,7 @@ class QuerySuspects:
         """An announced frame has returned from the query."""
         place = TopicPartition(frame.topic, frame.partition)
         suspect = self._suspects.get(place)
-        if suspect is None or not frame.first <= suspect.span.first < frame.until:
+        if suspect is None or frame.is_asked or not frame.first <= suspect.span.first < frame.until:
             return
         if frame.until < suspect.span.until:
             self._suspects[place] = replace(suspect, span=replace(suspect.span, first=frame.until))

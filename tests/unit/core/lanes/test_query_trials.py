@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -140,6 +141,19 @@ def test_a_single_record_is_fatal_only_when_it_dies_again() -> None:
     assert suspects.trial.announced, "others could have such a record, too"
     suspects.expire(4.1 + EXPLAINED_FOR_S)
     assert suspects.trial == QueryTrial(fatal=(fatal,))
+
+
+def test_a_record_that_fails_and_ends_the_process_that_finds_out_why() -> None:
+    suspects = QuerySuspects()
+    asked = replace(RECORD, is_asked=True)
+    suspects.died(RECORD, WHY, 1.0)
+    suspects.passed(asked)
+    assert suspects.trial.suspects, "only what returns from the query has passed"
+    suspects.passed(RECORD)
+    message = suspects.died(asked, WHY, 2.0)
+    assert message is not None
+    assert "this record does not pass through it again" in message
+    assert suspects.trial.fatal == (FatalRecord(span=asked, why=WHY),)
 
 
 def test_what_has_returned_is_not_suspected_any_more() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
@@ -36,6 +37,12 @@ class Exchange:
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
         self.trial = NO_TRIAL
+        self.asked: list[FrameSpan] = []
+
+    @asynccontextmanager
+    async def turn(self, span: FrameSpan) -> AsyncIterator[None]:
+        self.asked.append(span)
+        yield
 
     def send(self, topic: str, number: int, batches: list[memoryview], **options: Any) -> None:
         self.sent.append({"topic": topic, "partition": number, "batches": batches, **options})
