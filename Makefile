@@ -4,9 +4,9 @@ BIN := .venv/bin
 MEASURED := tests/unit tests/golden tests/snapshots
 UNMEASURED := tests/property tests/contract # three times as slow while coverage is measured, and nothing is covered by them alone
 SLOW := tests/integration tests/parity tests/faults
-# Test processes side by side. On real brokers a test waits most of the time: for brokers, JVMs and timers. Which files
+# Test processes side by side: more than cores, as tests wait for brokers, JVMs and timers. Which files
 # stay together, and what runs first: tests/lab/stages.py.
-FAST_WORKERS := 2
+FAST_WORKERS := 3
 SLOW_WORKERS := 3
 SPREAD := --dist loadfile
 # Tests that take minutes: results of a commit are stored, and the next run continues (tests/long).

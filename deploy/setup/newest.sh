@@ -54,10 +54,22 @@ if [ "$here" != "$OLDEST_PYTHON, Java $OLDEST_JAVA" ]; then
 fi
 
 sh deploy/setup/environment.sh $environment "$python"
-echo "versions: fast tests with Python $NEWEST_PYTHON ($python), properties with a few examples"
-MM2_HYPOTHESIS=few $environment/bin/pytest -n "$workers" --dist loadfile tests/unit tests/property tests/golden tests/snapshots tests/contract
 
-echo "versions: a plain and a SQL flow with Java $NEWEST_JAVA ($java)"
+# The flows wait for brokers and for Spark most of the time, the fast tests never wait for long.
+echo "versions: a plain and a SQL flow with Java $NEWEST_JAVA ($java), meanwhile:"
 results=tests/integration/queries/test_results.py
+flows=$(mktemp)
+trap 'rm -f "$flows"' EXIT
 JAVA_HOME=$java .venv/bin/pytest \
-    "$results::test_values_are_masked_and_records_dropped[lz4]" $results::test_other_topics_of_the_flow_pass_through
+    "$results::test_values_are_masked_and_records_dropped[lz4]" $results::test_other_topics_of_the_flow_pass_through \
+    >"$flows" 2>&1 &
+running=$!
+
+echo "versions: fast tests with Python $NEWEST_PYTHON ($python), properties with a few examples"
+code=0
+MM2_HYPOTHESIS=few $environment/bin/pytest -n "$workers" --dist loadfile \
+    tests/unit tests/property tests/golden tests/snapshots tests/contract || code=1
+wait $running || code=1
+echo "versions: the two flows with Java $NEWEST_JAVA:"
+cat "$flows"
+exit $code

@@ -265,9 +265,8 @@ def test_node_without_target_releases_its_tasks(pair: Pair) -> None:
     require_within(max(gaps.values()), TAKEN_OVER + NOISE, "the other node takes over")
 
 
-VICTIMS: dict[str, Callable[[Node], list[psutil.Process]]] = {
+VICTIMS: dict[str, Callable[[Node], list[psutil.Process]]] = {  # the daemon of lanes: test_processes.py
     "lane": lanes,
-    "daemon": daemons,
     "JVM": lambda node: node.members("jvm"),  # the engine ends with it
 }
 

@@ -46,6 +46,7 @@ def running() -> Iterator[Running]:
             yield Running(node, source, target)
 
 
+@pytest.mark.long  # tests/integration/kafka/test_leader_changes.py
 async def test_source_leaders_change_under_load(
     start_cluster: StartCluster, cluster_b: KafkaCluster, unique: Callable[[str], str]
 ) -> None:

@@ -34,10 +34,16 @@ class Mirror:
     target_alias: str
     separator: str = "."
     keeps_names: bool = False
+    named_as: str | None = None  # source.cluster.alias: what stands for the source in names and records
 
     @property
     def name(self) -> str:
         return f"{self.source_alias}->{self.target_alias}"
+
+    @property
+    def alias_in_names(self) -> str:
+        """What stands for the source in the names of remote topics, and in the keys of its records' positions."""
+        return self.named_as or self.source_alias
 
     def named(self, stem: str) -> str:
         """Return a new topic name that only this flow replicates."""
@@ -48,7 +54,7 @@ class Mirror:
         return self.source.create_topic(self.named(stem), partitions, config=config)
 
     def remote(self, topic: str) -> str:
-        return topic if self.keeps_names else f"{self.source_alias}{self.separator}{topic}"
+        return topic if self.keeps_names else f"{self.alias_in_names}{self.separator}{topic}"
 
     def wait_copied(self, topic: str, *, repeats_allowed: bool = False) -> Verdict:
         """Wait until the remote topic equals the source topic. Raises GaveUp on timeout."""
@@ -92,9 +98,9 @@ class SharedNode:
     The groups of the other flows are selected in the same way.
     ``back``: the opposite direction for the same loop topics. It replicates no heartbeats: other nodes of the test run
     use other aliases for the same clusters, so cycles of heartbeats would not be detected.
-    ``unusual``: another separator, offset syncs on the target, auto.offset.reset=latest, no replicated heartbeats,
-    the broker's default replication factor; group offsets are synced; configurations except delete.retention.* are
-    synced every second; socket buffers have sizes.
+    ``unusual``: another separator, another alias of the source in names, offset syncs on the target,
+    auto.offset.reset=latest, no replicated heartbeats, the broker's default replication factor; group offsets are
+    synced; configurations except delete.retention.* are synced every second; socket buffers have sizes.
     ``greedy``: replication factor 3, which a cluster of one broker cannot provide; configurations except
     delete.retention.* are synced every second, with the source's defaults.
     ``keeping``: the identity policy; group offsets are synced, translated as in Java, with an offset sync per record.
@@ -110,7 +116,15 @@ class SharedNode:
         self.target = target
         self.plain = Mirror(node=node, source=source, target=target, source_alias=a, target_alias=b)
         self.back = Mirror(node=node, source=target, target=source, source_alias=b, target_alias=a)
-        self.unusual = Mirror(node=node, source=source, target=target, source_alias=c, target_alias=b, separator="_")
+        self.unusual = Mirror(
+            node=node,
+            source=source,
+            target=target,
+            source_alias=c,
+            target_alias=b,
+            separator="_",
+            named_as=properties[f"{c}->{b}.source.cluster.alias"],
+        )
         self.greedy = Mirror(node=node, source=source, target=target, source_alias=d, target_alias=b)
         self.keeping = Mirror(node=node, source=source, target=target, source_alias=e, target_alias=b, keeps_names=True)
         self.beating = Mirror(node=node, source=source, target=source, source_alias=c, target_alias=a)
@@ -152,6 +166,7 @@ class SharedNode:
             f"{c}->{b}.groups": f"{c}-.*",
             f"{c}->{b}.sync.group.offsets.enabled": "true",
             f"{c}->{b}.replication.policy.separator": "_",
+            f"{c}->{b}.source.cluster.alias": f"{c}-alias",
             f"{c}->{b}.offset-syncs.topic.location": "target",
             f"{c}->{b}.heartbeats.replication.enabled": "false",
             f"{c}->{b}.replication.factor": "-1",

@@ -120,6 +120,7 @@ def flow(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> Iterator[Flow]:
         yield Flow(node, cluster_a, cluster_b, a, b, Flow(node, cluster_a, cluster_b, c, b, timed=timed))
 
 
+@pytest.mark.long  # test_flow_losses.py; the map: flows/test_exact_offsets.py
 def test_topics_recreated_while_the_node_is_down_and_while_it_runs(flow: Flow) -> None:
     """Copied from the beginning, regardless of auto.offset.reset = latest and the stored offset. A partition without
     records keeps the start that was stored for it."""

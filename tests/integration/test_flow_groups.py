@@ -18,7 +18,7 @@ LAG_MAX = 10  # offset.lag.max of flow ``plain``
 
 
 def checkpoints_topic(flow: Mirror) -> str:
-    return f"{flow.source_alias}{flow.separator}checkpoints{flow.separator}internal"
+    return f"{flow.alias_in_names}{flow.separator}checkpoints{flow.separator}internal"
 
 
 def checkpoints(flow: Mirror, group: str) -> list[Checkpoint]:
@@ -156,7 +156,7 @@ def test_group_offsets_are_synced(shared: SharedNode, kind: str) -> None:
 def test_offset_syncs_topic_location(shared: SharedNode) -> None:
     """testOffsetSyncsTopicsOnTarget."""
     flow = shared.unusual
-    syncs = f"mm2-offset-syncs_{flow.source_alias}_internal"
+    syncs = f"mm2-offset-syncs_{flow.alias_in_names}_internal"
     assert exists(flow.target, syncs)
     assert not exists(flow.source, syncs)
     assert exists(flow.target, checkpoints_topic(flow))

@@ -59,7 +59,7 @@ def test_replication_of_heartbeats_can_be_disabled(shared: SharedNode) -> None:
     flow = shared.unusual  # heartbeats.replication.enabled=false
     wait_until(lambda: shared.node.flow(flow.name)["state"] == "RUNNING", SEEN, f"{flow.name} runs")
     assert not flow.status("heartbeats")
-    assert not exists(flow.target, f"{flow.source_alias}_heartbeats")
+    assert not exists(flow.target, f"{flow.alias_in_names}_heartbeats")
 
 
 def test_flow_with_heartbeats_only(shared: SharedNode) -> None:

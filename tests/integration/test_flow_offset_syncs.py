@@ -19,7 +19,7 @@ FOREIGN = 7  # records written to the target in advance, so that its offsets dif
 def home(flow: Mirror) -> tuple[KafkaCluster, str]:
     """Return the cluster and name of the flow's offset syncs topic, as in Java."""
     if flow.separator == "_":
-        return flow.target, f"mm2-offset-syncs_{flow.source_alias}_internal"
+        return flow.target, f"mm2-offset-syncs_{flow.alias_in_names}_internal"
     return flow.source, f"mm2-offset-syncs.{flow.target_alias}.internal"
 
 

@@ -20,7 +20,7 @@ KEY = '["MirrorSourceConnector",{{"cluster":"{cluster}","partition":{partition},
 
 def key(flow: Mirror, topic: str, partition: int) -> bytes:
     """Return the key by which Java looks up offsets."""
-    return KEY.format(cluster=flow.source_alias, partition=partition, topic=topic).encode()
+    return KEY.format(cluster=flow.alias_in_names, partition=partition, topic=topic).encode()
 
 
 def stored(flow: Mirror) -> dict[bytes, tuple[int, bytes | None]]:

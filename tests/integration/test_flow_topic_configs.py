@@ -27,6 +27,12 @@ def lines(flow: Mirror, topic: str) -> list[str]:
     return [line.split(words)[1] for line in flow.node.process.output().splitlines() if words in line]
 
 
+def wait_for_lines(flow: Mirror, topic: str, *expected: str) -> None:
+    """Wait for exactly these messages: one is logged after the target has the change."""
+    wait_until(lambda: lines(flow, topic)[: len(expected)] == [*expected], SEEN, f"the log has {expected}")
+    assert lines(flow, topic) == [*expected]
+
+
 @pytest.fixture
 def flow(shared: SharedNode) -> Mirror:
     """A flow that keeps the target's defaults."""
@@ -52,7 +58,7 @@ def test_sync_topic_configs(flow: Mirror) -> None:
 
     alter(flow.source, topic, "retention.bytes", "3000")
     wait_for_config(flow, topic, "retention.bytes", "3000", own=True)
-    assert lines(flow, topic) == ["retention.bytes = 1000, was 2000", "retention.bytes = 3000, was 1000"]
+    wait_for_lines(flow, topic, "retention.bytes = 1000, was 2000", "retention.bytes = 3000, was 1000")
     assert configs(flow.target, remote)["delete.retention.ms"] == ("2000", True)
 
 
@@ -64,10 +70,12 @@ def test_replicate_target_default(flow: Mirror) -> None:
     wait_for_config(flow, topic, "retention.bytes", "-1", own=False)
     alter(flow.target, flow.remote(topic), "segment.ms", "60000")
     wait_for_config(flow, topic, "segment.ms", str(7 * 24 * 3600 * 1000), own=False)
-    assert lines(flow, topic) == [
+    wait_for_lines(
+        flow,
+        topic,
         "retention.bytes = the target's default, was 1000",
         "segment.ms = the target's default, was 60000",
-    ]
+    )
 
 
 def test_replicate_source_default(shared: SharedNode) -> None:
@@ -90,7 +98,7 @@ def test_correct_configs_are_not_altered(flow: Mirror) -> None:
     for value in ("8000000", "9000000"):
         alter(flow.source, other, "retention.ms", value)
         wait_for_config(flow, other, "retention.ms", value, own=True)
-    assert len(lines(flow, other)) == 2
+    wait_until(lambda: len(lines(flow, other)) == 2, SEEN, "both rounds are logged")
     assert lines(flow, topic) == []
 
 

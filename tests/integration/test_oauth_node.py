@@ -89,6 +89,7 @@ def test_sessions_of_seconds_under_load(
     assert "eyJ" not in logged, "a token is logged"
 
 
+@pytest.mark.long  # tests/integration/kafka/test_oauthbearer.py
 def test_tokens_that_expire_and_an_endpoint_that_is_down(
     clusters: tuple[KafkaCluster, KafkaCluster], provider: IdentityProvider
 ) -> None:

@@ -52,6 +52,7 @@ def replace_store(path: Path, pems: ClientPems, store_type: str) -> None:
     write_key_store(path.with_suffix(".new"), pems, store_type).rename(path)
 
 
+@pytest.mark.long  # tests/contract/test_renewed_certificates.py
 def test_certificates_that_are_missing_expired_and_renewed_while_a_node_runs(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, mutual: KafkaCluster, port: int
 ) -> None:

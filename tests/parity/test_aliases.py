@@ -27,7 +27,11 @@ from tests.lab.verify import compare
 from tests.lab.waiting import wait_until
 from tests.parity.internal_records import positions, stored, syncs
 
-pytestmark = pytest.mark.timeout(300)  # the first test runs everything
+pytestmark = [
+    pytest.mark.timeout(300),  # the first test runs everything
+    # test_handover.py, tests/integration/test_flow_names.py, tests/unit/node/source/test_converted_copies.py
+    pytest.mark.long,
+]
 
 RECORDS = 60  # of each topic in each phase
 SOON = 60.0  # seconds for a Java MirrorMaker, or Spark, to start and copy beside two brokers on two cores

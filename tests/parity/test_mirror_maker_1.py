@@ -154,7 +154,8 @@ def test_take_over_and_back(cluster_a: KafkaCluster, cluster_b: KafkaCluster) ->
     assert committed(cluster_a, group, topic, 2) == [len(rows) for _, rows in sorted(source.items())]
 
 
-@pytest.mark.parametrize("assignor", ["Range", pytest.param("RoundRobin", marks=pytest.mark.long)])
+@pytest.mark.long  # a Java consumer in the group: tests/integration/consumer_group/test_java_mirror_maker.py
+@pytest.mark.parametrize("assignor", ["Range", "RoundRobin"])
 def test_both_in_one_group(assignor: str, cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
     """MirrorMaker 1 and ours share the partitions, and each goes on alone when the other leaves."""
     group = unique_name("mirror")

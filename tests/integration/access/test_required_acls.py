@@ -109,6 +109,7 @@ def offset_is_synced(flow: GuardedFlow, remote: str, consumed: int) -> bool:
     return consumed <= committed(flow.target, GROUP).get((remote, 0), -1)
 
 
+@pytest.mark.long  # the list: test_client_library_needs_exactly_its_acls; messages: guarded/test_permissions.py
 @pytest.mark.parametrize("guarded", IN_GATE, ids=str, indirect=True)
 def test_messages_lead_from_nothing_to_exactly_the_listed_acls(guarded: GuardedFlow) -> None:
     source, target, node = guarded.source, guarded.target, guarded.node

@@ -37,7 +37,10 @@ async def hung(source: KafkaCluster) -> AsyncIterator[None]:
         yield
 
 
-@pytest.mark.parametrize(("fault", "max_wait_ms"), [(killed, 500), (hung, 30_000)], ids=["killed", "hung"])
+@pytest.mark.parametrize(
+    ("fault", "max_wait_ms"),
+    [pytest.param(killed, 500, id="killed", marks=pytest.mark.long), pytest.param(hung, 30_000, id="hung")],  # harder
+)
 @pytest.mark.timeout(240)
 async def test_lag_is_unknown_while_the_source_does_not_answer(
     breakable: KafkaCluster,

@@ -33,7 +33,7 @@ from tests.unit.flows.replicators import partition
 
 Unique = Callable[[str], str]
 
-TRANSACTIONS = 3_000
+TRANSACTIONS = 1_000
 
 COMMITTED = FetchSettings(isolation_level=IsolationLevel.READ_COMMITTED)
 

@@ -36,7 +36,8 @@ async def writing(cluster: KafkaCluster, topic: str, partitions: int, *, codec: 
         await asyncio.to_thread(load.stop)
 
 
-@pytest.mark.parametrize("fault", [pytest.param("restart", marks=pytest.mark.long), "kill"])  # a kill is the harsher
+@pytest.mark.long  # tests/faults/test_each_kind.py
+@pytest.mark.parametrize("fault", ["restart", "kill"])
 async def test_target_broker_restarts(
     cluster_a: KafkaCluster, breakable: KafkaCluster, unique: Unique, fault: str
 ) -> None:
@@ -56,7 +57,7 @@ async def test_target_broker_restarts(
         await until(lambda: source_task.partition(topic).error is None, COPIED, "the error is resolved")
 
 
-@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("side", [pytest.param("source", marks=pytest.mark.long), "target"])  # test_end_offset_age.py
 async def test_unresponsive_broker_is_reported_and_retried(
     cluster_a: KafkaCluster, breakable: KafkaCluster, unique: Unique, side: str
 ) -> None:
@@ -87,7 +88,8 @@ async def test_unresponsive_broker_is_reported_and_retried(
         await until(resolved, COPIED, "the partition runs again and the error is resolved")
 
 
-@pytest.mark.parametrize("fault", [pytest.param("restart", marks=pytest.mark.long), "kill"])  # a kill is the harsher
+@pytest.mark.long  # tests/faults/test_each_kind.py
+@pytest.mark.parametrize("fault", ["restart", "kill"])
 async def test_source_broker_restarts(
     breakable: KafkaCluster, cluster_b: KafkaCluster, unique: Unique, fault: str
 ) -> None:
@@ -165,6 +167,7 @@ async def test_stuck_partition_does_not_block_others(
         assert (await source_task.copied(stuck)).exact
 
 
+@pytest.mark.long  # tests/integration/kafka/test_control_producer.py
 async def test_throttled_by_the_target(cluster_a: KafkaCluster, breakable: KafkaCluster, unique: Unique) -> None:
     topic = unique("throttled")
     cluster_a.create_topic(topic)

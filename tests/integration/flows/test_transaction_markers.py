@@ -87,11 +87,12 @@ async def one_partition(
         yield source_task, OnePartition(source, target, source_task, transactional_id)
 
 
+@pytest.mark.long  # those that were aborted: below
 @pytest.mark.parametrize(
     "after",
     [  # an abort is the hardest: the next transaction, which is to mark the records as committed, is aborted itself
-        pytest.param("nothing", marks=pytest.mark.long),
-        pytest.param("records", marks=pytest.mark.long),
+        "nothing",
+        "records",
         "an abort",
     ],
 )

@@ -142,8 +142,13 @@ async def test_a_fenced_source_task_ends_and_commits_nothing_more(
 
 
 @pytest.mark.parametrize(
-    "outage", ["kill", pytest.param("restart", marks=pytest.mark.long), "freeze"]
-)  # a kill is harsher
+    "outage",
+    [  # a kill: tests/faults/test_each_kind.py
+        pytest.param("kill", marks=pytest.mark.long),
+        pytest.param("restart", marks=pytest.mark.long),
+        "freeze",
+    ],
+)
 async def test_target_broker_is_gone_for_a_while(
     cluster_a: KafkaCluster, breakable: KafkaCluster, unique: Unique, outage: str
 ) -> None:

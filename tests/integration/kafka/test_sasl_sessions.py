@@ -58,7 +58,7 @@ def local_port(cluster: Cluster) -> int:
     return port
 
 
-@pytest.mark.parametrize("mechanism", [PLAIN, SCRAM])
+@pytest.mark.parametrize("mechanism", [PLAIN, pytest.param(SCRAM, marks=pytest.mark.long)])  # as PLAIN
 async def test_a_busy_connection_outlives_its_sessions(kafka: KafkaCluster, mechanism: SaslMechanism) -> None:
     """Several requests are always in flight, also while the connection authenticates again."""
     async with Cluster(client_of(kafka, mechanism), authentication=Authentication(shares=EARLY)) as cluster:

@@ -113,6 +113,7 @@ async def test_writer_replaced_while_writing(cluster_b: KafkaCluster, unique: Ca
     )
 
 
+@pytest.mark.long  # the test below; a restart: test_control_producer.py
 async def test_broker_restart_loses_and_repeats_nothing(breakable: KafkaCluster, unique: Callable[[str], str]) -> None:
     kafka, topic = breakable, breakable.create_topic(unique("log"))
     async with connected(kafka) as cluster:

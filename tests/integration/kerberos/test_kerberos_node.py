@@ -40,6 +40,7 @@ def kdc() -> Iterator[Kdc]:
         yield kdc
 
 
+@pytest.mark.long  # test_kerberos_errors.py
 def test_principals_of_source_and_target(kdc: Kdc, start_cluster: StartCluster) -> None:
     kdc.add("upstream", "downstream")
     keytab, other = kdc.keytab("upstream"), kdc.keytab("downstream")

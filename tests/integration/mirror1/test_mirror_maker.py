@@ -79,6 +79,7 @@ def test_a_member_copies_what_is_written_since_it_joined(cluster_a: KafkaCluster
     assert sum(committed(cluster_a, group, topic, 2)) == 2 * RECORDS
 
 
+@pytest.mark.long  # the source task: tests/integration/flows/test_routing.py
 def test_a_failure_to_send_ends_the_process(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, topic_with_a_large_record: str
 ) -> None:
@@ -179,6 +180,7 @@ def test_topics_that_are_created_later_and_excluded(cluster_a: KafkaCluster, clu
     assert len(read_topic(cluster_b.bootstrap, later)) == 2
 
 
+@pytest.mark.long  # tests/integration/consumer_group/test_member_faults.py
 def test_a_killed_process_is_replaced(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
     """kill -9 under load: another member of the group continues from the committed offsets, at least once."""
     topic, group = unique_name("orders"), unique_name("mirror")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.integration.queries.conftest import Queried
 from tests.integration.queries.queried_flow import SEEN
 from tests.lab.records import plain
@@ -13,6 +15,7 @@ SEEN_WITHIN = 2 * SEEN
 AT_LEAST = 5  # positions between the first and the last
 
 
+@pytest.mark.long  # test_dropped.py, and tests/integration/sql/test_feeding.py
 def test_a_backlog_of_which_a_slow_query_drops_everything(queried: Queried) -> None:
     """10 MB, which fit into the lane's buffer. On busy cores this takes longer than `QueryTimes.stuck_after_s`."""
     flow, node = queried.flow, queried.node

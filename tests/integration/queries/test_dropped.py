@@ -67,7 +67,8 @@ def test_a_query_that_drops_everything(queried: Queried) -> None:
     wait_until(lambda: stored(flow, topic) == COUNT - 1, SEEN, "the offset of the last dropped record is stored")
 
 
-@pytest.mark.parametrize("mode", [pytest.param("at-least-once", marks=pytest.mark.long), "exactly-once"])  # stricter
+@pytest.mark.long  # what is stored: the test above; restarts: test_flow_offsets.py
+@pytest.mark.parametrize("mode", ["at-least-once", "exactly-once"])
 def test_a_restart_continues_behind_what_was_dropped(
     cluster_a: KafkaCluster, cluster_b: KafkaCluster, mode: str
 ) -> None:

@@ -73,13 +73,14 @@ async def test_another_user_reads_no_task_of_a_lane(monkeypatch: pytest.MonkeyPa
         assert board.engine is not None
         root = psutil.Process(board.engine.pid)
         family = [root, *root.children(recursive=True)]
-        # Spark's launcher script becomes the JVM, and sometimes leaves it a zombie of its own, with nothing to show.
+        # Spark's launcher script becomes the JVM, and sometimes leaves it a zombie of its own.
         family = [one for one in family if one.status() != psutil.STATUS_ZOMBIE]
         assert len(family) >= 4, "engine, JVM, daemon and lane"
         secrets = ("planted", token_of(board), engine.leases.engine_token)
         assert shown_by(family, secrets) == []
 
 
+@pytest.mark.long  # the test above
 @pytest.mark.needs("root")
 async def test_a_token_that_another_user_has_read_is_worth_nothing() -> None:
     """Without Spark's authentication, which a file cannot switch off, the task of the lane is readable. It also shows
