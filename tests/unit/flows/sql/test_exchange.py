@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import queue
 from collections.abc import Iterator
 from contextlib import suppress
@@ -381,6 +382,27 @@ def test_frames_pass_together_again(tmp_path: Path) -> None:
         both = b"".join(lead(number, 5, "t", 1, 4) + b"data" for number in (1, 2))
         assert await reader.readexactly(len(both)) == both
         assert lane.announced[1:] == [None]
+        writer.close()
+
+    run(tmp_path, test)
+
+
+def test_a_question_about_a_record_takes_its_turn(tmp_path: Path) -> None:
+    async def test(lane: Lane) -> None:
+        reader, writer = await lane.feeder()
+        asked = dataclasses.replace(frame_span(6), is_asked=True)
+        async with lane.exchange.turn(asked):
+            assert lane.announced == [], "all is well"
+        lane.exchange.trial = QueryTrial(announced=True)
+        frame = lead(0, 5, "t", 1, 4, until=7) + b"data"
+        async with lane.exchange.turn(asked):
+            lane.send(10, until=7)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await reader.read(1_000)
+            assert lane.announced == [asked]
+        assert await reader.readexactly(len(frame)) == frame
+        assert lane.announced == [asked, None, frame_span(7)]
         writer.close()
 
     run(tmp_path, test)

@@ -395,3 +395,10 @@ def test_a_partition_continues_in_parts_up_to_the_fatal_record() -> None:
 
 def of(replicator: PartitionReplicator, one: FrameSpan) -> FrameSpan:
     return dataclasses.replace(one, topic=replicator.source.topic, partition=replicator.source.partition, topic_id=None)
+
+
+def test_the_question_about_a_failed_record_takes_its_turn() -> None:
+    tested, exchange, _ = stage()
+    tested.submit(Partition(), frame(*first_and_second()))  # type: ignore[arg-type]
+    exchange.sent[0]["done"](RowsOfFrame(failed=FailedRow(5, None)))
+    assert exchange.asked == [dataclasses.replace(span(5, 6), is_asked=True)]
