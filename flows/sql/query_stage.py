@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -33,6 +34,10 @@ from mm2.core.lanes.query_trials import FatalRecord, FrameSpan, QueryTrial
 from mm2.core.naming.names import TopicPartition
 
 log = logging.getLogger("mm2.query")
+
+LATE_S = 20.0
+"""After a question without an answer, Spark can still be evaluating the record, and end by it. While it is not known
+which record ends Spark, nothing else is evaluated for this long."""
 
 UNEXPLAINED = "Spark did not say why"
 
@@ -183,6 +188,8 @@ class QueryStage:
                 )
                 async with self._query.exchange.turn(span):
                     why = await self._query.failure_of(source.topic, source.partition, batch)
+                    if why is None and self._query.exchange.is_ordered:
+                        await asyncio.sleep(LATE_S)
         return of_query(
             source,
             partition.target,

@@ -34,6 +34,8 @@ HEADERS = (("h", b"1"), ("h", None))
 class Exchange:
     """Records what is sent."""
 
+    is_ordered = False
+
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
         self.trial = NO_TRIAL
