@@ -62,6 +62,8 @@ class LaneJob(threading.Thread):
         """Run the job to its end."""
         try:
             self._run()
+        except Exception as error:  # noqa: BLE001 the JVM has ended: also the texts of Spark's exceptions come from it
+            self._error, self.lost_java = type(error).__name__, True
         finally:
             self.has_ended = True
             self._on_end(self)

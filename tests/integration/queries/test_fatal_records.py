@@ -24,7 +24,7 @@ FATAL = 57
 WITHOUT = [one for one in range(COUNT) if one != FATAL]
 DEATHS = 4  # two, of the frame, and of the record, as the frame passes in 128 parts
 FOUND = 240.0  # seconds for so many starts of a lane, on busy cores
-JVMS_START = 600.0  # and of twice as many JVMs
+JVMS_START = 400.0  # and of twice as many JVMs
 
 
 def records(partition: int, fatal: bytes | None = None) -> Iterator[Outgoing]:

@@ -107,6 +107,34 @@ def test_the_end_of_a_lane_is_reported_when_it_is_known() -> None:
     assert ends == [(True, "java.lang.Exception: executor lost")]
 
 
+def test_the_text_of_an_error_can_need_the_jvm_that_has_ended() -> None:
+    """It must not look like a lane that ended because its orders ended it."""
+
+    class TextlessError(PySparkException):
+        def __str__(self) -> str:
+            raise ConnectionRefusedError("py4j cannot connect")
+
+    class Context(SparkContext):
+        def __init__(self) -> None: ...
+        def setJobGroup(self, *_: object, **__: object) -> NoReturn:
+            raise TextlessError("the JVM has ended")
+
+    ends: list[tuple[bool, str | None]] = []
+    context = Context()
+    job = LaneJob(
+        context,
+        SqlSession(context),
+        LeasePlace(url="http://127.0.0.1:1"),
+        start(),
+        lambda ended: ends.append((ended.lost_java, ended.end.error)),
+        memory=MEMORY,
+    )
+    job.run()
+    ((lost_java, error),) = ends
+    assert lost_java
+    assert error is not None
+
+
 def test_the_engine_imports_nothing_of_sql_flows() -> None:
     """Which are an extra that is not always installed, and take half a second."""
     show = "import sys, flows.engine; print(*(name for name in ('pandas', 'pyarrow', 'numpy') if name in sys.modules))"
