@@ -17,6 +17,7 @@ if __name__ == "__main__":
 import contextlib
 import logging
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -29,11 +30,13 @@ from pyspark import SparkContext
 from flows.messages import read_message
 from flows.spark.cluster_watch import ClusterWatch
 from flows.spark.context import open_context, ui_url
+from flows.spark.deaths import DRIVER_MEMORY, EXECUTOR_MEMORY, jvm_death
 from flows.spark.lane_job import LaneJob, last_line
 from flows.spark.record_errors import RecordErrors
 from flows.spark.workers import end_with_parent
 from flows.sql.session import SqlSession
 from mm2.core.lanes.engine_orders import (
+    EXIT_JVM_LOST,
     EngineOrders,
     EngineReport,
     FailedRecord,
@@ -45,7 +48,6 @@ log = logging.getLogger("mm2.engine")
 
 EXIT_STOPPED = 0
 EXIT_NODE_LOST = 4
-EXIT_JVM_LOST = 3
 EXIT_APPLICATION_LOST = 5
 
 POLL_S = 1.0
@@ -56,6 +58,9 @@ STOP_WITHIN_S = 3.0
 
 LANES_END_WITHIN_S = 1.0
 """The node closes our input after the lanes have reported their end; their jobs only have to return."""
+
+JVM_ENDS_WITHIN_S = 2.0
+"""Time for a JVM that does not answer to end, as its exit code says why."""
 
 NODE_SILENCE_S = 15.0
 """The lease time: without its node for this long, the engine has no lanes left."""
@@ -119,14 +124,13 @@ class Engine:
         log.info("Spark %s started (UI: %s)", spark.version, ui)
         answered_at = time.monotonic()
         while not self._stopping.is_set():
-            if jvm.poll() is not None:
-                log.error("the JVM exited with code %s", jvm.returncode)
-                return EXIT_JVM_LOST
+            if jvm.poll() is not None or (self._lanes_lost_java and _ends(jvm)):
+                return self._jvm_lost(jvm)
             try:
                 cluster = self._cluster.view(spark, self._jobs)
             except Exception as error:  # noqa: BLE001 as in LaneJob: the JVM has ended, or Spark is stopping
-                log.error("Spark does not answer: %s", last_line(str(error)))  # noqa: TRY400 it contains the reason
-                return EXIT_JVM_LOST
+                log.info("Spark does not answer: %s", last_line(str(error)))
+                return self._jvm_lost(jvm)
             if cluster.ended is not None:
                 log.error("%s", cluster.ended)
                 return EXIT_APPLICATION_LOST
@@ -160,6 +164,23 @@ class Engine:
         spark.stop()
         return EXIT_STOPPED
 
+    def _jvm_lost(self, jvm: subprocess.Popen[bytes]) -> int:
+        """Log why the JVM has ended, as the last error, for the node; return the exit code."""
+        if _ends(jvm):
+            log.error("%s", jvm_death(jvm.returncode, f"{DRIVER_MEMORY} = {self._start.spark[DRIVER_MEMORY]}"))
+        else:
+            log.error("Java does not answer")
+        return EXIT_JVM_LOST
+
+    @property
+    def _memory_of_lanes(self) -> str:
+        key = EXECUTOR_MEMORY if self._start.on_cluster else DRIVER_MEMORY
+        return f"{key} = {self._start.spark[key]}"
+
+    @property
+    def _lanes_lost_java(self) -> bool:
+        return any(job.has_ended and job.lost_java for job in self._jobs.values())
+
     def _orders(self, report: EngineReport, wait: float = POLL_S) -> EngineOrders:
         """Send a report, and return the node's orders. Raises HTTPError."""
         response = self._client.post(
@@ -176,7 +197,7 @@ class Engine:
 
         `run` reports it again, so it does not matter if this fails; then the lane starts up to `POLL_S` later.
         """
-        if self._reported is None or self._stopping.is_set():
+        if self._reported is None or self._stopping.is_set() or job.lost_java:
             return
         with contextlib.suppress(httpx.HTTPError):
             self._orders(replace(self._reported, ended=(job.end,)), wait=0.0)
@@ -197,8 +218,17 @@ class Engine:
                 job.cancel()
         for lane, start in wanted.items():
             if lane not in self._jobs:
-                job = self._jobs[lane] = LaneJob(spark, sql, self._start.leases, start, self._report_end)
+                job = self._jobs[lane] = LaneJob(
+                    spark, sql, self._start.leases, start, self._report_end, memory=self._memory_of_lanes
+                )
                 job.start()
+
+
+def _ends(jvm: subprocess.Popen[bytes]) -> bool:
+    """Return whether a JVM that does not answer has ended, or ends soon."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        jvm.wait(JVM_ENDS_WITHIN_S)
+    return jvm.returncode is not None
 
 
 def _message_for(sql: SqlSession, record: FailedRecord) -> str | None:

@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 from collections.abc import Coroutine, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flows.lane.byte_budget import ByteBudget
@@ -18,6 +19,7 @@ from flows.partition.row_transform import LaneTransforms
 from flows.source_task.source_task import SourceTask
 from mm2.core.lanes.lease import LaneOrders, LeasePlace
 from mm2.core.lanes.progress_reports import LaneProgress
+from mm2.core.lanes.query_trials import FrameSpan
 from mm2.core.naming.names import Flow
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ async def run_lane(place: LeasePlace, *, lane: int, token: str, query: QueryInpu
         from flows.sql.exchange import RowExchange  # noqa: PLC0415 it needs pyarrow, which only SQL lanes have
         from flows.sql.query_stage import LaneQueryRun  # noqa: PLC0415
 
-        exchange = RowExchange(query)
+        exchange = RowExchange(query, partial(_announce, lease))
         await exchange.open()
         try:
             await first_to_end(
@@ -54,6 +56,14 @@ async def run_lane(place: LeasePlace, *, lane: int, token: str, query: QueryInpu
             )
         finally:
             await exchange.close()
+
+
+async def _announce(lease: LeaseClient, frame: FrameSpan | None) -> None:
+    """Announce a frame that enters the query. Never returns if the lease is lost, which ends the lane."""
+    try:
+        await lease.announce(frame)
+    except LeaseLostError:
+        await asyncio.get_running_loop().create_future()
 
 
 async def first_to_end(*work: Coroutine[Any, Any, None]) -> None:
@@ -120,6 +130,8 @@ class LaneRunner:
         """Start, change and close source tasks so that the lane runs those in ``orders``."""
         if orders.version == self._version:
             return
+        if self._query is not None:
+            self._query.follow(orders.trial)
         leases = () if orders.end else orders.source_tasks
         wanted = {(lease.flow, lease.source_task): lease for lease in leases}
         await self._close(

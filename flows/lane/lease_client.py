@@ -26,6 +26,7 @@ from mm2.core.lanes.lease import (
     LeaseRequest,
 )
 from mm2.core.lanes.progress_reports import LaneProgress
+from mm2.core.lanes.query_trials import FrameSpan
 from mm2.core.lanes.shared_trust import restore
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.masking import Renewed, hide
@@ -36,6 +37,7 @@ from mm2.kafka.connection.security import ssl_context
 from mm2.kafka.sasl import credential_files
 
 _FAILED_RECORD = TypeAdapter(FailedRecordReport)
+_FRAME: TypeAdapter[FrameSpan | None] = TypeAdapter(FrameSpan | None)
 _GRANT = TypeAdapter(LeaseGrant)
 _PROGRESS = TypeAdapter(LaneProgress)
 _RENEWAL = TypeAdapter(LeaseRenewal)
@@ -144,6 +146,17 @@ class LeaseClient:
             _, response = await self._call("POST", "failed-record", _FAILED_RECORD.dump_json(record), MESSAGE_WAIT_S)
         message: str | None = json.loads(response.content)
         return message
+
+    async def announce(self, frame: FrameSpan | None) -> None:
+        """Tell the node that ``frame`` is about to enter the query; return when it may. None: nothing is in the query.
+
+        The node lets announced frames of all its lanes pass one after the other. Raises LeaseLostError if the lease is
+        lost.
+        """
+        may_enter = False
+        while not may_enter:
+            _, response = await self._call("POST", "frame", _FRAME.dump_json(frame), REPORT_EVERY_S)
+            may_enter = json.loads(response.content)
 
     def _renew(self, sent: float, renewal: LeaseRenewal) -> None:
         self._deadline.renew(sent, renewal.seconds)

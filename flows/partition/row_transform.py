@@ -8,6 +8,7 @@ from flows.batch.choice import BatchRules
 from flows.partition.frames_in_query import FrameInQuery
 from flows.source.record_limits import RecordLimits
 from flows.source_task.spawn import Spawn
+from mm2.core.lanes.query_trials import QueryTrial
 
 
 class RowTransform(Protocol):
@@ -31,3 +32,6 @@ class LaneTransforms(Protocol):
     def of_source_task(self, query_name: str, rules: BatchRules, limits: RecordLimits, spawn: Spawn) -> RowTransform:
         """Return the transform of a source task; ``rules`` decide about the codec of the result, and ``limits`` about
         records that are too large."""
+
+    def follow(self, trial: QueryTrial) -> None:
+        """Pass frames through the query in this way from now on."""

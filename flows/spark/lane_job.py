@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
+from flows.spark.deaths import lane_death
 from flows.spark.lane_task import LaneTask
 from flows.sql.refusal import QueryRefusedError, is_hidden
 from flows.sql.session import SqlSession
@@ -29,7 +30,7 @@ class LaneJob(threading.Thread):
     """One run of one lane: a Spark job of one task, submitted from its own thread under its own job group.
 
     ``description`` of its order is the name of its stage in Spark's UI, and begins the title of its job.
-    ``has_ended``: its `end` is known.
+    ``has_ended``: its `end` is known. ``lost_java``: it has ended because the JVM does not answer.
     """
 
     def __init__(
@@ -39,23 +40,30 @@ class LaneJob(threading.Thread):
         place: LeasePlace,
         start: LaneStart,
         on_end: Callable[[LaneJob], None] = lambda _: None,
+        *,
+        memory: str,
     ) -> None:
-        """``on_end`` is called in the thread of the job when it has ended."""
+        """``on_end`` is called in the thread of the job when it has ended. ``memory``: the limit of the JVM in which
+        the lane runs, such as ``spark.driver.memory = 1g``."""
         super().__init__(name=f"lane-{start.lane}", daemon=True)
         self.start_order = start
         self._spark = spark
         self._sql = sql
         self._place = place
+        self._memory = memory
         self._group = f"mm2-lane-{start.lane}-{next(_NUMBERS)}"  # shown in Spark's UI
         self._error: str | None = None
         self._refused = False
         self._on_end = on_end
         self.has_ended = False
+        self.lost_java = False
 
     def run(self) -> None:
         """Run the job to its end."""
         try:
             self._run()
+        except Exception as error:  # noqa: BLE001 the JVM has ended: also the texts of Spark's exceptions come from it
+            self._error, self.lost_java = type(error).__name__, True
         finally:
             self.has_ended = True
             self._on_end(self)
@@ -73,10 +81,13 @@ class LaneJob(threading.Thread):
         except PySparkException as error:
             self._error = self._shown(str(error))
         except Exception as error:  # noqa: BLE001 py4j raises many kinds of Exception when the JVM has ended
-            self._error = self._shown(f"{type(error).__name__}: {error}")
+            self._error, self.lost_java = self._shown(f"{type(error).__name__}: {error}"), True
 
     def _shown(self, text: str) -> str:
         query = self.start_order.query
+        death = lane_death(text, self._memory)
+        if death is not None:
+            return death
         return error_name(text) if query is not None and is_hidden(query.action) else last_line(text)
 
     def _run_plain(self) -> None:

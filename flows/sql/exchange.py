@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,9 +15,10 @@ import pyarrow as pa
 from flows.batch.decoded import MAX_RECORD
 from flows.batch.target_batch import WrittenBatch
 from flows.sql.feeder_link import GATHERED_S, FeederLink, QueuedFrame
-from flows.sql.frames import lead
+from flows.sql.frames import NO_LIMIT, lead
 from flows.sql.rows import NO_FRAME, offset_of_error
 from flows.sql.written import PART_BYTES, FailedRow, FrameRows, RowColumns
+from mm2.core.lanes.query_trials import NO_TRIAL, FrameSpan, QueryTrial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,15 +86,30 @@ class RowExchange:
 
     (A) A frame whose rows take more than ``part_bytes`` is reported in parts. While its partition does not take more,
         nothing is read, so that Spark and the feeder wait, too.
+    (B) While ``trial`` orders it, each frame is announced to the node, and is alone in the query.
+
+    ``announce`` waits until the node knows a frame and lets it pass; None: nothing is in the query any more.
     """
 
-    def __init__(self, query: QueryInput, *, times: QueryTimes = _TIMES, part_bytes: int = PART_BYTES) -> None:
+    def __init__(
+        self,
+        query: QueryInput,
+        announce: Callable[[FrameSpan | None], Awaitable[None]],
+        *,
+        times: QueryTimes = _TIMES,
+        part_bytes: int = PART_BYTES,
+    ) -> None:
         self._query = query
+        self._announce = announce
+        self.trial: QueryTrial = NO_TRIAL
+        self._alone: tuple[int, asyncio.Event] | None = None
+        self._turn = asyncio.Lock()
         self._times = times
         self._part_bytes = part_bytes
         self._waits_for_room = False
+        self._waits_for_node = False
         self._closed = asyncio.Event()
-        self._link = FeederLink(query.path, query.token, self._left_out, gathered_s=times.gathered_s)
+        self._link = FeederLink(query.path, query.token, self._left_out, self, gathered_s=times.gathered_s)
         self._next = 0
         self._waiting: dict[int, _Waiting] = {}
         self._rows_at = time.monotonic()
@@ -133,7 +149,7 @@ class RowExchange:
                     )
             elif (
                 self._waiting
-                and not self._waits_for_room
+                and not (self._waits_for_room or self._waits_for_node)
                 and now - max(self._rows_at, connected_at) > times.stuck_after_s
             ):
                 oldest = next(iter(self._waiting.values())).place
@@ -146,6 +162,8 @@ class RowExchange:
         batches: Sequence[memoryview],
         *,
         wanted: int,
+        until: int = NO_LIMIT,
+        topic_id: str | None = None,
         codec: int,
         level: int | None,
         max_record: int = MAX_RECORD,
@@ -153,11 +171,12 @@ class RowExchange:
         takes_more: Callable[[], bool],
         done: Callable[[RowsOfFrame], None],
     ) -> None:
-        """Pass batches through the query, without the records before source offset ``wanted``.
+        """Pass the records of batches from source offset ``wanted`` up to, not including, ``until`` through the query.
 
-        ``max_record``: bytes of memory that one record may take. ``done`` is called with the result, whose batch is
-        compressed by ``codec``, or with parts of it and then the last one; not if the frame ``is_wanted`` no more when
-        it is its turn. After a part, the next one is awaited until its partition ``takes_more``.
+        ``topic_id``: of the source topic, if it is known. ``max_record``: bytes of memory that one record may take.
+        ``done`` is called with the result, whose batch is compressed by ``codec``, or with parts of it and then the
+        last one; not if the frame ``is_wanted`` no more when it is its turn. After a part, the next one is awaited
+        until its partition ``takes_more``.
         """
         if not self._waiting:
             self._rows_at = time.monotonic()
@@ -167,10 +186,41 @@ class RowExchange:
         )
         size = sum(map(len, batches))
         pieces: list[bytes | memoryview] = [
-            lead(number, wanted, topic, partition, size, max_record=max_record),
+            lead(number, wanted, topic, partition, size, max_record=max_record, until=until),
             *batches,
         ]
-        self._link.send(QueuedFrame(number, pieces, is_wanted))
+        span = FrameSpan(topic=topic, partition=partition, first=wanted, until=until, topic_id=topic_id)
+        self._link.send(QueuedFrame(number, pieces, is_wanted, span))
+
+    # -- FrameTurns
+
+    @property
+    def is_ordered(self) -> bool:
+        return self.trial.announced
+
+    @contextlib.asynccontextmanager
+    async def turn(self, span: FrameSpan) -> AsyncIterator[None]:
+        """While `is_ordered`, announce what is about to be evaluated, alone. A span without records is not announced.
+
+        Not only frames take turns: so does the evaluation of a failed record for Spark's message.
+        """
+        if not self.is_ordered or span.first == span.until:
+            yield
+            return
+        async with self._turn:
+            self._waits_for_node = True
+            try:
+                await self._announce(span)
+            finally:
+                self._waits_for_node, self._rows_at = False, time.monotonic()
+            yield
+            await self._announce(None)
+
+    async def returned(self, number: int) -> None:
+        if number in self._waiting:
+            event = asyncio.Event()
+            self._alone = number, event
+            await event.wait()
 
     def _left_out(self, number: int) -> None:
         del self._waiting[number]
@@ -244,6 +294,9 @@ class RowExchange:
 
     def _done(self, number: int, result: RowsOfFrame) -> None:
         self._waiting.pop(number).done(result)
+        if self._alone is not None and self._alone[0] == number:
+            self._alone[1].set()
+            self._alone = None
 
     def _end(self, error: QueryFailed | None) -> None:
         if self._ended.done():

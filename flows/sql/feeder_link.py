@@ -11,8 +11,11 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from hmac import compare_digest
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+from mm2.core.lanes.query_trials import FrameSpan
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid and gid (unix(7))
 
@@ -31,15 +34,37 @@ class QueuedFrame(NamedTuple):
     number: int
     pieces: Sequence[bytes | memoryview]
     is_wanted: Callable[[], bool]
+    span: FrameSpan
+
+
+class FrameTurns(Protocol):
+    """Whether frames pass through the query one after the other."""
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether they do now."""
+
+    def turn(self, span: FrameSpan) -> AbstractAsyncContextManager[None]:
+        """Announce the next frame, and wait until it may pass; at the end, nothing is in the query."""
+
+    async def returned(self, number: int) -> None:
+        """Wait until the frame with this number has returned from the query."""
 
 
 class FeederLink:
-    """Listens on a Unix socket for the feeder, and writes frames as fast as it reads them."""
+    """Listens on a Unix socket for the feeder, and writes frames as fast as it reads them, or one after the other."""
 
     def __init__(
-        self, path: str, token: str, left_out: Callable[[int], None], *, gathered_s: float = GATHERED_S
+        self,
+        path: str,
+        token: str,
+        left_out: Callable[[int], None],
+        turns: FrameTurns,
+        *,
+        gathered_s: float = GATHERED_S,
     ) -> None:
         """``left_out`` is called with the number of each frame that is not sent."""
+        self._turns = turns
         self._gathered_s = gathered_s
         self._path = path
         self._token = token
@@ -105,9 +130,23 @@ class FeederLink:
                 await asyncio.sleep(max(0.0, written_at + self._gathered_s - time.monotonic()))
                 self._added.clear()
                 while self._frames:
-                    writer.writelines(self._next())
-                    await writer.drain()
+                    if self._turns.is_ordered:
+                        await self._write_alone(writer)
+                    else:
+                        writer.writelines(self._next())
+                        await writer.drain()
                 written_at = time.monotonic()
+
+    async def _write_alone(self, writer: asyncio.StreamWriter) -> None:
+        """Write the next frame, announced, and wait until it has returned."""
+        frame = self._frames.popleft()
+        if not frame.is_wanted():
+            self._left_out(frame.number)
+            return
+        async with self._turns.turn(frame.span):
+            writer.writelines(frame.pieces)
+            await writer.drain()
+            await self._turns.returned(frame.number)
 
     def _next(self) -> list[bytes | memoryview]:
         """Return the bytes to write next: of one large frame, or of several small ones, which pass through together."""

@@ -2,8 +2,8 @@
 
 Grammar of a frame on their Unix socket, big-endian:
 
-    frame := number u64 | wanted u64 | partition i32 | max record u32 | topic length u16 | blob length u32
-             | topic | blob
+    frame := number u64 | wanted u64 | until u64 | partition i32 | max record u32 | topic length u16
+             | blob length u32 | topic | blob
     blob  := RecordBatch*
 """
 
@@ -15,12 +15,16 @@ from typing import NamedTuple
 
 from flows.batch.decoded import MAX_RECORD
 
-_LEAD = struct.Struct(">QQiIHI")
+_LEAD = struct.Struct(">QQQiIHI")
 _HIGHEST_LIMIT = 2**32 - 1
+
+NO_LIMIT = 2**63 - 1
+"""After all offsets."""
 
 
 class Frame(NamedTuple):
-    """Whole batches of one source partition, in order. Records before source offset ``wanted`` are not wanted.
+    """Whole batches of one source partition, in order. Only records from source offset ``wanted`` up to, not including,
+    ``until`` are wanted.
 
     ``max_record``: bytes of memory that a record may take (`flows.batch.decoded`).
     """
@@ -31,14 +35,22 @@ class Frame(NamedTuple):
     partition: int
     blob: bytes | memoryview
     max_record: int = MAX_RECORD
+    until: int = NO_LIMIT
 
 
 def lead(
-    number: int, wanted: int, topic: str, partition: int, blob_bytes: int, *, max_record: int = MAX_RECORD
+    number: int,
+    wanted: int,
+    topic: str,
+    partition: int,
+    blob_bytes: int,
+    *,
+    max_record: int = MAX_RECORD,
+    until: int = NO_LIMIT,
 ) -> bytes:
     """Return what precedes the blob of a frame."""
     name = topic.encode()
-    return _LEAD.pack(number, wanted, partition, min(max_record, _HIGHEST_LIMIT), len(name), blob_bytes) + name
+    return _LEAD.pack(number, wanted, until, partition, min(max_record, _HIGHEST_LIMIT), len(name), blob_bytes) + name
 
 
 def read_frame(connection: socket.socket) -> Frame | None:
@@ -46,11 +58,11 @@ def read_frame(connection: socket.socket) -> Frame | None:
     start = _read(connection, _LEAD.size)
     if start is None:
         return None
-    number, wanted, partition, max_record, topic_length, blob_length = _LEAD.unpack(start)
+    number, wanted, until, partition, max_record, topic_length, blob_length = _LEAD.unpack(start)
     topic, blob = _read(connection, topic_length), _read(connection, blob_length)
     if topic is None or blob is None:
         return None
-    return Frame(number, wanted, bytes(topic).decode(), partition, blob, max_record)
+    return Frame(number, wanted, bytes(topic).decode(), partition, blob, max_record, until)
 
 
 def _read(connection: socket.socket, count: int) -> memoryview | None:

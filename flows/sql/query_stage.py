@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -29,10 +30,22 @@ from flows.source_task.spawn import Spawn
 from flows.sql.exchange import RowExchange, RowsOfFrame
 from flows.sql.record_builder import record_builder, records_of
 from flows.sql.written import FailedRow
+from mm2.core.lanes.query_trials import FatalRecord, FrameSpan, QueryTrial
+from mm2.core.naming.names import TopicPartition
 
 log = logging.getLogger("mm2.query")
 
+LATE_S = 20.0
+"""After a question without an answer, Spark can still be evaluating the record, and end by it. While it is not known
+which record ends Spark, nothing else is evaluated for this long."""
+
 UNEXPLAINED = "Spark did not say why"
+
+FATAL = (
+    " each time that the record was in it, also alone; correct the query, give it more memory, or leave the record out"
+    " (mm2 skip)"
+)
+"""Follows why the process ended in which the query is evaluated."""
 
 
 class LaneQueryRun(NamedTuple):
@@ -48,6 +61,18 @@ class LaneQueryRun(NamedTuple):
     def of_source_task(self, query_name: str, rules: BatchRules, limits: RecordLimits, spawn: Spawn) -> QueryStage:
         """Return the query of a source task."""
         return QueryStage(self, query_name, rules, limits, spawn)
+
+    def follow(self, trial: QueryTrial) -> None:
+        """Pass frames through the query in this way from now on."""
+        self.exchange.trial = trial
+
+
+class FrameLimit(NamedTuple):
+    """Records of a frame from source offset ``until`` on do not pass with it. ``fatal``: the record there never does;
+    otherwise, what is left follows as another frame."""
+
+    until: int
+    fatal: FatalRecord | None = None
 
 
 class QueryStage:
@@ -70,31 +95,50 @@ class QueryStage:
     def submit(self, partition: PartitionReplicator, frame: FrameInQuery) -> None:
         """Transform the records of the frame."""
         max_record = self._limits.of(partition.source.topic)
+        identity = identity_of(partition)
+        limit = limit_of(self._query.exchange.trial, partition.source, identity, frame)
         self._query.exchange.send(
             partition.source.topic,
             partition.source.partition,
             [batch.data for batch in frame.batches],
             wanted=frame.start,
+            until=frame.next_offset if limit is None else limit.until,
+            topic_id=identity,
             codec=new_codec((batch.header.codec for batch in frame.batches), self._rules),
             level=self._rules.level,
             max_record=max_record,
             is_wanted=partial(partition.awaits, frame.number),
             takes_more=partial(_takes_more, partition, frame.number),
-            done=partial(self._done, partition, frame, max_record),
+            done=partial(self._done, partition, frame, max_record, limit),
         )
 
     async def remove(self, partition: PartitionReplicator) -> None:
         """The partition has left the source task."""
         self._failing.pop(partition, None)
 
-    def _done(self, partition: PartitionReplicator, frame: FrameInQuery, max_record: int, rows: RowsOfFrame) -> None:
+    def _done(
+        self,
+        partition: PartitionReplicator,
+        frame: FrameInQuery,
+        max_record: int,
+        limit: FrameLimit | None,
+        rows: RowsOfFrame,
+    ) -> None:
+        again_from = None
+        if limit is not None and rows.failed is None and rows.undecodable is None and not rows.is_part:
+            if limit.fatal is None:
+                again_from = limit.until
+            else:
+                rows = rows._replace(failed=FailedRow(limit.until, f"{limit.fatal.why}{FATAL}"))
         if rows.failed is not None:
             if self._is_first_failure(partition, frame):
                 self._failing[partition] = frame.number
                 self._spawn(self._failed(partition, frame, max_record, rows, rows.failed))
             return
         try:
-            result = FrameResult(written=rows.batch, unreadable=rows.undecodable, is_part=rows.is_part)
+            result = FrameResult(
+                written=rows.batch, unreadable=rows.undecodable, again_from=again_from, is_part=rows.is_part
+            )
             partition.transformed(frame.number, result, time.monotonic())
         except Exception as error:  # noqa: BLE001 in a callback it would only be logged, and the next frame copied
             self._spawn(_raise(error))
@@ -134,7 +178,18 @@ class QueryStage:
         else:
             if why is None:
                 batch = single_batch(header, record)
-                why = await self._query.failure_of(source.topic, source.partition, batch)
+                span = FrameSpan(
+                    topic=source.topic,
+                    partition=source.partition,
+                    first=failed.offset,
+                    until=failed.offset + 1,
+                    topic_id=identity_of(partition),
+                    is_asked=True,
+                )
+                async with self._query.exchange.turn(span):
+                    why = await self._query.failure_of(source.topic, source.partition, batch)
+                    if why is None and self._query.exchange.is_ordered:
+                        await asyncio.sleep(LATE_S)
         return of_query(
             source,
             partition.target,
@@ -143,6 +198,32 @@ class QueryStage:
             why=why or UNEXPLAINED,
             record=_for_dead_letter(record) if record is not None else None,
         )
+
+
+def identity_of(partition: PartitionReplicator) -> str | None:
+    """Return the ID of the partition's source topic, if it is known."""
+    topic_id = partition.topic_ids.source
+    return None if topic_id is None else str(topic_id)
+
+
+def limit_of(trial: QueryTrial, source: TopicPartition, topic_id: str | None, frame: FrameInQuery) -> FrameLimit | None:
+    """Return where a frame has to end before its own end; None: nowhere. ``topic_id``: that of its source topic."""
+
+    def concerns(span: FrameSpan) -> bool:
+        is_same = topic_id is None or span.topic_id is None or span.topic_id == topic_id
+        return is_same and (span.topic, span.partition) == (source.topic, source.partition)
+
+    limits = [
+        FrameLimit(end)
+        for one in trial.suspects
+        if concerns(one.span) and (end := one.end_of_part(frame.start)) is not None and end < frame.next_offset
+    ]
+    limits += [
+        FrameLimit(one.span.first, one)
+        for one in trial.fatal
+        if concerns(one.span) and frame.start <= one.span.first < frame.next_offset
+    ]
+    return min(limits, key=lambda limit: limit.until, default=None)
 
 
 def _takes_more(partition: PartitionReplicator, number: int) -> bool:

@@ -148,7 +148,8 @@ class RowBuilder:
                     more = self._append_some(frame, *chunk)
                     yield from self._take_if_full()
         except RecordTooLargeError as problem:
-            error = f"{problem.offset}:{problem}"
+            if problem.offset < frame.until:
+                error = f"{problem.offset}:{problem}"
         except (CorruptBatchError, BatchTooLargeError) as problem:
             error = str(problem)
         self._add_filler(frame.number, None if error is None else _aligned(error))
@@ -238,7 +239,7 @@ def _append(columns: list[list[Any]], frame: Frame, header: BatchHeader, records
         for record in records:
             count += 1
             offset = record.offset
-            if offset < frame.wanted:
+            if not frame.wanted <= offset < frame.until:
                 continue
             headers = record.headers
             key, value = record.key, record.value

@@ -104,7 +104,7 @@ class MirrorEngine:
             self._process.kill()
         self._temp_dir.remove()
 
-    def _lost(self) -> None:
+    def _lost(self, _jvm_death: str | None) -> None:
         self._temp_dir.clear()
         self.leases.board.engine_lost(time.monotonic())
         self.leases.wake()

@@ -19,6 +19,8 @@ from flows.lane.lease_client import MAX_QUESTIONS, LeaseClient, LeaseLostError
 from mm2.core.lanes.engine_orders import EngineReport, RecordError
 from mm2.core.lanes.lease import MAX_FAILED_RECORD_BYTES, LaneOrders, LaneQuery, LeasePlace, LeaseRenewal
 from mm2.core.lanes.progress_reports import LaneProgress
+from mm2.core.lanes.query_trials import FrameSpan
+from mm2.core.naming.names import Flow
 from mm2.core.settings.client import SecurityProtocol
 from mm2.core.settings.oauth import OAuthLogin, TokenFile
 from mm2.core.settings.row_query import RowTransform
@@ -50,17 +52,17 @@ class LaneServer:
     def lease(self, token: str, *, lane: int = 0) -> LeaseClient:
         return LeaseClient(self.lease_address, lane=lane, token=token)
 
-    def sql_lease(self, query: LaneQuery) -> LeaseClient:
+    def sql_lease(self, query: LaneQuery, flow: Flow = FLOW) -> LeaseClient:
         """Return the client of a SQL lane with a source task."""
-        one = replace(source_task_lease(0), query=query)
-        self.service.register(FLOW, _prepared, lambda _: one, lambda: 10.0)
+        one = replace(source_task_lease(0), query=query, flow=flow)
+        self.service.register(flow, _prepared, lambda _: one, lambda: 10.0)
         self.board.put(one)
         (start,) = (lane for lane in self.board.engine_orders(0.0).lanes if lane.query == query)
         return self.lease(start.token, lane=start.lane)
 
 
 def new_board(**options: Any) -> LaneBoard:
-    secrets = iter(("token", "session", "more", "last"))
+    secrets = iter(("token", "session", "more", "other", "further", "last"))
     return LaneBoard(lanes=1, buffer_bytes=1 << 20, new_secret=secrets.__next__, **options)
 
 
@@ -224,6 +226,7 @@ async def _prepared(_: int) -> None:
 
 
 QUERY = LaneQuery(name="mask", action=RowTransform(module="shop", function="mask"))
+OTHER_QUERY = LaneQuery(name="keys", action=RowTransform(module="shop", function="keys"))
 
 
 async def test_replaced_credentials_arrive_in_a_lane_with_the_same_leases(lane_server: LaneServer) -> None:
@@ -312,3 +315,20 @@ async def test_questions_about_failed_records_leave_connections_for_the_lease(tm
         service.answer.set()
         assert await asyncio.gather(*questions) == [None] * 150
     assert service.most == MAX_QUESTIONS
+
+
+async def test_announced_frames_take_turns(lane_server: LaneServer) -> None:
+    one, other = (FrameSpan(topic="orders", partition=at, first=5, until=9, topic_id="id") for at in (0, 1))
+    async with lane_server.sql_lease(QUERY) as first, lane_server.sql_lease(OTHER_QUERY, Flow("C", "D")) as second:
+        await first.acquire()
+        await second.acquire()
+        await first.announce(one)
+        waiting = asyncio.create_task(second.announce(other))
+        done, _ = await asyncio.wait([waiting], timeout=1.5)
+        assert not done, "longer than one request waits"
+        await first.announce(None)
+        await waiting
+        await second.announce(None)
+        await first.announce(one)
+    answer = await lane_server.client.post("/internal/lanes/0/frame", content=b"null")
+    assert answer.status_code == httpx.codes.GONE

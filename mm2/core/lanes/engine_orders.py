@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 
 from mm2.core.lanes.lease import LaneQuery
 
+EXIT_JVM_LOST = 3
+"""The exit code of an engine whose JVM has ended. The last error that it logs says why (`flows.spark.deaths`)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneStart:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mm2.core.lanes.losses import Loss, OnDataLoss
+from mm2.core.lanes.query_trials import NO_TRIAL, QueryTrial
 from mm2.core.mirror1.user_class import UserClass
 from mm2.core.naming.names import Flow
 from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, TopicIds
@@ -203,7 +204,7 @@ class LaneOrders:
     ``buffer_bytes`` limits the data between fetch and acknowledgement; ``end`` requests the lane to stop all source
     tasks and exit. ``trusted``: trusted certificates that clients refer to, between node and lane
     (`mm2.core.lanes.shared_trust`). ``credentials``: the contents, in base64, of the files that logins name, for lanes
-    on other machines (`mm2.core.lanes.credentials`).
+    on other machines (`mm2.core.lanes.credentials`). ``trial``: how the frames of a SQL lane pass through its query.
     """
 
     version: int
@@ -212,6 +213,7 @@ class LaneOrders:
     buffer_bytes: int = 64 * 1024 * 1024
     trusted: tuple[str, ...] = field(default=(), repr=False)
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+    trial: QueryTrial = NO_TRIAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mm2.config.grammar.environment import Environment
+from mm2.core.lanes.engine_orders import EXIT_JVM_LOST
 from mm2.core.lanes.lease import LeasePlace
 from mm2.core.settings.spark_master import SparkMaster, read_master
 from mm2.kafka.backoff import Backoff
@@ -38,6 +39,8 @@ that."""
 _NOTICES = ("INFO mm2.sockets ", "INFO mm2.topics ")
 """Starts of lines from the lanes: what the kernel granted to their connections, and topics that they created."""
 
+_ERROR = "ERROR mm2.engine "
+
 KEPT_LINES = 40
 """Number of the engine's last output lines that are logged when it exits."""
 
@@ -51,8 +54,9 @@ class EngineProcess:
     """Keeps one ``python -m flows.engine`` running until `close`.
 
     ``trouble`` is why it is not running, or None. ``ended`` is how its last process ended, if there was one.
-    ``on_lost`` is called each time it has exited. ``hidden_spark``: names among ``spark`` whose values no other user of
-    the machine may see. ``inherited``: mm2.engine.environment.
+    ``on_lost`` is called each time it has exited, with the reason if its JVM has ended, otherwise with None.
+    ``hidden_spark``: names among ``spark`` whose values no other user of the machine may see. ``inherited``:
+    mm2.engine.environment.
     """
 
     def __init__(
@@ -64,7 +68,7 @@ class EngineProcess:
         leases: LeasePlace,
         spark: Mapping[str, str],
         temp_dir: Path,
-        on_lost: Callable[[], None],
+        on_lost: Callable[[str | None], None],
         hidden_spark: Collection[str] = (),
         inherited: Collection[str] = (),
     ) -> None:
@@ -87,6 +91,7 @@ class EngineProcess:
         self._closing = False
         self.trouble: str | None = "the Spark engine is starting"
         self.ended: str | None = None
+        self._jvm_death: str | None = None
 
     def use_lane_place(self, place: LeasePlace) -> None:
         """Send lanes to ``place`` after the next start."""
@@ -97,6 +102,7 @@ class EngineProcess:
         backoff = Backoff(RESTART_MIN_MS, RESTART_MAX_MS)
         while not self._closing:
             began = asyncio.get_running_loop().time()
+            self._jvm_death = None
             try:
                 trouble = await java_trouble(Environment(), self._environment) or await master_trouble(self._master)
                 if trouble is None:
@@ -106,7 +112,7 @@ class EngineProcess:
             if self._closing:
                 return
             self.trouble = trouble
-            self._on_lost()
+            self._on_lost(self._jvm_death)
             if self._restarting:
                 self._restarting, self.trouble = False, "the Spark engine is starting"
                 continue
@@ -148,6 +154,8 @@ class EngineProcess:
             self._process = None
         for line in last:
             log.debug("engine output: %s", line)
+        if code == EXIT_JVM_LOST:
+            self._jvm_death = last_error(last) or "Java ended"
         self.ended = f"the Spark engine exited with code {code}{failure_line(last)}"
         return self.ended
 
@@ -208,6 +216,15 @@ def failure_line(lines: Iterable[str]) -> str:
     newest_first = list(lines)[::-1]
     found = (line for sign in FAILURE_SIGNS for line in newest_first if sign in line)
     return next((f": {line.strip()}" for line in found), "")
+
+
+def last_error(lines: Iterable[str]) -> str | None:
+    """Return the last error that the engine itself has logged; None if there is none.
+
+    Other threads, and the JVM, can have started the line.
+    """
+    errors = [line.partition(_ERROR)[2] for line in lines if _ERROR in line]
+    return errors[-1] if errors else None
 
 
 def kill_group(group: int) -> None:

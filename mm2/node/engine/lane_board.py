@@ -11,6 +11,7 @@ Invariants:
 (D) A source task is moved only from a lane that has no lease, and that lane cannot get a lease for it later.
 (E) Source tasks without a query run in plain lanes. Those with a query run in SQL lanes, each for one query of one
     flow, with numbers after those of the plain lanes. Another text of a query is another query.
+(F) When SQL lanes have died with a record, it does not pass through its query again (`QueryTrials`).
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from mm2.core.lanes.credentials import credentials_of
 from mm2.core.lanes.engine_orders import EngineOrders, EngineReport, LaneStart
 from mm2.core.lanes.lease import LaneOrders, LeaseRefusedError, LeaseRequest, SourceTaskLease
 from mm2.core.lanes.progress_reports import LaneProgress
-from mm2.core.naming.names import Flow
+from mm2.core.lanes.query_trials import FrameSpan
+from mm2.core.naming.names import Flow, TopicPartition
 from mm2.node.engine.executors import LOST_AFTER_S, STARVED_FOR_S
 from mm2.node.engine.lane_placement import LanePlacement
 from mm2.node.engine.managed_lane import FlowQuery, LaneState, ManagedLane, SourceTaskKey
+from mm2.node.engine.query_trials import QueryTrials
 from mm2.node.engine.tokens import is_same_secret
 from mm2.node.status.status_model import LaneBuffer
 
@@ -61,6 +64,7 @@ class LaneBoard:
         self._new_secret = new_secret
         self._cluster = cluster
         self._credentials: Mapping[str, str] = {}
+        self._trials = QueryTrials()
         self._version = 0
         self._ending = False
         self._warm = 0
@@ -140,6 +144,14 @@ class LaneBoard:
         for lane in self._lanes:
             self._bump(lane)
 
+    def retry_records(self, key: SourceTaskKey) -> None:
+        """Let the records of a source task pass through its query that have ended it: an operator restarts it."""
+        lane = self._lanes.lane_of(key)
+        if lane is not None:
+            partitions = [TopicPartition(one.topic, one.partition) for one in lane.source_tasks[key].partitions]
+            self._trials.forget(lane.runs, partitions)
+            self._update_trials()
+
     # -- reports of lanes
 
     def source_tasks_of(self, lane_number: int) -> tuple[SourceTaskKey, ...]:
@@ -159,6 +171,7 @@ class LaneBoard:
             raise LeaseRefusedError(f"lane {lane_number}: another process holds the lease")
         session = self._new_secret()
         lane.begin(session, request.nonce, now)
+        lane.trial = self._trials.trial(lane.runs)
         return session
 
     def check(self, lane_number: int, session: str) -> None:
@@ -170,7 +183,17 @@ class LaneBoard:
     def lane_report(self, lane_number: int, session: str, progress: LaneProgress, now: float) -> bool:
         """Apply a lane's report; return whether it contains changes. Raises LeaseRefusedError for an old session."""
         self.check(lane_number, session)
+        self._trials.expire(now)
+        self._update_trials()
         return self._lanes.lane(lane_number).take(progress, now)
+
+    def announce(self, lane_number: int, session: str, frame: FrameSpan | None) -> bool:
+        """A SQL lane announces its next frame; return whether it may pass through the query now.
+
+        None: nothing of the lane is in the query. Raises LeaseRefusedError for an old session.
+        """
+        self.check(lane_number, session)
+        return self._trials.announce(self._lanes.lane(lane_number), frame)
 
     def lane_orders(self, lane_number: int) -> LaneOrders:
         """Return the orders of a lane."""
@@ -181,6 +204,7 @@ class LaneBoard:
             end=self._ending or not self._wanted(lane),
             buffer_bytes=self._buffer_bytes,
             credentials=credentials_of(lane.source_tasks.values(), self._credentials),
+            trial=lane.trial,
         )
 
     # -- reports of the engine
@@ -198,6 +222,8 @@ class LaneBoard:
             ended = self._lanes.get(end.lane)  # None: a SQL lane without source tasks that never got its lease
             if ended is None or end.token != ended.token:
                 continue
+            if end.error is not None and not end.refused and self._wanted(ended):
+                found += self._trials.died([ended], end.error, now)
             self._restart(ended, end.error, now)
             if end.refused and ended.runs is not None:
                 ended.refused = ended.error = f"query {ended.runs.query.name} cannot run: {end.error}"
@@ -205,16 +231,26 @@ class LaneBoard:
                 ended.ended_by = end.error
                 found.append(f"lane {end.lane} failed; restarting: {end.error}")
         self._lanes.forget_ended()
+        self._update_trials()
         return found
 
-    def engine_lost(self, now: float) -> None:
-        """Restart all lanes, because the engine process has exited and they with it."""
+    def engine_lost(self, now: float, jvm_death: str | None = None) -> list[str]:
+        """Restart all lanes, because the engine process has exited and they with it.
+
+        ``jvm_death``: why Spark's JVM has ended, if that was the cause. Return what to log about records that may be
+        the cause of it.
+        """
         self.engine = None
+        found: list[str] = []
+        if jvm_death is not None:
+            # also those that had not started: they would end the next JVM while frames of others are announced
+            found = self._trials.died(filter(self._wanted, self._lanes), jvm_death, now)
         for lane in self._lanes:
             if lane.session is not None or lane.ordered_at is not None:
                 self._restart(lane, None, now)
                 lane.not_before = now  # the restart of the engine already has a backoff
         self._lanes.forget_ended()
+        return found
 
     def expire(self, now: float) -> list[str]:
         """Expire the leases of lanes that have not reported, and find lanes that wait for Spark.
@@ -291,6 +327,11 @@ class LaneBoard:
             return None
         return f"lane {lane.number} failed: {lane.ended_by}"
 
+    def trial_reason(self, key: SourceTaskKey) -> str | None:
+        """Return why the records of a source task pass through its query in small parts; None if they do not."""
+        lane = self._lanes.lane_of(key)
+        return None if lane is None else self._trials.reason(lane.runs)
+
     def refused(self, key: SourceTaskKey) -> str | None:
         """Return why the query of a source task cannot run; None if it can, as far as is known."""
         lane = self._lanes.lane_of(key)
@@ -347,6 +388,18 @@ class LaneBoard:
         lane.version += 1
         self._version += 1
 
+    def _update_trials(self) -> None:
+        """Send running lanes how frames pass through their queries, if that has changed.
+
+        Not while a suspected frame becomes smaller: the lane itself knows what has returned.
+        """
+        for lane in self._lanes:
+            now = self._trials.trial(lane.runs)
+            if (now.announced, now.fatal) != (lane.trial.announced, lane.trial.fatal):
+                lane.trial = now
+                self._bump(lane)
+
     def _restart(self, lane: ManagedLane, error: str | None, now: float) -> None:
+        self._trials.ended(lane)
         lane.end(self._new_secret(), error, now, wanted=self._wanted(lane))
         self._bump(lane)

@@ -19,6 +19,7 @@ from mm2.core.lanes.lease import (
     SourceTaskLease,
 )
 from mm2.core.lanes.progress_reports import LaneProgress
+from mm2.core.lanes.query_trials import FrameSpan
 from mm2.core.masking import hide
 from mm2.core.naming.names import Flow
 from mm2.core.plugins import PluginError
@@ -105,6 +106,11 @@ class LeaseService:
     def use_credentials(self, credentials: Mapping[str, str]) -> None:
         """Send lanes on other machines these contents of files, with their leases."""
         self.board.use_credentials(credentials)
+        self.wake()
+
+    def retry_records(self, key: SourceTaskKey) -> None:
+        """Let the records of a source task pass through its query that have ended it."""
+        self.board.retry_records(key)
         self.wake()
 
     def remove(self, key: SourceTaskKey) -> None:
@@ -205,6 +211,15 @@ class LeaseService:
         await self._until(lambda: self.board.lane_orders(lane).version > progress.version, wait)
         self.board.check(lane, secret)  # the lease may have been granted to another process meanwhile
         return self._renewal(lane, progress.version)
+
+    async def announce(self, lane: int, secret: str, frame: FrameSpan | None, wait: float) -> bool:
+        if self.board.announce(lane, secret, frame):
+            if frame is None:
+                self.wake()
+            return True
+        self.wake()  # its last frame has returned, and another lane may be waiting for its turn
+        await self._until(lambda: self.board.announce(lane, secret, frame), wait)
+        return self.board.announce(lane, secret, frame)
 
     async def failed_record(self, lane: int, topic: str, partition: int, batch: str) -> str | None:
         tasks = self.board.lane_orders(lane).source_tasks

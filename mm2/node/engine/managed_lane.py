@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from mm2.core.lanes.accumulated_progress import AccumulatedProgress, PartitionStates
 from mm2.core.lanes.lease import LaneQuery, LeaseRefusedError, SourceTaskLease
 from mm2.core.lanes.progress_reports import LaneProgress, SourceTaskProgress
+from mm2.core.lanes.query_trials import NO_TRIAL, QueryTrial
 from mm2.core.naming.names import Flow, TopicPartition
 
 FIRST_RESTART_S = 0.5
@@ -65,6 +66,7 @@ class ManagedLane:
     ``heard_at`` are when the engine was last ordered to run the lane, when it got its lease, and when it last reported,
     in seconds of a monotonic clock. ``error`` is why the lane does not run, and ``ended_by`` is the error that ended it
     last, until it has run for `HEALTHY_AFTER_S`: a lane that fails at the same record again and again runs in between.
+    ``trial`` is how its frames pass through its query, by its orders.
     """
 
     number: int
@@ -87,6 +89,7 @@ class ManagedLane:
     removed: dict[SourceTaskKey, int] = field(default_factory=dict)
     error: str | None = None
     ended_by: str | None = None
+    trial: QueryTrial = NO_TRIAL
 
     # -- its lease
 

@@ -127,9 +127,10 @@ class NodeEngine:
         if self._task is not None:
             await cancel_and_wait([self._task])
 
-    def _lost(self) -> None:
+    def _lost(self, jvm_death: str | None) -> None:
         self._temp_dir.clear()
-        self._lease_service.board.engine_lost(time.monotonic())
+        for message in self._lease_service.board.engine_lost(time.monotonic(), jvm_death):
+            log.warning("%s", message)
         self._lease_service.wake()
 
 

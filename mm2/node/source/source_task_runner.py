@@ -123,6 +123,7 @@ class SourceTaskRunner(TaskRunner):
         if run is None:
             return False
         run.request_restart("requested through REST")
+        self._lease_service.retry_records((self._flow, number))
         self._lease_service.wake()
         return True
 
@@ -152,12 +153,18 @@ class SourceTaskRunner(TaskRunner):
             *self._refused,
             *self._leases.errors,
             *self._lane_failures(),
+            *self._trials(),
             *dict.fromkeys(self._lane_warnings + self._leases.warnings),
         ]
 
     def _lane_failures(self) -> Iterable[str]:
         """Return the errors that ended lanes lately, each once."""
         found = (self._lease_service.board.ended_by((self._flow, source_task)) for source_task in self._runs)
+        return dict.fromkeys(one for one in found if one is not None)
+
+    def _trials(self) -> Iterable[str]:
+        """Return why records pass through queries in small parts, each reason once."""
+        found = (self._lease_service.board.trial_reason((self._flow, source_task)) for source_task in self._runs)
         return dict.fromkeys(one for one in found if one is not None)
 
     @property

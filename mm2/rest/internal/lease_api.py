@@ -25,13 +25,15 @@ from mm2.core.lanes.lease import (
     LeaseRequest,
 )
 from mm2.core.lanes.progress_reports import LaneProgress
+from mm2.core.lanes.query_trials import FrameSpan
 from mm2.core.lanes.shared_trust import share
 
 LONGEST_WAIT_S = 5.0
 """Maximum time of a long poll; lanes and the engine ask for one second."""
 
 LARGEST_REQUEST = 4 * 1024
-"""Maximum bytes of a lease request, which contains a token and two numbers."""
+"""Maximum bytes of a lease request, which contains a token and two numbers, and of an announced frame: the name of a
+topic, and four numbers."""
 
 LARGEST_REPORT = 64 * 1024 * 1024
 """Maximum bytes of a report of the engine, and of a lane's progress: 100,000 partitions on one lane, each with an error
@@ -42,6 +44,7 @@ LARGEST_RECORD = 2 * MAX_FAILED_RECORD_BYTES
 
 _ENGINE_REPORT = TypeAdapter(EngineReport)
 _FAILED_RECORD = TypeAdapter(FailedRecordReport)
+_FRAME: TypeAdapter[FrameSpan | None] = TypeAdapter(FrameSpan | None)
 _REQUEST = TypeAdapter(LeaseRequest)
 _PROGRESS = TypeAdapter(LaneProgress)
 
@@ -70,6 +73,12 @@ class LeaseApi(Protocol):
         """Return Spark's message for a record for which the query of a lane failed. ``batch``: as in `FailedRecord`.
 
         Returns None after 5 s, or if the query does not fail.
+        """
+
+    async def announce(self, lane: int, secret: str, frame: FrameSpan | None, wait: float) -> bool:
+        """Note that ``frame`` of a lane is about to enter its query, or that nothing of it is in the query.
+
+        Returns whether it may enter; False after ``wait`` seconds in which it was the turn of other lanes.
         """
 
 
@@ -122,6 +131,18 @@ def lane_router(lease_service: LeaseApi) -> APIRouter:
             lease_service.check(lane, _secret(authorization))
             record = await _body(request, LARGEST_RECORD, _FAILED_RECORD.validate_json)
             return await lease_service.failed_record(lane, record.topic, record.partition, record.batch)
+        except LeaseRefusedError as error:
+            raise HTTPException(status.HTTP_410_GONE, str(error)) from error
+
+    @router.post("/{lane}/frame")
+    async def frame(
+        lane: int, request: Request, wait: float = 0.0, authorization: Annotated[str, Header()] = ""
+    ) -> bool:
+        secret = _secret(authorization)
+        try:
+            lease_service.check(lane, secret)
+            announced = await _body(request, LARGEST_REQUEST, _FRAME.validate_json)
+            return await lease_service.announce(lane, secret, announced, min(wait, LONGEST_WAIT_S))
         except LeaseRefusedError as error:
             raise HTTPException(status.HTTP_410_GONE, str(error)) from error
 

@@ -34,6 +34,10 @@ QUERIES = {
     "slow": "SELECT * FROM records WHERE sha2(repeat(CAST(value AS STRING), 100), 512) = '0'",
     "live": "SELECT * FROM records WHERE value IS NOT NULL",
     "deleted": "SELECT CAST(NULL AS BINARY) AS value FROM records",
+    # java.util.regex recurses for each letter: a long value overflows the stack, which ends the lane
+    "deep": "SELECT regexp_replace(CAST(value AS STRING), '^(a|b)*$', 'ok') AS value FROM records",
+    # takes as many bytes of memory as the value says
+    "large": "SELECT CAST(length(repeat('x', CAST(CAST(value AS STRING) AS INT))) AS STRING) AS value FROM records",
     "numbers": "SELECT CAST(CAST(CAST(value AS STRING) AS INT) * 2 AS STRING) AS value FROM records",
 }
 """Query by the stem of its topics' names. That of ``orders`` has names in other cases than the columns."""

@@ -25,6 +25,10 @@ FRAMES = 60
 FRAME = Batch(records=[Record(at, 0, b"k", b"v" * 100) for at in range(ROWS_PER_BATCH)]).encode()
 
 
+async def not_announced(_: object) -> None:
+    raise AssertionError("no process has died")
+
+
 def runner(token: str, frame: bytes, frames: int, found: str) -> Any:
     """Return the function of a worker that sends frames, and writes how many were taken when results came."""
 
@@ -34,7 +38,7 @@ def runner(token: str, frame: bytes, frames: int, found: str) -> Any:
         path = socket_path(token, context.taskAttemptId())
 
         async def all_frames() -> list[int]:
-            exchange = RowExchange(QueryInput(rows, path, token))
+            exchange = RowExchange(QueryInput(rows, path, token), not_announced)
             await exchange.open()
             taken = 0
             results: list[int] = []

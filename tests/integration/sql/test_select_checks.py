@@ -113,7 +113,7 @@ def with_references(query: LaneQuery) -> LaneQuery:
 def test_a_refused_query_ends_its_lane_for_good(session: SparkSession) -> None:
     spark = session.sparkContext
     start = LaneStart(lane=4, token="t" * 32, description="A->B lane 4", query=lane_query(value="mask_card(value)"))
-    job = LaneJob(spark, SqlSession(spark), LeasePlace(url="http://127.0.0.1:1"), start)
+    job = LaneJob(spark, SqlSession(spark), LeasePlace(url="http://127.0.0.1:1"), start, memory="")
     job.start()
     job.join(60)
     assert job.end.refused

@@ -16,6 +16,8 @@ from mm2.core.lanes.engine_orders import LaneStart
 from mm2.core.lanes.lease import LaneQuery, LeasePlace
 from mm2.core.settings.row_query import RowQuery, RowTransform
 
+MEMORY = "spark.driver.memory = 1g"
+
 
 def start(action: RowQuery | RowTransform | None = None) -> LaneStart:
     query = None if action is None else LaneQuery(name="mask", action=action)
@@ -73,7 +75,7 @@ def test_why_a_lane_has_ended_contains_no_value_of_a_config_provider(*, has_refe
         def setLocalProperty(self, *_: object) -> None: ...
 
     context = Context()
-    job = LaneJob(context, Session(context), LeasePlace(url="http://127.0.0.1:1"), start(query))
+    job = LaneJob(context, Session(context), LeasePlace(url="http://127.0.0.1:1"), start(query), memory=MEMORY)
     job.run()
     assert (job.end.error or "").startswith("org.apache.spark.SparkException")
     assert ("sesame" in (job.end.error or "")) is not has_references
@@ -93,11 +95,44 @@ def test_the_end_of_a_lane_is_reported_when_it_is_known() -> None:
     context = Context()
     place = LeasePlace(url="http://127.0.0.1:1")
     job = LaneJob(
-        context, SqlSession(context), place, start(), lambda ended: ends.append((ended.has_ended, ended.end.error))
+        context,
+        SqlSession(context),
+        place,
+        start(),
+        lambda ended: ends.append((ended.has_ended, ended.end.error)),
+        memory=MEMORY,
     )
     assert not job.has_ended
     job.run()
     assert ends == [(True, "java.lang.Exception: executor lost")]
+
+
+def test_the_text_of_an_error_can_need_the_jvm_that_has_ended() -> None:
+    """It must not look like a lane that ended because its orders ended it."""
+
+    class TextlessError(PySparkException):
+        def __str__(self) -> str:
+            raise ConnectionRefusedError("py4j cannot connect")
+
+    class Context(SparkContext):
+        def __init__(self) -> None: ...
+        def setJobGroup(self, *_: object, **__: object) -> NoReturn:
+            raise TextlessError("the JVM has ended")
+
+    ends: list[tuple[bool, str | None]] = []
+    context = Context()
+    job = LaneJob(
+        context,
+        SqlSession(context),
+        LeasePlace(url="http://127.0.0.1:1"),
+        start(),
+        lambda ended: ends.append((ended.lost_java, ended.end.error)),
+        memory=MEMORY,
+    )
+    job.run()
+    ((lost_java, error),) = ends
+    assert lost_java
+    assert error is not None
 
 
 def test_the_engine_imports_nothing_of_sql_flows() -> None:
@@ -110,7 +145,10 @@ def test_the_engine_imports_nothing_of_sql_flows() -> None:
 def test_the_name_of_a_job_group_is_no_secret() -> None:
     """Spark's UI shows it."""
     order = LaneStart(lane=2, token="open-sesame", description="A->B lane 2", query=None)
-    jobs = [LaneJob(cast("SparkContext", None), cast("SqlSession", None), LeasePlace(url=""), order) for _ in range(2)]
+    jobs = [
+        LaneJob(cast("SparkContext", None), cast("SqlSession", None), LeasePlace(url=""), order, memory=MEMORY)
+        for _ in range(2)
+    ]
     groups = {job._group for job in jobs}
     assert len(groups) == 2
     assert not any("open" in group for group in groups)

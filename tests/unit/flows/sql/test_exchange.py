@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import queue
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,6 +18,8 @@ from flows.sql.exchange import QueryFailed, QueryInput, QueryTimes, RowExchange,
 from flows.sql.frames import lead
 from flows.sql.rows import ERROR, FAILED, NO_FRAME
 from flows.sql.written import PART_BYTES, FailedRow
+from mm2.core.lanes.query_trials import NO_TRIAL, FrameSpan, QueryTrial
+from tests.lab.waiting import until
 from tests.unit.flows.sql.results import arrow, row
 
 TOKEN = "token"
@@ -43,7 +46,12 @@ class Lane:
         self.rows, self.path = Rows(), str(path / "s")
         self.results: list[tuple[int, RowsOfFrame]] = []
         self._added = asyncio.Event()
-        self.exchange = RowExchange(QueryInput(iter(self.rows), self.path, TOKEN), times=times, part_bytes=part_bytes)
+        self.announced: list[FrameSpan | None] = []
+        self.may_pass = asyncio.Event()
+        self.may_pass.set()
+        self.exchange = RowExchange(
+            QueryInput(iter(self.rows), self.path, TOKEN), self._announce, times=times, part_bytes=part_bytes
+        )
 
     async def __aenter__(self) -> Lane:
         await self.exchange.open()
@@ -68,6 +76,10 @@ class Lane:
             **options,
         }
         self.exchange.send("t", 1, [memoryview(data)], done=partial(self._add, name), **options)
+
+    async def _announce(self, span: FrameSpan | None) -> None:
+        self.announced.append(span)
+        await self.may_pass.wait()
 
     def _add(self, name: int, result: RowsOfFrame) -> None:
         self.results.append((name, result))
@@ -298,5 +310,99 @@ def test_a_record_that_is_too_large_is_the_failed_one(tmp_path: Path) -> None:
         assert result.failed == FailedRow(6, "too large", too_large=True)
         assert result.batch is not None
         assert result.batch.runs == ((5, 1),)
+
+    run(tmp_path, test)
+
+
+def frame_span(until: int, first: int = 5) -> FrameSpan:
+    return FrameSpan(topic="t", partition=1, first=first, until=until)
+
+
+def test_announced_frames_pass_one_after_the_other(tmp_path: Path) -> None:
+    async def test(lane: Lane) -> None:
+        reader, writer = await lane.feeder()
+        lane.exchange.trial = QueryTrial(announced=True)
+        lane.may_pass.clear()
+        wanted = True
+        for name in (10, 11, 12):
+            lane.send(name, until=name, is_wanted=lambda name=name: wanted or name != 11)
+        running = asyncio.create_task(lane.exchange.run())
+        async with asyncio.timeout(5):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    await reader.read(1_000)
+            assert lane.announced == [frame_span(10)]
+            assert not running.done(), "it waits for the node, not for the query"
+            lane.may_pass.set()
+            first = lead(0, 5, "t", 1, 4, until=10) + b"data"
+            assert await reader.readexactly(len(first)) == first
+            wanted = False
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await reader.read(1_000)
+            lane.rows.put(arrow([row(None, 0)]))
+            last = lead(2, 5, "t", 1, 4, until=12) + b"data"
+            assert await reader.readexactly(len(last)) == last
+            assert lane.announced == [frame_span(10), None, frame_span(12)]
+            lane.rows.put(arrow([row(None, 2)]))
+            await until(lambda: len(lane.announced) == 4, 5.0, "nothing is in the query any more")
+        assert lane.announced[-1] is None
+        running.cancel()
+        writer.close()
+
+    run(tmp_path, test, stuck_after_s=0.2)
+
+
+def test_a_frame_without_records_is_not_announced(tmp_path: Path) -> None:
+    async def test(lane: Lane) -> None:
+        reader, writer = await lane.feeder()
+        lane.exchange.trial = QueryTrial(announced=True)
+        lane.send(10, until=5)
+        frame = lead(0, 5, "t", 1, 4, until=5) + b"data"
+        assert await reader.readexactly(len(frame)) == frame
+        lane.rows.put(arrow([row(None, 0)]))
+        await lane.until(1)
+        assert lane.announced == []
+        writer.close()
+
+    run(tmp_path, test)
+
+
+def test_frames_pass_together_again(tmp_path: Path) -> None:
+    async def test(lane: Lane) -> None:
+        reader, writer = await lane.feeder()
+        lane.exchange.trial = QueryTrial(announced=True)
+        lane.send(10)
+        frame = lead(0, 5, "t", 1, 4) + b"data"
+        assert await reader.readexactly(len(frame)) == frame
+        for name in (11, 12):
+            lane.send(name)
+        lane.exchange.trial = NO_TRIAL
+        lane.rows.put(arrow([row(None, 0)]))
+        both = b"".join(lead(number, 5, "t", 1, 4) + b"data" for number in (1, 2))
+        assert await reader.readexactly(len(both)) == both
+        assert lane.announced[1:] == [None]
+        writer.close()
+
+    run(tmp_path, test)
+
+
+def test_a_question_about_a_record_takes_its_turn(tmp_path: Path) -> None:
+    async def test(lane: Lane) -> None:
+        reader, writer = await lane.feeder()
+        asked = dataclasses.replace(frame_span(6), is_asked=True)
+        async with lane.exchange.turn(asked):
+            assert lane.announced == [], "all is well"
+        lane.exchange.trial = QueryTrial(announced=True)
+        frame = lead(0, 5, "t", 1, 4, until=7) + b"data"
+        async with lane.exchange.turn(asked):
+            lane.send(10, until=7)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await reader.read(1_000)
+            assert lane.announced == [asked]
+        assert await reader.readexactly(len(frame)) == frame
+        assert lane.announced == [asked, None, frame_span(7)]
+        writer.close()
 
     run(tmp_path, test)

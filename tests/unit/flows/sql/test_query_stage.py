@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import dataclasses
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -14,21 +17,34 @@ from flows.batch.header import CorruptBatchError, read_header
 from flows.batch.record_reader import DecodedRecord
 from flows.batch.target_batch import ProducerId, SourceBatch
 from flows.partition.frames_in_query import FrameInQuery, FrameResult
+from flows.partition.replicator import PartitionReplicator
 from flows.sql.exchange import RowsOfFrame
-from flows.sql.query_stage import UNEXPLAINED, LaneQueryRun, QueryStage, record_at, single_batch
+from flows.sql.query_stage import FATAL, UNEXPLAINED, LaneQueryRun, QueryStage, record_at, single_batch
 from flows.sql.written import FailedRow
+from mm2.core.lanes.query_trials import NO_TRIAL, FatalRecord, FrameSpan, QueryTrial, SuspectSpan
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.exact_offset_records import TopicIds
 from tests.lab.batches import LOG_APPEND_TIME, Batch, Record, read, sealed
 from tests.unit.flows.replicators import arrive, message, partition
 
+TOPIC_ID = UUID(int=7)
 HEADERS = (("h", b"1"), ("h", None))
 
 
 class Exchange:
     """Records what is sent."""
 
+    is_ordered = False
+
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
+        self.trial = NO_TRIAL
+        self.asked: list[FrameSpan] = []
+
+    @asynccontextmanager
+    async def turn(self, span: FrameSpan) -> AsyncIterator[None]:
+        self.asked.append(span)
+        yield
 
     def send(self, topic: str, number: int, batches: list[memoryview], **options: Any) -> None:
         self.sent.append({"topic": topic, "partition": number, "batches": batches, **options})
@@ -38,6 +54,7 @@ class Partition:
     """Records the results."""
 
     source, target = TopicPartition("orders", 3), TopicPartition("A.orders", 3)
+    topic_ids = TopicIds(source=TOPIC_ID)
 
     def __init__(self) -> None:
         self.results: list[tuple[int, FrameResult]] = []
@@ -290,3 +307,100 @@ def test_a_single_record_keeps_its_append_time() -> None:
     batch = single_batch(header, record)
     (found,) = read(sealed(bytearray(batch), read_fields(batch)))
     assert found == Record(5, 77, b"5", b"v", HEADERS)
+
+
+def limited(trial: QueryTrial, rows: RowsOfFrame) -> tuple[Any, Any]:
+    """Return what is sent of a frame with the offsets 0, 1, 2 and 5, and the result for it."""
+    tested, exchange, asked = stage()
+    exchange.trial = trial
+    told = Partition()
+    tested.submit(told, frame(*first_and_second()))  # type: ignore[arg-type]
+    exchange.sent[0]["done"](rows)
+    ((_, result),) = told.results
+    assert asked == []
+    return exchange.sent[0]["until"], result
+
+
+def span(first: int, until: int, topic_id: UUID | None = TOPIC_ID, partition: int = 3) -> FrameSpan:
+    identity = None if topic_id is None else str(topic_id)
+    return FrameSpan(topic="orders", partition=partition, first=first, until=until, topic_id=identity)
+
+
+WHY = "Java ran out of memory (spark.driver.memory = 1g)"
+
+
+def fatal(offset: int, **options: Any) -> QueryTrial:
+    return QueryTrial(fatal=(FatalRecord(span=span(offset, offset + 1, **options), why=WHY),))
+
+
+def suspect(first: int, until: int, step: int) -> QueryTrial:
+    return QueryTrial(suspects=(SuspectSpan(span=span(first, until), step=step),))
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [
+        NO_TRIAL,
+        fatal(6),
+        fatal(1, topic_id=UUID(int=8)),
+        fatal(1, partition=2),
+        suspect(0, 6, 6),
+        suspect(6, 9, 1),
+    ],
+)
+def test_frames_that_pass_as_a_whole(trial: QueryTrial) -> None:
+    assert limited(trial, RowsOfFrame()) == (6, FrameResult())
+
+
+def test_a_suspected_frame_passes_in_parts() -> None:
+    assert limited(suspect(0, 6, 2), RowsOfFrame()) == (2, FrameResult(again_from=2))
+    assert limited(suspect(4, 6, 1), RowsOfFrame()) == (4, FrameResult(again_from=4))
+    rows = RowsOfFrame(undecodable="bad bytes")
+    assert limited(suspect(0, 6, 2), rows) == (2, FrameResult(unreadable="bad bytes"))
+    assert limited(suspect(0, 6, 2), RowsOfFrame(is_part=True)) == (2, FrameResult(is_part=True))
+
+
+@pytest.mark.parametrize("topic_id", [TOPIC_ID, None])
+def test_a_fatal_record_is_rejected_without_passing_through_the_query(topic_id: UUID | None) -> None:
+    until, result = limited(fatal(1, topic_id=topic_id), RowsOfFrame())
+    assert until == 1
+    failed = result.failed
+    assert (failed.first, failed.until, failed.is_certain, failed.record.key) == (1, 2, True, b"1")
+    assert failed.message == f"cannot copy orders-3 offset 1 to A.orders-3: query q failed: {WHY}{FATAL}"
+
+
+def test_a_record_that_fails_before_a_fatal_one_counts() -> None:
+    _, result = limited(fatal(1), RowsOfFrame(failed=FailedRow(0, "NULL timestamp")))
+    assert result.failed.first == 0
+
+
+def test_a_partition_continues_in_parts_up_to_the_fatal_record() -> None:
+    tested, exchange, _ = stage()
+    both = QueryTrial(announced=True, suspects=suspect(0, 2, 1).suspects, fatal=fatal(2).fatal)
+    LaneQueryRun(exchange, None).follow(both)  # type: ignore[arg-type]
+    replicator, _ = partition(transform=tested)
+    replicator.set_producer_id(ProducerId(7, 0))
+    trial = QueryTrial(
+        suspects=tuple(SuspectSpan(span=of(replicator, one.span), step=one.step) for one in both.suspects),
+        fatal=tuple(FatalRecord(span=of(replicator, one.span), why=WHY) for one in both.fatal),
+    )
+    exchange.trial = trial
+    passed = []
+    while "offset 2 to" not in (message(replicator) or ""):
+        arrive(replicator, *first_and_second())
+        sent = exchange.sent.pop()
+        passed.append((sent["wanted"], sent["until"]))
+        sent["done"](RowsOfFrame())
+    assert passed == [(0, 1), (1, 2), (2, 2)]
+    assert replicator.position == 2
+
+
+def of(replicator: PartitionReplicator, one: FrameSpan) -> FrameSpan:
+    return dataclasses.replace(one, topic=replicator.source.topic, partition=replicator.source.partition, topic_id=None)
+
+
+def test_the_question_about_a_failed_record_takes_its_turn() -> None:
+    tested, exchange, _ = stage()
+    tested.submit(Partition(), frame(*first_and_second()))  # type: ignore[arg-type]
+    exchange.sent[0]["done"](RowsOfFrame(failed=FailedRow(5, None)))
+    assert exchange.asked == [dataclasses.replace(span(5, 6), is_asked=True)]

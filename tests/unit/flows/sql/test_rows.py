@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flows.sql.frames import Frame
+from flows.sql.frames import NO_LIMIT, Frame
 from flows.sql.rows import (
     ALIGNMENT,
     BYTES_PER_BATCH,
@@ -35,9 +35,11 @@ from tests.lab.batches import HEADER, LOG_APPEND_TIME, Batch, Record, sealed
 LIMIT = 1_000_000
 
 
-def found(*blobs: bytes, wanted: int = 0, limit: int = LIMIT, arrived_ms: int = 0) -> tuple[list[Any], str | None]:
+def found(
+    *blobs: bytes, wanted: int = 0, until: int = NO_LIMIT, limit: int = LIMIT, arrived_ms: int = 0
+) -> tuple[list[Any], str | None]:
     """Return the rows, and the error of the filler after them. Timestamps are epoch microseconds."""
-    frame = Frame(7, wanted, "orders", 3, b"".join(blobs), limit)
+    frame = Frame(7, wanted, "orders", 3, b"".join(blobs), limit, until)
     batches = list(rows_of(frame, arrived_ms=arrived_ms))
     rows = []
     for batch in batches:
@@ -257,3 +259,18 @@ def test_only_columns_that_are_used_are_written() -> None:
     assert spark_schema({"value", "topic"}) == (
         f"value binary, topic string, {OFFSET} bigint, {FRAME} bigint, {ERROR} string"
     )
+
+
+def test_records_after_the_last_wanted_one() -> None:
+    first = Batch(records=[Record(at, 0, b"k", b"v") for at in (3, 4, 5)]).encode()
+    second = Batch(records=[Record(at, 0, b"k", b"v") for at in (6, 7)]).encode()
+    assert offsets(first, second, wanted=4, until=7) == [4, 5, 6]
+    assert offsets(first, wanted=4, until=4) == []
+
+
+def test_a_record_that_is_too_large_after_the_last_wanted_one() -> None:
+    """It comes with the next part of the frame, after those between them."""
+    batch = Batch(records=[Record(0, 0, b"k", b"v"), Record(1, 0, b"k", b"v"), Record(2, 0, b"k", bytes(9_000))])
+    encoded = Batch(records=batch.records, codec=1).encode()
+    assert found(encoded, until=1, limit=1_000)[1] is None
+    assert offset_of_error(found(encoded, until=3, limit=1_000)[1] or "")[0] == 2

@@ -12,7 +12,14 @@ import pytest
 
 from mm2.core.lanes.lease import LeasePlace
 from mm2.core.settings.spark_master import read_master
-from mm2.node.engine.engine_process import EngineProcess, failure_line, level_of, master_trouble, next_line
+from mm2.node.engine.engine_process import (
+    EngineProcess,
+    failure_line,
+    last_error,
+    level_of,
+    master_trouble,
+    next_line,
+)
 from tests.lab.waiting import until
 
 
@@ -45,6 +52,15 @@ def test_the_line_that_explains_why_an_engine_exited() -> None:
     assert failure_line([own, *others]) == f": {own}"
     assert failure_line(others) == ": Caused by: java.net.ConnectException: Connection refused"
     assert failure_line(["nothing of use"]) == ""
+
+
+def test_the_last_error_of_an_engine_says_why_its_jvm_has_ended() -> None:
+    lines = ["ERROR mm2.engine first", "ERROR mm2.engine Java ran out of memory", "INFO mm2.engine later", "Error"]
+    assert last_error(lines) == "Java ran out of memory"
+    assert last_error(lines[2:]) is None
+    assert last_error(["Exception in thread lane-0ERROR mm2.engine Java exited with code 1"]) == (
+        "Java exited with code 1"
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,7 +99,7 @@ async def test_a_failed_start_of_the_engine_is_retried(monkeypatch: pytest.Monke
         leases=LeasePlace(url="http://127.0.0.1:1"),
         spark={"spark.master": "local[1]"},
         temp_dir=tmp_path,
-        on_lost=lambda: lost.append(engine.trouble),
+        on_lost=lambda _: lost.append(engine.trouble),
     )
     running = asyncio.create_task(engine.run())
     try:
@@ -111,7 +127,7 @@ async def test_a_restart_of_the_engine_applies_new_settings(monkeypatch: pytest.
         leases=LeasePlace(url="http://127.0.0.1:1"),
         spark={"spark.master": "local[1]"},
         temp_dir=tmp_path,
-        on_lost=lambda: lost.append(engine.trouble),
+        on_lost=lambda _: lost.append(engine.trouble),
     )
     running = asyncio.create_task(engine.run())
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from mm2.core.lanes.engine_orders import EngineReport, LaneEnd
@@ -125,7 +127,11 @@ def test_a_lane_that_has_not_started_is_forgotten_with_its_last_source_task() ->
 
 def test_idle_lanes_are_forgotten_with_their_lease_or_their_engine() -> None:
     board = new_board(lanes=1)
-    for lose in (lambda: board.expire(LEASE_SECONDS + 1), lambda: board.engine_lost(1.0)):
+    losses: tuple[Callable[[], object], ...] = (
+        lambda: board.expire(LEASE_SECONDS + 1),
+        lambda: board.engine_lost(1.0),
+    )
+    for lose in losses:
         board.put(source_task_lease(4, query=MASK))
         session = grant(board, 1)
         board.remove((FLOW, 4))
