@@ -417,9 +417,10 @@ class FaultyTransactionalWorld(FaultyWorld, TransactionalWorld):
         return self.target.committed
 
     def step(self) -> None:
-        if self._is_leaving and self.replicator.is_idle and self.transaction is not None:
+        is_late = self._is_leaving or self.rng.random() < 0.02
+        if is_late and self.replicator.is_idle and self.transaction is not None:
             if self.replicator.is_uncertain:
-                self._abort()  # it will not be repeated: the transaction is late
+                self._abort()  # nothing is repeated any more, or not in time
             else:
                 self._commit()
             self.check()
