@@ -78,13 +78,6 @@ def test_everything_is_copied_in_order_or_reported_after_crashes(seed: int) -> N
 
 @given(seed=seeds)
 @settings(max_examples=examples(150))
-def test_what_replaces_truncated_records_is_copied_or_reported(seed: int) -> None:
-    source_events = ["elect", "elect", *CHANGES[: seed % 3]]  # what cannot be read has no known leader epoch
-    finished(world(seed, source_events, reset=OffsetReset.EARLIEST, policy=LossPolicy()))
-
-
-@given(seed=seeds)
-@settings(max_examples=examples(150))
 def test_everything_is_committed_once_in_order_or_reported(seed: int) -> None:
     finished(world(seed, CHANGES[: seed % 4], kind=FaultyTransactionalWorld))
 
