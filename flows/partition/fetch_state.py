@@ -173,8 +173,8 @@ class FetchState(HeldBatches):
         self._pause_fetch(self._source_backoff.next(), now)
 
     def _pause_fetch(self, delay: float, now: float) -> None:
-        """Fetch nothing for ``delay`` seconds."""
-        self._fetch_paused_until = now + delay
+        """Fetch nothing for ``delay`` seconds, or until a longer pause ends, which wakes the producer, too."""
+        self._fetch_paused_until = max(now + delay, self._fetch_paused_until or now)
         self._listener.fetch_changed(self)
         self._listener.wake_later(self, delay)
 

@@ -186,13 +186,7 @@ class PartitionReplicator(QueryState):
         before the batch is packed: then `is_packing`, and the next call continues.
         """
         self._in_flight.probe_after_silence(now)
-        if not self._divide(is_over, now):
-            return None
-        while not self._in_flight.has_unsent:
-            if not self.has_unsent or not self._pack(now, is_over):
-                return None
-        if self._in_flight.producer_id is None:  # a batch cannot be repeated, see `InFlightBatches.append`
-            self._listener.send_changed(self)
+        if not (self._divide(is_over, now) and self._pack_next(now, is_over)):
             return None
         try:
             entry = self._in_flight.send(now)
@@ -203,6 +197,16 @@ class PartitionReplicator(QueryState):
             return None
         self._sent_to = max(self._sent_to, entry.batch.next_offset)
         return entry
+
+    def _pack_next(self, now: float, is_over: IsOver) -> bool:
+        """Pack batches until one waits to be sent; return whether it can be sent now."""
+        while not self._in_flight.has_unsent:
+            if not self.has_unsent or not self._pack(now, is_over):
+                return False
+        if self._in_flight.producer_id is None:  # a batch cannot be repeated, see `InFlightBatches.append`
+            self._listener.send_changed(self)
+            return False
+        return True
 
     def _pack(self, now: float, is_over: IsOver) -> bool:
         """Pack the next batch from the fetched batches; return whether it is done."""

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from flows.batch.choice import BatchRules, Reason
 from flows.batch.target_batch import ProducerId, TargetBatch
 from flows.partition.frames_in_query import FRAME_BYTES
+from flows.partition.health import PartitionMetrics
 from flows.partition.in_flight import InFlightBatch
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.state import OffsetRange
+from flows.partition.timeouts import TIMER_TOLERANCE_S
 from flows.target.produce_errors import DUPLICATE, from_exception, from_response
 from mm2.core.lanes.lease import PartitionLease
-from mm2.core.lanes.losses import Loss
+from mm2.core.lanes.losses import Loss, LossPolicy
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
 from mm2.core.offsets.exact_offset_records import TopicIds
@@ -31,6 +34,10 @@ class World:
     """The source task of one partition.
 
     Requests reach the target in the order in which they were sent, and responses arrive in order.
+
+    `flows.source.fetcher` and `flows.target.producer` read what to fetch and to send only when the partition tells that
+    this has changed; the fetch offset also after each fetch response. So each step checks that whatever is possible
+    was told: otherwise the partition would stand still.
     """
 
     def __init__(
@@ -47,8 +54,11 @@ class World:
         dead_letters: str | None = None,
         query: ModelQuery | None = None,
         frame_bytes: int = FRAME_BYTES,
+        policy: LossPolicy | None = None,
     ) -> None:
         self._frame_bytes = frame_bytes
+        self._policy = policy
+        self.metrics = PartitionMetrics()
         self.source, self.target, self.rng, self.query = source, target, rng, query
         self.now = 0.0
         self.held = 0
@@ -65,22 +75,26 @@ class World:
         self.answers: deque[tuple[InFlightBatch, bytes, tuple[int, int] | None]] = deque()
         self.pending_letter: Rejection | None = None
         self.letters: list[Rejection] = []
-        self._rules, self._max_held_bytes, self._dead_letters = rules or BatchRules(), max_held_bytes, dead_letters
+        self._is_fetch_read = self._is_offered = False
+        self._fetch_read: tuple[int | None, bool, int] = None, False, -1
+        self._rules, self.max_held_bytes, self._dead_letters = rules or BatchRules(), max_held_bytes, dead_letters
         self.replicator = self.new_replicator(start)
 
-    def new_replicator(self, start: int | None) -> PartitionReplicator:
+    def new_replicator(self, start: int | None, **lease: Any) -> PartitionReplicator:
         return PartitionReplicator(
-            PartitionLease(topic="t", partition=0, remote_topic="A.t", start_offset=start),
+            PartitionLease(topic="t", partition=0, remote_topic="A.t", start_offset=start, **lease),
             self,
             rules=self._rules,
             max_in_flight=5,
-            max_held_bytes=self._max_held_bytes,
+            max_held_bytes=self.max_held_bytes,
             check_crcs=True,
             dead_letters=self._dead_letters,
             source_backoff=Backoff(100, 1000, generator=random.Random(1)),
             target_backoff=Backoff(100, 1000, generator=random.Random(1)),
             counts=Counter[Reason](),
             now=self.now,
+            metrics=self.metrics,
+            policy=self._policy,
             transform=self.query,
             frame_bytes=self._frame_bytes,
         )
@@ -91,9 +105,11 @@ class World:
         self.held -= count
         assert self.held >= 0
 
-    def fetch_changed(self, replicator: PartitionReplicator) -> None: ...
+    def fetch_changed(self, replicator: PartitionReplicator) -> None:
+        self._is_fetch_read = False
 
-    def send_changed(self, replicator: PartitionReplicator) -> None: ...
+    def send_changed(self, replicator: PartitionReplicator) -> None:
+        self._is_offered = True
 
     def lost(self, replicator: PartitionReplicator, loss: Loss) -> None:
         assert loss in replicator.losses
@@ -111,7 +127,8 @@ class World:
         self.replicator.size_limit_read(self.rng.choice([self.target.max_bytes, None]), self.now)
 
     def start_chosen(self, replicator: PartitionReplicator) -> None:
-        assert replicator.offset_to_commit == replicator.position - 1
+        assert replicator.chosen_start is not None
+        assert replicator.offset_to_commit == replicator.chosen_start - 1
 
     def remote_end_moved_back(self, replicator: PartitionReplicator) -> None:
         assert self.target.forgetful, "only a batch that was appended twice can be acknowledged at its older offset"
@@ -151,11 +168,8 @@ class World:
 
     def step(self) -> None:
         """Perform one random step among those that are possible."""
-        can = [self._pass_time]
-        if self.replicator.fetch_offset is not None and not self.fetches:
-            can.append(self._fetch)
-        if self.fetches:
-            can.append(self._fetched)
+        can: list[Callable[[], None]] = [self._pass_time]
+        can += self._source_steps()
         if self.replicator.needs_producer_id:
             can.append(self._adopt)
         if self.replicator.can_send(self.now):
@@ -176,8 +190,16 @@ class World:
             can = [self._outage_begins_or_ends]
         if self.rng.random() < 0.01:
             can = [self.replicator.release_memory, self.replicator.leader_changed]
-        self.rng.choice(can)()
+        action = self.rng.choice(can)
+        if action == self._fetched:
+            self._is_fetch_read = False
+        action()
         self.check()
+
+    def _source_steps(self) -> list[Callable[[], None]]:
+        if self.fetches:
+            return [self._fetched]
+        return [self._fetch] if self.replicator.fetch_offset is not None else []
 
     def _outage_begins_or_ends(self) -> None:
         if self.target.rejects_all:
@@ -192,6 +214,20 @@ class World:
         assert replicator.held_bytes == self.held
         assert replicator.batches_in_flight == len(self.requests) + len(self.answers)
         assert replicator.batches_in_flight <= 5
+        self._check_told()
+
+    def _check_told(self) -> None:
+        """Check that whatever is possible was told."""
+        replicator = self.replicator
+        wanted = replicator.fetch_offset, replicator.needs_start_offset, replicator.last_fetched_epoch
+        is_paused = wanted[:2] == (None, False)  # at the latest the next fetch response shows it
+        if is_paused or not self._is_fetch_read:
+            self._is_fetch_read, self._fetch_read = True, wanted
+        assert wanted == self._fetch_read, "told that fetching has changed"
+        if not replicator.can_send(self.now):
+            self._is_offered = False
+        elif not self._is_offered:
+            assert any(alarm <= self.now + TIMER_TOLERANCE_S for alarm in self.alarms), "told of a batch to send"
 
     def _fetch(self) -> None:
         offset = self.replicator.fetch_offset
@@ -204,16 +240,20 @@ class World:
         self.held += self.replicator.fetched(offset, answer, self.source.end, self.now, self.now)
 
     def _adopt(self) -> None:
-        if self.replicator.batches_in_flight:
-            return
         producer = ProducerId(self.next_producer, 0) if self.idempotent else ProducerId(-1, -1)
         self.next_producer += 1
         self.replicator.set_producer_id(producer)
 
     def _send(self) -> None:
-        entry = self.replicator.next_batch(self.now)
+        self._is_offered = False
+        entry = self.replicator.next_batch(self.now, self._is_turn_over)
+        self._is_offered |= self.replicator.is_packing
         if entry is not None:
+            self._is_offered |= self.replicator.can_send(self.now)
             self.requests.append((entry, b"".join(entry.batch.wire())))
+
+    def _is_turn_over(self) -> bool:
+        return False
 
     def _process(self) -> None:
         entry, raw = self.requests.popleft()

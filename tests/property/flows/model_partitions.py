@@ -68,6 +68,7 @@ class Target:
         frozenset()
     )  # keys of records that it rejects, whatever is in the batch with them
     names_refused: bool = True
+    more_faults: bool = False
     records: list[Record] = field(default_factory=list)
     producers: dict[int, deque[tuple[int, int, int]]] = field(default_factory=dict)  # first, last sequence, base offset
 
@@ -92,7 +93,17 @@ class Target:
                 self.producers.clear()
             if fault < 0.22:
                 return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
+            if fault < 0.3 and self.more_faults:
+                return self._fails_otherwise(raw)
         return self._append(raw)
+
+    def _fails_otherwise(self, raw: bytes) -> tuple[int, int]:
+        code = self.rng.choice(
+            [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.CORRUPT_MESSAGE]
+        )
+        if code == ErrorCode.REQUEST_TIMED_OUT and self.rng.random() < 0.5:
+            self._append(raw)
+        return code, -1
 
     def _append(self, raw: bytes) -> tuple[int, int]:
         fields = HEADER.unpack_from(raw)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
 from flows.batch.target_batch import ProducerId, TargetBatch
 from flows.partition.replicator import PartitionReplicator
@@ -163,10 +164,11 @@ class TransactionalWorld(World):
         self.answers.clear()
         if self.query is not None:
             self.query.frames.clear()
+        self._is_fetch_read = self._is_offered = False
         self.replicator = self.new_replicator(0 if self.stored is None else self.stored + 1)
         self.crashes += 1
 
-    def new_replicator(self, start: int | None) -> PartitionReplicator:
-        replicator = super().new_replicator(start)
+    def new_replicator(self, start: int | None, **lease: Any) -> PartitionReplicator:
+        replicator = super().new_replicator(start, **lease)
         replicator.is_transactional = True
         return replicator

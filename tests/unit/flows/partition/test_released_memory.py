@@ -203,7 +203,7 @@ def test_a_full_partition_fetches_again_if_there_was_nothing_to_copy() -> None:
     replicator, _ = partition(3, max_held_bytes=1)
     records = [Record(number, 0, b"k", b"v") for number in range(3)]
     arrive(replicator, Batch(records=records, next_offset=10).encode())
-    assert replicator.is_full
+    assert not replicator.is_fetched
     assert replicator.next_batch(0.0) is None
     assert (replicator.held_bytes, replicator.fetch_offset) == (0, 10)
 
@@ -221,7 +221,7 @@ def test_a_full_partition_fetches_what_a_repeated_batch_needs() -> None:
     for entry in sent:
         replicator.produce_failed(entry, from_exception(ConnectionLost("lost")), 0.0)
     arrive(replicator, data(1), data(2, value_bytes=1_500), now=1.0)
-    assert replicator.is_full
+    assert not replicator.is_fetched
     (entry,) = send(replicator, 1.0)
     replicator.acknowledged(entry, 1, 1.0, WALL)
     assert (replicator.can_send(1.0), replicator.fetch_offset) == (False, 3), "the next batch ended at 4"
