@@ -34,7 +34,7 @@ def flow(request: pytest.FixtureRequest, cluster_a: KafkaCluster, cluster_b: Kaf
         yield running
 
 
-@pytest.mark.long  # tests/integration/queries/test_poison_records.py
+@pytest.mark.long  # tests/integration/queries/test_fatal_records.py
 def test_workers_of_one_node_are_killed_and_suspended(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
     """With exactly-once. They resume when their lease has ended, and another lane has taken over. A killed runner is a
     killed lane, as in test_each_kind.py."""

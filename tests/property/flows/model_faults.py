@@ -57,7 +57,7 @@ class FaultyWorld(World):
         self.crashes = self.moves = self.truncations = self.changes_while_uncertain = 0
         self._events: list[_Step] = [getattr(self, f"_{name}") for name in events]
         self._asked_epoch = UNKNOWN_EPOCH
-        self._is_listing = self._is_leaving = self._awaits_drained = False
+        self._is_listing = self._is_leaving = self._awaits_drained = self._awaits_start = False
         self._accepts: Loss | None = None
         self._is_checked = True  # the position, since the last election
         self._known: set[bytes | None] = set()  # the keys on the target
@@ -74,8 +74,9 @@ class FaultyWorld(World):
 
     def start_chosen(self, replicator: PartitionReplicator) -> None:
         super().start_chosen(replicator)
-        assert replicator.chosen_start is not None
-        self.begin = replicator.chosen_start
+        assert replicator.offset_to_commit is not None
+        self.begin = replicator.offset_to_commit + 1
+        self._awaits_start = True
 
     def drained(self, replicator: PartitionReplicator) -> None:
         super().drained(replicator)
@@ -186,6 +187,7 @@ class FaultyWorld(World):
             replicator.fetch_offset is not None
             or replicator.needs_start_offset
             or self._is_listing
+            or self._awaits_start
             or replicator.batches_in_flight
             or replicator.can_send(self.now)
             or (replicator.has_unsent and replicator.needs_producer_id)
@@ -220,7 +222,8 @@ class FaultyWorld(World):
             return [self._list_offsets]
         if self.replicator.needs_start_offset:
             return [self._list_later]
-        return super()._source_steps()
+        starts = [self._store_start] * 2 if self._awaits_start else []
+        return [*super()._source_steps(), *starts]
 
     def _fetch(self) -> None:
         super()._fetch()
@@ -351,6 +354,10 @@ class FaultyWorld(World):
             replicator.committed(offset)
             self.stored = offset
 
+    def _store_start(self) -> None:
+        self._awaits_start = False
+        self._store()
+
     def _crash(self) -> None:
         """The lane ends; its successor starts from the stored offset."""
         while self.requests:
@@ -392,6 +399,7 @@ class FaultyWorld(World):
 
     def _take_over(self, start: int | None, **lease: Any) -> None:
         self.limit_wanted = self._is_leaving = self._is_listing = self._is_offered = self._is_fetch_read = False
+        self._awaits_start = False
         self.pending_letter = self._accepts = None
         self.alarms.clear()
         self.fetches.clear()
@@ -443,6 +451,12 @@ class FaultyTransactionalWorld(FaultyWorld, TransactionalWorld):
 
     def _store(self) -> None:
         """Offsets are stored by transactions only."""
+
+    def _store_start(self) -> None:
+        self._awaits_start = False
+        offsets = self.replicator.offsets_to_commit
+        self.replicator.transaction_committed(offsets, self.now, self.now)
+        self.stored = offsets[-1]
 
     def _may_move(self) -> bool:
         return self.transaction is None and not self.replicator.needs_commit
