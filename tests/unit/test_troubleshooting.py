@@ -66,6 +66,10 @@ REPAIRS: dict[str, tuple[str, ...]] = {
         "a damaged batch without a node:",
         "tests/integration/flows/test_records_left_out.py::test_a_corrupt_batch_of_the_source",
     ),
+    "A query ends Spark's JVM": (
+        "nothing to repair; then as above:",
+        "tests/integration/queries/test_fatal_records.py::test_a_record_that_ends_its_lane_again_and_again",
+    ),
     "A dead letter cannot be written": (
         "without a node:",
         "tests/integration/flows/test_records_left_out.py::test_a_partition_stops_if_its_dead_letter_cannot_be_written",
