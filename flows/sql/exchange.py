@@ -237,18 +237,19 @@ class RowExchange:
         await asyncio.shield(given_back)
 
     async def _give_back(self, announced: asyncio.Task[None], late_s: float) -> None:
-        """End a turn ``late_s`` seconds after the node has allowed it. The end of the lane ends it, too."""
+        """End a turn ``late_s`` seconds after the node has allowed it, unless the lane ends: then no other follows."""
+        if self._closed.is_set():
+            return
         try:
-            if self._closed.is_set():
-                return
             await asyncio.wait({announced})
             await asyncio.sleep(late_s)
             await self._announce(None)
         finally:
-            self._turn.release()
+            if not self._closed.is_set():
+                self._turn.release()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do this in a task of the exchange, whoever waits for it."""
+        """Do this in a task of the exchange, which continues when the one that waits for it is cancelled."""
         task = asyncio.create_task(work, name="turn")
         self._turn_tasks.add(task)
         task.add_done_callback(self._turn_tasks.discard)

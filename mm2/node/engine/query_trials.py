@@ -19,7 +19,7 @@ class QueryTrials:
 
     (A) At most one announced frame of all lanes is in a query, since their queries can share a JVM. Lanes take turns.
         Frames that are not announced can be there, too: those of queries without a search, and those that a lane had
-        sent before it was told to announce, while another lane died alone.
+        sent before its orders to announce them arrived, as another lane had died alone.
     (B) Another text of a query is another query: nothing is known about it.
     (C) No lane waits for a query without a search, such as one that has expired, nor for a lane that does not ask any
         more.

@@ -454,6 +454,8 @@ def test_a_closed_exchange_asks_for_no_turn(tmp_path: Path) -> None:
         await until(lambda: asyncio.all_tasks() == {asyncio.current_task()}, 5.0, "no task is left")
         assert len(lane.announced) == 1
         writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
 
     run(tmp_path, test)
 
