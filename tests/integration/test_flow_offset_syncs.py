@@ -46,9 +46,9 @@ def test_syncs_refer_to_equal_records(shared: SharedNode, location: str) -> None
     flow = shared.plain if location == "source" else shared.unusual
     topic = flow.named("synced")
     flow.target.create_topic(flow.remote(topic), 2)
-    write(flow.target.bootstrap, flow.remote(topic), plain(2 * FOREIGN, partitions=2, value_bytes=3))
     flow.source.create_topic(topic, 2)
-    flow.wait_state(topic, "RUNNING")
+    flow.wait_state(topic, "RUNNING")  # with records in its remote topic, it would wait for a decision
+    write(flow.target.bootstrap, flow.remote(topic), plain(2 * FOREIGN, partitions=2, value_bytes=3))
     write(flow.source.bootstrap, topic, plain(120, partitions=2))
 
     def lasts() -> set[tuple[int, int, int]]:

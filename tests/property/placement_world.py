@@ -35,7 +35,7 @@ class Assignment(NamedTuple):
 
 @dataclass
 class Node:
-    """One process. ``running`` is what it really runs."""
+    """One process. ``running`` is what it really runs. ``joins_again``: it starts a round as soon as it can."""
 
     id: str
     member: str
@@ -43,6 +43,7 @@ class Node:
     holdings: TaskOwnership = field(default_factory=TaskOwnership)
     running: set[TaskId] = field(default_factory=set)
     memory: TaskAssignments = field(default_factory=TaskAssignments)
+    joins_again: bool = False
 
     def apply(self, epoch: int, run: Collection[TaskId]) -> None:
         if self.holdings.take(epoch, run):
@@ -53,11 +54,17 @@ class Node:
         for task in self.holdings.drain & set(tasks):
             self.running.remove(task)
             self.holdings.release(task)
+            self.joins_again = True
 
-    def member_state(self, epoch: int | None = None) -> MemberState:
+    def lose(self) -> None:
+        """Lose the membership, and with it all tasks at once. The group still has the member ID when it returns."""
+        self.holdings.lost()
+        self.drain(set(self.running))
+        self.joins_again = True
+
+    def member_state(self) -> MemberState:
         holdings = self.holdings
-        known_epoch = holdings.epoch if epoch is None else epoch
-        return MemberState(node=self.id, capacity=self.capacity, holds=holdings.holds, epoch=known_epoch)
+        return MemberState(node=self.id, capacity=self.capacity, holds=holdings.holds, epoch=holdings.epoch)
 
 
 class World:
@@ -143,26 +150,28 @@ class World:
 class Rounds(World):
     """Election by Kafka group rounds: all members join with their current state; the leader knows its last assignment.
 
-    Some members miss the response.
+    Some members miss the response, and join again.
     """
 
-    def round(self, leader: int = 0, missing: Collection[int] = ()) -> bool:
-        """Run one round and return whether it changed nothing."""
+    def __init__(self, tasks: Mapping[TaskId, int], delay_ms: int = 0) -> None:
+        super().__init__(tasks, delay_ms)
+        self.reported: dict[str, MemberState] = {}  # in the last round
+
+    def round(self, leader: int = 0, missing: Collection[int] = ()) -> None:
         members = sorted(self.nodes)
+        self.reported = {one: self.nodes[one].member_state() for one in members}
         if not members:
-            return True
-        states = {one: self.nodes[one].member_state(self.epoch) for one in members}
-        before = self.nodes[members[leader % len(members)]].memory
-        placement = self.decide(states, before)
+            return
+        placement = self.decide(self.reported, self.nodes[members[leader % len(members)]].memory)
         sent = json.loads(json.dumps(placement.to_json()))
         for number, one in enumerate(members):
+            self.nodes[one].joins_again = number in missing
             if number not in missing:
                 self.nodes[one].apply(self.epoch, placement.run(one))
                 memory = TaskAssignments.from_json(sent)
                 assert memory == placement
                 self.nodes[one].memory = memory or TaskAssignments()
         self.check_at_most_once()
-        return placement.same_plan(before) and not missing
 
     def _elder(self) -> int:
         """Return a leader from the members of the last round: Kafka prefers them while one of them remains."""
@@ -170,15 +179,31 @@ class Rounds(World):
         return max(range(len(members)), key=lambda one: self.nodes[members[one]].memory.epoch, default=0)
 
     def settle(self) -> None:
-        """Run rounds until nothing changes."""
+        """Run the rounds that members or the leader start, until there is no reason for another one."""
         for _ in range(20 + 4 * len(self.tasks)):
             for node in self.nodes.values():
-                node.drain(node.running)
-            resting = self.round(self._elder())
-            self.now_ms += 1_000
-            if resting and not any(node.holdings.drain for node in self.nodes.values()):
+                node.drain(set(node.running))
+            if not (self._members_start_one() or self._leader_requests_one()):
                 return
+            self.round(self._elder())
+            self.now_ms += 1_000
         raise AssertionError("assignments do not settle")
+
+    def _members_start_one(self) -> bool:
+        offered = {member: node.capacity for member, node in self.nodes.items()}
+        changed = offered != {member: state.capacity for member, state in self.reported.items()}
+        return changed or any(node.joins_again for node in self.nodes.values())
+
+    def _leader_requests_one(self) -> bool:
+        """Return whether the leader does. It has the reports of the last round only."""
+        members = sorted(self.nodes)
+        if not members:
+            return False
+        memory = self.nodes[members[self._elder()]].memory
+        arguments = {"epoch": self.epoch + 1, "now_ms": self.now_ms, "delay_ms": self.delay_ms}
+        planned = rebalance(self.tasks, self.reported, before=memory, salt="A->B", **arguments)
+        held = {member: state.holds for member, state in self.reported.items()}
+        return not planned.same_plan(memory) or bool(memory.unreported(held))
 
 
 class Store(World):

@@ -15,7 +15,7 @@ NODES = [f"node-{number}" for number in range(5)]
 CAPACITIES = st.integers(1, 4)
 WEIGHTS = st.one_of(st.just(100), st.integers(1, 1_000))
 LIFE = ["join", "crash", "leave", "left", "end", "end", "end", "time", "task", "task", "weight"]
-ROUNDS = st.sampled_from([*LIFE, "round", "round", "round", "round with one missing"])
+ROUNDS = st.sampled_from([*LIFE, "round", "round", "round", "round with one missing", "lose"])
 STORE = st.sampled_from([*LIFE, *["lead"] * 4, *["receive"] * 5, *["deliver"] * 5, "forget"])
 NUMBERS = st.integers(0, 1_000)
 DELAYS = st.sampled_from([0, 0, 20_000])
@@ -85,6 +85,8 @@ def test_group_rounds_run_each_task_at_most_once_and_finally_once(
             world.round(leader=number)
         elif step == "round with one missing":
             world.round(leader=number, missing={number % 5})
+        elif step == "lose" and world.nodes:
+            world.nodes[sorted(world.nodes)[number % len(world.nodes)]].lose()
         else:
             live(world, step, number)
         world.check_at_most_once()  # A

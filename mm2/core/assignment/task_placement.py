@@ -10,7 +10,7 @@ Members and nodes are given by their index in the lists; null means no member an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,9 +30,8 @@ class MemberState:
 
     ``node`` survives a restart, a member's ID does not. ``capacity``: the number of lanes it offers; with 0 all its
     tasks are revoked. ``kinds``: the kinds of tasks that it can run; None: all, of a release that does not report them.
-    ``holds``: every task it may still be running. ``epoch``: the newest assignment it had received.
-    If all members report in rebalances (Kafka), that is the epoch before the rebalance of this report: an assignment
-    that it has not received by that time will never arrive.
+    ``holds``: every task it may still be running. ``epoch``: the newest assignment that it had applied; -1 if there is
+    none, also after it lost its membership and so all tasks.
     """
 
     node: str
@@ -80,6 +79,19 @@ class TaskAssignments:
     def moving(self) -> tuple[TaskId, ...]:
         """Tasks that are moving or waiting for a node to return; it is expected that no member runs them."""
         return tuple(t for t, place in self.places.items() if place.next is not None or place.until_ms is not None)
+
+    def unreported(self, held: Mapping[str, Collection[TaskId]]) -> tuple[TaskId, ...]:
+        """Return the tasks that have to be released by an owner that has not reported them.
+
+        ``held``: the tasks that each member reported. The owner was possibly still to receive the assignment of such a
+        task. If it was not, because it never will, or because it lost its membership and with it the task, then it has
+        nothing to release, and so nothing to report: the leader has to ask.
+        """
+        return tuple(
+            task
+            for task, place in self.places.items()
+            if place.next is not None and place.owner is not None and task not in held.get(place.owner, (task,))
+        )
 
     def same_plan(self, other: TaskAssignments) -> bool:
         """Return whether both have the same placements."""

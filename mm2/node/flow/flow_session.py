@@ -26,7 +26,7 @@ from mm2.node.common.wakeup import Wakeup
 from mm2.node.engine.lease_service import LeaseService
 from mm2.node.flow.member_metadata import MemberMetadata
 from mm2.node.flow.retained_state import RetainedFlowState
-from mm2.node.flow.task_assignments import expects_rebalance, place_tasks, weighted_tasks
+from mm2.node.flow.task_assignments import RebalanceReview, expects_rebalance, place_tasks, weighted_tasks
 from mm2.node.flow.task_host import TaskHost
 from mm2.node.flow.task_runner import TaskContext
 from mm2.node.flow.task_runners import enabled_kinds
@@ -76,6 +76,7 @@ class FlowSession:
         self._source: Cluster | None = None
         self._target: Cluster | None = None
         self._review = Wakeup()
+        self._rebalance = RebalanceReview()
         self._settled_at = time.monotonic()
         self._ending = False
         self.membership: Membership | None = None
@@ -300,10 +301,7 @@ class FlowSession:
         return leader_term
 
     async def _keep_reviewing(self) -> None:
-        """Request a rebalance whenever it would change the assignment.
-
-        Reasons are tasks that appeared or disappeared, load that has shifted, and a lost node whose delay has expired.
-        """
+        """Request a rebalance whenever one is due."""
         while True:
             await self._review.sleep(REVIEW_EVERY_S)
             try:
@@ -317,7 +315,7 @@ class FlowSession:
         leads = joined is not None and joined.is_leader and leader_term is not None
         if joined is not None and leads and self._election is not None:
             planned = self._place(joined.generation + 1, joined.members)
-            if not planned.same_plan(self._retained.placement):
+            if self._rebalance.is_due(joined, planned=planned, current=self._retained.placement):
                 self._election.request_round()
         self._expect_rebalance()
         if joined is not None:

@@ -70,6 +70,8 @@ class SourceTaskLeases:
         )
         self._recreated: set[str] = set()
         self._listed: dict[int, frozenset[TopicPartition]] = {}
+        self._due: dict[int, SourceTaskRecord] = {}  # the lists for which leases were due
+        self._refreshing = asyncio.Lock()  # each `refresh` finds out anew which partitions are held
         self._look_at = float("-inf")
         self._gaps = LeaseGaps(settings.flow, self._producers, self._builder, changed=self._lease_service.wake)
 
@@ -97,12 +99,13 @@ class SourceTaskLeases:
 
     async def refresh(self, runs: Iterable[SourceTaskRun] = ()) -> None:
         """Read what leases of these source tasks are built from. Raises ClusterError."""
-        self._look_at = asyncio.get_running_loop().time() + HELD_LOOK_S
-        records = self._context.configs.source_tasks.records
-        for run in runs:
-            if run.source_task in records:
-                self._listed[run.source_task] = records[run.source_task].partitions
-        await self._builder.refresh(frozenset().union(*self._listed.values()))
+        async with self._refreshing:
+            self._look_at = asyncio.get_running_loop().time() + HELD_LOOK_S
+            records = self._context.configs.source_tasks.records
+            for run in runs:
+                if run.source_task in records:
+                    self._listed[run.source_task] = records[run.source_task].partitions
+            await self._builder.refresh(frozenset().union(*self._listed.values()))
 
     def must_look(self, now: float) -> bool:
         """Return whether held partitions can have been decided about since the last `refresh`."""
@@ -125,6 +128,8 @@ class SourceTaskLeases:
     def _is_due(self, run: SourceTaskRun, now: float) -> bool:
         """Return whether the source task needs a new lease."""
         record = self._context.configs.source_tasks.records.get(run.source_task)
+        if record is not None:
+            self._due[run.source_task] = record
         if record is None or (run.record is None and self._lease_service.board.runs((self._flow, run.source_task))):
             return False  # not published yet, or a lane has not yet stopped it after an earlier assignment
         if record != run.record:
@@ -148,9 +153,14 @@ class SourceTaskLeases:
                 run.request_restart("the target permits now what was missing when it was started")
 
     def grant(self, runs: Iterable[SourceTaskRun], now: float) -> None:
-        """Grant a lease to each of these source tasks, which were `due`. Raises PluginError."""
+        """Grant a lease to each of these source tasks, which were `due` before the last `refresh`. Raises PluginError.
+
+        A list that has changed since then is left for the next time: what is known about its partitions is older.
+        """
+        records = self._context.configs.source_tasks.records
         for run in runs:
-            if self._has_producer(run, now):
+            due = self._due.get(run.source_task)
+            if due is not None and records.get(run.source_task) is due and self._has_producer(run, now):
                 self._grant(run, now)
         self._recreated.clear()
 
@@ -232,6 +242,7 @@ class SourceTaskLeases:
     def forget(self, source_task: int) -> None:
         """The source task was released: take its lease from the lane."""
         self._listed.pop(source_task, None)
+        self._due.pop(source_task, None)
         self._lease_service.remove((self._flow, source_task))
         self._producers.forget(source_task)
         self._query_uses.forget(source_task)

@@ -11,7 +11,7 @@ from mm2.config.reload.change_lines import disagreement
 from mm2.config.reload.fingerprint import differ, differing
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.assignment_audit import AssignmentAudit, assignment_audit
-from mm2.core.assignment.task_placement import TaskAssignments
+from mm2.core.assignment.task_placement import TaskAssignments, TaskPlacement
 from mm2.core.assignment.tasks import TaskId, TaskKind
 from mm2.core.coordination.config_fingerprint import ConfigFingerprint
 from mm2.core.lanes.task_states import TaskState
@@ -82,8 +82,16 @@ class StatusBuilder:
             kind=task.label,
             node=place.node if place.owner is not None else "",
             state=_STATES.get(status.state, TaskState.WAITING) if status and known and given else TaskState.WAITING,
-            error=status.trace if status and known and given else None,
+            error=status.trace if status and known and given else self._move(place),
         )
+
+    def _move(self, place: TaskPlacement) -> str | None:
+        """Return what a task waits for that another node has to release; None for any other task."""
+        if place.next is None:
+            return None
+        following = self.joined.members.get(place.next)
+        then = "ends" if following is None else f"moves to node {following.node_id}"
+        return f"{then} as soon as node {place.node} has released it"
 
     def topics(self) -> tuple[TopicStatus, ...]:
         """Return the topics and partitions of this node; on the leader, all replicated topics."""

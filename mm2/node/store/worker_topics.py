@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from mm2.config.keys.worker_keys import StorageTopic
 from mm2.config.settings import FlowSettings
+from mm2.core.coordination.latest_starts import starts_at_latest
 from mm2.core.naming import internal_topics
 from mm2.core.naming.internal_topics import InternalTopic
 from mm2.core.naming.names import TopicPartition
@@ -51,7 +52,7 @@ class WorkerTopics:
             )
             return len(found.partitions)
 
-        if settings.enabled and not tells_source(settings, "topic"):
+        if settings.enabled and (starts_at_latest(settings.clients.fetch) or not tells_source(settings, "topic")):
             await _require_progress(settings, target, offsets, configs)
         partitions: dict[str, int] = {}
         problems: list[str] = []
@@ -82,7 +83,8 @@ async def _require_progress(
     A new flow creates the offsets topic before the leader writes to the configs topic. So if the configs topic has
     records and the offsets topic does not exist, or all of its records have expired, everything would be copied again.
     With the exact offset map, partitions continue where it ends (`mm2.node.source.lease_builder.LeaseBuilder`). If the
-    names of remote topics tell the source, it is decided for each partition whether the target has copies.
+    names of remote topics tell the source, it is decided for each partition whether the target has copies: this is not
+    called then, but under ``latest``, where partitions without copies would leave out what was written meanwhile.
     Raises other ClusterErrors, too.
     """
     names = [offsets.name, configs.name]

@@ -202,8 +202,8 @@ async def copying(
 
     ``predecessor``: run as successor of that source task, with its newest ``segments`` of the exact offsets topic, and
     the leader ``epochs`` in them. ``deadline``: of its lease, by default never. ``on_data_loss``: losses are recorded
-    in a topic of their own, created with ``losses_config``. ``dead_letters``: the topic for records that cannot be
-    copied.
+    in a topic of their own, created with ``losses_config``. ``create``: the remote topics. ``dead_letters``: the topic
+    for records that cannot be copied.
     """
     remote = {topic: f"A.{topic}" for topic in topics}
     starts = starts or {}
@@ -232,7 +232,7 @@ async def copying(
         lease = replace(lease, dead_letters=DeadLettersLease(topic=dead_letters))
     if predecessor is not None:
         lease = replace(lease, offsets=predecessor.lease.offsets, offset_syncs=predecessor.lease.offset_syncs)
-    elif create:
+    else:
         compacted = {"cleanup.policy": "compact"}
         assert lease.offset_syncs is not None
         assert lease.offsets is not None
@@ -244,7 +244,7 @@ async def copying(
             await asyncio.to_thread(
                 target.create_topic, lease.losses.topic, config=compacted | dict(losses_config or {})
             )
-        for topic, count in topics.items():
+        for topic, count in topics.items() if create else ():
             await asyncio.to_thread(
                 target.create_topic,
                 remote[topic],

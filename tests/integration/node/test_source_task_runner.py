@@ -1,18 +1,23 @@
-"""Source tasks of a node whose custom replication policy fails, while the leader's does not."""
+"""Leases of a node: its custom replication policy fails, while the leader's does not; and lists that change."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mm2.config.settings import FlowSettings
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.logs.control_producer import ControlProducer
+from mm2.node.flow.task_runner import TaskContext
 from mm2.node.source.source_offsets import StoredSourceOffsets
+from mm2.node.source.source_task_leases import SourceTaskLeases
+from mm2.node.source.source_task_run import SourceTaskRun
 from mm2.node.source.source_task_runner import SourceTaskRunner
 from mm2.node.store.config_store import ConfigStore
 from mm2.node.store.worker_topics import WorkerTopics
@@ -27,10 +32,26 @@ SOON = 30.0  # seconds
 CLASS = f"{MoodyPolicy.__module__}:{MoodyPolicy.__name__}"
 
 
-def a_list(source_task: int, topic: str) -> SourceTaskRecord:
-    return SourceTaskRecord(
-        source_task=source_task, epoch=1, version=1, partitions=frozenset({TopicPartition(topic, 0)})
-    )
+def a_list(source_task: int, *topics: str) -> SourceTaskRecord:
+    partitions = frozenset(TopicPartition(topic, 0) for topic in topics)
+    return SourceTaskRecord(source_task=source_task, epoch=1, version=len(topics), partitions=partitions)
+
+
+@asynccontextmanager
+async def leasing(
+    settings: FlowSettings, kafka: KafkaCluster, topic: str, *lists: SourceTaskRecord
+) -> AsyncIterator[TaskContext]:
+    """What source tasks need. ``topic``: of the stored offsets. ``lists``: as the leader published them."""
+    kafka.create_topic(topic, 1)
+    async with connected(kafka) as cluster, ControlProducer(cluster) as producer:
+        configs = ConfigStore(settings, cluster, on_change=lambda: None, on_command=lambda _: None)
+        configs.source_tasks.records |= {one.source_task: one for one in lists}
+        offsets = StoredSourceOffsets(cluster, topic, settings.flow, source_alias=settings.aliases.source, partitions=1)
+        yield replace(
+            task_context(settings, configs, cluster, node_id="one"),
+            topics=WorkerTopics(source_offsets=offsets, status_partitions=1),
+            producer=producer,
+        )
 
 
 async def test_an_error_of_the_policy_ends_no_other_source_task(
@@ -42,16 +63,8 @@ async def test_an_error_of_the_policy_ends_no_other_source_task(
         f"B.bootstrap.servers = {cluster_b.bootstrap}\nB.group.id = {unique('group')}\n"
         f"replication.policy.class = {CLASS}\nmm2.offset.translation = compatible\n",
     )
-    topic = cluster_b.create_topic(unique("mm2-offsets"), 1)
-    async with connected(cluster_b) as cluster, ControlProducer(cluster) as producer:
-        configs = ConfigStore(settings, cluster, on_change=lambda: None, on_command=lambda _: None)
-        configs.source_tasks.records |= {0: a_list(0, "moody"), 1: a_list(1, "orders")}
-        offsets = StoredSourceOffsets(cluster, topic, settings.flow, source_alias=settings.aliases.source, partitions=1)
-        context = replace(
-            task_context(settings, configs, cluster, node_id="one"),
-            topics=WorkerTopics(source_offsets=offsets, status_partitions=1),
-            producer=producer,
-        )
+    topics = a_list(0, "moody"), a_list(1, "orders")
+    async with leasing(settings, cluster_b, unique("mm2-offsets"), *topics) as context:
         board = context.lease_service.board
         runner = SourceTaskRunner(context, lambda: None)
         runner.assign({0: 1, 1: 1}, "m-1")
@@ -67,3 +80,24 @@ async def test_an_error_of_the_policy_ends_no_other_source_task(
         finally:
             running.cancel()
             await asyncio.wait([running])
+
+
+async def test_a_list_that_changes_while_offsets_are_read_is_granted_later(
+    cluster_b: KafkaCluster, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Nothing is known yet about its new partitions: whether they have an offset, or copies without one."""
+    settings = files.flow(tmp_path, f"B.bootstrap.servers = {cluster_b.bootstrap}\nB.group.id = {unique('group')}\n")
+    async with leasing(settings, cluster_b, unique("mm2-offsets"), a_list(1, "orders")) as context:
+        leases, run = SourceTaskLeases(context, context.target), SourceTaskRun(source_task=1, epoch=1)
+        try:
+            await until(lambda: leases.due([run], 0.0) == ([run], None), SOON, "earlier owners are fenced")
+            await leases.refresh([run])
+            context.configs.source_tasks.records[1] = a_list(1, "orders", "other")
+            leases.grant([run], 0.0)
+            assert (run.record, run.granted) == (None, frozenset())
+            assert leases.due([run], 0.0) == ([run], None)
+            await leases.refresh([run])
+            leases.grant([run], 0.0)
+            assert run.granted == {TopicPartition("orders", 0), TopicPartition("other", 0)}
+        finally:
+            await leases.close()

@@ -28,6 +28,12 @@ def test_running_and_moving_tasks() -> None:
     assert PLACEMENT.moving == (S1, S2, S3)
 
 
+def test_unreported_tasks_have_to_be_released_by_a_member_that_did_not_report_them() -> None:
+    assert PLACEMENT.unreported({"m-1": {S0}, "m-2": {S3}}) == (S1,)
+    assert PLACEMENT.unreported({"m-1": {S0, S1}, "m-2": ()}) == (S3,)
+    assert PLACEMENT.unreported({"m-1": (S1,)}) == ()
+
+
 def test_json_round_trip() -> None:
     assert TaskAssignments.from_json(json.loads(json.dumps(PLACEMENT.to_json()))) == PLACEMENT
 

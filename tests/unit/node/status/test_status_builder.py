@@ -100,12 +100,13 @@ def test_only_the_leader_shows_tasks_of_other_nodes(tmp_path: Path) -> None:
     follower = picture(tmp_path, members)
     assert (follower.tasks(), follower.topics(), follower.assignment_audit([SLOT])) == ((), (), {})
     tasks = picture(tmp_path, members, leads=True).tasks()
-    assert {(one.id, one.kind, one.node, one.state) for one in tasks} == {
-        (str(SLOT), "source", "two", TaskState.WAITING),  # its status has not been read yet
-        (str(MOVING), "source", "one", TaskState.WAITING),
-        (str(LEFT), "source", "two", TaskState.WAITING),
-        (str(HEARTBEATS), "heartbeat", "", TaskState.WAITING),
+    assert {(one.id, one.kind, one.node, one.error) for one in tasks} == {
+        (str(SLOT), "source", "two", None),  # its status has not been read yet
+        (str(MOVING), "source", "one", "moves to node two as soon as node one has released it"),
+        (str(LEFT), "source", "two", "ends as soon as node two has released it"),
+        (str(HEARTBEATS), "heartbeat", "", None),
     }
+    assert {one.state for one in tasks} == {TaskState.WAITING}
 
 
 def test_assigned_moving_and_unexpected_are_counted(tmp_path: Path) -> None:
