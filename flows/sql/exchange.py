@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,6 +19,10 @@ from flows.sql.frames import NO_LIMIT, lead
 from flows.sql.rows import NO_FRAME, offset_of_error
 from flows.sql.written import PART_BYTES, FailedRow, FrameRows, RowColumns
 from mm2.core.lanes.query_trials import NO_TRIAL, FrameSpan, QueryTrial
+
+LATE_S = 20.0
+"""After a question about a record that was not answered, or awaited no longer, Spark can still be evaluating the
+record, and end by it. While it is not known which record ends Spark, nothing else is evaluated for this long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,8 @@ class QueryTimes:
     """Frames that are sent within this time after others were written are written together."""
     room_check_s: float = 0.02
     """How often it is asked whether a partition takes more of a frame: a part takes longer to be read and written."""
+    late_s: float = LATE_S
+    """How long a turn lasts after its task was cancelled in it."""
 
 
 _TIMES = QueryTimes()
@@ -87,6 +93,8 @@ class RowExchange:
     (A) A frame whose rows take more than ``part_bytes`` is reported in parts. While its partition does not take more,
         nothing is read, so that Spark and the feeder wait, too.
     (B) While ``trial`` orders it, each frame is announced to the node, and is alone in the query.
+    (C) Every turn is given back to the node, also if the task that took it is cancelled. Tasks of the exchange do that,
+        which end with it.
 
     ``announce`` waits until the node knows a frame and lets it pass; None: nothing is in the query any more.
     """
@@ -94,7 +102,7 @@ class RowExchange:
     def __init__(
         self,
         query: QueryInput,
-        announce: Callable[[FrameSpan | None], Awaitable[None]],
+        announce: Callable[[FrameSpan | None], Coroutine[Any, Any, None]],
         *,
         times: QueryTimes = _TIMES,
         part_bytes: int = PART_BYTES,
@@ -107,7 +115,8 @@ class RowExchange:
         self._times = times
         self._part_bytes = part_bytes
         self._waits_for_room = False
-        self._waits_for_node = False
+        self._waits_for_turn = False
+        self._turn_tasks: set[asyncio.Task[None]] = set()
         self._closed = asyncio.Event()
         self._link = FeederLink(query.path, query.token, self._left_out, self, gathered_s=times.gathered_s)
         self._next = 0
@@ -125,6 +134,9 @@ class RowExchange:
         """End the query: the feeder ends when its connection is closed, and is killed if it does not."""
         self._closed.set()
         self._link.close()
+        for task in self._turn_tasks:
+            task.cancel()
+        await asyncio.gather(*self._turn_tasks, return_exceptions=True)
         try:
             async with asyncio.timeout(self._times.close_within_s):
                 await asyncio.shield(self._ended)
@@ -149,7 +161,7 @@ class RowExchange:
                     )
             elif (
                 self._waiting
-                and not (self._waits_for_room or self._waits_for_node)
+                and not (self._waits_for_room or self._waits_for_turn)
                 and now - max(self._rows_at, connected_at) > times.stuck_after_s
             ):
                 oldest = next(iter(self._waiting.values())).place
@@ -202,19 +214,46 @@ class RowExchange:
     async def turn(self, span: FrameSpan) -> AsyncIterator[None]:
         """While `is_ordered`, announce what is about to be evaluated, alone. A span without records is not announced.
 
-        Not only frames take turns: so does the evaluation of a failed record for Spark's message.
+        Not only frames take turns: so does the evaluation of a failed record for Spark's message. If that is cancelled,
+        the turn lasts `QueryTimes.late_s` longer.
         """
         if not self.is_ordered or span.first == span.until:
             yield
             return
-        async with self._turn:
-            self._waits_for_node = True
-            try:
-                await self._announce(span)
-            finally:
-                self._waits_for_node, self._rows_at = False, time.monotonic()
+        if not span.is_asked:
+            self._waits_for_turn = True  # no frame is in the query: they are written one after the other
+        await self._turn.acquire()
+        announced = self._start(self._announce(span))
+        late_s = 0.0
+        try:
+            await asyncio.shield(announced)
+            if not span.is_asked:
+                self._waits_for_turn, self._rows_at = False, time.monotonic()
+            late_s = self._times.late_s
             yield
+            late_s = 0.0
+        finally:
+            given_back = self._start(self._give_back(announced, late_s))
+        await asyncio.shield(given_back)
+
+    async def _give_back(self, announced: asyncio.Task[None], late_s: float) -> None:
+        """End a turn ``late_s`` seconds after the node has allowed it, unless the lane ends: then no other follows."""
+        if self._closed.is_set():
+            return
+        try:
+            await asyncio.wait({announced})
+            await asyncio.sleep(late_s)
             await self._announce(None)
+        finally:
+            if not self._closed.is_set():
+                self._turn.release()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do this in a task of the exchange, which continues when the one that waits for it is cancelled."""
+        task = asyncio.create_task(work, name="turn")
+        self._turn_tasks.add(task)
+        task.add_done_callback(self._turn_tasks.discard)
+        return task
 
     async def returned(self, number: int) -> None:
         if number in self._waiting:

@@ -45,7 +45,10 @@ class FrameTurns(Protocol):
         """Whether they do now."""
 
     def turn(self, span: FrameSpan) -> AbstractAsyncContextManager[None]:
-        """Announce the next frame, and wait until it may pass; at the end, nothing is in the query."""
+        """Announce the next frame, and wait until it may pass; at the end, nothing is in the query.
+
+        The turn is given back also if the task is cancelled in it, or while it waits for it.
+        """
 
     async def returned(self, number: int) -> None:
         """Wait until the frame with this number has returned from the query."""

@@ -27,17 +27,13 @@ from flows.partition.rejection import Rejection, of_large_record, of_query
 from flows.partition.replicator import PartitionReplicator
 from flows.source.record_limits import RecordLimits
 from flows.source_task.spawn import Spawn
-from flows.sql.exchange import RowExchange, RowsOfFrame
+from flows.sql.exchange import LATE_S, RowExchange, RowsOfFrame
 from flows.sql.record_builder import record_builder, records_of
 from flows.sql.written import FailedRow
 from mm2.core.lanes.query_trials import FatalRecord, FrameSpan, QueryTrial
 from mm2.core.naming.names import TopicPartition
 
 log = logging.getLogger("mm2.query")
-
-LATE_S = 20.0
-"""After a question without an answer, Spark can still be evaluating the record, and end by it. While it is not known
-which record ends Spark, nothing else is evaluated for this long."""
 
 UNEXPLAINED = "Spark did not say why"
 

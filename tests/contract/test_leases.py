@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from flows.lane.lease_client import MAX_QUESTIONS, LeaseClient, LeaseLostError
 from mm2.core.lanes.engine_orders import EngineReport, RecordError
 from mm2.core.lanes.lease import MAX_FAILED_RECORD_BYTES, LaneOrders, LaneQuery, LeasePlace, LeaseRenewal
 from mm2.core.lanes.progress_reports import LaneProgress
-from mm2.core.lanes.query_trials import FrameSpan
+from mm2.core.lanes.query_trials import DEATHS, FrameSpan
 from mm2.core.naming.names import Flow
 from mm2.core.settings.client import SecurityProtocol
 from mm2.core.settings.oauth import OAuthLogin, TokenFile
@@ -319,7 +320,12 @@ async def test_questions_about_failed_records_leave_connections_for_the_lease(tm
 
 async def test_announced_frames_take_turns(lane_server: LaneServer) -> None:
     one, other = (FrameSpan(topic="orders", partition=at, first=5, until=9, topic_id="id") for at in (0, 1))
-    async with lane_server.sql_lease(QUERY) as first, lane_server.sql_lease(OTHER_QUERY, Flow("C", "D")) as second:
+    other_flow = Flow("C", "D")
+    lane_server.board.put(replace(source_task_lease(0), query=QUERY))
+    lane_server.board.put(replace(source_task_lease(0), query=OTHER_QUERY, flow=other_flow))
+    for _ in range(DEATHS):
+        lane_server.board.engine_lost(time.monotonic(), "Java ran out of memory")
+    async with lane_server.sql_lease(QUERY) as first, lane_server.sql_lease(OTHER_QUERY, other_flow) as second:
         await first.acquire()
         await second.acquire()
         await first.announce(one)

@@ -89,7 +89,9 @@ class QuerySuspects:
     """What is suspected of ending the processes of one query of a flow, on one node.
 
     (A) A record is fatal only if two processes have died with it, the second while it was alone in the query; or if one
-        died when the query was evaluated to find out why it fails for the record.
+        died when the query was evaluated to find out why it fails for the record. Alone means: no other announced frame
+        was in a query of the node. If a lane dies alone, other lanes of the query run on, and what they had sent before
+        their orders to announce frames arrived can still be in the query for a moment.
     (B) What has returned from the query is not suspected any more.
     (C) When a fatal record is found, here or in another query of the node, frames are announced for a shorter time.
     """

@@ -187,13 +187,13 @@ class LaneBoard:
         self._update_trials()
         return self._lanes.lane(lane_number).take(progress, now)
 
-    def announce(self, lane_number: int, session: str, frame: FrameSpan | None) -> bool:
+    def announce(self, lane_number: int, session: str, frame: FrameSpan | None, now: float) -> bool:
         """A SQL lane announces its next frame; return whether it may pass through the query now.
 
         None: nothing of the lane is in the query. Raises LeaseRefusedError for an old session.
         """
         self.check(lane_number, session)
-        return self._trials.announce(self._lanes.lane(lane_number), frame)
+        return self._trials.announce(self._lanes.lane(lane_number), frame, now)
 
     def lane_orders(self, lane_number: int) -> LaneOrders:
         """Return the orders of a lane."""

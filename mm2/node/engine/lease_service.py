@@ -213,13 +213,13 @@ class LeaseService:
         return self._renewal(lane, progress.version)
 
     async def announce(self, lane: int, secret: str, frame: FrameSpan | None, wait: float) -> bool:
-        if self.board.announce(lane, secret, frame):
+        if self.board.announce(lane, secret, frame, self._clock()):
             if frame is None:
                 self.wake()
             return True
         self.wake()  # its last frame has returned, and another lane may be waiting for its turn
-        await self._until(lambda: self.board.announce(lane, secret, frame), wait)
-        return self.board.announce(lane, secret, frame)
+        await self._until(lambda: self.board.announce(lane, secret, frame, self._clock()), wait)
+        return self.board.announce(lane, secret, frame, self._clock())
 
     async def failed_record(self, lane: int, topic: str, partition: int, batch: str) -> str | None:
         tasks = self.board.lane_orders(lane).source_tasks

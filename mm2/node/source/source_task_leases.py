@@ -71,7 +71,7 @@ class SourceTaskLeases:
         self._recreated: set[str] = set()
         self._listed: dict[int, frozenset[TopicPartition]] = {}
         self._due: dict[int, SourceTaskRecord] = {}  # the lists for which leases were due
-        self._refreshing = asyncio.Lock()  # each `refresh` finds out anew which partitions are held
+        self._refreshing = asyncio.Lock()  # each `refresh` finds out again which partitions are held
         self._look_at = float("-inf")
         self._gaps = LeaseGaps(settings.flow, self._producers, self._builder, changed=self._lease_service.wake)
 

@@ -78,7 +78,8 @@ class LeaseApi(Protocol):
     async def announce(self, lane: int, secret: str, frame: FrameSpan | None, wait: float) -> bool:
         """Note that ``frame`` of a lane is about to enter its query, or that nothing of it is in the query.
 
-        Returns whether it may enter; False after ``wait`` seconds in which it was the turn of other lanes.
+        Returns whether it may enter; False after ``wait`` seconds in which it was the turn of other lanes. It always
+        may when no record of its query is searched for.
         """
 
 

@@ -387,6 +387,95 @@ def test_frames_pass_together_again(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+def question(lane: Lane) -> asyncio.Task[None]:
+    """Begin to ask about a record, which is not answered."""
+
+    async def ask() -> None:
+        async with lane.exchange.turn(dataclasses.replace(frame_span(6), is_asked=True)):
+            await asyncio.get_running_loop().create_future()
+
+    lane.exchange.trial = QueryTrial(announced=True)
+    return asyncio.create_task(ask())
+
+
+def test_a_turn_is_given_back_if_its_task_is_cancelled(tmp_path: Path) -> None:
+    """C: the node would keep it for the record, and all others would wait."""
+
+    async def test(lane: Lane) -> None:
+        reader, writer = await lane.feeder()
+        asking = question(lane)
+        await until(lambda: len(lane.announced) == 1, 5.0, "the question has its turn")
+        lane.send(10, until=7)
+        asking.cancel()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await reader.read(1_000)
+        assert len(lane.announced) == 1, "Spark can still be evaluating the record"
+        async with asyncio.timeout(5):
+            assert await reader.readexactly(1) == b"\x00"
+        assert lane.announced[1:] == [None, frame_span(7)]
+        writer.close()
+
+    run(tmp_path, test, late_s=1.0)
+
+
+def test_a_turn_is_given_back_if_its_task_is_cancelled_before_it_begins(tmp_path: Path) -> None:
+    async def test(lane: Lane) -> None:
+        lane.may_pass.clear()
+        asking = question(lane)
+        await until(lambda: len(lane.announced) == 1, 5.0, "it is announced")
+        later = question(lane)
+        asking.cancel()
+        later.cancel()
+        await asyncio.wait({asking, later})
+        assert len(lane.announced) == 1, "the node has not answered"
+        lane.may_pass.set()
+        await until(lambda: len(lane.announced) == 2, 5.0, "the turn is given back")
+        lane.send(10, until=7)
+        _, writer = await lane.feeder()
+        await until(lambda: len(lane.announced) == 3, 5.0, "the next one has its turn")
+        assert lane.announced[1:] == [None, frame_span(7)]
+        writer.close()
+
+    run(tmp_path, test)
+
+
+def test_a_closed_exchange_asks_for_no_turn(tmp_path: Path) -> None:
+    async def test(lane: Lane) -> None:
+        lane.may_pass.clear()
+        lane.exchange.trial = QueryTrial(announced=True)
+        _, writer = await lane.feeder()
+        lane.send(10, until=7)
+        await until(lambda: len(lane.announced) == 1, 5.0, "it is announced")
+        asking = question(lane)
+        lane.rows.end(None)
+        await lane.exchange.close()
+        asking.cancel()
+        await until(lambda: asyncio.all_tasks() == {asyncio.current_task()}, 5.0, "no task is left")
+        assert len(lane.announced) == 1
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+    run(tmp_path, test)
+
+
+def test_frames_that_wait_for_the_turn_of_a_question_are_not_stuck(tmp_path: Path) -> None:
+    async def test(lane: Lane) -> None:
+        asking = question(lane)
+        await until(lambda: len(lane.announced) == 1, 5.0, "the question has its turn")
+        _, writer = await lane.feeder()
+        lane.send(10, until=7)
+        running = asyncio.create_task(lane.exchange.run())
+        await asyncio.wait({running}, timeout=1.3)
+        assert not running.done(), "nothing is in the query"
+        running.cancel()
+        asking.cancel()
+        writer.close()
+
+    run(tmp_path, test, stuck_after_s=0.2)
+
+
 def test_a_question_about_a_record_takes_its_turn(tmp_path: Path) -> None:
     async def test(lane: Lane) -> None:
         reader, writer = await lane.feeder()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mm2.core.lanes.engine_orders import EngineReport, LaneEnd
@@ -85,14 +87,14 @@ def test_other_ends_of_the_engine_are_no_deaths() -> None:
 
 def test_lanes_take_turns_and_the_record_is_found() -> None:
     board, mask, keys = announced()
-    assert board.announce(1, mask, FRAME)
-    assert not board.announce(2, keys, OTHER)
-    assert board.announce(1, mask, FRAME), "the answer was lost"
-    assert not board.announce(1, mask, RECORD), "it is the other lane's turn"
-    assert board.announce(2, keys, OTHER)
-    assert not board.announce(1, mask, RECORD)
-    assert board.announce(2, keys, None)
-    assert board.announce(1, mask, FRAME)
+    assert board.announce(1, mask, FRAME, 20.0)
+    assert not board.announce(2, keys, OTHER, 20.0)
+    assert board.announce(1, mask, FRAME, 20.0), "the answer was lost"
+    assert not board.announce(1, mask, RECORD, 20.0), "it is the other lane's turn"
+    assert board.announce(2, keys, OTHER, 20.0)
+    assert not board.announce(1, mask, RECORD, 20.0)
+    assert board.announce(2, keys, None, 20.0)
+    assert board.announce(1, mask, FRAME, 20.0)
     message = f"{WHY} with t4-0 offsets 0-1 in it, which pass in parts now"
     assert board.engine_lost(25.0, WHY) == [f"A->B: query mask: {message}"]
 
@@ -100,9 +102,9 @@ def test_lanes_take_turns_and_the_record_is_found() -> None:
     suspect = SuspectSpan(span=FRAME, step=1)
     assert board.lane_orders(1).trial == QueryTrial(announced=True, suspects=(suspect,))
     assert board.trial_reason((FLOW, 4)) == f"query mask: {WHY}; looking for the record: it is in t4-0 offsets 0-1"
-    assert board.announce(1, mask, FrameSpan(topic="t4", partition=0, first=0, until=1))
+    assert board.announce(1, mask, FrameSpan(topic="t4", partition=0, first=0, until=1), 20.0)
     version = board.lane_orders(1).version
-    assert board.announce(1, mask, RECORD)
+    assert board.announce(1, mask, RECORD, 20.0)
     board.lane_report(1, mask, LaneProgress(version=version, pid=1), 31.0)
     assert board.lane_orders(1).version == version, "the lane knows what has returned"
     (message,) = board.engine_lost(35.0, WHY)
@@ -123,7 +125,7 @@ def test_a_lane_dies_alone() -> None:
     for now in (0.0, 10.0, 20.0):
         mask = grant(board, 1, now)
         if now == 20.0:
-            assert board.announce(1, mask, FRAME)
+            assert board.announce(1, mask, FRAME, now)
         end = LaneEnd(lane=1, token=token(board, 1, now), error="java.lang.StackOverflowError")
         found = board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), now + 5)
     assert found[0] == (
@@ -136,13 +138,13 @@ def test_a_lane_dies_alone() -> None:
 
 def test_a_lane_that_ends_otherwise_leaves_its_turn_to_others() -> None:
     board, mask, keys = announced()
-    assert board.announce(1, mask, FRAME)
-    assert not board.announce(2, keys, OTHER)
+    assert board.announce(1, mask, FRAME, 20.0)
+    assert not board.announce(2, keys, OTHER, 20.0)
     board.expire(20.0 + LEASE_SECONDS + 1)
     with pytest.raises(LeaseRefusedError):
-        board.announce(1, mask, RECORD)
+        board.announce(1, mask, RECORD, 20.0)
     keys = grant(board, 2, 40.0)
-    assert board.announce(2, keys, OTHER)
+    assert board.announce(2, keys, OTHER, 20.0)
     grant(board, 1, 40.0)
     assert board.lane_orders(1).trial == QueryTrial(announced=True), "the frame is not suspected"
 
@@ -158,10 +160,10 @@ def test_frames_are_not_announced_for_ever() -> None:
 
 def fatal() -> LaneBoard:
     board, mask, _ = announced()
-    assert board.announce(1, mask, RECORD)
+    assert board.announce(1, mask, RECORD, 20.0)
     board.engine_lost(25.0, WHY)
     mask, _ = started(board, 30.0)
-    assert board.announce(1, mask, RECORD)
+    assert board.announce(1, mask, RECORD, 20.0)
     board.engine_lost(35.0, WHY)
     started(board, 40.0)
     assert board.lane_orders(1).trial.fatal
@@ -187,3 +189,55 @@ def test_another_text_of_the_query_is_tried() -> None:
     grant(board, lane, 41.0)
     assert board.lane_orders(lane).trial == NO_TRIAL
     assert board.trial_reason((FLOW, 4)) is None
+
+
+def expired(board: LaneBoard, mask: str) -> None:
+    board.lane_report(1, mask, LaneProgress(version=board.lane_orders(1).version, pid=1), 16.0 + SUSPECTED_FOR_S)
+    assert board.lane_orders(1).trial == NO_TRIAL
+
+
+def test_a_search_that_has_expired_makes_no_lane_wait() -> None:
+    """C: although the lanes do not know yet, and one does not give its turn back."""
+    board, mask, keys = announced()
+    assert board.announce(1, mask, FRAME, 20.0)
+    assert not board.announce(2, keys, OTHER, 16.0 + SUSPECTED_FOR_S)
+    expired(board, mask)
+    for _ in range(2):
+        assert board.announce(2, keys, OTHER, 17.0 + SUSPECTED_FOR_S)
+        assert board.announce(1, mask, RECORD, 17.0 + SUSPECTED_FOR_S)
+
+
+def test_a_frame_of_a_search_that_has_expired_is_not_suspected() -> None:
+    board, mask, _ = announced()
+    assert board.announce(1, mask, FRAME, 20.0)
+    expired(board, mask)
+    now = 20.0 + SUSPECTED_FOR_S
+    assert board.engine_lost(now, WHY) == []
+    grant(board, 1, now + 5)
+    assert board.lane_orders(1).trial == NO_TRIAL
+
+
+def test_the_frame_of_a_query_whose_search_has_expired_is_not_in_the_way_of_others() -> None:
+    board, mask, keys = announced()
+    assert board.announce(1, mask, FRAME, 20.0)
+    end = LaneEnd(lane=2, token=token(board, 2, 30.0), error=WHY)
+    board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), 100.0)
+    keys = grant(board, 2, 110.0)
+    assert not board.announce(2, keys, OTHER, 110.0)
+    expired(board, mask)
+    assert board.lane_orders(2).trial.announced
+    assert board.announce(2, keys, OTHER, 17.0 + SUSPECTED_FOR_S)
+    assert board.announce(1, mask, RECORD, 17.0 + SUSPECTED_FOR_S)
+
+
+def test_a_lane_that_does_not_ask_any_more_is_not_waited_for() -> None:
+    """C."""
+    board, mask, keys = announced()
+    assert board.announce(2, keys, OTHER, 20.0)
+    assert not board.announce(1, mask, FRAME, 20.0)
+    assert not board.announce(2, keys, replace(OTHER, first=9, until=10), 24.0), "the other lane asked before"
+    assert not board.announce(2, keys, replace(OTHER, first=9, until=10), 25.0)
+    assert board.announce(2, keys, replace(OTHER, first=9, until=10), 25.0 + 0.1)
+    assert not board.announce(1, mask, FRAME, 26.0)
+    assert board.announce(1, mask, None, 26.0)
+    assert board.announce(2, keys, OTHER, 26.0), "a lane that gives up waits no more"
