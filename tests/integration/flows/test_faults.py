@@ -146,6 +146,8 @@ async def test_stuck_partition_does_not_block_others(
     target.create_topic(f"A.{stuck}", partitions=2, copies=3, config={"min.insync.replicas": "3"})
     target.create_topic(f"A.{flowing}", partitions=2, copies=3, config={"min.insync.replicas": "1"})
     await asyncio.to_thread(target.broker(3).kill)
+    alive = target.admin.list_topics
+    await until(lambda: len(alive(timeout=10).brokers) == 2, COPIED, "no internal topic is placed on the killed broker")
     settings = FetchSettings(max_partition_bytes=1024 * 1024)
     async with copying(
         cluster_a, target, {stuck: 2, flowing: 2}, create=False, buffer_bytes=buffer, fetch=settings
