@@ -121,6 +121,7 @@ class SourceTaskLeases:
             try:
                 if not run.draining and self._is_due(run, now) and self._has_producer(run, now):
                     due.append(run)
+                    self._due[run.source_task] = self._context.configs.source_tasks.records[run.source_task]
             except PluginError as error:  # the replication policy cannot name a remote topic; others continue
                 failed = error
         return due, failed
@@ -128,8 +129,6 @@ class SourceTaskLeases:
     def _is_due(self, run: SourceTaskRun, now: float) -> bool:
         """Return whether the source task needs a new lease."""
         record = self._context.configs.source_tasks.records.get(run.source_task)
-        if record is not None:
-            self._due[run.source_task] = record
         if record is None or (run.record is None and self._lease_service.board.runs((self._flow, run.source_task))):
             return False  # not published yet, or a lane has not yet stopped it after an earlier assignment
         if record != run.record:

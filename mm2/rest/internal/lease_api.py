@@ -7,7 +7,8 @@ the session of its lease; a request with neither is rejected before more than a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Annotated, Protocol, TypeVar
 
@@ -99,6 +100,17 @@ def engine_router(lease_service: LeaseApi) -> APIRouter:
     return router
 
 
+@contextlib.contextmanager
+def _http_errors() -> Iterator[None]:
+    """Answer 410 to a lane whose session is not, or no longer, that of its lease, and 503 if there is no lease yet."""
+    try:
+        yield
+    except LeaseRefusedError as error:
+        raise HTTPException(status.HTTP_410_GONE, str(error)) from error
+    except LeaseNotReadyError as error:
+        raise HTTPException(status.HTTP_503_SERVICE_UNAVAILABLE, str(error)) from error
+
+
 def lane_router(lease_service: LeaseApi) -> APIRouter:
     """Return the endpoints for lanes, wherever they run."""
     router = APIRouter(prefix="/internal/lanes", include_in_schema=False)
@@ -106,46 +118,36 @@ def lane_router(lease_service: LeaseApi) -> APIRouter:
     @router.put("/{lane}/lease")
     async def lease(lane: int, request: Request) -> LeaseGrant:
         asked = await _body(request, LARGEST_REQUEST, _REQUEST.validate_json)
-        try:
+        with _http_errors():
             grant = await lease_service.lease(lane, asked)
             return replace(grant, renewal=_shared(grant.renewal))
-        except LeaseRefusedError as error:
-            raise HTTPException(status.HTTP_410_GONE, str(error)) from error
-        except LeaseNotReadyError as error:
-            raise HTTPException(status.HTTP_503_SERVICE_UNAVAILABLE, str(error)) from error
 
     @router.post("/{lane}/progress")
     async def progress(
         lane: int, request: Request, wait: float = 0.0, authorization: Annotated[str, Header()] = ""
     ) -> LeaseRenewal:
         secret = _secret(authorization)
-        try:
+        with _http_errors():
             lease_service.check(lane, secret)
             report = await _body(request, LARGEST_REPORT, _PROGRESS.validate_json)
             return _shared(await lease_service.progress(lane, secret, report, min(wait, LONGEST_WAIT_S)))
-        except LeaseRefusedError as error:
-            raise HTTPException(status.HTTP_410_GONE, str(error)) from error
 
     @router.post("/{lane}/failed-record")
     async def failed_record(lane: int, request: Request, authorization: Annotated[str, Header()] = "") -> str | None:
-        try:
+        with _http_errors():
             lease_service.check(lane, _secret(authorization))
             record = await _body(request, LARGEST_RECORD, _FAILED_RECORD.validate_json)
             return await lease_service.failed_record(lane, record.topic, record.partition, record.batch)
-        except LeaseRefusedError as error:
-            raise HTTPException(status.HTTP_410_GONE, str(error)) from error
 
     @router.post("/{lane}/frame")
     async def frame(
         lane: int, request: Request, wait: float = 0.0, authorization: Annotated[str, Header()] = ""
     ) -> bool:
         secret = _secret(authorization)
-        try:
+        with _http_errors():
             lease_service.check(lane, secret)
             announced = await _body(request, LARGEST_REQUEST, _FRAME.validate_json)
             return await lease_service.announce(lane, secret, announced, min(wait, LONGEST_WAIT_S))
-        except LeaseRefusedError as error:
-            raise HTTPException(status.HTTP_410_GONE, str(error)) from error
 
     return router
 
