@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mm2.core.lanes.losses import Loss
+from mm2.core.lanes.partition_steps import PartitionEvent, StepReport
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow
 
@@ -19,7 +20,8 @@ class PartitionProgress:
     otherwise when it last did, in epoch seconds, and the lag is unknown since. ``latency_*`` and ``age_*`` are seconds,
     with one observation per batch. ``rows_in`` and ``rows_dropped``: records that passed through a query, and those
     that it dropped. ``stopped_at`` and ``stopped_until``: the offsets, without the last, that cannot be copied and stop
-    the partition; None: it is not stopped by a record.
+    the partition; None: it is not stopped by a record. ``fetching`` and ``sending``: its steps; None: unknown.
+    ``events``: those since the last report, oldest first.
     """
 
     topic: str
@@ -43,6 +45,9 @@ class PartitionProgress:
     dead_letters_total: int = 0
     rows_in: int = 0
     rows_dropped: int = 0
+    fetching: StepReport | None = None
+    sending: StepReport | None = None
+    events: tuple[PartitionEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
