@@ -18,6 +18,7 @@ from flows.partition.timeouts import Timeouts
 from flows.target.produce_errors import ProduceError
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import LossKind, LossPolicy
+from mm2.core.offsets.leader_epochs import EpochStarts, before
 from mm2.kafka.backoff import Backoff
 
 
@@ -73,6 +74,7 @@ class RejectionState(FetchState):
         self._dead_letters = dead_letters
         self._skip_offset = lease.skip_offset
         self._division: _Division | None = None
+        self._rejected_epochs: EpochStarts = ()  # up to the end of what was rejected last; empty: unknown
 
     @property
     def is_idle(self) -> bool:
@@ -213,6 +215,8 @@ class RejectionState(FetchState):
 
     def _reject(self, rejection: Rejection, now: float) -> None:
         """These records cannot be copied, and everything before them is."""
+        is_fetched = (self._fetched_to or 0) >= rejection.until
+        self._rejected_epochs = before(self.epochs, rejection.until) if is_fetched else ()
         if rejection.first == self._skip_offset:
             self._leave_out(rejection, LossKind.SKIPPED, now)
         elif self._dead_letters is not None and rejection.is_certain:
@@ -257,7 +261,7 @@ class RejectionState(FetchState):
             self._release(batch.held_bytes)
         else:
             if until > (self._fetched_to or 0):
-                self.epochs = ()  # those of what is left out are unknown: it is not fetched, or cannot be read
+                self.epochs = self._epochs_after_rejection(self._fetched_to or 0)
             self._drop_fetched(until)
         self._listener.left_out(self, self._left_out(until))
         self._advanced(now)
@@ -267,6 +271,14 @@ class RejectionState(FetchState):
         self._listener.send_changed(self)
         if self.is_draining and self.is_idle:
             self._listener.drained(self)
+
+    def _epochs_after_rejection(self, fetched_to: int) -> EpochStarts:
+        """Return the leader epochs up to the end of what is left out, though less is fetched; empty: unknown.
+
+        Without them, the source's broker does not check whether its log was truncated meanwhile.
+        """
+        known = self._rejected_epochs
+        return known if before(known, fetched_to) == before(self.epochs, fetched_to) else ()
 
     def _advanced(self, now: float) -> None:
         """The position moved: nothing before it is a problem any more."""

@@ -13,7 +13,7 @@ from flows.partition.state import OffsetRange
 from flows.target.produce_errors import from_exception
 from mm2.core.lanes.losses import Loss, LossKind
 from mm2.core.lanes.task_states import TaskState
-from mm2.core.offsets.leader_epochs import UNKNOWN_EPOCH, before
+from mm2.core.offsets.leader_epochs import UNKNOWN_EPOCH, EpochStarts, before
 from mm2.core.settings.client import OffsetReset
 from mm2.kafka.errors import Unreachable
 from tests.lab.batches import HEADER, Record
@@ -50,6 +50,7 @@ class FaultyWorld(World):
         """``events``: the methods, without underscore, of what happens besides what `World` has."""
         self.reset = reset
         self.stored: int | None = None  # the source offset, as in the offsets topic
+        self._stored_epochs: EpochStarts = ()  # of the records before it, as in the exact offsets topic
         self.losses: dict[tuple[str, int], Loss] = {}
         self.given_up: set[bytes | None] = set()  # the keys of records that are reported as lost
         self.begin = 0
@@ -352,7 +353,7 @@ class FaultyWorld(World):
             if self._is_checked:
                 self.judge_until(offset + 1)
             replicator.committed(offset)
-            self.stored = offset
+            self.stored, self._stored_epochs = offset, before(replicator.epochs, offset + 1)
 
     def _store_start(self) -> None:
         self._awaits_start = False
@@ -362,7 +363,6 @@ class FaultyWorld(World):
         """The lane ends; its successor starts from the stored offset."""
         while self.requests:
             self._process()  # what was sent may still arrive
-        epochs = self.replicator.epochs
         self.crashes += 1
         self.is_exact = False
         self.held = 0
@@ -370,7 +370,7 @@ class FaultyWorld(World):
         if self.query is not None:
             self.query.frames.clear()
         start = None if self.stored is None else self.stored + 1
-        self._take_over(start, leader_epochs=before(epochs, start or 0))
+        self._take_over(start, leader_epochs=self._stored_epochs)
 
     def _leave(self) -> None:
         if not self._is_leaving:

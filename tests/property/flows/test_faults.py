@@ -76,6 +76,14 @@ def test_everything_is_copied_in_order_or_reported_after_crashes(seed: int) -> N
     finished(world(seed, ["crash", *CHANGES[: seed % 4]]))
 
 
+@given(seed=seeds, crash=st.booleans())
+@settings(max_examples=examples(200))
+def test_everything_is_copied_or_reported_after_leaders_that_lack_records(seed: int, crash: bool) -> None:
+    """Except where leader epochs are unknown: behind a damaged batch, and after `latest`."""
+    events = ["elect", *CHANGES[: seed % 3], *(["crash"] if crash else [])]
+    finished(world(seed, events, reset=OffsetReset.EARLIEST, is_queried=seed % 5 == 0))
+
+
 @given(seed=seeds)
 @settings(max_examples=examples(150))
 def test_everything_is_committed_once_in_order_or_reported(seed: int) -> None:

@@ -5,6 +5,8 @@ tests/property/flows runs it against a model of a broker that refuses records.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flows.batch.header import HEADER_BYTES
@@ -16,7 +18,7 @@ from flows.partition.state import OffsetRange
 from flows.partition.timeouts import CORRUPT_ATTEMPTS, TIMEOUTS
 from flows.target.produce_errors import ErrorAction, ProduceError, from_response
 from mm2.core.lanes.lease import PartitionLease
-from mm2.core.lanes.losses import LossKind, LossPolicy
+from mm2.core.lanes.losses import LossKind, LossPolicy, OnDataLoss
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow
 from mm2.core.offsets.leader_epochs import EpochEnd
@@ -25,10 +27,12 @@ from tests.lab.batches import LOG_APPEND_TIME, Batch, Record, sealed
 from tests.unit.flows.replicators import WALL, RecordingListener, arrive, data, is_failed, message, replicator_of, send
 
 
-def partition(letters: str | None = None, skip: int | None = None) -> tuple[PartitionReplicator, RecordingListener]:
+def partition(
+    letters: str | None = None, skip: int | None = None, policy: LossPolicy | None = None
+) -> tuple[PartitionReplicator, RecordingListener]:
     listener = RecordingListener()
     lease = PartitionLease(topic="orders", partition=3, remote_topic="A.orders", start_offset=0, skip_offset=skip)
-    replicator = replicator_of(lease, listener, dead_letters=letters)
+    replicator = replicator_of(lease, listener, dead_letters=letters, policy=policy)
     replicator.set_producer_id(ProducerId(7, 0))
     return replicator, listener
 
@@ -346,9 +350,11 @@ def test_other_failures_are_not_stops() -> None:
     assert replicator.position == 2
 
 
-def truncated_behind_a_refused_record() -> tuple[PartitionReplicator, RecordingListener]:
+def truncated_behind_a_refused_record(
+    policy: LossPolicy | None = None,
+) -> tuple[PartitionReplicator, RecordingListener]:
     """Offsets 0 to 9 are copied; the record at 10 is refused; the source's log was truncated at 5 meanwhile."""
-    replicator, listener = partition("letters")
+    replicator, listener = partition("letters", policy=policy)
     arrive(replicator, data(0, 10, epoch=1))
     accept(replicator)
     arrive(replicator, data(10, 1, epoch=1))
@@ -369,6 +375,43 @@ def test_a_slow_dead_letter_does_not_skip_records_after_a_truncation() -> None:
     replicator, listener = truncated_behind_a_refused_record()
     replicator.dead_letter_delayed("slow")
     replicator.dead_letter_written(listener.letters[0], 0.0)
+    assert (replicator.position, replicator.fetch_offset) == (5, 5)
+
+
+def test_a_truncation_that_stops_the_partition_behind_a_slow_dead_letter_is_noticed_after_the_acceptance() -> None:
+    stop = LossPolicy(on_data_loss=OnDataLoss.STOP_PARTITION)
+    replicator, listener = truncated_behind_a_refused_record(stop)
+    replicator.dead_letter_delayed("slow")
+    replicator.dead_letter_written(listener.letters[0], 0.0)
+    assert (replicator.stopped_by is not None, replicator.offset_to_commit) == (True, 10)
+    replicator.committed(10)
+    resumed = replicator.lease_to_resume()
+    loss = replicator.losses[-1]
+    accepted = replace(resumed, stopped_by=None, accepted_loss=replace(loss, accepted=True))
+    replicator = replicator_of(accepted, RecordingListener(), policy=stop)
+    assert replicator.last_fetched_epoch == 1, "otherwise the broker does not check it"
+    assert replicator.diverged(replicator.position, EpochEnd(1, 5))
+    assert (replicator.position, replicator.fetch_offset) == (5, 5)
+
+
+@pytest.mark.parametrize("is_skipped", [False, True])
+def test_a_record_that_is_left_out_late_hides_no_truncation(is_skipped: bool) -> None:
+    """The source's log may have been truncated while the partition fetched nothing."""
+    replicator, listener = partition(None if is_skipped else "letters")
+    arrive(replicator, data(0, 10, epoch=1))
+    accept(replicator)
+    arrive(replicator, data(10, 1, epoch=2))
+    entry = one(replicator)
+    arrive(replicator, data(11, 1, epoch=3))
+    replicator.produce_failed(entry, from_response(ErrorCode.INVALID_RECORD, "bad record", [(0, "no key")]), 0.0)
+    if is_skipped:
+        assert is_failed(replicator)
+        replicator.request_skip(10, 0.0)
+    else:
+        replicator.dead_letter_delayed("slow")
+        replicator.dead_letter_written(listener.letters[0], 0.0)
+    assert (replicator.position, replicator.fetch_offset, replicator.last_fetched_epoch) == (11, 11, 2)
+    assert replicator.diverged(11, EpochEnd(1, 5))
     assert (replicator.position, replicator.fetch_offset) == (5, 5)
 
 

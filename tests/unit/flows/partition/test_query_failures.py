@@ -78,13 +78,13 @@ def test_a_dead_letter_keeps_the_leader_epochs() -> None:
     assert listener.truncations == []
 
 
-def test_the_leader_epoch_of_a_skipped_record_is_unknown() -> None:
+def test_the_leader_epoch_of_a_skipped_record_is_kept() -> None:
     replicator, _, _ = queried()
     arrive(replicator, data(0, 5, epoch=1), data(5, 5, epoch=2))
     replicator.transformed(0, FrameResult(failed=failure(replicator, 5)), 0.0)
     assert is_failed(replicator)
     replicator.request_skip(5, 0.0)
-    assert (replicator.fetch_offset, replicator.last_fetched_epoch) == (6, -1)
+    assert (replicator.fetch_offset, replicator.last_fetched_epoch) == (6, 2)
 
 
 def test_a_batch_that_cannot_be_decoded_is_found_and_left_out() -> None:
