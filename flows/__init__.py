@@ -23,10 +23,11 @@ With exactly-once (`flows.transaction`), step 4 waits until the partition is par
 (``Transactions.admits``); ``TransactionCommitter`` (commit/transaction_committer.py) takes the place of
 ``OffsetCommitter``, and in step 8 source and exact offsets are written in the same transaction, every 100 ms.
 
-In a SQL lane, what step 2 reads passes through the lane's query (``QueryState``, partition/query_state.py; `flows.sql`)
-before it is queued.
+In a SQL lane, what step 2 reads passes through the lane's query (`flows.sql`) and comes back as
+``PartitionReplicator.transformed`` before it is queued.
 
-``PartitionReplicator`` is the only owner of a partition's state; it has no I/O and no clock. `flows.source_task`
+``PartitionReplicator`` is the only owner of a partition's state (partition/state.py), which says in one place what each
+side of it waits for; it has no I/O and no clock. `flows.source_task`
 connects the parts. They use two kinds of pure functions: `flows.batch` for batches, `flows.source.completed_fetch` for
 fetch responses.
 """

@@ -20,7 +20,7 @@ offset.flush.timeout.ms."""
 
 
 class Committer(ABC):
-    """Takes the events of partitions (`flows.partition.listener.PartitionListener`); subclasses store the offsets.
+    """Takes the events of partitions (`flows.partition.state.PartitionCallbacks`); subclasses store the offsets.
 
     A source offset after a loss is stored only when the loss is recorded (`LossWriter`).
     """

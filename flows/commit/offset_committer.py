@@ -69,7 +69,7 @@ class OffsetCommitter(Committer):
     def acknowledged(
         self, partition: PartitionReplicator, batch: TargetBatch, base_offset: int, checked: OffsetRange
     ) -> None:
-        """The target has acknowledged a batch; see `flows.partition.listener.PartitionListener`."""
+        """The target has acknowledged a batch; see `flows.partition.state.PartitionCallbacks`."""
         self._moved.add(partition)
         if self._exact is not None:
             self._exact.acknowledged(partition, batch, base_offset, checked)

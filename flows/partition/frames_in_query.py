@@ -94,6 +94,11 @@ class FramesInQuery:
     def last(self) -> SourceBatch | None:
         return self._frames[-1].batches[-1] if self._frames else None
 
+    @property
+    def end(self) -> int:
+        """The source offset to continue from after the last frame; there is one."""
+        return self._frames[-1].next_offset
+
     def add(self, batches: list[SourceBatch], start: int, frame_bytes: int) -> Iterator[FrameInQuery]:
         """Add fetched batches as frames of up to ``frame_bytes``, or of one batch, and yield them."""
         waiting: list[SourceBatch] = []

@@ -85,6 +85,11 @@ class PartitionHealth:
             return self._target_message
         return self._target_message or self._source_message
 
+    @property
+    def target_message(self) -> str | None:
+        """Why the last attempt at the target failed, or is overdue."""
+        return self._target_message
+
     def fetch_delayed(self, message: str, *, prolonged: bool = False) -> None:
         """A fetch failed temporarily."""
         if not self._fetch_failed:

@@ -7,8 +7,10 @@ the last five when they are repeated. So up to five may be in flight, and none c
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import pairwise
 
 from flows.batch.target_batch import NO_SEQUENCE, NOT_IDEMPOTENT, ProducerId, TargetBatch, next_sequence
 from flows.partition.timeouts import LONG_LINK_S, TIMEOUTS
@@ -127,6 +129,11 @@ class InFlightBatches:
     def last_boundary(self) -> int | None:
         """The source offset up to which the target may have records that are to be sent again."""
         return self._boundaries[-1] if self._boundaries else None
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that the batches hold."""
+        return sum(entry.batch.held_bytes for entry in self._batches)
 
     @property
     def first(self) -> TargetBatch | None:
@@ -331,3 +338,15 @@ class InFlightBatches:
         self._unsent = 0
         self._failed = self._payloads_dropped = False
         return removed
+
+    def broken_invariants(self) -> Iterator[tuple[str, bool]]:
+        """Yield the letter of each invariant that can be checked from inside, and whether it is broken."""
+        batches, states = [entry.batch for entry in self._batches], [entry.state for entry in self._batches]
+        yield "in flight A", any(one.next_offset > two.first_offset for one, two in pairwise(batches))
+        yield "in flight A", SendState.SENT in states[states.index(SendState.UNSENT) :] if self._unsent else False
+        numbered = [one for one in batches if one.sequence != NO_SEQUENCE]
+        follows = all(next_sequence(one.sequence, one.count) == two.sequence for one, two in pairwise(numbered))
+        yield "in flight B", not follows or numbered != batches[: len(numbered)]
+        yield "in flight C", self.in_flight != states.count(SendState.SENT)
+        yield "in flight C", self._unsent != states.count(SendState.UNSENT)
+        yield "in flight F", list(self._boundaries) != sorted(self._boundaries)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import is_
@@ -16,6 +16,7 @@ from flows.batch.record_reader import DecodedRecord, read_record
 from flows.batch.steps import IsOver, Steps, run
 from flows.batch.target_batch import SourceBatch, TargetBatch
 from flows.partition.timeouts import TIMEOUTS
+from flows.target.produce_errors import ProduceError
 
 log = logging.getLogger("mm2.packer")
 
@@ -53,6 +54,16 @@ class _Unfinished:
         return is_same and all(map(is_, self.queue, queue))
 
 
+@dataclass(slots=True)
+class Division:
+    """Taking apart the first batch in flight, which the target did not accept because of ``error``, in steps."""
+
+    batch: TargetBatch
+    error: ProduceError
+    begin: Callable[[], Steps[list[TargetBatch]]]
+    steps: Steps[list[TargetBatch]] | None = None
+
+
 class Packer:
     """``now`` is monotonic seconds.
 
@@ -62,6 +73,7 @@ class Packer:
 
     __slots__ = (
         "_counts",
+        "_division",
         "_forget_at",
         "_given_rules",
         "_long_link_rules",
@@ -80,6 +92,7 @@ class Packer:
         self._size_limit: int | None = None
         self._forget_at: float | None = None
         self._unfinished: _Unfinished | None = None
+        self._division: Division | None = None
         self._set_rules(rules)
 
     def _set_rules(self, rules: BatchRules) -> None:
@@ -180,20 +193,40 @@ class Packer:
         self._size_limit = self._forget_at = None
         self._set_rules(self._given_rules)
 
-    def split(self, batch: TargetBatch) -> Callable[[], Steps[list[TargetBatch]]]:
-        """Return what splits a batch that the target rejected as too large. It raises PackingError."""
+    def split(self, batch: TargetBatch, error: ProduceError) -> None:
+        """Split a batch that the target rejected as too large, with `divide`."""
         assert self._size_limit is not None
-        return partial(_divided, batch, partial(split, batch, self._size_limit, self._rules))
+        self._division = Division(batch, error, partial(split, batch, self._size_limit, self._rules))
 
-    def isolate(self, batch: TargetBatch, rejected: Sequence[int]) -> Callable[[], Steps[list[TargetBatch]]]:
-        """Return what cuts a batch so that each of the records at the indexes ``rejected`` is alone; without indexes in
-        halves.
-
-        The batch has more than one record. It raises PackingError.
-        """
-        ends = {end for index in rejected for end in (index, index + 1)}
+    def isolate(self, batch: TargetBatch, error: ProduceError) -> None:
+        """Cut a batch with `divide` so that each of the records that ``error`` names is alone; if it names none, in
+        halves. The batch has more than one record."""
+        ends = {end for index in error.record_indexes for end in (index, index + 1)}
         inside = sorted(end for end in ends if 0 < end < batch.count)
-        return partial(_divided, batch, partial(cut, batch, inside or [batch.count // 2], self._rules))
+        self._division = Division(batch, error, partial(cut, batch, inside or [batch.count // 2], self._rules))
+
+    def division_of(self, first: TargetBatch | None) -> Division | None:
+        """Return the division of the first batch in flight; None: there is none, or the batch was dropped meanwhile."""
+        if self._division is not None and self._division.batch is not first:
+            self._division = None
+        return self._division
+
+    def divide(self, division: Division, is_over: IsOver) -> list[TargetBatch] | None:
+        """Continue a division, and return the parts; None if the turn is over before that. Raises PackingError."""
+        division.steps = division.steps or division.begin()
+        try:
+            parts = run(division.steps, is_over)
+        except Exception as error:
+            self._division = None
+            raise PackingError(division.batch.first_offset, error) from error
+        if parts is not None:
+            self._division = None
+        return parts
+
+    def begin_division_again(self) -> None:
+        """Drop what an interrupted division has made."""
+        if self._division is not None:
+            self._division.steps = None
 
     def read(self, batch: TargetBatch) -> DecodedRecord:
         """Return the first record of a batch. Raises PackingError."""
@@ -201,10 +234,3 @@ class Packer:
             return read_record(uncompressed(batch, self._rules), batch.base_timestamp, batch.first_offset)
         except Exception as error:
             raise PackingError(batch.first_offset, error) from error
-
-
-def _divided(batch: TargetBatch, begin: Callable[[], Steps[list[TargetBatch]]]) -> Steps[list[TargetBatch]]:
-    try:
-        return (yield from begin())
-    except Exception as error:
-        raise PackingError(batch.first_offset, error) from error

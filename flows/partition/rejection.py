@@ -122,7 +122,7 @@ def of_source_batch(
     return Rejection(
         first=first,
         until=until,
-        message=f"cannot copy {source} {_offsets(first, until)} to {target}: {why}",
+        message=f"cannot copy {source} {offsets_in_words(first, until)} to {target}: {why}",
         batch=bytes(batch.data),
         is_certain=expected,
     )
@@ -165,7 +165,7 @@ def of_fetched_batch(source: TopicPartition, batch: UnreadableBatch, message: st
         until, where = batch.first + 1, f"from offset {batch.first} on; where the batch ends is unknown"
     else:
         until = batch.until
-        where = _offsets(batch.first, until)
+        where = offsets_in_words(batch.first, until)
     return Rejection(
         first=batch.first,
         until=until,
@@ -175,5 +175,6 @@ def of_fetched_batch(source: TopicPartition, batch: UnreadableBatch, message: st
     )
 
 
-def _offsets(first: int, until: int) -> str:
+def offsets_in_words(first: int, until: int) -> str:
+    """Return the offsets from ``first`` up to, not including, ``until``, as text."""
     return f"offset {first}" if until == first + 1 else f"offsets {first}-{until - 1}"

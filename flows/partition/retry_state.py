@@ -64,6 +64,10 @@ class RetryState:
         """Return whether the backoff after the last failure is over."""
         return now >= self._not_before - TIMER_TOLERANCE_S
 
+    def seconds_left(self, now: float) -> float:
+        """Return for how long the backoff still lasts."""
+        return max(0.0, self._not_before - now)
+
     def record_failure(self, now: float) -> None:
         """Count one more failure."""
         if self._failing_since is None:

@@ -103,7 +103,7 @@ class Fetcher:
 
     def _on_diverged(self, partition: PartitionReplicator, offset: int, end: EpochEnd) -> None:
         if not self._leave_replica(partition):  # a follower may only not have the record yet
-            partition.diverged(offset, end)
+            partition.diverged(offset, end, time.monotonic())
 
     def _is_unchecked(self, partition: PartitionReplicator) -> bool:
         """Return whether the source may have been truncated since the position was checked; it is then checked again.
@@ -267,7 +267,7 @@ class Fetcher:
         offset = partition.fetch_offset
         if end is None:
             partition.forget_epochs()
-        elif offset is not None and partition.diverged(offset, end):
+        elif offset is not None and partition.diverged(offset, end, now):
             return
         elif offset is not None and offset > latest:
             partition.fetch_delayed(f"cannot fetch {partition.source}: its leader has not reached offset {offset}", now)

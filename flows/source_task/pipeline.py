@@ -20,6 +20,7 @@ from flows.partition.health import PartitionMetrics
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.row_transform import LaneTransforms, RowTransform
+from flows.partition.state import PartitionCallbacks, PartitionOptions
 from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.source.end_offsets import EndOffsets
 from flows.source.fetcher import Fetcher
@@ -68,7 +69,7 @@ CHECK_INTERVAL_S = 1.0
 
 
 class Pipeline:
-    """Implements `flows.partition.listener.PartitionListener` and runs the background loops.
+    """Connects partitions with fetcher, producer, query and committer, and runs the background loops.
 
     (A) All background work belongs to ``group``: an unexpected error in it ends the source task with that error.
     """
@@ -120,21 +121,37 @@ class Pipeline:
         self._ends = EndOffsets(source, lease.fetch.isolation_level, self._partitions, self._topic_ids, self.spawn)
         self._transactions = self._with_transactions(lease, target, committer)
         self._producer, self._run_producer = self._producer_of(lease)
-        # PartitionListener, bound to the implementations: a forwarding method would cost a call per batch
-        self.release = budget.release
-        self.fetch_changed = self._fetcher.update
-        self.send_changed = self._producer.update
-        self.size_rejected = SizeLimits(target, self.spawn).read
-        self.start_chosen = committer.start_chosen
-        self.acknowledged = committer.acknowledged
-        self.skipped = committer.skipped
-        self.left_out = committer.left_out
-        self.passed_over = committer.passed_over
         committer.report_lost_copies(LostCopies(self.spawn, self._refresh).noticed)
         self._dead_letters = dead_letters
-        self.lost = committer.lost
-        self.truncated = committer.truncated
         self.is_replaced = self._topic_ids.is_replaced
+        # bound to the implementations: a forwarding method would cost a call per batch
+        self._callbacks = PartitionCallbacks(
+            release=budget.release,
+            fetch_changed=self._fetcher.update,
+            send_changed=self._producer.update,
+            wake_later=self._wake_later,
+            size_rejected=SizeLimits(target, self.spawn).read,
+            start_chosen=committer.start_chosen,
+            acknowledged=committer.acknowledged,
+            skipped=committer.skipped,
+            dead_letter=self._write_dead_letter,
+            left_out=committer.left_out,
+            passed_over=committer.passed_over,
+            lost=committer.lost,
+            truncated=committer.truncated,
+            drained=self._drained,
+            remote_end_moved_back=self._remote_end_moved_back,
+        )
+        self._options = PartitionOptions(
+            rules=self._rules,
+            max_in_flight=lease.produce.max_in_flight,
+            max_held_bytes=max(1, budget.limit // HELD_SHARE),
+            check_crcs=lease.fetch.check_crcs,
+            dead_letters=dead_letters.topic if dead_letters is not None else None,
+            policy=self._policy,
+            transform=self._transform,
+            timeouts=timeouts,
+        )
 
     def _with_transactions(self, lease: SourceTaskLease, target: Cluster, committer: Committer) -> Transactions | None:
         if lease.transactions is None:
@@ -198,20 +215,13 @@ class Pipeline:
         source, target = self._source.settings, self._target.settings
         partition = PartitionReplicator(
             lease,
-            self,
-            rules=self._rules,
-            max_in_flight=self._lease.produce.max_in_flight,
-            max_held_bytes=max(1, self._budget.limit // HELD_SHARE),
-            check_crcs=self._lease.fetch.check_crcs,
-            dead_letters=self._dead_letters.topic if self._dead_letters is not None else None,
+            self._callbacks,
+            self._options,
             source_backoff=Backoff.for_retries(source),
             target_backoff=Backoff.for_retries(target),
             counts=self._counts,
             now=time.monotonic(),
             metrics=metrics,
-            policy=self._policy,
-            transform=self._transform,
-            timeouts=self._timeouts,
         )
         if lease.former is not None and partition.stopped_by is None:
             partition.lose(*lease.former, uncopied(*lease.former, is_deleted=False), kind=LossKind.TOPIC_RECREATED)
@@ -227,7 +237,7 @@ class Pipeline:
         Takes as long as the target needs for the batches in flight; the caller limits the wait.
         """
         for partition in partitions:
-            partition.drain()
+            partition.drain(time.monotonic())
         while True:
             self._idle.clear()
             if all(partition.is_idle for partition in partitions):
@@ -309,19 +319,19 @@ class Pipeline:
             for reason, count in self._counts.items()
         )
 
-    # -- other methods of PartitionListener
+    # -- called by partitions
 
-    def wake_later(self, partition: PartitionReplicator, delay: float) -> None:
+    def _wake_later(self, partition: PartitionReplicator, delay: float) -> None:
         self.spawn(self._wake(partition, delay))
 
-    def dead_letter(self, partition: PartitionReplicator, rejection: Rejection) -> None:
+    def _write_dead_letter(self, partition: PartitionReplicator, rejection: Rejection) -> None:
         assert self._dead_letters is not None
         self.spawn(self._dead_letters.write(partition, rejection))
 
-    def drained(self, _: PartitionReplicator) -> None:
+    def _drained(self, _: PartitionReplicator) -> None:
         self._idle.set()
 
-    def remote_end_moved_back(self, _: PartitionReplicator) -> None:
+    def _remote_end_moved_back(self, _: PartitionReplicator) -> None:
         self.refresh_soon()
 
     # -- loops
@@ -352,7 +362,7 @@ class Pipeline:
             if self._budget.waited(asyncio.get_running_loop().time()) > STARVED_AFTER_S:
                 for partition in list(self._partitions):
                     if partition.unanswered_for(now) > STARVED_AFTER_S:
-                        partition.release_memory()
+                        partition.release_memory(now)
             if now - refreshed > max_age:
                 refreshed = now
                 await self._refresh()

@@ -99,9 +99,8 @@ class DeadLetterWriter:
         try:
             while not (await asyncio.wait({task}, timeout=self._report_after_s))[0]:
                 why = self._producer.trouble or f"not acknowledged within {self._report_after_s:.0f} s"
-                partition.dead_letter_delayed(
-                    f"{rejection.message}; its dead letter is not written to {self._lease.topic} yet: {why}"
-                )
+                message = f"{rejection.message}; its dead letter is not written to {self._lease.topic} yet: {why}"
+                partition.dead_letter_delayed(message, time.monotonic())
         finally:
             if not task.done():
                 task.cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -61,7 +62,7 @@ class FailedLeaders:
             leader = leader_of(partition.target)
             if leader is not None and self._is_new(leader, failure):
                 del self._failures[partition]
-                partition.leader_changed()
+                partition.leader_changed(time.monotonic())
             else:
                 failure.leader, failure.looked_up = leader, True
 

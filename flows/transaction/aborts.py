@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Collection
 
 from flows.commit.transaction_committer import TransactionCommitter
@@ -68,7 +69,7 @@ class Aborts:
         self._in_a_row, self._reason = self._in_a_row + 1, str(reason)
         transaction.close()
         for partition in transaction.joined:
-            partition.await_roll_back()
+            partition.await_roll_back(time.monotonic())
         if reason.late:
             sending.hang_up()
         await self._answers.all_received(transaction, sending)
@@ -76,7 +77,7 @@ class Aborts:
         await self._producer.abort()
         moved_back = [partition for partition in transaction.joined if partition.has_uncommitted]
         for partition in transaction.joined:
-            partition.roll_back()
+            partition.roll_back(time.monotonic())
         self._committer.aborted(moved_back)
         self._copy_again(with_committed)
         await self._new_epoch()  # when all markers are written that are going to be
@@ -101,5 +102,5 @@ class Aborts:
     def _copy_again(self, partitions: Collection[PartitionReplicator]) -> None:
         """The last committed transaction of these partitions is aborted: it had no marker in them."""
         for partition in partitions:
-            partition.roll_back_committed()
+            partition.roll_back_committed(time.monotonic())
             self._committer.truncated(partition, partition.position)

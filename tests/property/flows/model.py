@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from flows.batch.choice import BatchRules, Reason
@@ -14,7 +15,7 @@ from flows.partition.health import PartitionMetrics
 from flows.partition.in_flight import InFlightBatch
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
-from flows.partition.state import OffsetRange
+from flows.partition.state import OffsetRange, PartitionOptions
 from flows.partition.timeouts import TIMER_TOLERANCE_S
 from flows.target.produce_errors import DUPLICATE, from_exception, from_response
 from mm2.core.lanes.lease import PartitionLease
@@ -26,6 +27,7 @@ from mm2.kafka.backoff import Backoff
 from mm2.kafka.errors import ConnectionLost, Unreachable
 from mm2.kafka.protocol.error_codes import ErrorCode
 from tests.lab.batches import Record
+from tests.lab.partition_callbacks import callbacks_to
 from tests.property.flows.model_partitions import Source, Target
 from tests.property.flows.model_query import ModelQuery
 
@@ -83,23 +85,25 @@ class World:
     def new_replicator(self, start: int | None, **lease: Any) -> PartitionReplicator:
         return PartitionReplicator(
             PartitionLease(topic="t", partition=0, remote_topic="A.t", start_offset=start, **lease),
-            self,
-            rules=self._rules,
-            max_in_flight=5,
-            max_held_bytes=self.max_held_bytes,
-            check_crcs=True,
-            dead_letters=self._dead_letters,
+            callbacks_to(self),
+            PartitionOptions(
+                rules=self._rules,
+                max_in_flight=5,
+                max_held_bytes=self.max_held_bytes,
+                check_crcs=True,
+                dead_letters=self._dead_letters,
+                policy=self._policy or LossPolicy(),
+                transform=self.query,
+                frame_bytes=self._frame_bytes,
+            ),
             source_backoff=Backoff(100, 1000, generator=random.Random(1)),
             target_backoff=Backoff(100, 1000, generator=random.Random(1)),
             counts=Counter[Reason](),
             now=self.now,
             metrics=self.metrics,
-            policy=self._policy,
-            transform=self.query,
-            frame_bytes=self._frame_bytes,
         )
 
-    # -- PartitionListener
+    # -- PartitionCallbacks
 
     def release(self, count: int) -> None:
         self.held -= count
@@ -188,7 +192,7 @@ class World:
         if self.target.faulty and self.rng.random() < 0.02:
             can = [self._outage_begins_or_ends]
         if self.rng.random() < 0.01:
-            can = [self.replicator.release_memory, self.replicator.leader_changed]
+            can = [partial(self.replicator.release_memory, self.now), partial(self.replicator.leader_changed, self.now)]
         action = self.rng.choice(can)
         if action == self._fetched:
             self._is_fetch_read = False
@@ -210,6 +214,7 @@ class World:
 
     def check(self) -> None:
         replicator = self.replicator
+        replicator.validate()
         assert replicator.held_bytes == self.held
         assert replicator.batches_in_flight == len(self.requests) + len(self.answers)
         assert replicator.batches_in_flight <= 5
@@ -275,7 +280,7 @@ class World:
         assert letter is not None
         fate = self.rng.random() if self.target.faulty else 1.0
         if fate < 0.2:
-            self.replicator.dead_letter_delayed("slow")
+            self.replicator.dead_letter_delayed("slow", self.now)
         elif fate < 0.3:
             self.pending_letter = None
             self.replicator.dead_letter_failed(letter, "rejected", self.now)

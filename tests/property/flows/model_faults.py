@@ -247,7 +247,7 @@ class FaultyWorld(World):
         if epoch >= 0 and source.start <= offset:
             end = source.end_of(epoch)
             if end.epoch < epoch or end.end_offset < offset:
-                replicator.diverged(offset, end)
+                replicator.diverged(offset, end, self.now)
                 return
         if not source.start <= offset <= source.end:
             self._list_later()
@@ -283,7 +283,7 @@ class FaultyWorld(World):
             return
         epoch = replicator.last_fetched_epoch
         if offset is not None and epoch >= 0:
-            if replicator.diverged(offset, source.end_of(epoch)):
+            if replicator.diverged(offset, source.end_of(epoch), self.now):
                 return
             if offset > source.end:
                 replicator.fetch_delayed(f"the leader has not reached offset {offset}", self.now)
@@ -375,7 +375,7 @@ class FaultyWorld(World):
     def _leave(self) -> None:
         if not self._is_leaving:
             self._is_leaving = True
-            self.replicator.drain()
+            self.replicator.drain(self.now)
             self._awaits_drained = not self.replicator.is_idle
 
     def _may_move(self) -> bool:

@@ -128,7 +128,7 @@ def test_nothing_is_lost_or_reordered_without_idempotence(seed: int) -> None:
 def test_drain_ends_with_every_batch_discarded_or_acknowledged(seed: int) -> None:
     play = world(seed)
     play.run(200)
-    play.replicator.drain()
+    play.replicator.drain(play.now)
     idle_before = play.replicator.is_idle
     play.target.faulty = False
     play.target.rejects_all = 0

@@ -179,7 +179,7 @@ def test_drain_drops_what_is_in_the_query(seed: int) -> None:
     rng = random.Random(seed)
     play = world(rng)
     play.run(200)
-    play.replicator.drain()
+    play.replicator.drain(play.now)
     play.target.faulty = False
     play.target.rejects_all = 0
     for _ in range(5_000):

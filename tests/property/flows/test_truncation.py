@@ -103,7 +103,7 @@ class TruncatedWorld(World):
         if epoch >= 0:
             end = self.log.end_of(epoch)
             if end.epoch < epoch or end.end_offset < offset:
-                assert replicator.diverged(offset, end)
+                assert replicator.diverged(offset, end, self.now)
                 return
         assert offset <= self.log.end, f"offset {offset} of epoch {epoch} is out of range: {self.log.epochs}"
         self.is_checked = True

@@ -138,13 +138,13 @@ class TransactionalWorld(World):
         assert contents(self.target.committed) == wanted
 
     def _abort(self) -> None:
-        self.replicator.await_roll_back()
+        self.replicator.await_roll_back(self.now)
         self.target.end(commit=False)
         while self.requests or self.answers:
             (self._process if self.requests else self._answer)()
             if self.query is not None and self.query.frames and self.rng.random() < 0.3:
                 self._transform()
-        self.replicator.roll_back()
+        self.replicator.roll_back(self.now)
         self.replicator.set_producer_id(ProducerId(1, self.target.next_epoch(), transactional=True))
         assert self.replicator.committed_position == self.replicator.position
         self.transaction = None

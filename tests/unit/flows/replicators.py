@@ -12,7 +12,7 @@ from flows.partition.in_flight import InFlightBatch
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
 from flows.partition.row_transform import RowTransform
-from flows.partition.state import OffsetRange
+from flows.partition.state import OffsetRange, PartitionOptions
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import Loss, LossPolicy
 from mm2.core.lanes.task_states import TaskState
@@ -20,6 +20,7 @@ from mm2.core.offsets.leader_epochs import EpochStarts
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.protocol.fetch_request import FetchedPartition
 from tests.lab.batches import HEADER, Batch, Record, sealed
+from tests.lab.partition_callbacks import callbacks_to
 
 WALL = 1_700_000_000.0
 
@@ -98,7 +99,7 @@ def partition(
     transform: RowTransform | None = None,
     **options: Any,
 ) -> tuple[PartitionReplicator, RecordingListener]:
-    """``options``: of `PartitionReplicator`."""
+    """``options``: of `PartitionOptions`."""
     listener = RecordingListener()
     lease = PartitionLease(
         topic="orders", partition=3, remote_topic="A.orders", start_offset=start, leader_epochs=epochs
@@ -121,22 +122,24 @@ def replicator_of(
     transform: RowTransform | None = None,
     **options: Any,
 ) -> PartitionReplicator:
-    """``options``: of `PartitionReplicator`."""
+    """``options``: of `PartitionOptions`."""
     return PartitionReplicator(
         lease,
-        listener,
-        rules=rules or BatchRules(tiny_bytes=0),
-        max_in_flight=5,
-        max_held_bytes=max_held_bytes,
-        check_crcs=True,
-        dead_letters=dead_letters,
+        callbacks_to(listener),
+        PartitionOptions(
+            rules=rules or BatchRules(tiny_bytes=0),
+            max_in_flight=5,
+            max_held_bytes=max_held_bytes,
+            check_crcs=True,
+            dead_letters=dead_letters,
+            policy=policy or LossPolicy(),
+            transform=transform,
+            **options,
+        ),
         source_backoff=Backoff(100, 1000, generator=random.Random(1)),
         target_backoff=Backoff(100, 1000, generator=random.Random(1)),
         counts=Counter[Reason](),
         now=0.0,
-        policy=policy,
-        transform=transform,
-        **options,
     )
 
 

@@ -97,8 +97,8 @@ def test_an_aborted_transaction_leaves_no_trace_in_the_exact_offsets() -> None:
     commits.committed(0.0, WALL)
     copy(commits, partition, 50, 10, 11)
     commits.prepare([partition])
-    partition.await_roll_back()
-    partition.roll_back()
+    partition.await_roll_back(0.0)
+    partition.roll_back(0.0)
     commits.aborted([partition])
     assert not commits.is_due
     copy(commits, partition, 50, 10, 22)
@@ -134,8 +134,8 @@ def test_records_are_committed_without_exact_offsets_that_cannot_be_written() ->
     assert "too slow" in str(exact)
     commits.committed(0.0, WALL)
     copy(commits, partition, 10, 10, 11)
-    partition.await_roll_back()
-    partition.roll_back()
+    partition.await_roll_back(0.0)
+    partition.roll_back(0.0)
     commits.aborted([partition])
     assert partition.position == 10, "what was committed without exact offsets stays committed"
 
@@ -271,8 +271,8 @@ def test_what_was_dropped_before_an_aborted_transaction_is_still_known() -> None
     pass_over(commits, partition, 50, 60)
     keep(commits, partition, 60, 10, 11)
     commits.prepare([partition])
-    partition.await_roll_back()
-    partition.roll_back()
+    partition.await_roll_back(0.0)
+    partition.roll_back(0.0)
     commits.aborted([partition])
     assert partition.position == 60
     keep(commits, partition, 60, 10, 22)

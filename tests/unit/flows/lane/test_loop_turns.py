@@ -164,7 +164,7 @@ def test_interrupted_packing_is_dropped_with_what_was_fetched() -> None:
     replicator, _ = partition()
     arrive(replicator, tiny_records(20_000))
     assert replicator.next_batch(0.0, lambda: True) is None
-    replicator.drain()
+    replicator.drain(0.0)
     assert (replicator.is_packing, replicator.is_idle, replicator.held_bytes) == (False, True, 0)
 
 

@@ -99,7 +99,7 @@ def test_the_end_offset_of_an_outdated_response_counts() -> None:
     arrive(replicator, data(0, 5), end=5)
     asked = replicator.fetch_offset
     assert asked == 5
-    replicator.drain()
+    replicator.drain(0.0)
     assert replicator.fetched(asked, fetched(data(5, 2)), 7, 3.0, WALL) == 0
     assert (replicator.end_offset, replicator.end_observed_at) == (7, 3.0)
     assert send(replicator) == [], "its records do not"

@@ -1,4 +1,4 @@
-"""Records that cannot be copied: invariants (A) and (B) of `RejectionState`, (B) of `FetchState` and `PartitionState`.
+"""Records that cannot be copied: invariant (M) of `PartitionReplicator`, (B) of `PartitionState`.
 
 tests/property/flows runs it against a model of a broker that refuses records.
 """
@@ -191,8 +191,8 @@ def test_a_dead_letter_is_written_before_the_position_moves() -> None:
 
 def test_a_partition_has_not_drained_before_the_dead_letter_is_written() -> None:
     replicator, listener = at_record_two("letters")
-    replicator.drain()
-    replicator.dead_letter_delayed("slow")
+    replicator.drain(0.0)
+    replicator.dead_letter_delayed("slow", 0.0)
     assert (replicator.is_idle, listener.drained_partitions) == (False, 0)
     replicator.dead_letter_written(listener.letters[0], 0.0)
     assert (replicator.is_idle, listener.drained_partitions) == (True, 1)
@@ -200,7 +200,7 @@ def test_a_partition_has_not_drained_before_the_dead_letter_is_written() -> None
 
 def test_a_slow_dead_letter_releases_memory() -> None:
     replicator, listener = at_record_two("letters")
-    replicator.dead_letter_delayed("slow")
+    replicator.dead_letter_delayed("slow", 0.0)
     assert (replicator.held_bytes, replicator.fetch_offset, replicator.is_idle) == (0, None, False)
     assert (replicator.progress(0.0, WALL).state, message(replicator)) == (TaskState.WAITING, "slow")
     replicator.dead_letter_written(listener.letters[0], 0.0)
@@ -223,7 +223,7 @@ def test_a_draining_partition_waits_for_its_dead_letter() -> None:
     replicator, listener = partition("letters")
     arrive(replicator, data(0, 1))
     refuse(replicator, 0)
-    replicator.drain()
+    replicator.drain(0.0)
     assert not replicator.is_idle
     replicator.dead_letter_written(listener.letters[0], 0.0)
     assert (replicator.is_idle, listener.drained_partitions, replicator.offset_to_commit) == (True, 1, 0)
@@ -359,7 +359,7 @@ def truncated_behind_a_refused_record(
     accept(replicator)
     arrive(replicator, data(10, 1, epoch=1))
     entry = one(replicator)
-    assert replicator.diverged(11, EpochEnd(1, 5))
+    assert replicator.diverged(11, EpochEnd(1, 5), 0.0)
     replicator.produce_failed(entry, from_response(ErrorCode.INVALID_RECORD, "bad record", [(0, "no key")]), 0.0)
     return replicator, listener
 
@@ -373,7 +373,7 @@ def test_a_truncation_waits_for_the_dead_letter() -> None:
 
 def test_a_slow_dead_letter_does_not_skip_records_after_a_truncation() -> None:
     replicator, listener = truncated_behind_a_refused_record()
-    replicator.dead_letter_delayed("slow")
+    replicator.dead_letter_delayed("slow", 0.0)
     replicator.dead_letter_written(listener.letters[0], 0.0)
     assert (replicator.position, replicator.fetch_offset) == (5, 5)
 
@@ -381,7 +381,7 @@ def test_a_slow_dead_letter_does_not_skip_records_after_a_truncation() -> None:
 def test_a_truncation_that_stops_the_partition_behind_a_slow_dead_letter_is_noticed_after_the_acceptance() -> None:
     stop = LossPolicy(on_data_loss=OnDataLoss.STOP_PARTITION)
     replicator, listener = truncated_behind_a_refused_record(stop)
-    replicator.dead_letter_delayed("slow")
+    replicator.dead_letter_delayed("slow", 0.0)
     replicator.dead_letter_written(listener.letters[0], 0.0)
     assert (replicator.stopped_by is not None, replicator.offset_to_commit) == (True, 10)
     replicator.committed(10)
@@ -390,7 +390,7 @@ def test_a_truncation_that_stops_the_partition_behind_a_slow_dead_letter_is_noti
     accepted = replace(resumed, stopped_by=None, accepted_loss=replace(loss, accepted=True))
     replicator = replicator_of(accepted, RecordingListener(), policy=stop)
     assert replicator.last_fetched_epoch == 1, "otherwise the broker does not check it"
-    assert replicator.diverged(replicator.position, EpochEnd(1, 5))
+    assert replicator.diverged(replicator.position, EpochEnd(1, 5), 0.0)
     assert (replicator.position, replicator.fetch_offset) == (5, 5)
 
 
@@ -408,10 +408,10 @@ def test_a_record_that_is_left_out_late_hides_no_truncation(is_skipped: bool) ->
         assert is_failed(replicator)
         replicator.request_skip(10, 0.0)
     else:
-        replicator.dead_letter_delayed("slow")
+        replicator.dead_letter_delayed("slow", 0.0)
         replicator.dead_letter_written(listener.letters[0], 0.0)
     assert (replicator.position, replicator.fetch_offset, replicator.last_fetched_epoch) == (11, 11, 2)
-    assert replicator.diverged(11, EpochEnd(1, 5))
+    assert replicator.diverged(11, EpochEnd(1, 5), 0.0)
     assert (replicator.position, replicator.fetch_offset) == (5, 5)
 
 

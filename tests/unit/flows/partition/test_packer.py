@@ -186,7 +186,7 @@ def test_memory_released_while_the_limit_is_read() -> None:
     replicator, _ = partition()
     arrive(replicator, data(0, 10, 100))
     rejected(replicator)
-    replicator.release_memory()
+    replicator.release_memory(0.0)
     assert (replicator.is_idle, replicator.held_bytes, replicator.fetch_offset) == (True, 0, 0)
     arrive(replicator, data(0, 10, 100))
     assert not replicator.can_send(0.0)

@@ -22,7 +22,7 @@ CHANGES: dict[str, Callable[[PartitionReplicator], None]] = {
     "a fetch that did not work": lambda replicator: replicator.fetch_delayed("no answer", 0.0),
     "one that cannot work": lambda replicator: replicator.fetch_failed("not authorized", 0.0),
     "a failure in other words": lambda replicator: replicator.reset_offset(OffsetReset.NONE, 50, 50, 0.0),
-    "leaving": PartitionReplicator.drain,
+    "leaving": lambda replicator: replicator.drain(0.0),
     "its offset is stored": lambda replicator: replicator.committed(39),
     "nothing left to replicator": lambda replicator: replicator.reset_offset(OffsetReset.EARLIEST, 50, 50, 0.0),
     "an end that is not known any more": lambda replicator: setattr(replicator, "end_offset", -1),

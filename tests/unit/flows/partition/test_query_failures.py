@@ -71,10 +71,10 @@ def test_a_dead_letter_keeps_the_leader_epochs() -> None:
     (entry,) = send(replicator)
     replicator.acknowledged(entry, 0, 0.0, WALL)
     (letter,) = listener.letters
-    replicator.dead_letter_delayed("slow")
+    replicator.dead_letter_delayed("slow", 0.0)
     replicator.dead_letter_written(letter, 0.0)
     assert (replicator.fetch_offset, replicator.last_fetched_epoch) == (6, 2)
-    assert not replicator.diverged(6, EpochEnd(2, 100))
+    assert not replicator.diverged(6, EpochEnd(2, 100), 0.0)
     assert listener.truncations == []
 
 

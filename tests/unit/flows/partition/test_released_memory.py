@@ -91,7 +91,7 @@ def test_responses_still_count_after_memory_is_released() -> None:
     replicator, listener = partition()
     arrive(replicator, data(0), data(1))
     (entry,) = send(replicator)
-    replicator.release_memory()
+    replicator.release_memory(0.0)
     assert (replicator.held_bytes, replicator.is_idle, replicator.fetch_offset) == (0, False, None)
     replicator.acknowledged(entry, 0, 0.0, WALL)
     assert (replicator.position, replicator.fetch_offset, replicator.is_idle) == (1, 1, True)
@@ -102,7 +102,7 @@ def test_a_batch_released_in_flight_that_fails_is_fetched_again() -> None:
     replicator, _ = partition()
     arrive(replicator, data(0), data(1))
     (entry,) = send(replicator)
-    replicator.release_memory()
+    replicator.release_memory(0.0)
     replicator.produce_failed(entry, from_exception(ConnectionLost("gone")), 0.0)
     assert (replicator.is_idle, replicator.fetch_offset) == (True, 0)
     arrive(replicator, data(0))
@@ -114,7 +114,7 @@ def test_a_batch_released_in_flight_that_is_too_large_is_split_when_it_is_fetche
     replicator, _ = partition()
     arrive(replicator, data(0, 10, 100))
     (entry,) = send(replicator)
-    replicator.release_memory()
+    replicator.release_memory(0.0)
     replicator.produce_failed(entry, from_response(ErrorCode.MESSAGE_TOO_LARGE), 0.0)
     replicator.size_limit_read(None, 0.0)
     arrive(replicator, data(0, 10, 100))
@@ -132,7 +132,7 @@ def test_a_new_leader_ends_the_pause() -> None:
         if replicator.held_bytes:
             now += listener.pauses[-1] + 0.01
     assert replicator.fetch_offset is None
-    replicator.leader_changed()
+    replicator.leader_changed(0.0)
     assert replicator.fetch_offset == 0
     arrive(replicator, data(0))
     assert replicator.can_send(now)
@@ -141,7 +141,7 @@ def test_a_new_leader_ends_the_pause() -> None:
 def test_a_new_leader_changes_nothing_for_a_partition_that_does_not_wait_for_one() -> None:
     replicator, _ = partition()
     replicator.fetch_delayed("the source is down", 0.0)
-    replicator.leader_changed()
+    replicator.leader_changed(0.0)
     assert replicator.fetch_offset is None
 
 
@@ -150,7 +150,7 @@ def test_another_producer_id_follows_a_batch_that_the_source_does_not_have_any_m
     replicator, listener = partition()
     arrive(replicator, data(0), end=1)
     (entry,) = send(replicator)
-    replicator.release_memory()
+    replicator.release_memory(0.0)
     replicator.produce_failed(entry, from_exception(ConnectionLost("lost")), 0.0)
     replicator.reset_offset(OffsetReset.EARLIEST, 1, 2, 1.0)
     arrive(replicator, data(1), end=2, now=1.0)
@@ -170,7 +170,7 @@ def test_a_producer_id_is_needed_only_when_nothing_is_in_flight() -> None:
     replicator.acknowledged(entry, 0, 0.0, WALL)
     arrive(replicator, data(1), data(2), end=3)
     entries = send(replicator)
-    replicator.release_memory()
+    replicator.release_memory(0.0)
     for entry in entries:
         replicator.produce_failed(entry, from_exception(ConnectionLost("lost")), 0.0)
     arrive(replicator, data(1), end=3, now=1.0)
@@ -190,7 +190,7 @@ def test_a_response_without_records_can_complete_a_repeated_batch() -> None:
     empty = Batch(records=[], base_offset=1, next_offset=5).encode()
     arrive(replicator, data(0), empty, end=5)
     (entry,) = send(replicator)
-    replicator.release_memory()
+    replicator.release_memory(0.0)
     replicator.produce_failed(entry, from_exception(ConnectionLost("lost")), 0.0)
     arrive(replicator, data(0), end=5, now=1.0)
     assert not replicator.can_send(1.0), "the batch ended at 5"
@@ -217,7 +217,7 @@ def test_a_full_partition_fetches_what_a_repeated_batch_needs() -> None:
     sent = send(replicator)
     arrive(replicator, data(2), data(3))
     sent += send(replicator)
-    replicator.release_memory()
+    replicator.release_memory(0.0)
     for entry in sent:
         replicator.produce_failed(entry, from_exception(ConnectionLost("lost")), 0.0)
     arrive(replicator, data(1), data(2, value_bytes=1_500), now=1.0)

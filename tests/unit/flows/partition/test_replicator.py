@@ -118,7 +118,7 @@ def test_an_offset_is_chosen() -> None:
 
 def test_a_partition_that_is_revoked_before_it_has_an_offset_reports_no_loss() -> None:
     replicator, _ = partition(None)
-    replicator.drain()
+    replicator.drain(0.0)
     replicator.reset_offset(OffsetReset.EARLIEST, 40, 90, 0.0)
     assert (replicator.position, replicator.losses) == (-1, [])
 
@@ -284,7 +284,7 @@ def test_draining_keeps_only_what_was_sent() -> None:
     replicator, listener = partition()
     arrive(replicator, data(0), data(1))
     (entry,) = send(replicator)
-    replicator.drain()
+    replicator.drain(0.0)
     assert (replicator.is_draining, replicator.is_idle, replicator.fetch_offset) == (True, False, None)
     replicator.acknowledged(entry, 0, 0.0, WALL)
     assert (replicator.is_idle, replicator.held_bytes, replicator.position) == (True, 0, 1)

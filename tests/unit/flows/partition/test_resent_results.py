@@ -24,7 +24,7 @@ def test_a_repeated_batch_waits_for_what_is_in_the_query() -> None:
     (entry,) = send(replicator)
     replicator.transformed(1, DROPPED, 0.0)
     first = entry.batch.sequence, entry.batch.count
-    replicator.release_memory()
+    replicator.release_memory(0.0)
     replicator.produce_failed(entry, from_exception(ConnectionLost("lost")), 0.0)
     replicator.wake(1.0)
     arrive(replicator, data(0, 5))
@@ -44,7 +44,7 @@ def test_a_failure_inside_of_a_repeated_batch_takes_another_producer_id() -> Non
     arrive(replicator, data(0, 5))
     replicator.transformed(0, FrameResult(kept(0, 1, 2)), 0.0)
     (entry,) = send(replicator)
-    replicator.release_memory()
+    replicator.release_memory(0.0)
     replicator.produce_failed(entry, from_exception(ConnectionLost("lost")), 0.0)
     replicator.wake(1.0)
     arrive(replicator, data(0, 5))

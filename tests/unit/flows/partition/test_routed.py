@@ -34,7 +34,7 @@ def test_a_drain_ends_although_a_batch_cannot_be_decoded(batches: int) -> None:
     """With several batches in the frame, the next owner finds the one."""
     partition, listener, _ = routed()
     held = arrive(partition, *(data(5 * number, 5) for number in range(batches)))
-    partition.drain()
+    partition.drain(0.0)
     assert (partition.is_idle, listener.drained_partitions) == (False, 0)
     partition.transformed(0, FrameResult(unreadable="bad bytes"), 0.0)
     assert partition.is_idle
@@ -45,7 +45,7 @@ def test_a_drain_ends_although_a_batch_cannot_be_decoded(batches: int) -> None:
 def test_a_drain_waits_for_the_dead_letter_of_a_batch_that_cannot_be_decoded() -> None:
     partition, listener, _ = routed("letters")
     arrive(partition, data(0, 5))
-    partition.drain()
+    partition.drain(0.0)
     partition.transformed(0, FrameResult(unreadable="bad bytes"), 0.0)
     assert (partition.is_idle, listener.drained_partitions) == (False, 0)
     partition.dead_letter_written(listener.letters[0], 0.0)
@@ -76,7 +76,7 @@ def test_a_truncation_behind_written_records_is_a_loss() -> None:
     arrive(partition, data(10, 5, epoch=2))
     assert all(partition.writing(frame, 0.0) for frame in writing.frames[:2])
     partition.transformed(0, FrameResult(routed=5), 0.0)
-    assert partition.diverged(15, EpochEnd(1, 3))
+    assert partition.diverged(15, EpochEnd(1, 3), 0.0)
     assert [(loss.first, loss.until, loss.kind) for loss in listener.losses] == [(3, 10, LossKind.TRUNCATED)]
     assert (partition.position, listener.truncations) == (3, [3])
     assert not partition.writing(writing.frames[2], 0.0)

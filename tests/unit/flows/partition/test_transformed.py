@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flows.partition.frames_in_query import FrameResult
-from flows.partition.query_state import PARTS_HELD_BYTES
+from flows.partition.state import PARTS_HELD_BYTES
 from mm2.core.offsets.leader_epochs import EpochEnd
 from tests.lab.batches import Batch, Record
 from tests.unit.flows.queried import DROPPED, queried, written
@@ -43,7 +43,7 @@ def test_a_frame_without_survivors_is_left_out() -> None:
 def test_results_of_what_was_dropped_are_ignored() -> None:
     replicator, _, query = queried()
     arrive(replicator, data(0, 5))
-    replicator.release_memory()
+    replicator.release_memory(0.0)
     assert (replicator.held_bytes, replicator.fetch_offset) == (0, 0)
     arrive(replicator, data(0, 5))
     replicator.transformed(0, FrameResult(written(((0, 5),))), 0.0)
@@ -56,7 +56,7 @@ def test_results_of_what_was_dropped_are_ignored() -> None:
 def test_a_drain_waits_for_nothing_in_the_query() -> None:
     replicator, _, _ = queried()
     arrive(replicator, data(0, 5))
-    replicator.drain()
+    replicator.drain(0.0)
     assert replicator.is_idle
 
 
@@ -128,7 +128,7 @@ def test_skipped_offsets_follow_what_is_in_the_query() -> None:
 def test_a_truncation_drops_what_is_in_the_query() -> None:
     replicator, _, _ = queried()
     arrive(replicator, data(0, 5, epoch=1), data(5, 5, epoch=2))
-    assert replicator.diverged(10, EpochEnd(1, 3))
+    assert replicator.diverged(10, EpochEnd(1, 3), 0.0)
     assert (replicator.fetch_offset, replicator.held_bytes, replicator.is_idle) == (0, 0, True)
     replicator.transformed(0, FrameResult(written(((0, 5),))), 0.0)
     assert not replicator.has_unsent
@@ -153,8 +153,8 @@ def test_dropped_records_are_part_of_no_transaction() -> None:
     replicator.acknowledged(entry, 0, 0.0, WALL)
     replicator.transformed(2, DROPPED, 0.0)
     assert (replicator.position, replicator.committed_position, replicator.offsets_to_commit) == (15, 5, (14,))
-    replicator.await_roll_back()
-    replicator.roll_back()
+    replicator.await_roll_back(0.0)
+    replicator.roll_back(0.0)
     assert (replicator.position, replicator.fetch_offset, replicator.offsets_to_commit) == (5, 5, (4,))
 
 
@@ -207,6 +207,6 @@ def test_no_more_parts_are_taken_while_many_bytes_are_held() -> None:
 def test_parts_of_a_dropped_frame_are_ignored() -> None:
     replicator, _, _ = queried()
     arrive(replicator, data(0, 9))
-    replicator.release_memory()
+    replicator.release_memory(0.0)
     replicator.transformed(0, FrameResult(written(((0, 4),), LARGE), is_part=True), 0.0)
     assert (replicator.held_bytes, replicator.has_unsent) == (0, False)

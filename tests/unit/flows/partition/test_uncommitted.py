@@ -26,8 +26,8 @@ def copy(replicator: PartitionReplicator, offset: int, count: int, *, end: int =
 
 
 def abort(replicator: PartitionReplicator) -> None:
-    replicator.await_roll_back()
-    replicator.roll_back()
+    replicator.await_roll_back(0.0)
+    replicator.roll_back(0.0)
     replicator.set_producer_id(ProducerId(7, 1, transactional=True))
 
 
@@ -65,10 +65,10 @@ def test_errors_of_a_transaction_that_is_being_aborted_change_nothing() -> None:
     entry = replicator.next_batch(0.0)
     assert entry is not None
     assert replicator.is_uncertain
-    replicator.await_roll_back()
+    replicator.await_roll_back(0.0)
     replicator.produce_failed(entry, from_response(ErrorCode.INVALID_TXN_STATE), 0.0)
     assert not replicator.can_send(10.0)
-    replicator.roll_back()
+    replicator.roll_back(0.0)
     assert (replicator.needs_producer_id, replicator.progress(0.0, WALL).error) == (False, None)
 
 
@@ -119,7 +119,7 @@ def test_a_truncation_in_an_aborted_transaction_commits_nothing_beyond_the_data(
     replicator, _ = transactional(100)
     copy(replicator, 100, 100, end=200, epoch=1)
     assert replicator.fetch_offset == 200
-    assert replicator.diverged(200, EpochEnd(1, 150))
+    assert replicator.diverged(200, EpochEnd(1, 150), 0.0)
     assert (replicator.position, replicator.offsets_to_commit, replicator.is_truncated) == (150, (149,), True)
     abort(replicator)
     assert (replicator.position, replicator.offsets_to_commit, replicator.is_truncated) == (100, (), False)
@@ -130,7 +130,7 @@ def test_a_truncation_of_committed_records_survives_an_abort() -> None:
     copy(replicator, 0, 100, end=100, epoch=1)
     replicator.transaction_committed(replicator.offsets_to_commit, 0.0, WALL)
     copy(replicator, 100, 10, end=110, epoch=1)
-    assert replicator.diverged(110, EpochEnd(1, 50))
+    assert replicator.diverged(110, EpochEnd(1, 50), 0.0)
     abort(replicator)
     assert (replicator.position, replicator.offsets_to_commit, replicator.is_truncated) == (50, (49,), True)
     assert replicator.needs_commit
@@ -149,7 +149,7 @@ def test_a_committed_transaction_that_was_aborted_later_is_copied_again() -> Non
         replicator.transaction_committed(replicator.offsets_to_commit, 0.0, WALL)
     copy(replicator, 60, 10)
     abort(replicator)
-    replicator.roll_back_committed()
+    replicator.roll_back_committed(0.0)
     assert (replicator.position, replicator.fetch_offset, replicator.held_bytes) == (50, 50, 0)
     assert replicator.offsets_to_commit == (49,), "a restart must not continue behind the records"
     assert replicator.needs_commit
@@ -165,5 +165,5 @@ def test_only_one_committed_transaction_can_be_without_marker() -> None:
     copy(replicator, 40, 10)
     replicator.transaction_committed(replicator.offsets_to_commit, 0.0, WALL)
     for _ in range(2):
-        replicator.roll_back_committed()
+        replicator.roll_back_committed(0.0)
         assert replicator.position == 40

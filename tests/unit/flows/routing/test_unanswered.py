@@ -78,9 +78,9 @@ async def test_memory_is_released_without_sending_again() -> None:
         held += [arrive(partition, data(6, 3)), arrive(partition, data(9, 3))]
         await until(lambda: one.outbox.waiting == 1, SOON, "the third frame waits for room")
         assert partition.unanswered_for(1e9) > 0
-        partition.release_memory()
+        partition.release_memory(0.0)
         assert (partition.held_bytes, partition.fetch_offset, partition.is_idle) == (held[2], None, False)
-        partition.release_memory()
+        partition.release_memory(0.0)
         assert partition.held_bytes == held[2]
         one.outbox.store(0, 1, 2)
         await one.reaches(3)
@@ -97,16 +97,16 @@ async def test_memory_is_released_without_sending_again() -> None:
 async def test_memory_of_frames_that_are_not_sent_is_released() -> None:
     async with routed() as one:
         arrive(one.partition, data(0, 3))
-        one.partition.release_memory()
+        one.partition.release_memory(0.0)
         assert (one.partition.held_bytes, one.partition.fetch_offset) == (0, 0)
         arrive(one.partition, data(0, 3))
         await one.outbox.sends(0, 1, 2)
         arrive(one.partition, data(3, 3))
         await one.outbox.sends(*range(6))
-        one.partition.release_memory()
+        one.partition.release_memory(0.0)
         one.outbox.store(0, 1, 2)
         await one.reaches(3)
-        one.partition.release_memory()
+        one.partition.release_memory(0.0)
         one.outbox.store()
         await one.reaches(6)
 
@@ -138,7 +138,7 @@ async def test_a_frame_that_was_dropped_is_not_sent_to_the_end() -> None:
         one.outbox.has_room.clear()
         arrive(one.partition, data(0, 5, epoch=1))
         await until(lambda: one.outbox.waiting == 1, SOON, "it waits for room")
-        assert one.partition.diverged(5, EpochEnd(0, 0))
+        assert one.partition.diverged(5, EpochEnd(0, 0), 0.0)
         one.outbox.has_room.set()
         await one.outbox.sends(0, 1)
         one.outbox.store()

@@ -220,7 +220,7 @@ def test_a_partition_that_is_moved_back_while_spark_is_asked() -> None:
     """Its frames come again, and Spark is asked again: the answer to the earlier question comes for a dropped frame."""
     failing = Failing(2)
     failing.answer(0)
-    failing.replicator.roll_back()
+    failing.replicator.roll_back(0.0)
     failing.answer(1)  # dropped, too
     failing.arrive(2)
     failing.answer(2)

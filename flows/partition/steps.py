@@ -1,0 +1,100 @@
+"""The steps of a partition: which may follow which, and the story that is told of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from mm2.core.lanes.partition_steps import EVENTS_KEPT, FetchStep, PartitionEvent, SendStep
+
+_F, _S = FetchStep, SendStep
+
+_ACTIVE = frozenset(set(_F) - {_F.STOPPED, _F.DRAINING, _F.AWAITS_START})
+
+FETCH_TRANSITIONS: Mapping[FetchStep, frozenset[FetchStep]] = {
+    _F.STOPPED: frozenset(),  # a lease with the acceptance replaces the partition
+    _F.DRAINING: frozenset({_F.STOPPED}),  # by a loss that is found while it drains
+    **{step: _ACTIVE | {_F.STOPPED, _F.DRAINING} for step in _ACTIVE},
+    _F.PAUSED: _ACTIVE | {_F.STOPPED, _F.DRAINING, _F.AWAITS_START},
+    _F.AWAITS_START: _ACTIVE | {_F.STOPPED, _F.DRAINING},
+}
+"""The steps that can be shown next. Several can apply at a time, of which the first in the order of `FetchStep` is
+shown, so the end of one uncovers any that has begun meanwhile. The start is chosen once."""
+
+_NOTED: frozenset[str] = frozenset(set(_F) - {_F.AWAITS_START, _F.FULL, _F.FETCHING}) | {
+    _S.ROLLING_BACK,
+    _S.AWAITS_SIZE_LIMIT,
+    _S.AWAITS_START_STORED,
+    _S.BACKOFF,
+    _S.AWAITS_PRODUCER_ID,
+}
+"""The steps that are events; the others come and go with single batches."""
+
+
+class InvariantError(AssertionError):
+    """A partition contradicts one of its invariants. The message contains its story."""
+
+
+class Side:
+    """The step of one side of a partition, as it was noticed last, since ``since`` monotonic seconds."""
+
+    __slots__ = ("is_held_up", "since", "step", "told")
+
+    def __init__(self, step: str, now: float) -> None:
+        self.step = step
+        self.since = now
+        self.told: tuple[str, str | None] = (step, None)  # the last event
+        self.is_held_up = False  # since the last event, nothing has been copied or fetched
+
+
+class Story:
+    """The last `EVENTS_KEPT` events of a partition: transitions, errors and decisions, never single batches.
+
+    Called by the partition, on its lane's event loop. ``now`` is monotonic seconds. ``total`` counts all events: it
+    changes with each.
+    """
+
+    __slots__ = ("_events", "fetching", "sending", "total", "unexpected")
+
+    def __init__(self, fetching: FetchStep, now: float) -> None:
+        self.fetching = Side(fetching, now)
+        self.sending = Side(SendStep.IDLE, now)
+        self.total = 0
+        self.unexpected: str | None = None  # a step that `FETCH_TRANSITIONS` does not allow
+        self._events: deque[tuple[float, str]] = deque(maxlen=EVENTS_KEPT)
+
+    def add(self, text: str, now: float) -> None:
+        """Something has happened, or was decided."""
+        self._events.append((now, text))
+        self.total += 1
+
+    def entered(self, side: Side, step: str, reason: str | None, now: float) -> None:
+        """The side of the partition is at ``step``. The same step for the same reason is told once."""
+        if side.step != step:
+            if side is self.fetching and FetchStep(step) not in FETCH_TRANSITIONS[FetchStep(side.step)]:
+                self.unexpected = f"{side.step} is followed by {step}"
+            side.step, side.since = step, now
+        if step in _NOTED and side.told != (step, reason):
+            side.told = (step, reason)
+            side.is_held_up = True
+            self.add(f"{self._name(side)}: {step}{(reason and f': {reason}') or ''}", now)
+
+    def advanced(self, side: Side, now: float) -> None:
+        """The side of the partition makes progress: tell it if it did not before."""
+        if side.is_held_up:
+            side.is_held_up = False
+            side.told = ("", None)
+            self.add(f"{self._name(side)} resumed", now)
+
+    def _name(self, side: Side) -> str:
+        return "fetching" if side is self.fetching else "sending"
+
+    def events(self, after: int, now: float, wall: float) -> tuple[PartitionEvent, ...]:
+        """Return the events that are kept, without the first ``after`` ones of all; ``wall`` is ``now`` as epoch
+        seconds."""
+        first = self.total - len(self._events)
+        kept: Iterable[tuple[float, str]] = list(self._events)[max(0, after - first) :]
+        return tuple(PartitionEvent(wall - now + at, text) for at, text in kept)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{at:.3f} {text}" for at, text in self._events)
