@@ -9,8 +9,7 @@ import pytest
 from flows.batch.target_batch import ProducerId
 from flows.partition.frames_in_query import FrameResult
 from flows.partition.replicator import PartitionReplicator
-from flows.partition.state import InvariantError
-from flows.partition.steps import FETCH_TRANSITIONS
+from flows.partition.steps import FETCH_TRANSITIONS, InvariantError
 from flows.partition.timeouts import TIMEOUTS
 from flows.target.produce_errors import ErrorAction, ProduceError, from_response
 from mm2.core.lanes.lease import PartitionLease
@@ -76,7 +75,7 @@ def test_a_pause_says_why_and_how_long() -> None:
     assert replicator.fetch_step is FetchStep.PAUSED
     assert re.fullmatch(r"broker 1 is not the leader; next attempt in 0\.\d s", str(replicator.why_not_fetching(10.0)))
     replicator.wake(10.0 + listener.pauses[0])
-    assert replicator.fetch_step is FetchStep.FETCHING
+    assert steps(replicator)[0] is FetchStep.FETCHING
 
 
 def test_the_same_failure_is_told_once_and_so_is_its_end() -> None:
