@@ -24,7 +24,7 @@ from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.target.produce_errors import ProduceError
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import Loss, LossKind, LossPolicy, add_loss
-from mm2.core.lanes.partition_steps import FetchStep, SendStep, StepReport
+from mm2.core.lanes.partition_steps import FetchStep, SendStep
 from mm2.core.lanes.progress_reports import PartitionProgress
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
@@ -112,8 +112,7 @@ class PartitionOptions:
 
     ``max_in_flight`` batches are sent at a time, and ``max_held_bytes`` held. ``dead_letters``: the topic for records
     that cannot be copied; None: they stop the partition. ``transform``: the query that the records pass through, in
-    frames of about ``frame_bytes`` bytes; None: records are copied as they are. ``is_validated``: the invariants are
-    checked with each report (`PartitionState.validate`).
+    frames of about ``frame_bytes`` bytes; None: records are copied as they are.
     """
 
     rules: BatchRules
@@ -125,7 +124,6 @@ class PartitionOptions:
     transform: RowTransform | None = None
     frame_bytes: int = FRAME_BYTES
     timeouts: Timeouts = TIMEOUTS
-    is_validated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -720,7 +718,8 @@ class PartitionState:
         """Return the progress to report; ``stopped``: the partition has left the source task."""
         metrics, stopped_at = self._metrics, self._stopped_at
         self._note_steps(now)
-        fetching, sending = self._story.fetching, self._story.sending
+        story = self._story
+        story.at(now, wall)
         return PartitionProgress(
             topic=self.source.topic,
             partition=self.source.partition,
@@ -743,9 +742,9 @@ class PartitionState:
             dead_letters_total=metrics.dead_letters,
             rows_in=metrics.rows_in,
             rows_dropped=metrics.rows_dropped,
-            fetching=StepReport(fetching.step, wall - now + fetching.since, self.why_not_fetching(now)),
-            sending=StepReport(sending.step, wall - now + sending.since, self.why_not_sending(now)),
-            events=self._story.events(0, now, wall),
+            fetching=story.report(story.fetching, self._fetch_reason(self.fetch_step)),
+            sending=story.report(story.sending, self._send_reason(self.send_step(now))),
+            events=story.events,
         )
 
     def progress_key(self, now: float) -> tuple[object, ...] | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from mm2.core.lanes.partition_steps import EVENTS_KEPT, FetchStep, PartitionEvent, SendStep
+from mm2.core.lanes.partition_steps import EVENTS_KEPT, FetchStep, PartitionEvent, SendStep, StepReport
 
 _F, _S = FetchStep, SendStep
 
@@ -31,6 +31,10 @@ _NOTED: frozenset[str] = frozenset(set(_F) - {_F.AWAITS_START, _F.FULL, _F.FETCH
 """The steps that are events; the others come and go with single batches."""
 
 
+CLOCK_TOLERANCE_S = 0.1
+"""Wall clock and monotonic clock are read one after the other, and the wall clock is slewed."""
+
+
 class InvariantError(AssertionError):
     """A partition contradicts one of its invariants. The message contains its story."""
 
@@ -54,13 +58,14 @@ class Story:
     changes with each.
     """
 
-    __slots__ = ("_events", "fetching", "sending", "total", "unexpected")
+    __slots__ = ("_epoch", "_events", "fetching", "sending", "total", "unexpected")
 
     def __init__(self, fetching: FetchStep, now: float) -> None:
         self.fetching = Side(fetching, now)
         self.sending = Side(SendStep.IDLE, now)
         self.total = 0
         self.unexpected: str | None = None  # a step that `FETCH_TRANSITIONS` does not allow
+        self._epoch = 0.0  # the time at 0 monotonic seconds, in epoch seconds
         self._events: deque[tuple[float, str]] = deque(maxlen=EVENTS_KEPT)
 
     def add(self, text: str, now: float) -> None:
@@ -89,12 +94,19 @@ class Story:
     def _name(self, side: Side) -> str:
         return "fetching" if side is self.fetching else "sending"
 
-    def events(self, after: int, now: float, wall: float) -> tuple[PartitionEvent, ...]:
-        """Return the events that are kept, without the first ``after`` ones of all; ``wall`` is ``now`` as epoch
-        seconds."""
-        first = self.total - len(self._events)
-        kept: Iterable[tuple[float, str]] = list(self._events)[max(0, after - first) :]
-        return tuple(PartitionEvent(wall - now + at, text) for at, text in kept)
+    def at(self, now: float, wall: float) -> None:
+        """It is ``wall`` epoch seconds. Times in reports stay the same unless the clock was set."""
+        if abs(wall - now - self._epoch) > CLOCK_TOLERANCE_S:
+            self._epoch = wall - now
+
+    def report(self, side: Side, reason: str | None) -> StepReport:
+        """Return the step of a side; ``reason``: why it is held up."""
+        return StepReport(side.step, self._epoch + side.since, reason)
+
+    @property
+    def events(self) -> tuple[PartitionEvent, ...]:
+        """The events that are kept, oldest first."""
+        return tuple(PartitionEvent(self._epoch + at, text) for at, text in self._events)
 
     def __str__(self) -> str:
         return "\n".join(f"{at:.3f} {text}" for at, text in self._events)

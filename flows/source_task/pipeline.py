@@ -359,6 +359,9 @@ class Pipeline:
             await asyncio.sleep(CHECK_INTERVAL_S)
             now = time.monotonic()
             self._committer.commit_passed_over()
+            if self._lease.validates_partitions:
+                for partition in self._partitions:
+                    partition.validate()
             if self._budget.waited(asyncio.get_running_loop().time()) > STARVED_AFTER_S:
                 for partition in list(self._partitions):
                     if partition.unanswered_for(now) > STARVED_AFTER_S:

@@ -32,5 +32,6 @@ def one_flow(
         f"{upstream}->{downstream}.enabled": "true",
         f"{upstream}->{downstream}.topics": topics,
         "refresh.topics.interval.seconds": "1",  # ten minutes by default
+        "mm2.validate.partitions": "true",  # a defect that breaks an invariant fails the test
         **(ONE_COPY if min(len(source.brokers), len(target.brokers)) < 3 else {}),
     }

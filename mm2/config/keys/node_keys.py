@@ -274,6 +274,12 @@ class OwnFlowSettings(KeyModel):
         "What a loss stops until `mm2 accept-loss` ([what to do](../how-to/troubleshooting.md#a-loss-was-reported)): "
         "`continue`, nothing, as in Java; `stop-partition`, its partition; `stop-flow`, all source tasks of the flow.",
     )
+    validate_partitions: Boolean = flow_key(
+        "mm2.validate.partitions",
+        False,
+        "Check once a second that each partition keeps its invariants. A violation is a defect of this program: it ends "
+        "the source task with the partition's last events, and the task continues from the stored offsets.",
+    )
 
 
 class FileSettings(KeyModel):

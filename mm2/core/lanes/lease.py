@@ -167,7 +167,8 @@ class SourceTaskLease:
     cannot be copied stops its partition. ``query``: all of its records pass through this query, in a lane of the same
     query; None: they are copied as they are. ``offsets`` None: the node stores the positions that the lane reports.
     ``routing``: records keep neither their batches nor their partitions; not together with ``query``, ``offset_syncs``,
-    ``exact_offsets`` or ``transactions``, which need the offsets of the copies.
+    ``exact_offsets`` or ``transactions``, which need the offsets of the copies. ``validates_partitions``: whether the
+    invariants of partitions are checked while they run.
     """
 
     flow: Flow
@@ -189,6 +190,7 @@ class SourceTaskLease:
     dead_letters: DeadLettersLease | None = None
     query: LaneQuery | None = None
     routing: RecordRouting | None = None
+    validates_partitions: bool = False
 
     @property
     def clients(self) -> tuple[ClientSettings, ...]:

@@ -231,6 +231,7 @@ class LeaseBuilder:
             drain=drain,
             dead_letters=self._dead_letters.lease,
             query=query,
+            validates_partitions=settings.own.validate_partitions,
         )
 
     def _partition(self, partition: TopicPartition, skip_offset: int | None) -> PartitionLease:

@@ -168,6 +168,7 @@ def lease_of(
         ),
         offset_syncs=OffsetSyncsLease(client=a, topic=unique_name("mm2-offset-syncs"), lag_max=lag_max),
         partitions=partitions,
+        validates_partitions=True,
     )
 
 

@@ -13,6 +13,8 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import TopicPartition as ClientPartition
 
+from flows.partition.replicator import PartitionReplicator
+from flows.partition.steps import InvariantError
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.connect_offsets import SourceKey, decode_key, decode_offset, encode_key
@@ -295,3 +297,21 @@ async def test_only_changes_are_reported(cluster_a: KafkaCluster, cluster_b: Kaf
         assert source_task.runner.news().partitions == ()
         merged = source_task.reported()
         assert (merged.partitions, merged.whole) == (source_task.runner.progress().partitions, True)
+
+
+async def test_a_broken_invariant_ends_the_source_task(
+    cluster_a: KafkaCluster, cluster_b: KafkaCluster, unique: Unique, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_invariant(_: PartitionReplicator) -> None:
+        raise InvariantError("(H) does not hold")
+
+    topic = unique("broken")
+    cluster_a.create_topic(topic)
+    write(cluster_a.bootstrap, topic, plain(10))
+    async with copying(cluster_a, cluster_b, {topic: 1}) as source_task:
+        assert (await source_task.copied(topic)).exact
+        monkeypatch.setattr(PartitionReplicator, "validate", break_invariant)
+        await until(
+            lambda: source_task.reported().state is TaskState.FAILED, COPIED, "the source task has failed at its defect"
+        )
+        assert "(H) does not hold" in str(source_task.reported().error)
