@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flows.lane.byte_budget import ByteBudget
-from flows.lane.lane_log import show_notices
 from flows.lane.lease_client import LeaseClient, LeaseLostError
 from flows.lane.lease_deadline import LeaseDeadline
 from flows.lane.loop_turns import LoopTurns
@@ -25,11 +24,41 @@ from mm2.core.naming.names import Flow
 if TYPE_CHECKING:
     from flows.sql.exchange import QueryInput
 
+import sys
+
+from flows.routing import new_topics
+from mm2.core.masking import masked
+from mm2.kafka.connection import sockets
+
 log = logging.getLogger("mm2.lane")
 
 STOP_WITHIN_S = 2.0
 """After its lease is lost, a lane must not write: open requests are cancelled within this time, then the process
 ends."""
+
+
+class _Masked(logging.Formatter):
+    """Formats records without the secrets of this process: a lane has tokens of its own, which the node does not know,
+    and on a Spark cluster it writes to the log of its executor."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return masked(super().format(record))
+
+
+def show_notices() -> None:
+    """Write notices to stderr, as the engine writes its log, so that the node logs them too.
+
+    On a Spark cluster they are in the executor's stderr. Spark reuses processes, so this can be called more than once.
+    """
+    assert logging.lastResort is not None  # the handler of everything else
+    logging.lastResort.setFormatter(_Masked())
+    for log in (sockets.log, new_topics.log):
+        if not log.handlers:
+            handler = logging.StreamHandler(sys.stderr)
+            handler.setFormatter(_Masked("%(levelname)s %(name)s %(message)s"))
+            log.addHandler(handler)
+            log.setLevel(logging.INFO)
+            log.propagate = False
 
 
 async def run_lane(place: LeasePlace, *, lane: int, token: str, query: QueryInput | None = None) -> None:

@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from flows.batch.decoded import RecordTooLargeError
-from flows.batch.header import BatchTooLargeError, CorruptBatchError
+import aiokafka.errors as aiokafka_errors
+
+from flows.batch.decoded import HEADER_COST, RecordTooLargeError, decoded
+from flows.batch.header import LOG_APPEND_TIME, BatchTooLargeError, CorruptBatchError
 from flows.batch.record_reader import DecodedRecord
 from flows.partition.frames_in_query import FrameInQuery, FrameResult
 from flows.partition.rejection import Rejection, Stage, of_large_record
 from flows.partition.replicator import PartitionReplicator
 from flows.routing.handlers import Handle
-from flows.routing.made_records import Made, NotMade, Problem, make_some, records
 from flows.routing.record_sender import RecordSender, TopicMissing, TopicUnknown
 from flows.source.record_limits import RecordLimits
 from flows.target.produce_errors import of_record
-from mm2.core.mirror1.user_class import SourceRecord, TargetRecord
+from mm2.core.mirror1.user_class import SourceRecord, TargetRecord, UserClassError
+from mm2.core.naming.names import TopicPartition
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
 from mm2.kafka.logs.control_producer import BufferFull
 
@@ -29,7 +32,7 @@ RECORDS_AT_ONCE = 500
 
 RECORDS_UNANSWERED = 64 * 1024
 """So many records of a source task are not acknowledged. With its objects, a small one takes about a kilobyte: together
-as much as the producer's buffer (`flows.source_task.routers.BUFFER_BYTES`), which counts their bytes."""
+as much as the producer's buffer (`flows.source_task.source_task.BUFFER_BYTES`), which counts their bytes."""
 
 HANDLERS_AT_ONCE = 16
 """Partitions of a lane whose handler runs at the same time: those of four source tasks
@@ -43,6 +46,86 @@ _HANDLER_THREADS = ThreadPoolExecutor(HANDLERS_AT_ONCE, thread_name_prefix="mess
 
 _Copies = tuple[SourceRecord, list[TargetRecord], list[asyncio.Future[int]]]
 """A record, what was made of it, and the offsets of what was sent of that, once the target has it."""
+
+
+class NotMade(Exception):
+    """A message handler has failed for a record, or what it made cannot be sent."""
+
+    def __init__(self, record: SourceRecord, error: Exception) -> None:
+        super().__init__(str(error))
+        self.record = record
+        self.error = error
+
+
+Problem = NotMade | RecordTooLargeError | CorruptBatchError | BatchTooLargeError
+
+Made = list[tuple[SourceRecord, list[TargetRecord]]]
+
+BYTES_AT_ONCE = 1024 * 1024
+"""Records of so many bytes are made at once, or one larger record."""
+
+
+class MadePart(NamedTuple):
+    """The next records of a frame with what is made of them. ``problem``: why there are no more of it.
+
+    ``is_last``: there are no more.
+    """
+
+    made: Made
+    is_last: bool
+    problem: Problem | None = None
+
+
+def make_some(handle: Handle, records: Iterator[SourceRecord], at_most: int) -> MadePart:
+    """Return what is made of the next ``at_most`` records of a frame, or of `BYTES_AT_ONCE`."""
+    made: Made = []
+    size = 0
+    try:
+        while len(made) < at_most and size < BYTES_AT_ONCE:
+            record = next(records, None)
+            if record is None:
+                return MadePart(made, is_last=True)
+            made.append((record, _make(handle, record)))
+            size += len(record.key or b"") + len(record.value or b"") + HEADER_COST * len(record.headers)
+    except (NotMade, RecordTooLargeError, CorruptBatchError, BatchTooLargeError) as problem:
+        return MadePart(made, is_last=True, problem=problem)
+    return MadePart(made, is_last=False)
+
+
+def records(source: TopicPartition, frame: FrameInQuery, start: int, max_record: int) -> Iterator[SourceRecord]:
+    """Yield the records of the frame from source offset ``start`` on, decoded in steps.
+
+    ``max_record``: bytes of memory that one record may take. Raises CorruptBatchError, RecordTooLargeError and
+    BatchTooLargeError.
+    """
+    for batch in frame.batches:
+        arrived_ms = int(batch.arrived * 1000)
+        for chunk in decoded(batch.header, batch.data, wanted=start, limit=max_record, arrived_ms=arrived_ms):
+            if chunk is None:
+                continue
+            header, decoded_records = chunk
+            append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
+            try:
+                for record in decoded_records:
+                    if record.offset >= start:
+                        yield SourceRecord(
+                            topic=source.topic,
+                            partition=source.partition,
+                            offset=record.offset,
+                            timestamp_ms=record.timestamp if append_time is None else append_time,
+                            key=record.key,
+                            value=record.value,
+                            headers=tuple(record.headers),
+                        )
+            except (aiokafka_errors.CorruptRecordException, ValueError) as error:
+                raise CorruptBatchError(f"batch at offset {header.base_offset}: {error}") from error
+
+
+def _make(handle: Handle, record: SourceRecord) -> list[TargetRecord]:
+    try:
+        return list(handle(record))
+    except UserClassError as error:
+        raise NotMade(record, error) from error
 
 
 @dataclass(slots=True)

@@ -6,17 +6,40 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from flows.partition.timeouts import TIMEOUTS
+from flows.partition.retry_state import RetryState
+from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.routing.new_topics import NewTopics
+from flows.target.produce_errors import of_record
 from mm2.core.access.rights import on_topic
 from mm2.core.mirror1.user_class import SourceRecord, TargetRecord
 from mm2.core.naming.names import TopicPartition
 from mm2.core.topics.acls import Operation
 from mm2.core.wire.murmur2 import partition_of
+from mm2.kafka.backoff import Backoff
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterClosed, ClusterError
 from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.kafka.protocol.error_codes import ErrorCode
+
+
+class RoutedRetryLimit:
+    """Ends the retries of routed records after the same limits as those of batches that are passed through.
+
+    Implements `mm2.kafka.logs.producer_queue.RetryLimit` with the rules of `RetryState`.
+    """
+
+    def __init__(self, timeouts: Timeouts = TIMEOUTS) -> None:
+        self._state = RetryState(Backoff(0, 0), timeouts)  # the producer has its own backoff
+
+    def is_exceeded(self, error: ClusterError, now: float) -> bool:
+        """Count a failure, and return whether the records should fail with it."""
+        is_exceeded = self._state.is_exhausted(of_record(error), now)
+        self._state.record_failure(now)
+        return is_exceeded
+
+    def reset(self) -> None:
+        """The target has stored a batch."""
+        self._state.reset()
 
 
 class TopicUnknown(Exception):

@@ -6,21 +6,38 @@ import asyncio
 import dataclasses
 import logging
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
+from typing import Protocol
 from uuid import UUID
 
+from flows.batch.choice import rules_from
+from flows.batch.codecs import compress
+from flows.batch.header import HEADER_BYTES, encode_header, read_header
+from flows.commit.committer import Committer
+from flows.commit.exact_offset_writer import ExactOffsetWriter
+from flows.commit.loss_writer import LossWriter
+from flows.commit.offset_committer import OffsetCommitter
+from flows.commit.offset_sync_writer import OffsetSyncWriter
+from flows.commit.reported_offsets import ReportedOffsets
+from flows.commit.transaction_committer import TransactionalJournals, TransactionCommitter
 from flows.lane.byte_budget import ByteBudget
 from flows.lane.lease_deadline import LeaseDeadline
 from flows.lane.loop_turns import LoopTurns
 from flows.partition.health import PartitionMetrics
 from flows.partition.replicator import PartitionReplicator
-from flows.partition.row_transform import LaneTransforms
+from flows.partition.row_transform import LaneTransforms, RowTransform
 from flows.partition.timeouts import TIMEOUTS, Timeouts
-from flows.source_task.committers import open_committer
+from flows.routing.handlers import load_handler
+from flows.routing.new_topics import NewTopics
+from flows.routing.record_sender import RoutedRetryLimit
+from flows.routing.router import RecordRouter
+from flows.source.record_limits import RecordLimits, record_limit
 from flows.source_task.pipeline import Pipeline
-from flows.source_task.routers import open_router
+from flows.source_task.spawn import Spawn
 from flows.target.dead_letter_writer import DEAD_LETTER_BUFFER_BYTES, DeadLetterWriter
-from mm2.core.lanes.lease import PartitionLease, SourceTaskLease
+from mm2.core.lanes.lease import PartitionLease, RecordRouting, SourceTaskLease
 from mm2.core.lanes.losses import Loss
 from mm2.core.lanes.progress_reports import PartitionProgress, SourceTaskProgress
 from mm2.core.lanes.task_states import TaskState
@@ -35,6 +52,95 @@ log = logging.getLogger("mm2.source_task")
 
 RENEWAL_CHECK_S = 0.1
 """How often an expired lease is checked for a renewal."""
+
+ROUTED_BUFFER_BYTES = 64 * 1024 * 1024
+"""Routed records that are decoded and not acknowledged. The fetched batches are limited by the lane's budget."""
+
+
+async def open_router(
+    lease: SourceTaskLease,
+    routing: RecordRouting,
+    source: Cluster,
+    target: Cluster,
+    stack: AsyncExitStack,
+    *,
+    timeouts: Timeouts,
+) -> Callable[[Spawn], RowTransform]:
+    """Return how to create the router. Only topics that a message handler names are created: it makes up the names.
+
+    Raises UserClassError.
+    """
+    handle = load_handler(routing.handler)
+    rules = rules_from(lease.produce, lease.fetch)
+    finish = partial(compressed, rules.codec, rules.level) if rules.codec else None
+    producer = await stack.enter_async_context(
+        ControlProducer(
+            target,
+            purpose="routed records",
+            idempotent=lease.produce.idempotent,
+            buffer_bytes=ROUTED_BUFFER_BYTES,
+            finish=finish,
+            retry_limit=partial(RoutedRetryLimit, timeouts),
+        )
+    )
+    new_topics = NewTopics(source, target) if routing.handler is not None else None
+    limits = RecordLimits(source, record_limit(lease.fetch))
+    return partial(RecordRouter, target, producer, handle, new_topics, limits=limits, timeouts=timeouts)
+
+
+def compressed(codec: int, level: int | None, batch: bytes) -> bytes:
+    """Return an uncompressed batch in format v2 with its records compressed."""
+    header = read_header(memoryview(batch), 0)
+    records = bytes(compress(codec, level, batch[HEADER_BYTES:]))
+    return (
+        encode_header(
+            records,
+            attributes=header.attributes | codec,
+            base_timestamp=header.base_timestamp,
+            max_timestamp=header.max_timestamp,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            count=header.record_count,
+        )
+        + records
+    )
+
+
+class NewProducer(Protocol):
+    """Opens a producer that the source task closes when it ends."""
+
+    async def __call__(self, settings: ClientSettings, purpose: str, /) -> ControlProducer: ...
+
+
+async def open_committer(lease: SourceTaskLease, producer: NewProducer, timeouts: Timeouts) -> Committer:
+    """Return the committer for the lease: with transactions, source offsets and exact offsets are written in them."""
+    if lease.offsets is None:
+        return ReportedOffsets()
+    offsets, syncs, exact, losses = lease.offsets, lease.offset_syncs, lease.exact_offsets, lease.losses
+    source = lease.offsets.source_alias
+    loss_writer = LossWriter(
+        await producer(losses.client, "losses") if losses is not None else None,
+        losses,
+        patience_s=timeouts.loss_patience_s,
+    )
+    sync_writer = OffsetSyncWriter(await producer(syncs.client, "syncs"), syncs) if syncs is not None else None
+    if lease.transactions is not None:
+        return TransactionCommitter(
+            offsets,
+            source=source,
+            losses=loss_writer,
+            syncs=sync_writer,
+            exact=TransactionalJournals(exact) if exact is not None else None,
+        )
+    return OffsetCommitter(
+        await producer(offsets.client, "offsets"),
+        offsets,
+        source=source,
+        losses=loss_writer,
+        syncs=sync_writer,
+        exact=ExactOffsetWriter(await producer(exact.client, "exact offsets"), exact) if exact is not None else None,
+    )
 
 
 class SourceTask:

@@ -1,4 +1,4 @@
-"""The secrets that this process knows. No log line may contain them (`mm2.program.logs`, `flows.lane.lane_log`).
+"""The secrets that this process knows. No log line may contain them (`mm2.program.logs`, `flows.lane.lane_runner`).
 
 Code that reads or creates a secret registers it here, so that the mask needs no list of keys: the reader of the file
 secret keys and what config providers returned, clients their passwords and private keys, logins their tokens, the

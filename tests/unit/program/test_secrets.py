@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.lane.lane_log import show_notices
+from flows.lane.lane_runner import show_notices
 from flows.routing import new_topics
 from mm2.config.grammar.problems import ProblemLog
 from mm2.config.load import load

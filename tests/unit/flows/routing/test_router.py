@@ -10,7 +10,7 @@ import pytest
 
 from flows.partition.rejection import Stage
 from flows.partition.timeouts import TIMEOUTS
-from flows.routing.made_records import BYTES_AT_ONCE, make_some
+from flows.routing.partition_router import BYTES_AT_ONCE, make_some
 from mm2.core.mirror1.user_class import SourceRecord, TargetRecord, UserClassError
 from mm2.core.offsets.leader_epochs import EpochEnd
 from mm2.kafka.errors import BrokerError, NotSupported

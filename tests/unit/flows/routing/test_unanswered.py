@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flows.partition.timeouts import TIMEOUTS, Timeouts
-from flows.routing.retry_limit import RoutedRetryLimit
+from flows.routing.record_sender import RoutedRetryLimit
 from flows.routing.router import DECODED_FRAMES
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.mirror1.user_class import SourceRecord, TargetRecord

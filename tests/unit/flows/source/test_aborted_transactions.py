@@ -4,7 +4,7 @@ import pytest
 
 from flows.batch.blob import batches
 from flows.batch.header import CorruptBatchError
-from flows.source.aborted_transactions import AbortedTransactions
+from flows.source.completed_fetch import AbortedTransactions
 from tests.lab.batches import ABORT, COMMIT, TRANSACTIONAL, Batch, Record, marker
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flows.source.response_size import MAX_RESPONSE_BYTES, MIN_RESPONSE_BYTES, ResponseSize
+from flows.source.broker_fetcher import MAX_RESPONSE_BYTES, MIN_RESPONSE_BYTES, ResponseSize
 
 TIMEOUT = 30.0
 

@@ -1,4 +1,4 @@
-"""`flows.target.dead_letters`."""
+"""`flows.target.dead_letter_writer`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from flows.batch.record_reader import DecodedRecord
 from flows.partition.rejection import Rejection, Stage
-from flows.target.dead_letters import DeadLetter, dead_letters
+from flows.target.dead_letter_writer import DeadLetter, dead_letters
 from mm2.core.naming.names import TopicPartition
 
 ORDERS = TopicPartition("orders", 3)
