@@ -11,9 +11,17 @@ from functools import partial
 
 from flows.partition.timeouts import TIMEOUTS
 from mm2.core.lanes.lease import LossesLease
-from mm2.core.lanes.losses import LOSSES_KEPT, Loss, LossKey, LossKind, OnDataLoss
+from mm2.core.lanes.losses import (
+    LOSSES_KEPT,
+    PARTITION,
+    Loss,
+    LossKey,
+    LossKind,
+    OnDataLoss,
+    encode_loss,
+    encode_loss_key,
+)
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.loss_records import PARTITION, encode_loss, encode_loss_key
 from mm2.kafka.errors import ClusterClosed, ClusterError
 from mm2.kafka.logs.control_producer import ControlProducer
 

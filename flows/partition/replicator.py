@@ -19,7 +19,7 @@ from flows.partition.rejection import (
     of_rejected_batch,
     of_source_batch,
 )
-from flows.partition.state import OffsetRange, PartitionState, Pause
+from flows.partition.state import FetchPause, OffsetRange, PartitionState
 from flows.partition.timeouts import CORRUPT_ATTEMPTS, TIMER_TOLERANCE_S
 from flows.source.completed_fetch import read_completed_fetch
 from flows.target.produce_errors import ErrorAction, ProduceError, describe, not_sendable
@@ -82,7 +82,7 @@ class PartitionReplicator(PartitionState):
     def _pause_fetch(self, delay: float, reason: str, now: float) -> None:
         """Fetch nothing for ``delay`` seconds, or until a longer pause ends, which wakes the producer, too."""
         until = now + delay
-        self._pause = Pause(until if self._pause is None else max(until, self._pause.until), reason)
+        self._pause = FetchPause(until if self._pause is None else max(until, self._pause.until), reason)
         self._fetch_changed(now)
         self._callbacks.wake_later(self, delay)
 

@@ -127,7 +127,7 @@ class PartitionOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class FetchPause:
     """Nothing is fetched until ``until`` monotonic seconds, because of ``reason``."""
 
     until: float
@@ -231,7 +231,7 @@ class PartitionState:
         self._end_observed_at = self._session_since = self._caught_up_at = now
         self._session: SourceAnswers | None = None  # of the fetch session that contains the partition
         self._fetched_to = lease.start_offset  # None: unknown
-        self._pause: Pause | None = None
+        self._pause: FetchPause | None = None
         self._source_backoff = source_backoff
         self._corrupt_fetches = 0
         self.is_full = False  # fetching waits for the target's acknowledgements

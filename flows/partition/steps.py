@@ -39,7 +39,7 @@ class InvariantError(AssertionError):
     """A partition contradicts one of its invariants. The message contains its story."""
 
 
-class Side:
+class ObservedSide:
     """The step of one side of a partition, as it was noticed last, since ``since`` monotonic seconds."""
 
     __slots__ = ("is_held_up", "since", "step", "told")
@@ -61,8 +61,8 @@ class Story:
     __slots__ = ("_epoch", "_events", "fetching", "sending", "total", "unexpected")
 
     def __init__(self, fetching: FetchStep, now: float) -> None:
-        self.fetching = Side(fetching, now)
-        self.sending = Side(SendStep.IDLE, now)
+        self.fetching = ObservedSide(fetching, now)
+        self.sending = ObservedSide(SendStep.IDLE, now)
         self.total = 0
         self.unexpected: str | None = None  # a step that `FETCH_TRANSITIONS` does not allow
         self._epoch = 0.0  # the time at 0 monotonic seconds, in epoch seconds
@@ -73,7 +73,7 @@ class Story:
         self._events.append((now, text))
         self.total += 1
 
-    def entered(self, side: Side, step: str, reason: str | None, now: float) -> None:
+    def entered(self, side: ObservedSide, step: str, reason: str | None, now: float) -> None:
         """The side of the partition is at ``step``. The same step for the same reason is told once."""
         if side.step != step:
             if side is self.fetching and FetchStep(step) not in FETCH_TRANSITIONS[FetchStep(side.step)]:
@@ -84,14 +84,14 @@ class Story:
             side.is_held_up = True
             self.add(f"{self._name(side)}: {step}{(reason and f': {reason}') or ''}", now)
 
-    def advanced(self, side: Side, now: float) -> None:
+    def advanced(self, side: ObservedSide, now: float) -> None:
         """The side of the partition makes progress: tell it if it did not before."""
         if side.is_held_up:
             side.is_held_up = False
             side.told = ("", None)
             self.add(f"{self._name(side)} resumed", now)
 
-    def _name(self, side: Side) -> str:
+    def _name(self, side: ObservedSide) -> str:
         return "fetching" if side is self.fetching else "sending"
 
     def at(self, now: float, wall: float) -> None:
@@ -99,7 +99,7 @@ class Story:
         if abs(wall - now - self._epoch) > CLOCK_TOLERANCE_S:
             self._epoch = wall - now
 
-    def report(self, side: Side, reason: str | None) -> StepReport:
+    def report(self, side: ObservedSide, reason: str | None) -> StepReport:
         """Return the step of a side; ``reason``: why it is held up."""
         return StepReport(side.step, self._epoch + side.since, reason)
 

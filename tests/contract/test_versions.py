@@ -36,9 +36,9 @@ from mm2.core.lanes.engine_orders import (
     LaneStart,
 )
 from mm2.core.lanes.lease import FlowLease, LaneOrders, LeaseGrant, LeasePlace, LeaseRenewal, LeaseRequest, TaskProducer
+from mm2.core.lanes.losses import decode_loss, encode_loss, encode_loss_key
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.offsets.exact_offset_records import TopicIds
-from mm2.core.offsets.loss_records import decode_loss, encode_loss, encode_loss_key
 from mm2.core.wire.status_records import (
     ConnectState,
     Status,

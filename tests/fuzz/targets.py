@@ -31,13 +31,12 @@ from mm2.core.assignment.source_task_releases import SourceTaskRelease, decode_r
 from mm2.core.coordination.skips import NO_SKIPS, decode_skips, encode_skips
 from mm2.core.kerberos.keytab import principals
 from mm2.core.kerberos.ticket_cache import read_ticket_cache
-from mm2.core.lanes.losses import Loss
+from mm2.core.lanes.losses import Loss, decode_loss, encode_loss, encode_loss_key
 from mm2.core.naming.names import TopicPartition
 from mm2.core.oauth.messages import broker_error
 from mm2.core.oauth.tokens import TokenInvalid, encode, read_jwt, token_of_response
 from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_records import Segment, TopicIds, decode_segment
-from mm2.core.offsets.loss_records import decode_loss, encode_loss, encode_loss_key
 from mm2.core.offsets.packed_ranges import PackedRanges, read_packed
 from mm2.core.settings.client import SecurityProtocol
 from mm2.core.wire.broker_registrations import decode_broker_address

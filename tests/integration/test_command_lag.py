@@ -21,11 +21,10 @@ from mm2.cli.node.lag_report import LagOrder, LagSource
 from mm2.core.assignment.source_task_records import SourceTaskRecord, encode_source_task
 from mm2.core.coordination import pauses
 from mm2.core.coordination.pauses import Pauses, encode_pauses
-from mm2.core.lanes.losses import Loss
+from mm2.core.lanes.losses import Loss, encode_loss, encode_loss_key
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.connect_offsets import SourceKey, encode_key, encode_offset
 from mm2.core.offsets.exact_offset_records import TopicIds
-from mm2.core.offsets.loss_records import encode_loss, encode_loss_key
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.client.offsets import list_offsets
 from tests.integration.failover_stage import Stage

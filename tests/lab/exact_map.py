@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.copied_ranges import CopiedRange
 from mm2.core.offsets.exact_offset_records import Segment, decode_segment
-from mm2.core.offsets.exact_offsets import PartitionOffsets
-from mm2.core.offsets.range_store import Bounded, Found
+from mm2.core.offsets.exact_offsets import Bounded, Found, PartitionOffsets
 from tests.lab.history import Content, Record, read_topic
 
 

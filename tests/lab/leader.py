@@ -15,8 +15,7 @@ from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster
 from mm2.node.leader.discovery import TopicDiscovery
 from mm2.node.leader.remote_topics import Discovery
-from mm2.node.leader.topic_config_sync import TopicConfigSync
-from mm2.node.leader.topic_syncs import TopicSyncs
+from mm2.node.leader.topic_syncs import TopicConfigSync, TopicSyncs
 from tests.lab import scratch
 
 

@@ -14,10 +14,9 @@ from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
 from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, Segment, TopicIds, decode_segment
-from mm2.core.offsets.exact_offsets import ExactOffsets, PartitionOffsets, combine
+from mm2.core.offsets.exact_offsets import Bounded, ExactOffsets, Found, PartitionOffsets, combine
 from mm2.core.offsets.offset_translation import NO_SYNC, NOT_READY, TooOld, Translated, Translation
 from mm2.core.offsets.packed_ranges import LIMITS, PackingLimits
-from mm2.core.offsets.range_store import Bounded, Found
 from tests.lab.first_map_format import FirstFormat, first_format
 from tests.lab.previous_version import NO_HISTORY
 

@@ -16,7 +16,7 @@ from mm2.core.coordination.pauses import NO_PAUSES, Pauses
 from mm2.core.lanes.task_states import TaskState, worst
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import TopicIds
-from mm2.core.offsets.stored_lag import StoredLag, stored_lag
+from mm2.core.offsets.start_offset import StoredLag, stored_lag
 from mm2.core.settings.client import IsolationLevel, OffsetReset
 from mm2.core.topics.topic_recreated import source_topic_recreated
 from mm2.kafka.client.cluster import Cluster

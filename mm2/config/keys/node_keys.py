@@ -28,9 +28,8 @@ from mm2.config.regex.java_characters import JavaRegexError
 from mm2.config.regex.java_regex import compile_java
 from mm2.core.lanes.losses import OnDataLoss
 from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES
-from mm2.core.settings.client import OffsetReset
+from mm2.core.settings.client import OffsetReset, read_start_point
 from mm2.core.settings.response_headers import ResponseHeadersError, read_header_rules
-from mm2.core.settings.start_point import read_start_point
 from mm2.core.topics.topic_plan import COPY_RETURNED
 
 HTTPS = "listeners.https."
@@ -277,8 +276,8 @@ class OwnFlowSettings(KeyModel):
     validate_partitions: Boolean = flow_key(
         "mm2.validate.partitions",
         False,
-        "Check once a second that each partition keeps its invariants. A violation is a defect of this program: it ends "
-        "the source task with the partition's last events, and the task continues from the stored offsets.",
+        "Check once a second that each partition keeps its invariants. A violation is a defect of this program: it "
+        "ends the source task with the partition's last events, and the task continues from the stored offsets.",
     )
 
 

@@ -7,7 +7,7 @@ no harm; only the newest version counts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mm2.core.lanes.losses import Loss, OnDataLoss
@@ -206,7 +206,7 @@ class LaneOrders:
     ``buffer_bytes`` limits the data between fetch and acknowledgement; ``end`` requests the lane to stop all source
     tasks and exit. ``trusted``: trusted certificates that clients refer to, between node and lane
     (`mm2.core.lanes.shared_trust`). ``credentials``: the contents, in base64, of the files that logins name, for lanes
-    on other machines (`mm2.core.lanes.credentials`). ``trial``: how the frames of a SQL lane pass through its query.
+    on other machines (`mm2.core.lanes.lease`). ``trial``: how the frames of a SQL lane pass through its query.
     """
 
     version: int
@@ -292,3 +292,9 @@ class FailedRecordReport:
     topic: str
     partition: int
     batch: str
+
+
+def credentials_of(leases: Iterable[SourceTaskLease], contents: Mapping[str, str]) -> Mapping[str, str]:
+    """Return those of the ``contents``, by file, that clients of ``leases`` use."""
+    files = {file for lease in leases for client in lease.clients for file in client.files}
+    return {file: content for file, content in contents.items() if file in files}

@@ -7,12 +7,20 @@
 Java looks up an offset by the bytes of its key, so these keys are byte-identical: JSON without spaces, entries in the
 order of Java's HashMap, strings as in `jackson`. Decoding accepts a different order, spaces, additional entries and
 other connector names.
+
+At the end is what operators read if offsets are stored under another source alias, or if none is stored although the
+target has copies.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from mm2.core.lanes.losses import accept_command
+from mm2.core.naming.names import Flow, TopicPartition
+from mm2.core.settings.client import FetchSettings, OffsetReset
 from mm2.core.wire.formats import FormatError
 from mm2.core.wire.jackson import quoted
 from mm2.core.wire.json_bytes import decode_json
@@ -109,3 +117,66 @@ def _checked(partition: int) -> int:
     if isinstance(partition, bool) or not 0 <= partition <= _INT32_MAX:
         raise FormatError(f"cannot read offset key: {partition} is not a partition number")
     return partition
+
+
+def alias_change(
+    flow: Flow,
+    source_alias: str,
+    partitions: Iterable[TopicPartition],
+    *,
+    stored: AbstractSet[TopicPartition],
+    elsewhere: Mapping[str, AbstractSet[TopicPartition]],
+) -> str | None:
+    """Return a warning about those of ``partitions`` that do not continue because of the alias; None without any.
+
+    ``stored`` have an offset under ``source_alias``, ``elsewhere`` under other aliases.
+    """
+    missing = sorted(one for one in partitions if one not in stored)
+    for alias in sorted(elsewhere):
+        found = [one for one in missing if one in elsewhere[alias]]
+        if found:
+            count = "1 partition starts" if len(found) == 1 else f"{len(found)} partitions start"
+            return (
+                f"source offsets, such as that of {found[0]}, are stored under the source alias {_shown(alias)}, but"
+                f" the flow's is {_shown(source_alias)} (source.cluster.alias), so {count} without a stored offset"
+                f" (auto.offset.reset); to continue where copying ended, write {flow}.source.cluster.alias = {alias}"
+            )
+    return None
+
+
+def _shown(alias: str) -> str:
+    return alias or "(empty)"
+
+
+def start_setting(fetch: FetchSettings) -> str:
+    """Return the setting that decides where partitions without a stored offset start."""
+    if fetch.start is None:
+        return f"auto.offset.reset = {fetch.auto_offset_reset}"
+    if isinstance(fetch.start, OffsetReset):
+        return f"mm2.start = {fetch.start}"
+    return "the time of mm2.start"
+
+
+def lost_offset(
+    partition: TopicPartition, remote: TopicPartition, *, flow: Flow, offsets_topic: str, fetch: FetchSettings
+) -> str:
+    """Return why the partition is stopped, and the command that starts it."""
+    return (
+        f"{_beginning(partition)} in {offsets_topic}, although {remote} has records: they would be copied again, or"
+        f" others left out. Its stored offset was deleted or expired, or another program copied them. To start it at"
+        f" {start_setting(fetch)}: {accept_command(partition, flow)}"
+    )
+
+
+def is_lost_offset(partition: TopicPartition, error: str | None) -> bool:
+    """Return whether ``error`` of the partition is a `lost_offset`."""
+    return error is not None and error.startswith(_beginning(partition))
+
+
+def unknown_copies(partition: TopicPartition, remote: TopicPartition, error: Exception) -> str:
+    """Return why a partition without a stored offset waits."""
+    return f"{partition} has no stored offset; cannot find out whether {remote} has copies: {error}"
+
+
+def _beginning(partition: TopicPartition) -> str:
+    return f"no offset of {partition} is stored"

@@ -1,4 +1,4 @@
-"""The start offset of a partition without a stored offset, or whose offset no longer exists."""
+"""The start offset of a partition without a stored offset, or whose offset no longer exists, and the lag from there."""
 
 from __future__ import annotations
 
@@ -64,3 +64,41 @@ def choose_offset(policy: OffsetReset, wanted: int, *, earliest: int, latest: in
     offset = earliest if policy is OffsetReset.EARLIEST else latest
     kind = LossKind.RETENTION if wanted < earliest else LossKind.OUT_OF_RANGE
     return StartOffset(offset=offset, earliest=earliest, lost=(wanted, max(wanted, offset)), reason=why, kind=kind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredLag:
+    """``position``: the next source offset that a node would copy, ``lag_records`` those from there to the end offset.
+
+    None: unknown, or no offset may be chosen. ``remark``: why the position is not the stored one; None if it is.
+    """
+
+    position: int | None
+    lag_records: int | None
+    remark: str | None = None
+
+
+def stored_lag(
+    stored: int | None,
+    *,
+    earliest: int,
+    latest: int,
+    end: int,
+    policy: OffsetReset,
+    start: OffsetReset | int | None,
+) -> StoredLag:
+    """Return the lag of a partition whose stored position is ``stored`` (`StoredSourceOffsets.position`; None: none).
+
+    ``earliest`` and ``latest`` are offsets of the source, ``end`` is ``latest`` or, with read_committed, the last
+    stable offset. ``policy`` and ``start`` as in `first_start`. As a node does, it starts with what the source still
+    has: records that were deleted before they were copied are not part of the lag.
+    """
+    if stored is None:
+        chosen = first_start(policy, start, earliest=earliest, latest=latest)
+        remark = None if isinstance(chosen, NoStartOffset) else f"no offset is stored yet: starts at {chosen.offset}"
+    else:
+        chosen = choose_offset(policy, stored, earliest=earliest, latest=latest)
+        remark = chosen.reason or None
+    if isinstance(chosen, NoStartOffset):
+        return StoredLag(position=stored, lag_records=None, remark=chosen.reason)
+    return StoredLag(position=chosen.offset, lag_records=max(0, end - chosen.offset), remark=remark)

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from mm2.core.coordination.commands import CommandRefusedError, CommandType
 from mm2.core.lanes.losses import extent
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.lost_offsets import is_lost_offset
+from mm2.core.offsets.connect_offsets import is_lost_offset
 from mm2.node.commands.leader import LeaderHandle
 
 

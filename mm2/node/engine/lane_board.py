@@ -19,9 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from mm2.core.lanes.credentials import credentials_of
 from mm2.core.lanes.engine_orders import EngineOrders, EngineReport, LaneStart
-from mm2.core.lanes.lease import LaneOrders, LeaseRefusedError, LeaseRequest, SourceTaskLease
+from mm2.core.lanes.lease import LaneOrders, LeaseRefusedError, LeaseRequest, SourceTaskLease, credentials_of
 from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.lanes.query_trials import FrameSpan
 from mm2.core.naming.names import Flow, TopicPartition

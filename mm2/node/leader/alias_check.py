@@ -6,7 +6,7 @@ import logging
 
 from mm2.config.settings import FlowSettings
 from mm2.core.naming import internal_topics
-from mm2.core.offsets.alias_change import alias_change
+from mm2.core.offsets.connect_offsets import alias_change
 from mm2.kafka.errors import ClusterError
 from mm2.node.leader.discovery import DecideStarts
 from mm2.node.leader.remote_topics import Discovery

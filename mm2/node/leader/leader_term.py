@@ -10,7 +10,10 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 
+from mm2.config.reload.java_config_diff import differences
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.assignment_audit import AssignmentAudit, assignment_audit
 from mm2.core.assignment.partition_assignment import WEIGHT
@@ -20,7 +23,7 @@ from mm2.core.assignment.source_task_plan import SourceTaskPlan
 from mm2.core.assignment.source_task_records import SourceTaskRecord, encode_source_task
 from mm2.core.assignment.source_task_reports import SourceTaskReport
 from mm2.core.assignment.task_placement import TaskAssignments
-from mm2.core.assignment.tasks import TaskKind
+from mm2.core.assignment.tasks import TaskId, TaskKind
 from mm2.core.coordination import command_records, config_fingerprint, pauses, skips
 from mm2.core.coordination.command_records import encode_command
 from mm2.core.coordination.commands import Command
@@ -31,21 +34,27 @@ from mm2.core.coordination.session_keys import SESSION_KEY, encode_session_key, 
 from mm2.core.coordination.skips import encode_skips
 from mm2.core.masking import Renewed, hide
 from mm2.core.naming.names import TopicPartition
+from mm2.core.settings.client import IsolationLevel
+from mm2.core.wire.json_bytes import decode_json
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster
+from mm2.kafka.errors import ClusterError
+from mm2.kafka.logs.compacted_log import CompactedLog
+from mm2.kafka.logs.stored_records import StoredRecord
+from mm2.kafka.logs.transaction_coordinator import TransactionCoordinator
+from mm2.kafka.retrying import retried
 from mm2.node.checkpoint.checkpoint_task import reason_for_none
 from mm2.node.checkpoint.translation import EXACT
 from mm2.node.common.current_error import CurrentError
+from mm2.node.common.fencing_errors import FencingFailedError, permanent_fix
 from mm2.node.common.keep_trying import keep_trying
 from mm2.node.leader.alias_check import AliasCheck
 from mm2.node.leader.config_writer import ConfigWriter
 from mm2.node.leader.discovery import TopicDiscovery
 from mm2.node.leader.group_assignment import GroupPlan
-from mm2.node.leader.java_config_check import log_differences
 from mm2.node.leader.latest_start_writer import LatestStartWriter
 from mm2.node.leader.query_history_writer import QueryHistoryWriter
 from mm2.node.leader.remote_topics import Discovery
-from mm2.node.leader.task_fencer import TaskFencer
 from mm2.node.leader.topic_syncs import TopicSyncs
 from mm2.node.source.newest_segments import NewestSegments
 from mm2.node.source.remote_copies import RemoteCopies
@@ -66,6 +75,111 @@ WEIGH_EVERY_S = 10.0
 
 EVEN_OUT_EVERY_S = 60.0
 """How often partitions are rebalanced by load; measurements have a half-life of a minute."""
+
+
+AT_ONCE = 8
+"""Transactional IDs fenced at the same time."""
+
+FENCING_MS = 30_000
+"""Limit for one transactional ID; then the term fails and is started again."""
+
+_FIRST_PAUSE_MS = 20  # as in Java: the time a coordinator needs to write the markers of a transaction
+_TRANSACTION_TIMEOUT_MS = 1  # as in Java (Admin.fenceProducers): nothing is written with the producer
+
+
+_SOURCE_CONNECTOR = b"connector-MirrorSourceConnector"
+
+
+async def log_differences(settings: FlowSettings, target: Cluster) -> None:
+    """Log the differences between this file and the configuration that Java last stored for the flow, in one line.
+
+    For information only: a topic that cannot be read, or a record that was not written by Java, is logged and ignored.
+    """
+    topic = settings.storage.configs.name
+    newest: StoredRecord | None = None
+    try:
+        reader = CompactedLog(target, topic, isolation=IsolationLevel.READ_COMMITTED, purpose="configs")
+        async for record in reader.read_to_end(timeout_ms=settings.source.admin_timeout_ms):
+            if record.key == _SOURCE_CONNECTOR:
+                newest = record
+    except ClusterError as error:
+        log.info("%s: cannot read the configuration stored by Java MirrorMaker: %s", settings.flow, error)
+        return
+    if newest is None or newest.value is None:
+        return
+    java = _properties(newest.value)
+    if java is None:
+        log.warning(
+            "%s: ignoring record %d of %s: not a configuration written by Java", settings.flow, newest.offset, topic
+        )
+        return
+    found = differences(settings, java)
+    if found:
+        when = datetime.fromtimestamp(newest.timestamp / 1000, UTC)
+        log.warning(
+            "%s: this file differs from the configuration that Java MirrorMaker used for the flow (stored %s UTC): %s",
+            settings.flow,
+            f"{when:%Y-%m-%d %H:%M}",
+            "; ".join(map(str, found)),
+        )
+
+
+def _properties(value: bytes) -> dict[str, str] | None:
+    try:
+        properties = decode_json(value, "connector configuration")["properties"]
+        return {str(name): str(text) for name, text in properties.items()}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+class TaskFencer:
+    """Does for one term what Java's leader does before it starts source tasks, if its writes are transactional.
+
+    (A) When `fence` returns, no source task of Java, and none without an owner among our nodes, writes any more.
+    (B) `due` covers every source task with a list, so that a leader of Java that takes over later fences its owner.
+    """
+
+    def __init__(self, settings: FlowSettings, target: Cluster, configs: ConfigStore) -> None:
+        self._settings = settings
+        self._target = target
+        self._configs = configs
+        self._retries = replace(target.settings, retry_backoff_ms=_FIRST_PAUSE_MS)
+        self._in_use: set[int] = set()  # source tasks whose transactional IDs may be in use, whatever the lists are
+
+    async def fence(self, owners: Mapping[int, str], reports: Iterable[SourceTaskReport]) -> None:
+        """Fence the lost owners of source tasks, at the start of a term, when the config topic was read.
+
+        ``owners`` are the members that own source tasks. A source task whose owner has reported its list is never
+        fenced. Raises groups of FencingFailedErrors.
+        """
+        fencing = self._configs.fencing
+        confirmed = {one.source_task for one in reports if owners.get(one.source_task) == one.member}
+        lost = fencing.to_fence(owners, confirmed, self._configs.source_tasks.records)
+        if lost:
+            log.info("%s: fencing %d source tasks without an owner", self._settings.flow, len(lost))
+        limit = asyncio.Semaphore(AT_ONCE)
+        async with asyncio.TaskGroup() as tasks:
+            for source_task in lost:
+                tasks.create_task(self._fence(source_task, limit), name=f"{self._settings.flow} fence {source_task}")
+        self._in_use = set(owners)
+
+    async def _fence(self, source_task: int, limit: asyncio.Semaphore) -> None:
+        transactional_id = f"{self._settings.worker.group_id}-{TaskId(TaskKind.SOURCE, source_task)}"
+        coordinator = TransactionCoordinator(
+            self._target, transactional_id, timeout_ms=_TRANSACTION_TIMEOUT_MS, purpose="fencing"
+        )
+        async with limit:
+            try:
+                await retried(coordinator.init, self._retries, timeout_ms=FENCING_MS)
+            except ClusterError as error:
+                fix = permanent_fix(error, transactional_id)
+                what = f"cannot fence the lost owner of source task {source_task}: {error}"
+                raise FencingFailedError(f"{what}; {fix}" if fix else what) from error
+
+    def due(self, lists: Iterable[SourceTaskRecord]) -> list[tuple[bytes, bytes]]:
+        """Return the records to write with ``lists``, the newest of each source task; none if they are stored."""
+        self._in_use.update(record.source_task for record in lists if record.partitions)
+        return self._configs.fencing.records(self._in_use)
 
 
 class LeaderTerm:

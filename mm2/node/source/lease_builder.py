@@ -23,8 +23,8 @@ from mm2.core.lanes.lease import (
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.internal_topics import Side, offset_syncs
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.connect_offsets import lost_offset, unknown_copies
 from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, UNKNOWN_IDS, TopicIds
-from mm2.core.offsets.lost_offsets import lost_offset, unknown_copies
 from mm2.core.topics.topic_recreated import remote_topic_recreated, source_topic_recreated
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.node.checkpoint.translation import EXACT

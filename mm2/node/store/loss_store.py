@@ -11,10 +11,9 @@ from dataclasses import replace
 from uuid import UUID
 
 from mm2.config.settings import FlowSettings
-from mm2.core.lanes.losses import Loss, LossKey, OnDataLoss
+from mm2.core.lanes.losses import PARTITION, Loss, LossKey, OnDataLoss, decode_loss, encode_loss, encode_loss_key
 from mm2.core.naming import internal_topics
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.loss_records import PARTITION, decode_loss, encode_loss, encode_loss_key
 from mm2.core.wire.formats import FormatError
 from mm2.kafka.admin.internal_topics import ensure_internal_topic
 from mm2.kafka.client.cluster import Cluster

@@ -15,10 +15,9 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from flows.partition.timeouts import Timeouts
 from mm2.core.lanes.lease import TransactionsLease
-from mm2.core.lanes.losses import Loss, LossKind, OnDataLoss
+from mm2.core.lanes.losses import Loss, LossKind, OnDataLoss, decode_loss
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.loss_records import decode_loss
 from tests.integration.flows.lane import COPIED, RunningSourceTask, copying
 from tests.integration.flows.test_progress import stored_offsets
 from tests.lab.cluster import KafkaCluster

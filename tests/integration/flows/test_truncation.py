@@ -14,8 +14,8 @@ from mm2.core.lanes.losses import LossKind
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.exact_offset_records import Segment
+from mm2.core.offsets.exact_offsets import Found
 from mm2.core.offsets.leader_epochs import EpochStart
-from mm2.core.offsets.range_store import Found
 from mm2.core.settings.client import FetchSettings, OffsetReset
 from mm2.kafka.protocol.fetch_request import FetchRequest
 from tests.integration.flows.lane import COPIED, RunningSourceTask, client, copying

@@ -20,11 +20,10 @@ from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.lanes.lease import PartitionLease, SourceTaskLease
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
-from mm2.core.offsets.connect_offsets import RECREATED_TOPIC, SourceKey, encode_key, encode_offset
+from mm2.core.offsets.connect_offsets import RECREATED_TOPIC, SourceKey, encode_key, encode_offset, is_lost_offset
 from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_records import Segment, TopicIds
 from mm2.core.offsets.leader_epochs import EpochStart, EpochStarts
-from mm2.core.offsets.lost_offsets import is_lost_offset
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster

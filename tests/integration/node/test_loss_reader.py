@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from mm2.core.lanes.losses import Loss
-from mm2.core.offsets.loss_records import encode_loss, encode_loss_key
+from mm2.core.lanes.losses import Loss, encode_loss, encode_loss_key
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.client.cluster import Cluster
 from mm2.node.store.loss_store import FRESH_S, LossReader

@@ -15,7 +15,7 @@ from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.load import load
 from mm2.config.settings import FlowSettings
 from mm2.kafka.client.cluster import Cluster
-from mm2.node.leader.java_config_check import log_differences
+from mm2.node.leader.leader_term import log_differences
 from tests.lab.cluster import KafkaCluster
 from tests.lab.guide import MIGRATING, promised_lines
 from tests.lab.settings import one_flow
@@ -46,7 +46,7 @@ async def logged(
     for key, value in records:
         producer.produce(flow.storage.configs.name, value, key, partition=0, timestamp=STORED_MS)
     assert producer.flush(30) == 0
-    with caplog.at_level(logging.INFO, logger="mm2.node.leader.java_config_check"):
+    with caplog.at_level(logging.INFO, logger="mm2.node.leader.leader_term"):
         async with Cluster(flow.clients.of(ClientRole.SHARED_ADMIN)) as target:
             await log_differences(flow, target)
     return caplog.messages

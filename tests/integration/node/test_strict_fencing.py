@@ -24,7 +24,7 @@ from mm2.kafka.protocol.transaction_requests import ProducerIdAndEpoch
 from mm2.kafka.retrying import retried
 from mm2.node.common.fencing_errors import FencingFailedError
 from mm2.node.leader.config_writer import ConfigWriter, TransactionsRequiredError
-from mm2.node.leader.task_fencer import TaskFencer
+from mm2.node.leader.leader_term import TaskFencer
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.source.source_task_fence import FenceTimes, SourceTaskFence
 from mm2.node.store.config_store import ConfigStore

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from flows.batch.choice import BatchRules
 from mm2.core.lanes.losses import LossKind
-from mm2.core.offsets.exact_offsets import PartitionOffsets
-from mm2.core.offsets.range_store import Found
+from mm2.core.offsets.exact_offsets import Found, PartitionOffsets
 from tests.lab.batches import Batch, Record
 from tests.lab.examples import examples
 from tests.property.flows.model import World, contents

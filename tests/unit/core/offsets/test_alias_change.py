@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from mm2.core.naming.names import Flow, TopicPartition
-from mm2.core.offsets.alias_change import alias_change
+from mm2.core.offsets.connect_offsets import alias_change
 
 FLOW = Flow("A", "B")
 ORDERS = [TopicPartition("orders", number) for number in range(3)]

@@ -11,11 +11,10 @@ from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_journal import ExactOffsetJournal
 from mm2.core.offsets.exact_offset_records import Segment, TopicIds
-from mm2.core.offsets.exact_offsets import WINDOW, ExactOffsets, PartitionOffsets, combine
+from mm2.core.offsets.exact_offsets import WINDOW, Bounded, ExactOffsets, Found, PartitionOffsets, combine
 from mm2.core.offsets.offset_sync_store import OffsetSyncStore
 from mm2.core.offsets.offset_translation import NO_SYNC, NOT_READY, TooOld, Translated
 from mm2.core.offsets.packed_ranges import PackedRanges
-from mm2.core.offsets.range_store import Bounded, Found
 from mm2.core.wire.formats import OffsetSync
 
 TP = TopicPartition("orders", 0)

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from mm2.core.lanes.losses import Loss, LossKind
-from mm2.core.offsets.loss_records import decode_loss, encode_loss, encode_loss_key
+from mm2.core.lanes.losses import Loss, LossKind, decode_loss, encode_loss, encode_loss_key
 from mm2.core.wire.formats import FormatError
 
 LOSS = Loss(

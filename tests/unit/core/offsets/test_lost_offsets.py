@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mm2.core.naming.names import Flow, TopicPartition
-from mm2.core.offsets.lost_offsets import is_lost_offset, lost_offset, start_setting, unknown_copies
+from mm2.core.offsets.connect_offsets import is_lost_offset, lost_offset, start_setting, unknown_copies
 from mm2.core.settings.client import FetchSettings, OffsetReset
 
 ORDERS, REMOTE = TopicPartition("orders", 1), TopicPartition("A.orders", 1)

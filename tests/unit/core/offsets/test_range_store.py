@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from mm2.core.offsets.copied_ranges import CopiedRange
+from mm2.core.offsets.exact_offsets import Bounded, Found, MapLookup, RangeStore
 from mm2.core.offsets.packed_ranges import PackedRanges
-from mm2.core.offsets.range_store import Bounded, Found, MapLookup, RangeStore
 
 PLENTY = 10_000
 

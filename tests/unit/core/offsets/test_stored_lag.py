@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.offsets.stored_lag import StoredLag, stored_lag
+from mm2.core.offsets.start_offset import StoredLag, stored_lag
 from mm2.core.settings.client import OffsetReset
 
 EARLIEST, LATEST = OffsetReset.EARLIEST, OffsetReset.LATEST

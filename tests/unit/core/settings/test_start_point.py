@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.settings.client import OffsetReset
-from mm2.core.settings.start_point import read_start_point
+from mm2.core.settings.client import OffsetReset, read_start_point
 
 
 @pytest.mark.parametrize(
