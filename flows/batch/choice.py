@@ -1,4 +1,4 @@
-"""How a batch is copied: passed through, or re-batched for one of a few reasons.
+"""Decides whether a batch is passed through, or re-batched for one of a few reasons.
 
 Passing through is correct only if every record keeps its order, timestamp and bytes without decoding, and fast only if
 the batch is not tiny.

@@ -1,4 +1,4 @@
-"""What is stored for the records that the target acknowledged: losses, exact offsets, source offsets, offset syncs."""
+"""Stores losses, exact offsets, source offsets and offset syncs for what the target has acknowledged."""
 
 from __future__ import annotations
 

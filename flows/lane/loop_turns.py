@@ -1,4 +1,4 @@
-"""How long packing may hold the event loop of a lane, shared by all its producers."""
+"""Limits how long packing holds the event loop of a lane, for all its producers together."""
 
 from __future__ import annotations
 

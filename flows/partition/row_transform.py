@@ -1,4 +1,4 @@
-"""What partitions need of a query."""
+"""Protocol of the query of a SQL lane, as partitions use it."""
 
 from __future__ import annotations
 

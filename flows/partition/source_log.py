@@ -1,4 +1,4 @@
-"""What a partition knows of the source's log, which can lose its end (KIP-320)."""
+"""Leader epochs of a partition's records: they tell whether the source's log has lost its end (KIP-320)."""
 
 from __future__ import annotations
 

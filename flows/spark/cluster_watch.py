@@ -1,4 +1,4 @@
-"""What a Spark cluster provides for a node."""
+"""Observes the executors that a Spark cluster provides for a node."""
 
 from __future__ import annotations
 

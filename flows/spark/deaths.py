@@ -1,4 +1,4 @@
-"""Why the JVM in which a query is evaluated has ended."""
+"""Explains why the JVM that evaluates a query has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every process of the data plane does when it starts, so that none outlives its parent."""
+"""Start of every process of the data plane: none outlives its parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why Spark does not accept a query."""
+"""Errors of queries that Spark rejects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one transaction contains, and when it is committed."""
+"""One transaction: its partitions, and the decision when it is committed."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class Transaction:
         self._size = 0
         self._started: float | None = None
         self.added: set[TopicPartition] = set()  # on the target, internal topics too
-        self.joined: dict[PartitionReplicator, None] = {}
-        self.wanted: dict[PartitionReplicator, None] = {}  # to be added
+        self.partitions: dict[PartitionReplicator, None] = {}
+        self.pending_partitions: dict[PartitionReplicator, None] = {}  # to be added
         self.is_closing = False
 
     def admits(self, partition: PartitionReplicator) -> bool:
         """Return whether the partition may send its next batch now; while the transaction is open it is added."""
         if self.is_closing:
-            return partition in self.joined and partition.repeats_next
+            return partition in self.partitions and partition.repeats_next
         if self.is_full:
             return False
-        if partition in self.joined:
+        if partition in self.partitions:
             return True
-        self.wanted[partition] = None
+        self.pending_partitions[partition] = None
         return False
 
     def sent(self, size: int) -> None:
@@ -44,11 +44,11 @@ class Transaction:
     def is_full(self) -> bool:
         return self._size >= self._max_bytes
 
-    def joins(self, partitions: list[PartitionReplicator], now: float) -> None:
+    def partitions_added(self, partitions: list[PartitionReplicator], now: float) -> None:
         """These partitions may send from now on: the coordinator has added them to the transaction."""
         for partition in partitions:
-            self.wanted.pop(partition, None)
-            self.joined[partition] = None
+            self.pending_partitions.pop(partition, None)
+            self.partitions[partition] = None
         if self._started is None:
             self._started = now
 
@@ -61,14 +61,14 @@ class Transaction:
     def close(self) -> None:
         """Send nothing new."""
         self.is_closing = True
-        self.wanted.clear()
+        self.pending_partitions.clear()
 
     @property
     def uncertain(self) -> list[PartitionReplicator]:
         """The partitions of which the target may have records that it has not acknowledged."""
-        return [partition for partition in self.joined if partition.is_uncertain]
+        return [partition for partition in self.partitions if partition.is_uncertain]
 
     @property
     def lost(self) -> PartitionReplicator | None:
         """A partition of which the target has lost records, or can no longer recognize repetitions."""
-        return next((partition for partition in self.joined if partition.needs_producer_id), None)
+        return next((partition for partition in self.partitions if partition.needs_producer_id), None)

@@ -13,12 +13,12 @@ from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.source_task.spawn import Spawn
 from flows.target.produce_errors import from_response
 from flows.target.producer import Producer
-from flows.transaction.aborts import Aborts
-from flows.transaction.answers import Answers
-from flows.transaction.held_partitions import HeldPartitions
-from flows.transaction.markers import Markers
+from flows.transaction.ack_deadline import AckDeadline
+from flows.transaction.excluded_partitions import ExcludedPartitions
+from flows.transaction.missing_markers import MissingMarkers
 from flows.transaction.record_writer import NotWritten
 from flows.transaction.transaction import Transaction
+from flows.transaction.transaction_aborter import TransactionAborter
 from flows.transaction.transactional_producer import CannotCommit, TransactionalProducer
 from mm2.core.lanes.lease import TaskProducer, TransactionsLease
 from mm2.core.naming.names import TopicPartition
@@ -62,12 +62,12 @@ class Transactions:
         self._used: dict[TopicPartition, ProducerId] = {}
         self._transaction: Transaction | None = None
         self._waiting: dict[PartitionReplicator, None] = {}  # are offered to the producer again
-        self._held = HeldPartitions(cluster, spawn, partitions=partitions, released=self._released)
+        self._held = ExcludedPartitions(cluster, spawn, partitions=partitions, released=self._released)
         self._needs_epoch = False
         self._commit_now = False
         self._changed = asyncio.Event()
-        self._answers = Answers(lease, self._held, self._changed)
-        self._markers = Markers(
+        self._answers = AckDeadline(lease, self._held, self._changed)
+        self._markers = MissingMarkers(
             cluster,
             spawn,
             partitions=partitions,
@@ -75,7 +75,7 @@ class Transactions:
             released=self._released,
             on_open=self._changed.set,
         )
-        self._aborts = Aborts(
+        self._aborts = TransactionAborter(
             self._producer,
             committer,
             answers=self._answers,
@@ -136,7 +136,7 @@ class Transactions:
     def assign(self, partition: PartitionReplicator) -> None:
         """Assign the partition the producer id, if its target does not know it; otherwise one with the next epoch."""
         transaction = self._transaction
-        if transaction is None or partition not in transaction.joined:
+        if transaction is None or partition not in transaction.partitions:
             current = self._producer.id
             if self._used.get(partition.target) != current:
                 self._used[partition.target] = current
@@ -201,12 +201,12 @@ class Transactions:
         waiting, self._waiting = self._waiting, {}
         for partition in waiting:
             if partition in self._partitions and not self._is_out(partition):
-                transaction.wanted[partition] = None
+                transaction.pending_partitions[partition] = None
         try:
             if not await self._fill(transaction):
                 return
             transaction.close()
-            self._offer([partition for partition in transaction.joined if partition.repeats_next])
+            self._offer([partition for partition in transaction.partitions if partition.repeats_next])
             await self._answers.settle(transaction, self._sending, self._producer)
             await self._write_offsets(transaction)
         except CannotCommit as reason:
@@ -223,8 +223,8 @@ class Transactions:
         if self._commit_now:
             await self._producer.confirm()
         self._aborts.committed()
-        self._held.committed(transaction.joined)
-        self._markers.committed(transaction.joined, time.monotonic())
+        self._held.committed(transaction.partitions)
+        self._markers.committed(transaction.partitions, time.monotonic())
         self._committer.committed(time.monotonic(), time.time())
 
     async def _fill(self, transaction: Transaction) -> bool:
@@ -235,7 +235,7 @@ class Transactions:
             due_in = transaction.due_in(time.monotonic())
             if due_in == 0 or transaction.lost is not None or (due_in is not None and self._commit_now):
                 break
-            if transaction.wanted:
+            if transaction.pending_partitions:
                 await self._join(transaction)
                 continue
             if due_in is None:  # nothing was added at the coordinator
@@ -245,19 +245,19 @@ class Transactions:
                     await self._changed.wait()
             except TimeoutError:
                 break
-        self._waiting.update(transaction.wanted)
-        return bool(transaction.joined) or self._committer.is_due
+        self._waiting.update(transaction.pending_partitions)
+        return bool(transaction.partitions) or self._committer.is_due
 
     async def _join(self, transaction: Transaction) -> None:
-        partitions = list(transaction.wanted)
+        partitions = list(transaction.pending_partitions)
         places = {one.target for one in partitions} | self._committer.places(partitions)
         refused = await self._add(transaction, places)
         for partition in partitions:
             if (code := refused.get(partition.target)) is not None:
-                transaction.wanted.pop(partition, None)
+                transaction.pending_partitions.pop(partition, None)
                 partition.leader_unavailable(from_response(code), time.monotonic())
         if not refused.keys() & places:
-            transaction.joins(partitions, time.monotonic())
+            transaction.partitions_added(partitions, time.monotonic())
             for partition in partitions:
                 self._waiting.pop(partition, None)
             self._offer(partitions)
@@ -275,12 +275,12 @@ class Transactions:
 
     async def _write_offsets(self, transaction: Transaction) -> None:
         await self._committer.losses_recorded()
-        for partition in transaction.joined:
+        for partition in transaction.partitions:
             if partition.has_uncommitted and self._committer.is_held_back(partition):
                 raise CannotCommit(f"a loss of {partition.source} is not recorded yet")
-        records = self._committer.prepare(transaction.joined)
+        records = self._committer.prepare(transaction.partitions)
         while await self._add(transaction, set(records)):
-            records = self._committer.prepare(transaction.joined)  # without what was refused
+            records = self._committer.prepare(transaction.partitions)  # without what was refused
         try:
             await self._producer.write(records, deadline=time.monotonic() + self._answers.grace_s)
         except NotWritten as failed:
@@ -310,7 +310,7 @@ class Transactions:
         self._sending.update(partition)
 
     def _is_in_transaction(self, partition: PartitionReplicator) -> bool:
-        return self._transaction is not None and partition in self._transaction.joined
+        return self._transaction is not None and partition in self._transaction.partitions
 
     def _offer(self, partitions: Collection[PartitionReplicator]) -> None:
         for partition in partitions:

@@ -1,4 +1,4 @@
-"""What the flows of a file do, as far as the ACLs that they need depend on it."""
+"""Features of the flows of a file on which the ACLs that they need depend."""
 
 from __future__ import annotations
 

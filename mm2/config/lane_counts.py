@@ -1,4 +1,4 @@
-"""How many lanes a node has, and so how many tasks Spark has to run for it at the same time."""
+"""Numbers of a node's lanes, which are the tasks that Spark has to run for it at the same time."""
 
 from __future__ import annotations
 

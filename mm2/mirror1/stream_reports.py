@@ -1,4 +1,4 @@
-"""What the lanes have reported about a stream: positions, losses and failures."""
+"""Reports of lanes about a stream: positions, losses and failures."""
 
 from __future__ import annotations
 

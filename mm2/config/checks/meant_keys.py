@@ -1,4 +1,4 @@
-"""Which key an unknown one was probably meant to be.
+"""Finds the key that an unknown one was probably meant to be.
 
 A guess that is wrong can do more harm than none: with ``topics.exclude`` in the place of ``topics.includes`` the
 topics are excluded that were to be replicated. So other names that many files contain are in tables, and what merely

@@ -1,4 +1,4 @@
-"""What Java does with the keys that have no effect here, and what of a copy differs because of it.
+"""Effects in Java of the keys that have none here, and what of a copy differs because of them.
 
 Taken from Kafka 4.3.1: MirrorMakerConfig.workerConfig and connectorBaseConfig decide which level of the file reaches
 the worker and the connectors, WorkerConfig, ConnectorConfig and the clients' ConfigDefs what a key is for.

@@ -1,4 +1,4 @@
-"""What a changed setting restarts in a running node; part of each key's declaration."""
+"""What to restart in a running node after a change of a setting; part of each key's declaration."""
 
 from __future__ import annotations
 

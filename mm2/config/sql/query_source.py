@@ -1,4 +1,4 @@
-"""Where the text of a query is: in the properties file, or in a file of its own."""
+"""Reads the text of a query from the properties file, or from a file of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which query of a flow applies to which topic."""
+"""Selects the query of a flow that applies to a topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which consumer groups each checkpoint task translates, as the leader publishes it in ``mm2-configs.*``.
+"""Records of ``mm2-configs.*`` in which the leader publishes the consumer groups of each checkpoint task.
 
     mm2-groups-<task>           {"epoch":7,"version":3,"part":0,"parts":2,"groups":["billing",…]}
     mm2-groups-<task>.<part>    additional parts of a list that is too long for one record (`chunked_records`)

@@ -1,4 +1,4 @@
-"""Which partitions each source task copies, as the leader publishes it in ``mm2-configs.*`` next to Java's records.
+"""Records of ``mm2-configs.*``, next to Java's, in which the leader publishes the partitions of each source task.
 
     mm2-source-task-<source task>            {"epoch":7,"version":3,"part":0,"parts":2,"partitions":{"orders":[0,2],…},
                                  "ids":{"orders":["<source topic id>","<remote topic id>"],…}}

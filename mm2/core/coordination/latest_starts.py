@@ -1,4 +1,4 @@
-"""Where partitions without a stored offset start under ``latest`` (mm2.start, or auto.offset.reset without it).
+"""Decides where partitions without a stored offset start under ``latest`` (mm2.start, else auto.offset.reset).
 
 A flow starts at the ends that its topics have when its leader first plans it. Topics and partitions that are created
 later start at their beginning, as nothing before it was left out on purpose. For which topics the ends are stored is a

@@ -1,4 +1,4 @@
-"""What operators have paused, stored by the leader in ``mm2-configs.*`` for all nodes and later leaders.
+"""Pauses by operators, stored by the leader in ``mm2-configs.*`` for all nodes and later leaders.
 
     mm2-paused      {"flow":false,"topics":["orders"]}
 

@@ -1,4 +1,4 @@
-"""Which query applied to which records, stored by the leader in ``mm2-configs.*`` for later verification.
+"""Records of ``mm2-configs.*`` that tell which query applied to which records, for later verification.
 
     mm2-query-<sha256>                          {"query":"SELECT … FROM records"}
     mm2-query-history-<topic>-<partition>       {"id":"<source topic id>","entries":[[0,null,1763740800000],

@@ -1,4 +1,4 @@
-"""What operators have asked to skip, stored by the leader in ``mm2-configs.*`` for all nodes and later leaders.
+"""Skips by operators, stored by the leader in ``mm2-configs.*`` for all nodes and later leaders.
 
     mm2-skips       {"skips":[{"topic":"orders","partition":0,"offset":1042}]}
 

@@ -1,4 +1,4 @@
-"""Which heartbeats the flows of a file emit and replicate.
+"""Finds the heartbeats that the flows of a file emit and replicate.
 
 Flow A->B emits heartbeats A->B to ``heartbeats`` on B. Flow B->C replicates that topic as ``B.heartbeats``, and so on.
 A heartbeat that arrives shows that every flow on its path works.

@@ -1,4 +1,4 @@
-"""When a token is renewed (ExpiringCredentialRefreshingLogin of Kafka's clients, KIP-255)."""
+"""Computes when a token is renewed (ExpiringCredentialRefreshingLogin of Kafka's clients, KIP-255)."""
 
 from __future__ import annotations
 

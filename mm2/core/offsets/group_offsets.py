@@ -1,4 +1,4 @@
-"""Which group offsets to write on the target (sync.group.offsets.enabled, KIP-545), and why the others are not written.
+"""Selects the group offsets to write on the target (sync.group.offsets.enabled, KIP-545), with reasons for the others.
 
 A group that is active on the target has its own position there, which is not changed. Java tries to write it and relies
 on the broker to reject the commit, and it writes translated offsets without checking the target's log end.

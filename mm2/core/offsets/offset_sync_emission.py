@@ -1,4 +1,4 @@
-"""When an offset sync is due and which ones are sent: the rule and queue of Java's OffsetSyncWriter, applied to runs.
+"""Decides when offset syncs are due and which are sent: the rule and queue of Java's OffsetSyncWriter, for runs.
 
 Java checks every acknowledged record. Here whole batches are acknowledged, and in a run of contiguous offsets the due
 syncs are equally spaced, so a run of any length costs no more than the few syncs it sends.

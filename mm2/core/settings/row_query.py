@@ -1,4 +1,4 @@
-"""What an SQL flow does with each record: a query, or a function that returns Spark columns."""
+"""The action of an SQL flow on each record: a query, or a function that returns Spark columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where Spark runs lanes: the parsed value of ``spark.master``.
+"""The parsed value of ``spark.master``: where Spark runs lanes.
 
 local | local[N] | local[N,F]        in the engine's own JVM; N may be *
 spark://host:port[,host:port…]       a standalone cluster; several masters, one of them active

@@ -1,4 +1,4 @@
-"""Which ACLs the remote topics get (Java: MirrorSourceConnector.syncTopicAcls).
+"""Selects the ACLs of remote topics (Java: MirrorSourceConnector.syncTopicAcls).
 
 A principal that can read a topic can read its remote topic. WRITE is never granted.
 

@@ -1,4 +1,4 @@
-"""Which topics of the source a flow replicates, and why not (Java: MirrorSourceConnector.shouldReplicateTopic)."""
+"""Decides which topics a flow replicates, and why not the others (Java: MirrorSourceConnector.shouldReplicateTopic)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which configs of a source topic its remote topic gets, at creation and later (KIP-894)."""
+"""Selects the configs of a source topic for its remote topic, at creation and later (KIP-894)."""
 
 from __future__ import annotations
 

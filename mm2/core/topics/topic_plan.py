@@ -1,4 +1,4 @@
-"""Which remote topics to create, and which need more partitions, so that every source partition has a counterpart."""
+"""Plans remote topics to create or to extend, so that every source partition has a counterpart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What members of a consumer group tell each other through the broker, byte for byte as Java's ConsumerProtocol.
+"""Messages between the members of a consumer group, byte for byte as Java's ConsumerProtocol.
 
     subscription  version:INT16  topics:[STRING]  user data:BYTES
                   from version 1:  owned:[topic:STRING partitions:[INT32]]

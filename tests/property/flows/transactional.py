@@ -115,9 +115,9 @@ class TransactionalWorld(World):
         if self.transaction is None:
             self.transaction = Transaction(TransactionsLease())
         if not self.transaction.admits(self.replicator):
-            if self.transaction.wanted:
+            if self.transaction.pending_partitions:
                 self.target.is_open = True
-                self.transaction.joins([self.replicator], self.now)
+                self.transaction.partitions_added([self.replicator], self.now)
             return
         super()._send()
 

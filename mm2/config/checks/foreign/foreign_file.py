@@ -1,4 +1,4 @@
-"""What a file of another program is, and what to write instead."""
+"""Recognizes files of other programs, and says what to write instead."""
 
 from __future__ import annotations
 

@@ -24,16 +24,16 @@ def transactional() -> PartitionReplicator:
 def test_a_partition_sends_after_it_was_added() -> None:
     transaction, replicator = Transaction(LEASE), transactional()
     assert not transaction.admits(replicator)
-    assert list(transaction.wanted) == [replicator]
+    assert list(transaction.pending_partitions) == [replicator]
     assert transaction.due_in(5.0) is None
-    transaction.joins([replicator], 5.0)
+    transaction.partitions_added([replicator], 5.0)
     assert transaction.admits(replicator)
-    assert not transaction.wanted
+    assert not transaction.pending_partitions
 
 
 def test_it_is_due_after_the_interval_or_when_it_is_full() -> None:
     transaction, replicator = Transaction(LEASE), transactional()
-    transaction.joins([replicator], 5.0)
+    transaction.partitions_added([replicator], 5.0)
     due_in = transaction.due_in(5.04)
     assert due_in is not None
     assert round(due_in, 3) == 0.06
@@ -47,7 +47,7 @@ def test_it_is_due_after_the_interval_or_when_it_is_full() -> None:
 
 def test_a_closing_transaction_admits_only_repetitions() -> None:
     transaction, replicator, other = Transaction(LEASE), transactional(), transactional()
-    transaction.joins([replicator], 0.0)
+    transaction.partitions_added([replicator], 0.0)
     entry = replicator.next_batch(0.0)
     assert entry is not None
     transaction.close()
@@ -56,7 +56,7 @@ def test_a_closing_transaction_admits_only_repetitions() -> None:
     replicator.produce_failed(entry, from_response(ErrorCode.REQUEST_TIMED_OUT), 0.0)
     assert transaction.admits(replicator)
     assert not transaction.admits(other)
-    assert not transaction.wanted
+    assert not transaction.pending_partitions
     repeated = replicator.next_batch(10.0)
     assert repeated is not None
     replicator.acknowledged(repeated, 0, 10.0, 0.0)
@@ -66,7 +66,7 @@ def test_a_closing_transaction_admits_only_repetitions() -> None:
 
 def test_lost_producer_state_is_noticed() -> None:
     transaction, replicator = Transaction(LEASE), transactional()
-    transaction.joins([replicator], 0.0)
+    transaction.partitions_added([replicator], 0.0)
     assert transaction.lost is None
     entry = replicator.next_batch(0.0)
     assert entry is not None

@@ -1,4 +1,4 @@
-"""Partitions of the target that have no marker of a transaction which has ended."""
+"""Finds partitions of the target without the marker of a transaction that has ended."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class LastCommit:
     is_repeated: bool = False
 
 
-class Markers:
+class MissingMarkers:
     """In Kafka 4.3, a transaction ends without a marker in a partition that has no leader at that moment
     (TransactionMarkerChannelManager takes it for deleted). Its records stay open, and the next marker of the producer,
     whether it commits or aborts, ends them too.

@@ -26,7 +26,7 @@ MOST_FAILURES = 5
 _ANSWER_S = 1.0  # for the broker to answer at all
 
 
-class HeldPartitions:
+class ExcludedPartitions:
     """A late partition returns after a pause, as soon as its leader answers a request for its end offset."""
 
     def __init__(

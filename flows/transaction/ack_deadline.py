@@ -1,4 +1,4 @@
-"""How long a transaction waits for the answers to its batches."""
+"""Limits how long a transaction waits for the acknowledgements of its batches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 from flows.partition.replicator import PartitionReplicator
 from flows.target.producer import Producer
-from flows.transaction.held_partitions import HeldPartitions
+from flows.transaction.excluded_partitions import ExcludedPartitions
 from flows.transaction.transaction import Transaction
 from flows.transaction.transactional_producer import CannotCommit, TransactionalProducer
 from mm2.core.lanes.lease import TransactionsLease
@@ -16,13 +16,13 @@ ANSWERS_S = 1.0
 """How long an aborted transaction waits for answers to requests in flight, before their connections are closed."""
 
 
-class Answers:
+class AckDeadline:
     """Each partition has patience from its last acknowledgement on, and from the end of a broker's throttle time.
 
     ``grace_s``: the longest time of each step between the interval of a transaction and its timeout, in seconds.
     """
 
-    def __init__(self, lease: TransactionsLease, held: HeldPartitions, changed: asyncio.Event) -> None:
+    def __init__(self, lease: TransactionsLease, held: ExcludedPartitions, changed: asyncio.Event) -> None:
         """``changed`` is set when a request was answered, or something failed."""
         self.grace_s = max(1.0, (lease.timeout_ms - lease.interval_ms) / 3000)
         self._interval_s = lease.interval_ms / 1000
@@ -64,7 +64,7 @@ class Answers:
     async def all_received(self, transaction: Transaction, sending: Producer) -> None:
         """Wait until no batch of a transaction that is being aborted is in flight."""
         hang_up_at = time.monotonic() + ANSWERS_S
-        while any(partition.batches_in_flight for partition in transaction.joined):
+        while any(partition.batches_in_flight for partition in transaction.partitions):
             self._changed.clear()
             try:
                 async with asyncio.timeout(ANSWERS_S):

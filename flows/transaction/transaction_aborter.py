@@ -1,4 +1,4 @@
-"""Aborting the transactions of one source task."""
+"""Aborts the transactions of one source task."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Collection
 from flows.commit.transaction_committer import TransactionCommitter
 from flows.partition.replicator import PartitionReplicator
 from flows.target.producer import Producer
-from flows.transaction.answers import Answers
-from flows.transaction.held_partitions import HeldPartitions
-from flows.transaction.markers import Markers
+from flows.transaction.ack_deadline import AckDeadline
+from flows.transaction.excluded_partitions import ExcludedPartitions
+from flows.transaction.missing_markers import MissingMarkers
 from flows.transaction.transaction import Transaction
 from flows.transaction.transactional_producer import CannotCommit, TransactionalProducer
 from mm2.kafka.backoff import Backoff
@@ -23,7 +23,7 @@ REPORTED_ABORTS = 3
 """So many aborted transactions in a row are reported."""
 
 
-class Aborts:
+class TransactionAborter:
     """Aborts a transaction, and moves its partitions back to where the last committed one ended.
 
     `abort` and `abort_open` raise ClusterErrors, also Fenced.
@@ -34,9 +34,9 @@ class Aborts:
         producer: TransactionalProducer,
         committer: TransactionCommitter,
         *,
-        answers: Answers,
-        held: HeldPartitions,
-        markers: Markers,
+        answers: AckDeadline,
+        held: ExcludedPartitions,
+        markers: MissingMarkers,
         backoff: Backoff,
         new_epoch: Callable[[], Awaitable[None]],
     ) -> None:
@@ -68,20 +68,20 @@ class Aborts:
         log.warning("transaction of %s aborted: %s", self._producer.transactional_id, reason)
         self._in_a_row, self._reason = self._in_a_row + 1, str(reason)
         transaction.close()
-        for partition in transaction.joined:
+        for partition in transaction.partitions:
             partition.await_roll_back(time.monotonic())
         if reason.late:
             sending.hang_up()
         await self._answers.all_received(transaction, sending)
-        with_committed = await self._markers.without_commit(transaction.joined)
+        with_committed = await self._markers.without_commit(transaction.partitions)
         await self._producer.abort()
-        moved_back = [partition for partition in transaction.joined if partition.has_uncommitted]
-        for partition in transaction.joined:
+        moved_back = [partition for partition in transaction.partitions if partition.has_uncommitted]
+        for partition in transaction.partitions:
             partition.roll_back(time.monotonic())
         self._committer.aborted(moved_back)
         self._copy_again(with_committed)
         await self._new_epoch()  # when all markers are written that are going to be
-        self._markers.aborted(transaction.joined, with_committed)
+        self._markers.aborted(transaction.partitions, with_committed)
         for partition in reason.late:
             self._held.hold(partition, str(reason))
         if not reason.late:
