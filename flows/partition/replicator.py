@@ -130,7 +130,7 @@ class PartitionReplicator(PartitionState):
             if before is None:
                 self._awaits_start = True
                 self._last_copied = start.offset - 1
-                self._story.add(f"started at offset {start.offset}, as no offset is stored", now)
+                self._story.started(f"started at offset {start.offset}, as no offset is stored", now)
                 self._callbacks.start_chosen(self)
             if start.offset != before:
                 self._log.forget()  # offsets in between have other ones

@@ -24,7 +24,7 @@ from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.target.produce_errors import ProduceError
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import Loss, LossKind, LossPolicy, add_loss
-from mm2.core.lanes.partition_steps import FetchStep, SendStep
+from mm2.core.lanes.partition_steps import FetchStep, PartitionEvent, SendStep
 from mm2.core.lanes.progress_reports import PartitionProgress
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
@@ -744,8 +744,12 @@ class PartitionState:
             rows_dropped=metrics.rows_dropped,
             fetching=story.report(story.fetching, self._fetch_reason(self.fetch_step)),
             sending=story.report(story.sending, self._send_reason(self.send_step(now))),
-            events=story.events,
         )
+
+    def take_events(self, now: float, wall: float) -> list[PartitionEvent]:
+        """Return the events since the last call, to be reported once."""
+        self._story.at(now, wall)
+        return self._story.take_news(self.source)
 
     def progress_key(self, now: float) -> tuple[object, ...] | None:
         """Return a key that changes with `progress`. None: the partition lags, and its lag changes with time."""
@@ -756,7 +760,7 @@ class PartitionState:
         metrics, story = self._metrics, self._story
         counts = (metrics.records, metrics.latency_count, metrics.age_count, metrics.dead_letters, metrics.rows_in)
         end = self.end_offset, self._is_end_valid(now)
-        steps = story.fetching.step, story.sending.step, story.total
+        steps = story.fetching.step, story.sending.step
         return (position, *end, self._stored, *counts, self._task_state, self._error, *steps)
 
     @property

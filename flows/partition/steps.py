@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from mm2.core.lanes.partition_steps import EVENTS_KEPT, FetchStep, PartitionEvent, SendStep, StepReport
+from mm2.core.lanes.partition_steps import EVENTS_KEPT, LONGEST_EVENT, FetchStep, PartitionEvent, SendStep, StepReport
+from mm2.core.naming.names import TopicPartition
 
 _F, _S = FetchStep, SendStep
 
@@ -24,11 +25,9 @@ shown, so the end of one uncovers any that has begun meanwhile. The start is cho
 _NOTED: frozenset[str] = frozenset(set(_F) - {_F.AWAITS_START, _F.FULL, _F.FETCHING}) | {
     _S.ROLLING_BACK,
     _S.AWAITS_SIZE_LIMIT,
-    _S.AWAITS_START_STORED,
     _S.BACKOFF,
-    _S.AWAITS_PRODUCER_ID,
 }
-"""The steps that are events; the others come and go with single batches."""
+"""The steps that are events; the others belong to each start, or come and go with single batches."""
 
 
 CLOCK_TOLERANCE_S = 0.1
@@ -54,24 +53,30 @@ class ObservedSide:
 class Story:
     """The last `EVENTS_KEPT` events of a partition: transitions, errors and decisions, never single batches.
 
-    Called by the partition, on its lane's event loop. ``now`` is monotonic seconds. ``total`` counts all events: it
-    changes with each.
+    Called by the partition, on its lane's event loop. ``now`` is monotonic seconds.
     """
 
-    __slots__ = ("_epoch", "_events", "fetching", "sending", "total", "unexpected")
+    __slots__ = ("_epoch", "_events", "_has_news", "_unreported", "fetching", "sending", "unexpected")
 
     def __init__(self, fetching: FetchStep, now: float) -> None:
         self.fetching = ObservedSide(fetching, now)
         self.sending = ObservedSide(SendStep.IDLE, now)
-        self.total = 0
         self.unexpected: str | None = None  # a step that `FETCH_TRANSITIONS` does not allow
         self._epoch = 0.0  # the time at 0 monotonic seconds, in epoch seconds
         self._events: deque[tuple[float, str]] = deque(maxlen=EVENTS_KEPT)
+        self._unreported: deque[tuple[float, str]] = deque(maxlen=EVENTS_KEPT)
+        self._has_news = False
 
     def add(self, text: str, now: float) -> None:
         """Something has happened, or was decided."""
-        self._events.append((now, text))
-        self.total += 1
+        self.started(text, now)
+        self._has_news = True
+
+    def started(self, text: str, now: float) -> None:
+        """The partition has started; a partition of which nothing else is to be told does not report it."""
+        event = now, text if len(text) <= LONGEST_EVENT else f"{text[: LONGEST_EVENT - 1]}…"
+        self._events.append(event)
+        self._unreported.append(event)
 
     def entered(self, side: ObservedSide, step: str, reason: str | None, now: float) -> None:
         """The side of the partition is at ``step``. The same step for the same reason is told once."""
@@ -103,10 +108,14 @@ class Story:
         """Return the step of a side; ``reason``: why it is held up."""
         return StepReport(side.step, self._epoch + side.since, reason)
 
-    @property
-    def events(self) -> tuple[PartitionEvent, ...]:
-        """The events that are kept, oldest first."""
-        return tuple(PartitionEvent(self._epoch + at, text) for at, text in self._events)
+    def take_news(self, source: TopicPartition) -> list[PartitionEvent]:
+        """Return the events since the last call, oldest first."""
+        if not self._has_news:
+            return []
+        self._has_news = False
+        news = [PartitionEvent(source.topic, source.partition, self._epoch + at, text) for at, text in self._unreported]
+        self._unreported.clear()
+        return news
 
     def __str__(self) -> str:
         return "\n".join(f"{at:.3f} {text}" for at, text in self._events)

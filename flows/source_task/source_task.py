@@ -39,6 +39,7 @@ from flows.source_task.spawn import Spawn
 from flows.target.dead_letter_writer import DEAD_LETTER_BUFFER_BYTES, DeadLetterWriter
 from mm2.core.lanes.lease import PartitionLease, RecordRouting, SourceTaskLease
 from mm2.core.lanes.losses import Loss
+from mm2.core.lanes.partition_steps import PartitionEvent
 from mm2.core.lanes.progress_reports import PartitionProgress, SourceTaskProgress
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
@@ -184,6 +185,7 @@ class SourceTask:
         self._former: dict[TopicPartition, tuple[int, int] | None] = {}  # and their source offsets after that
         self._recreated: dict[TopicPartition, UUID] = {}  # while they leave: the ID of the new topic
         self._regrouped = True
+        self._last_events: list[PartitionEvent] = []  # of partitions that have left
         self._reported: dict[PartitionReplicator, tuple[object, ...] | None] = {}
         self._pipeline: Pipeline | None = None
         self._draining = False
@@ -235,14 +237,18 @@ class SourceTask:
         partitions = self._partitions()
         now, wall = time.monotonic(), time.time()
         keys = {partition: partition.progress_key(now) for partition in partitions}
+        events, self._last_events = self._last_events, []
+        for partition in partitions:
+            events += partition.take_events(now, wall)
         reported, self._reported = self._reported, keys
         if self._regrouped:
             self._regrouped = False
-            return self.progress()
+            return dataclasses.replace(self.progress(), events=tuple(events))
         changed = [
             partition for partition in partitions if (key := keys[partition]) is None or key != reported[partition]
         ]
-        return self._progress(tuple(partition.progress(now, wall) for partition in changed), whole=False)
+        news = self._progress(tuple(partition.progress(now, wall) for partition in changed), whole=False)
+        return dataclasses.replace(news, events=tuple(events)) if events else news
 
     def _partitions(self) -> list[PartitionReplicator]:
         return [*self._running.values(), *self._leaving.values()]
@@ -475,6 +481,7 @@ class SourceTask:
         for partition in partitions:
             self._leaving.pop(partition.source, None)
             self._stopped[partition.source] = partition.progress(now, wall, stopped=True)
+            self._last_events += partition.take_events(now, wall)
             lease = self._to_resume[partition.source] = self._lease_to_resume(partition)
             self._former[partition.source] = None if partition in reported else _after_stored(partition, lease)
 

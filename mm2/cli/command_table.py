@@ -9,10 +9,13 @@ from mm2.cli.parameters import (
     COMMANDED_FLOW,
     FILE,
     FLOW,
+    FLOW_OF_TOPIC,
     JSON,
     LOST_PARTITION,
     LOST_TOPIC,
     NODE,
+    ONE_PARTITION,
+    ONE_TOPIC,
     TOPICS,
     WATCH,
     CliCommand,
@@ -94,11 +97,13 @@ COMMANDS = {
     ),
     "status": CliCommand(
         function="mm2.cli.node.status:status",
-        parameters=(NODE, WATCH, JSON),
+        parameters=(NODE, ONE_TOPIC, ONE_PARTITION, FLOW_OF_TOPIC, WATCH, JSON),
         example="mm2 status mm2.properties --watch",
         help="Show flows with their nodes, tasks, topics, rates and lag.\n\n"
         "Any node of a flow reports the whole flow. While records are copied, the node is\n"
         "queried twice within 3 s to compute rates. --json prints GET /flows.\n\n"
+        "With --topic and --partition: what one partition does at its source and at its\n"
+        "target, what it waits for, and its last events.\n\n"
         "FILE must have listeners: the node of this machine is queried over REST.\n"
         "Exit codes: 0 answered; 1 no answer; 2 wrong FILE or command line.",
     ),

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from mm2.cli.errors import UsageError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
@@ -80,5 +82,17 @@ COMMANDED_FLOW = Parameter(names=("--flow",), value="'A->B'", help="The flow.", 
 TOPICS = Parameter(names=("--topic",), value="T ...", noun="topic", help="Only these topics, by source topic name.")
 LOST_TOPIC = Parameter(names=("--topic",), value="T", help="The topic, by its source topic name.", required=True)
 LOST_PARTITION = Parameter(names=("--partition",), value="P", help="The partition.", required=True)
+ONE_TOPIC = Parameter(names=("--topic",), value="T", help="One partition: its topic, by the source topic name.")
+ONE_PARTITION = Parameter(names=("--partition",), value="P", help="One partition: its number.")
+FLOW_OF_TOPIC = Parameter(
+    names=("--flow",), value="'A->B'", help="One partition: its flow; needed if several replicate the topic."
+)
 WATCH = Parameter(names=("--watch",), help="Refresh every 2 s until Ctrl-C. Not with --json.")
 JSON = Parameter(names=("--json",), help="Print JSON.")
+
+
+def whole_number(option: str, text: str, what: str) -> int:
+    """Return the value of an option. Raises UsageError if it is not ``what``."""
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(f"{option} {text} is not {what}: write for example {option} 0")
+    return int(text)

@@ -34,6 +34,7 @@ from mm2.config.security.security_keys import (
 )
 from mm2.core.access.required_acls import RequiredAcl, required_acls
 from mm2.core.access.rights import resource_words
+from mm2.core.lanes.partition_steps import MEANINGS, STATES_OF_STEPS, FetchStep, NodeStep, SendStep
 from mm2.core.topics.acls import PatternType, ResourceType
 
 DIRECTORY = Path("docs/reference")
@@ -145,6 +146,19 @@ A->B.errors.tolerance = all
 """
 
 
+def _steps() -> Iterator[str]:
+    """Yield the tables of the steps of a partition, in the order in which they are shown."""
+    for title, steps in (
+        ("At the source", FetchStep),
+        ("At the target", SendStep),
+        ("Without a lane", NodeStep),
+    ):
+        yield f"## {title}\n\n| step | state | what it means |\n|---|---|---|"
+        for step in steps:
+            yield f"| `{step}` | {', '.join(STATES_OF_STEPS[step])} | {_cell(MEANINGS[step])} |"
+        yield ""
+
+
 def _acl_row(acl: RequiredAcl) -> str:
     if acl.resource_type is ResourceType.CLUSTER:
         resource = "cluster"
@@ -158,6 +172,7 @@ PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
     "acls.md": _acls,
     "configuration.md": _configuration,
     "ignored-keys.md": _ignored,
+    "steps.md": _steps,
 }
 """Generated pages by file name."""
 

@@ -18,8 +18,9 @@ from mm2.core.coordination.leader_context import LeaderContext
 from mm2.core.coordination.query_history_records import QueriesUnreadableError, QueryHistories
 from mm2.core.lanes.lease import LeasePlace
 from mm2.core.lanes.losses import Loss, LossesUnreadableError
+from mm2.core.lanes.partition_steps import PartitionStory
 from mm2.core.lanes.task_states import TaskState
-from mm2.core.naming.names import Flow
+from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.plugins import PluginError
 from mm2.kafka.errors import ClusterError
 from mm2.node.common.cancelling import cancel_and_wait
@@ -150,6 +151,11 @@ class Node:
         if supervisor is None:
             raise QueriesUnreadableError(self._no_flow(flow), is_unknown=True)
         return supervisor.query_histories()
+
+    def story(self, flow: Flow, partition: TopicPartition) -> PartitionStory:
+        """Return what this node knows of one partition of a flow; nothing if it does not have the flow."""
+        supervisor = self.flows.get(flow)
+        return PartitionStory() if supervisor is None else supervisor.story(partition)
 
     def _no_flow(self, flow: Flow) -> str:
         there_are = ", ".join(str(one.settings.flow) for one in self.flows.supervisors) or "none"

@@ -75,6 +75,7 @@ class Serving:
             carry_out=node.carry_out,
             losses=node.losses,
             query_histories=node.query_histories,
+            story=node.story,
         )
         own_hosts = await own_names(self._settings.rest.advertised_host_name, [one.host for one in listeners])
         app = rest_app(context, listening, hosts=own_hosts | {name.lower() for name in own.rest_allowed_hosts})

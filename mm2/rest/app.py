@@ -28,6 +28,7 @@ ENDPOINTS: Mapping[str, str] = {
     "flows": "mm2.rest.public.flows:ENDPOINT",
     "groups": "mm2.rest.public.groups:ENDPOINT",
     "losses": "mm2.rest.public.losses:ENDPOINT",
+    "partitions": "mm2.rest.public.partitions:ENDPOINT",
     "queries": "mm2.rest.public.queries:ENDPOINT",
     "metrics": "mm2.rest.public.metrics:ENDPOINT",
     "docs": "mm2.rest.public.docs:ENDPOINT",
@@ -62,5 +63,5 @@ def rest_app(
     for endpoint in loaded:
         app.include_router(endpoint.router(context))
     shares = [endpoint.share for endpoint in loaded if endpoint.share is not None]
-    app.include_router(share_router(context.status, context.leader_contexts, shares))
+    app.include_router(share_router(context.status, context.leader_contexts, shares, context.story))
     return app

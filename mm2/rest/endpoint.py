@@ -11,7 +11,8 @@ from fastapi import APIRouter
 from mm2.core.coordination.commands import Command, CommandType
 from mm2.core.coordination.query_history_records import QueryHistories
 from mm2.core.lanes.losses import Loss
-from mm2.core.naming.names import Flow
+from mm2.core.lanes.partition_steps import PartitionStory
+from mm2.core.naming.names import Flow, TopicPartition
 from mm2.node.status.status_model import FlowStatus, NodeStatus
 from mm2.rest.internal.peers import Peers
 from mm2.rest.internal.signed_calls import LeaderContexts
@@ -27,7 +28,8 @@ class RestContext:
     with a function that returns the status of the whole flow, and returns a message about its effect; it raises
     CommandRefusedError. Commands are idempotent: a node that received no response sends the command again. ``losses``
     returns every recorded loss of a flow, or raises LossesUnreadableError. ``query_histories`` returns the histories of
-    queries of a flow as the node has read them, or raises QueriesUnreadableError.
+    queries of a flow as the node has read them, or raises QueriesUnreadableError. ``story`` returns what the node knows
+    of one partition of a flow.
     """
 
     status: Callable[[], NodeStatus]
@@ -39,6 +41,7 @@ class RestContext:
     carry_out: Callable[[Flow, Command, Callable[[], Awaitable[FlowStatus]]], Awaitable[str]]
     losses: Callable[[Flow], Awaitable[tuple[Loss, ...]]]
     query_histories: Callable[[Flow], QueryHistories]
+    story: Callable[[Flow, TopicPartition], PartitionStory]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,8 @@ from mm2.core.coordination.query_history_records import QueriesUnreadableError, 
 from mm2.core.coordination.request_signing import RequestLine, command_secret, request_id
 from mm2.core.coordination.session_keys import SessionKey
 from mm2.core.lanes.losses import Loss, LossesUnreadableError
-from mm2.core.naming.names import Flow
+from mm2.core.lanes.partition_steps import PartitionStory
+from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.settings.listener import ServerTls
 from mm2.node.commands.accept_loss import AcceptLoss
 from mm2.node.commands.pause import Pause
@@ -98,6 +99,7 @@ def rest_context(peers: Peers, gate: AdminGate = AdminGate(enabled=False, token=
         carry_out=CommandLog().carry_out,
         losses=recorded_losses,
         query_histories=recorded_queries,
+        story=lambda _flow, _partition: PartitionStory(),
     )
 
 
@@ -119,6 +121,7 @@ class RestNode:
         self.commands = CommandLog()
         self.times_asked = 0
         self.read_losses = recorded_losses
+        self.stories: dict[TopicPartition, PartitionStory] = {}
         self.peers = Peers(context or PLAIN, within=within)
         self.leader_context = LeaderContext(flow=A_B, leads=False, leader_url=None, own_url=None, session_key=KEY)
         self.published = node(node_id=name)
@@ -133,6 +136,7 @@ class RestNode:
             carry_out=carry_out or self.commands.carry_out,
             losses=self._losses,
             query_histories=recorded_queries,
+            story=lambda _flow, partition: self.stories.get(partition, PartitionStory()),
         )
         self.server = RestServer(rest_app(self.context, endpoints=endpoints), tls=tls)
 

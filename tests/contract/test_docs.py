@@ -12,7 +12,8 @@ async def test_docs_list_every_operation_and_field(serve: Serve) -> None:
     page = (await client.get("/docs")).text
     description = (await client.get("/openapi.json")).json()
     asked_for = {
-        f"/flows/{{source}}/{{target}}/{what}" for what in ("groups", "losses", "queries")
+        f"/flows/{{source}}/{{target}}/{what}"
+        for what in ("groups", "losses", "queries", "partitions/{topic}/{partition}")
     }  # the example has no flow
     assert set(description["paths"]) == {"/health", "/health/live", "/flows", "/metrics", "/docs", *asked_for}
     for path in description["paths"]:

@@ -16,7 +16,9 @@ from mm2.program.serving import Serving
 from tests.contract.certificates import https_file
 from tests.lab.listeners import Authority
 
-NODE = SimpleNamespace(leader_context=None, carry_out=None, losses=None, query_histories=None, published=None)
+NODE = SimpleNamespace(
+    leader_context=None, carry_out=None, losses=None, query_histories=None, story=None, published=None
+)
 
 
 @pytest.fixture

@@ -200,6 +200,19 @@ def skip(node: Node, flow: Flow, partition: int, offset: int) -> Any:
     return run("mm2", "skip", str(node.file), *words)
 
 
+def story(node: Node, flow: Flow, partition: int) -> dict[str, Any]:
+    """Return the partition as ``mm2 status`` shows it, through this node."""
+    words = ("--topic", flow.topic, "--partition", str(partition), "--json")
+    outcome = run("mm2", "status", str(node.file), *words)
+    assert outcome.code == 0, outcome.stderr
+    found: dict[str, Any] = json.loads(outcome.stdout)
+    return found
+
+
+def told(node: Node, flow: Flow, partition: int) -> list[str]:
+    return [event["text"] for event in story(node, flow, partition)["events"]]
+
+
 def test_a_record_is_skipped_through_any_node(stage: Stage) -> None:
     flow, nodes = stage.stopping, stage.nodes
     for node in nodes:
@@ -208,6 +221,11 @@ def test_a_record_is_skipped_through_any_node(stage: Stage) -> None:
         partitions = flow.wait_partitions(node, SEEN, state="FAILED", stopped_at=BAD, stopped_until=BAD + 1)
     assert all(f"offset {BAD} to {flow.remote}" in one["error"] for one in partitions)
     assert flow.remote_values() == [GOOD[:BAD]] * PARTITIONS
+
+    stopped = [story(node, flow, number) for node in nodes for number in range(PARTITIONS)]
+    assert {one["step"] for one in stopped} == {"PAUSED"}
+    assert all(one["status"]["error"] == one["fetching"]["reason"] == one["reason"] for one in stopped)
+    assert all(one["events"][-1]["text"] == f"fetching: PAUSED: {one['reason']}" for one in stopped)
 
     wrong = skip(nodes[0], flow, 0, BAD - 1)
     assert wrong.code == 1
@@ -219,6 +237,8 @@ def test_a_record_is_skipped_through_any_node(stage: Stage) -> None:
         assert f"{flow.name}: skipping offset {BAD} of {flow.topic}-{number}, recorded as a loss" in outcome.stdout
     for node in nodes:
         flow.wait_partitions(node, SKIPPED, state="RUNNING", position=COUNT, stopped_at=None, error=None)
+        assert {story(node, flow, number)["step"] for number in range(PARTITIONS)} == {"FETCHING"}
+        wait_until(lambda: told(node, flow, 0)[-1].startswith(f"skipped: offset {BAD}: "), SEEN, "the skip is told")  # noqa: B023
     assert flow.remote_values() == [GOOD] * PARTITIONS
     losses = nodes[0].flow(flow.name)["losses"]
     assert {(one["partition"], one["first"], one["until"], one["kind"]) for one in losses} == {

@@ -96,6 +96,10 @@ REPAIRS: dict[str, tuple[str, ...]] = {
     ),
     "A topic was deleted and recreated": ("nothing to repair",),
     "Lag grows": (f"{_RELOAD}::test_changed_tasks_max_applies", "the rest is capacity"),
+    "One partition stands still": (
+        "nothing to repair: it asks",
+        f"{_NOT_COPIED}::test_a_record_is_skipped_through_any_node",
+    ),
     "The lag is unknown": ("nothing to repair but the source:", "tests/integration/test_silent_source.py"),
     "One of several nodes is idle": (f"{_RELOAD}::test_changed_tasks_max_applies",),
     "Records arrive seconds later than expected": ("settings of the flow, which restart it",),

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 from mm2.cli.errors import DONE, UsageError
 from mm2.cli.node.node_address import admin_token, node_context, node_urls
 from mm2.cli.node.node_client import fetch_flows, first_answering, read_flows, send_command
+from mm2.cli.parameters import whole_number
 from mm2.config.grammar.environment import Environment
 from mm2.core.printable import printable_lines
 
@@ -39,7 +40,7 @@ def accept_loss(node: str, *, topic: str | None = None, partition: str | None = 
     if partition is not None:
         if topic is None:
             raise UsageError("--partition needs --topic")
-        body["partition"] = _number("--partition", partition, "a partition number")
+        body["partition"] = whole_number("--partition", partition, "a partition number")
     return _command(node, flow or _only_flow(node), "accept-loss", body)
 
 
@@ -47,16 +48,10 @@ def skip(node: str, *, topic: str, partition: str, offset: str, flow: str | None
     """Skip what cannot be copied at a source offset. Raises CommandError."""
     body = {
         "topic": topic,
-        "partition": _number("--partition", partition, "a partition number"),
-        "offset": _number("--offset", offset, "an offset"),
+        "partition": whole_number("--partition", partition, "a partition number"),
+        "offset": whole_number("--offset", offset, "an offset"),
     }
     return _command(node, flow or _only_flow(node), "skip", body)
-
-
-def _number(option: str, text: str, what: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise UsageError(f"{option} {text} is not {what}: write for example {option} 0")
-    return int(text)
 
 
 def _only_flow(node: str) -> str:

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from mm2.cli.errors import CommandError, UsageError
 from mm2.core.lanes.losses import Loss
 from mm2.node.status.status_model import FlowStatus
+from mm2.rest.merge.partition_merge import PARTITION_DETAILS, PartitionDetails
 from mm2.rest.public.command_response import COMMAND_RESPONSE, CommandResponse
 from mm2.rest.public.losses_response import LOSSES_RESPONSE
 
@@ -75,6 +76,26 @@ def fetch_losses(url: str, context: ssl.SSLContext, source: str, target: str) ->
     if answer.status_code == httpx.codes.NOT_FOUND and detail == "Not Found":
         raise CommandError(f"the node at {url} is of a release without losses: use FILE instead of the URL")
     raise CommandError(f"{url}: {detail} (GET {path} returned {answer.status_code})")
+
+
+def fetch_partition(url: str, context: ssl.SSLContext, flow: FlowStatus, topic: str, partition: int) -> bytes:
+    """Return the body of GET ``url``/flows/…/partitions/…. Raises CommandError, UsageError if there is no partition."""
+    place = "/".join(quote(part, safe="") for part in (flow.source, flow.target, "partitions", topic, str(partition)))
+    answer = _request("GET", url, f"/flows/{place}", context, within=ANSWER_WITHIN_S)
+    if answer.status_code == httpx.codes.OK:
+        return answer.content
+    detail = _detail(answer)
+    if answer.status_code == httpx.codes.NOT_FOUND and detail not in (None, "Not Found"):
+        raise UsageError(str(detail))
+    raise CommandError(f"{url}: unexpected response to GET /flows/{place} ({answer.status_code})")
+
+
+def read_partition(body: bytes, url: str) -> PartitionDetails:
+    """Parse a body of `fetch_partition`. Raises CommandError if it is not one."""
+    try:
+        return PARTITION_DETAILS.validate_json(body)
+    except ValidationError as error:
+        raise CommandError(f"{url}: unexpected response: do node and command have the same release?") from error
 
 
 def send_command(

@@ -13,6 +13,7 @@ from mm2.cli.errors import DONE, UsageError
 from mm2.cli.node.node_address import node_context, node_urls
 from mm2.cli.node.node_client import fetch_flows, first_answering, read_flows
 from mm2.cli.node.node_rows import node_rows
+from mm2.cli.node.partition import partition_status
 from mm2.cli.node.progress_rates import LOOK_AGAIN_S, Pace
 from mm2.cli.terminal.screen import show_live, show_once
 from mm2.cli.terminal.tables import counted, lower_bound, number, rate_text, state_text, table
@@ -25,10 +26,25 @@ from mm2.node.status.status_model import AssignmentAuditStatus, FlowStatus, Topi
 from mm2.rest.merge.flow_problems import flow_problems
 
 
-def status(node: str, *, watch: bool = False, json: bool = False) -> int:
-    """Print the flows of the node, or the response of GET /flows. Raises CommandError if the node does not answer."""
+def status(
+    node: str,
+    *,
+    flow: str | None = None,
+    topic: str | None = None,
+    partition: str | None = None,
+    watch: bool = False,
+    json: bool = False,
+) -> int:
+    """Print the flows of the node, or the response of GET /flows; with ``topic`` and ``partition``, that partition.
+
+    Raises CommandError if the node does not answer.
+    """
     if watch and json:
         raise UsageError("--watch and --json cannot be combined: use one of them")
+    if topic is not None and partition is not None:
+        return partition_status(node, topic, partition, flow=flow, watch=watch, json=json)
+    if (topic, partition, flow) != (None, None, None):
+        raise UsageError("one partition needs --topic T --partition P; for all of a topic or flow use mm2 lag")
     urls, context = node_urls(node), node_context(node)
     pace = Pace(time.monotonic)
 

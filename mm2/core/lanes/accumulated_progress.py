@@ -10,6 +10,9 @@ from mm2.core.lanes.progress_reports import PartitionProgress, SourceTaskProgres
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 
+EVENTS_OF_TASK = 1_000
+"""A lane reports once a second, and readers read about as often: twenty partitions can have their last events since."""
+
 PartitionStates = Mapping[TopicPartition, tuple[TaskState, str | None]]
 """Each partition's state and error."""
 
@@ -18,7 +21,8 @@ class AccumulatedProgress:
     """The accumulated reports of one run of a source task.
 
     (A) ``progress`` is what a complete report would contain now.
-    (B) A partition that a report omits is the same object as before, so that readers of ``progress`` can find changes
+    (B) Its events are the newest `EVENTS_OF_TASK` of all reports: a reader can have missed some reports.
+    (C) A partition that a report omits is the same object as before, so that readers of ``progress`` can find changes
         by identity. If nothing has changed, ``progress`` itself is the same object.
     """
 
@@ -50,6 +54,8 @@ class AccumulatedProgress:
     def take(self, report: SourceTaskProgress) -> bool:
         """Apply the source task's next report; return whether it contains a change."""
         now = report if report.whole else replace(report, whole=True, partitions=self._with(report.partitions))
+        before = self.progress.events
+        now = replace(now, events=(*before, *report.events)[-EVENTS_OF_TASK:] if report.events else before)
         if now == self.progress:
             return False
         if report.whole:

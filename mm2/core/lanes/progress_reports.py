@@ -21,7 +21,6 @@ class PartitionProgress:
     with one observation per batch. ``rows_in`` and ``rows_dropped``: records that passed through a query, and those
     that it dropped. ``stopped_at`` and ``stopped_until``: the offsets, without the last, that cannot be copied and stop
     the partition; None: it is not stopped by a record. ``fetching`` and ``sending``: its steps; None: unknown.
-    ``events``: those since the last report, oldest first.
     """
 
     topic: str
@@ -47,7 +46,6 @@ class PartitionProgress:
     rows_dropped: int = 0
     fetching: StepReport | None = None
     sending: StepReport | None = None
-    events: tuple[PartitionEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +63,7 @@ class SourceTaskProgress:
 
     ``drained``: nothing is in flight and all offsets are stored, so the source task can be reassigned. ``warnings``:
     messages for the operator while everything runs. ``whole`` False: ``partitions`` omits those unchanged since the
-    last report that the node has answered.
+    last report that the node has answered. ``events``: those of all partitions since that report, oldest first.
     """
 
     flow: Flow
@@ -79,6 +77,7 @@ class SourceTaskProgress:
     batches: tuple[BatchCount, ...] = ()
     losses: tuple[Loss, ...] = ()
     warnings: tuple[str, ...] = ()
+    events: tuple[PartitionEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,9 @@ from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.leader_context import LeaderContext
 from mm2.core.coordination.query_history_records import QueriesUnreadableError, QueryHistories
 from mm2.core.lanes.losses import Loss, LossesUnreadableError
+from mm2.core.lanes.partition_steps import PartitionStory
 from mm2.core.lanes.task_states import TaskState
+from mm2.core.naming.names import TopicPartition
 from mm2.core.plugins import PluginError
 from mm2.kafka.admin.internal_topics import WrongInternalTopic
 from mm2.kafka.errors import ClusterError
@@ -162,6 +164,10 @@ class FlowSupervisor:
                 status=status,
             )
             return await carry_out(command, leader)
+
+    def story(self, partition: TopicPartition) -> PartitionStory:
+        """Return what lanes of this node have reported of the partition besides its progress."""
+        return self._retained.progress.story(partition)
 
     async def losses(self) -> tuple[Loss, ...]:
         """Return every recorded loss. Raises LossesUnreadableError."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mm2.core.lanes.losses import Loss
+from mm2.core.lanes.partition_steps import EVENTS_KEPT, PartitionEvent, PartitionStory, shown_step
 from mm2.core.lanes.progress_reports import BatchCount, PartitionProgress, SourceTaskProgress
 from mm2.core.lanes.task_states import TaskState, worst
 from mm2.core.naming.names import TopicPartition
@@ -56,7 +58,8 @@ class FlowProgress:
         node copies, would show a lag that is too low.
     (C) The end offset and the lag of a partition are unknown if the source has not told the end offset within the last
         10 s (`PartitionProgress.end_observed`); the last ones are then shown beside them, with their time.
-    (D) Totals never decrease, whichever node copies a partition, until it has been in no list for `FORGET_AFTER_S`.
+    (D) The last `EVENTS_KEPT` events of a partition that this node has copied are kept, also after its lane has died.
+    (E) Totals never decrease, whichever node copies a partition, until it has been in no list for `FORGET_AFTER_S`.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -80,6 +83,8 @@ class FlowProgress:
         self._elsewhere: Mapping[str, tuple[int, ...]] = {}
         self._records = self._bytes = 0
         self._paths: set[tuple[int, str, str]] = set()
+        self._events: dict[TopicPartition, deque[PartitionEvent]] = {}
+        self._events_taken: dict[int, tuple[PartitionEvent, ...]] = {}
 
     def take(self, session: str, source_task: SourceTaskProgress) -> list[Loss]:
         """Apply a source task's newest report, from this session of its lane; return the losses that are new.
@@ -96,6 +101,7 @@ class FlowProgress:
         elif source_task.partitions is not before:
             both = zip(source_task.partitions, before, strict=True)
             self._take_partitions(run, [now for now, then in both if now is not then])
+        self._take_events(source_task)
         for count in source_task.batches:
             path = (source_task.source_task, count.path, count.reason)
             self._paths.add(path)
@@ -130,6 +136,24 @@ class FlowProgress:
             )
             self._records += int(new_records - records)
             self._bytes += int(new_size - size)
+
+    def _take_events(self, source_task: SourceTaskProgress) -> None:
+        events = source_task.events
+        if events is self._events_taken.get(source_task.source_task):
+            return
+        self._events_taken[source_task.source_task] = events
+        for event in events:
+            kept = self._events.setdefault(TopicPartition(event.topic, event.partition), deque(maxlen=EVENTS_KEPT))
+            if event not in kept and (not kept or event.at >= kept[0].at):
+                kept.append(event)
+
+    def story(self, partition: TopicPartition) -> PartitionStory:
+        """Return what lanes of this node have reported of the partition besides its progress."""
+        now = self._partitions.get(partition) if partition in self._reported else None
+        events = tuple(self._events.get(partition, ()))
+        if now is None:
+            return PartitionStory(events=events)
+        return PartitionStory(fetching=now.fetching, sending=now.sending, events=events)
 
     @property
     def records_total(self) -> int:
@@ -209,6 +233,7 @@ class FlowProgress:
                 self._partitions.pop(one, None)
                 self._runs.pop(one, None)
                 self._shown.pop(one, None)
+                self._events.pop(one, None)
                 self._totals.forget(one)
                 self.losses.forget(one)
 
@@ -265,6 +290,7 @@ class FlowProgress:
             dead_letters_total=int(dead_letters),
             rows_in_total=int(rows_in),
             rows_dropped_total=int(rows_dropped),
+            step=_step(now),
             stopped_at=now.stopped_at if now is not None else None,
             stopped_until=now.stopped_until if now is not None else None,
             source_task=where.source_task,
@@ -273,3 +299,9 @@ class FlowProgress:
             last_end_offset=last_end,
             last_lag_records=last_lag,
         )
+
+
+def _step(now: PartitionProgress | None) -> str | None:
+    if now is None or now.fetching is None or now.sending is None:
+        return None
+    return shown_step(now.fetching, now.sending).step

@@ -59,6 +59,9 @@ class PartitionStatus:
         int | None, Field(description="number of the source task that copies the partition; null: none or unknown")
     ] = None
     node: Annotated[str, Field(description="ID of the node that copies the partition; empty: none or unknown")] = ""
+    step: Annotated[
+        str | None, Field(description="what it does (see the table of steps); null: no lane reports it")
+    ] = None
     stopped_at: Annotated[
         int | None,
         Field(description="first source offset that cannot be copied and stops the partition; null: none"),

@@ -1,6 +1,7 @@
 """Signed endpoints by which nodes of a flow request each other's shares.
 
-    GET  /{source}/{target}/mm2/{name}     one for each `ShareType` of `mm2.rest.app.ENDPOINTS`
+    GET  /{source}/{target}/mm2/{name}                             one for each `ShareType` of `mm2.rest.app.ENDPOINTS`
+    GET  /{source}/{target}/mm2/partitions/{topic}/{partition}     a `PartitionStory`
 
 The two endpoints of KIP-710 exist, too, and reject requests: task lists and fencing use the config topic.
 """
@@ -13,7 +14,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Response
 from fastapi.concurrency import run_in_threadpool
+from pydantic import TypeAdapter
 
+from mm2.core.lanes.partition_steps import PartitionStory
+from mm2.core.naming.names import Flow, TopicPartition
 from mm2.node.status.status_model import NodeStatus
 from mm2.rest.internal.signed_calls import (
     LeaderContexts,
@@ -23,7 +27,9 @@ from mm2.rest.internal.signed_calls import (
     signed_call,
 )
 from mm2.rest.merge.cluster_view import ShareType
-from mm2.rest.public.responses import compressed
+from mm2.rest.public.responses import JSON, compressed
+
+_STORY = TypeAdapter(PartitionStory)
 
 BY_KAFKA = (
     "an mm2 node does not accept task configurations or fencing requests over REST, because tasks are assigned through "
@@ -32,7 +38,10 @@ BY_KAFKA = (
 
 
 def share_router(
-    status: Callable[[], NodeStatus], leader_contexts: LeaderContexts, shares: Iterable[ShareType[Any]]
+    status: Callable[[], NodeStatus],
+    leader_contexts: LeaderContexts,
+    shares: Iterable[ShareType[Any]],
+    stories: Callable[[Flow, TopicPartition], PartitionStory],
 ) -> APIRouter:
     """Return all of them. Errors need `signed_calls.add_refusals` on the application."""
     router = APIRouter(prefix="/{source}/{target}", include_in_schema=False)
@@ -50,6 +59,11 @@ def share_router(
 
     for share in shares:
         router.add_api_route(f"/mm2/{share.name}", endpoint(share), methods=["GET"], name=share.name)
+
+    @router.get("/mm2/partitions/{topic}/{partition}")
+    async def story(topic: str, partition: int, call: SignedCall = signed) -> Response:
+        found = stories(call.leader_context.flow, TopicPartition(topic, partition))
+        return Response(_STORY.dump_json(found), media_type=JSON)
 
     @router.put("/connectors/{connector}/fence", dependencies=[signed_as_java])
     @router.post("/connectors/{connector}/tasks", dependencies=[signed_as_java])

@@ -33,20 +33,26 @@ class UnreadableShareError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShareType(Generic[_Share_co]):
+class ShareRequest(Generic[_Share_co]):
     """A kind of state that nodes of a flow request from each other: ``GET /{source}/{target}/mm2/{name}``, signed.
 
-    ``dump`` creates this node's response and ``read`` parses that of another node, both in a worker thread; ``read``
-    raises UnreadableShareError. A response of more than ``largest`` bytes is rejected. ``fresh_s``: seconds for which
-    responses are shared between callers; 0: each caller sends requests.
+    ``read`` parses the response of another node, in a worker thread; it raises UnreadableShareError. A response of more
+    than ``largest`` bytes is rejected. ``fresh_s``: seconds for which responses are shared between callers; 0: each
+    caller sends requests.
     """
 
     name: str
-    dump: Callable[[NodeStatus, FlowStatus], bytes]
     read: Callable[[bytes, MemberStatus], _Share_co]
     timeout_s: float
     fresh_s: float = 0.0
     largest: int = LARGEST_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareType(ShareRequest[_Share_co]):
+    """State of a whole flow. ``dump`` creates this node's response, in a worker thread."""
+
+    dump: Callable[[NodeStatus, FlowStatus], bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +76,18 @@ class ClusterView:
         self._rounds: dict[tuple[str, str], _Round] = {}
         self._asking: set[asyncio.Task[dict[str, Any]]] = set()
 
-    async def shares(self, kind: ShareType[_Share], status: NodeStatus, flow: FlowStatus) -> Mapping[str, _Share | str]:
-        """Return the shares of the flow's other nodes by node ID, or the reason why there is none."""
+    async def shares(
+        self, kind: ShareRequest[_Share], status: NodeStatus, flow: FlowStatus, *path: str
+    ) -> Mapping[str, _Share | str]:
+        """Return the shares of the flow's other nodes by node ID, or the reason why there is none.
+
+        ``path`` follows the name in the URL; with one, each caller sends requests.
+        """
         members = [member for member in flow.members if member.node != status.node_id]
         if not members:
             return {}
-        if not kind.fresh_s:
-            return await self._ask(kind, flow, members)
+        if path or not kind.fresh_s:
+            return await self._ask(kind, flow, members, path)
         return await asyncio.shield(self._round(kind, flow, members))  # other callers wait for it too
 
     async def close(self) -> None:
@@ -86,7 +97,7 @@ class ClusterView:
         await asyncio.gather(*self._asking, return_exceptions=True)
 
     def _round(
-        self, kind: ShareType[_Share], flow: FlowStatus, members: Sequence[MemberStatus]
+        self, kind: ShareRequest[_Share], flow: FlowStatus, members: Sequence[MemberStatus]
     ) -> asyncio.Task[dict[str, Any]]:
         key, asked = (kind.name, flow.flow), tuple((member.node, member.url) for member in members)
         last, now = self._rounds.get(key), self._clock()
@@ -99,14 +110,16 @@ class ClusterView:
         return task
 
     async def _ask(
-        self, kind: ShareType[_Share], flow: FlowStatus, members: Sequence[MemberStatus]
+        self, kind: ShareRequest[_Share], flow: FlowStatus, members: Sequence[MemberStatus], path: tuple[str, ...] = ()
     ) -> dict[str, _Share | str]:
-        requests = [self._share(kind, flow, member) for member in members]
+        requests = [self._share(kind, flow, member, path) for member in members]
         answers = await asyncio.gather(*requests)
         return {member.node: answer for member, answer in zip(members, answers, strict=True)}
 
-    async def _share(self, kind: ShareType[_Share], flow: FlowStatus, member: MemberStatus) -> _Share | str:
-        body = await self._body(kind, Flow(flow.source, flow.target), member)
+    async def _share(
+        self, kind: ShareRequest[_Share], flow: FlowStatus, member: MemberStatus, path: tuple[str, ...]
+    ) -> _Share | str:
+        body = await self._body(kind, Flow(flow.source, flow.target), member, path)
         if isinstance(body, str):
             return body
         try:
@@ -114,12 +127,14 @@ class ClusterView:
         except UnreadableShareError as error:
             return str(error)
 
-    async def _body(self, kind: ShareType[_Share], flow: Flow, member: MemberStatus) -> bytes | str:
+    async def _body(
+        self, kind: ShareRequest[_Share], flow: Flow, member: MemberStatus, path: tuple[str, ...]
+    ) -> bytes | str:
         """Return the response of a member, or why there is none."""
         if not member.url:
             return NO_URL
         began = self._clock()
-        request = PeerRequest(method="GET", path=("mm2", kind.name), largest=kind.largest)
+        request = PeerRequest(method="GET", path=("mm2", kind.name, *path), largest=kind.largest)
         last = f"{member.url} did not answer within {kind.timeout_s:.0f} s"
         try:
             async with asyncio.timeout(kind.timeout_s):

@@ -165,6 +165,7 @@ def _unknown(partition: PartitionStatus, *, is_silent: bool) -> PartitionStatus:
         observed=None,
         last_end_offset=None,
         last_lag_records=None,
+        step=None,
         stopped_at=None,
         stopped_until=None,
     )

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from mm2.core.lanes.accumulated_progress import AccumulatedProgress
+from mm2.core.lanes.accumulated_progress import EVENTS_OF_TASK, AccumulatedProgress
+from mm2.core.lanes.partition_steps import PartitionEvent
 from mm2.core.lanes.progress_reports import PartitionProgress, SourceTaskProgress
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow, TopicPartition
@@ -110,3 +111,14 @@ def test_stopped_partitions_do_not_run() -> None:
 def test_first_report_must_be_full() -> None:
     with pytest.raises(ValueError, match="A->B: source task 1: the first report omits partitions"):
         AccumulatedProgress(report(whole=False))
+
+
+def test_events_of_reports_that_nobody_has_read_are_kept() -> None:
+    accumulated = AccumulatedProgress(FIRST)
+    events = [PartitionEvent("orders", 0, float(number), str(number)) for number in range(EVENTS_OF_TASK + 1)]
+    for event in events:
+        assert accumulated.take(replace(report(whole=False), events=(event,)))
+    assert accumulated.progress.events == tuple(events[1:])
+    before = accumulated.progress
+    assert not accumulated.take(report(whole=False))
+    assert accumulated.progress is before

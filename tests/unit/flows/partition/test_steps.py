@@ -31,7 +31,7 @@ def steps(replicator: PartitionReplicator, now: float = 0.0) -> tuple[FetchStep,
 
 def story(replicator: PartitionReplicator, now: float = 0.0) -> list[str]:
     replicator.validate()
-    return [event.text for event in replicator.progress(now, WALL).events]
+    return [event.text for event in replicator.take_events(now, WALL)]
 
 
 def test_a_partition_without_problems_has_no_story() -> None:
@@ -66,6 +66,8 @@ def test_the_start_is_chosen_and_stored_first() -> None:
     assert replicator.why_not_sending(0.0) == "the chosen start, offset 40, is not stored yet"
     replicator.committed(39)
     assert replicator.send_step(0.0) is SendStep.READY
+    assert story(replicator) == [], "nothing besides the start"
+    replicator.drain(0.0)
     assert story(replicator)[0] == "started at offset 40, as no offset is stored"
 
 
@@ -86,9 +88,15 @@ def test_the_same_failure_is_told_once_and_so_is_its_end() -> None:
     arrive(replicator, data(0), now=30.0)
     replicator.fetch_delayed("broker 1 is not the leader", 31.0)
     failed = "fetching: PAUSED: broker 1 is not the leader"
-    assert story(replicator, 31.0) == [failed, "fetching resumed", failed]
+    events = replicator.take_events(31.0, WALL)
+    assert [(event.at, event.text) for event in events] == [
+        (WALL - 31, failed),
+        (WALL - 1, "fetching resumed"),
+        (WALL, failed),
+    ]
+    assert {(event.topic, event.partition) for event in events} == {("orders", 3)}
+    assert replicator.take_events(32.0, WALL + 1) == [], "each is reported once"
     report = replicator.progress(31.0, WALL)
-    assert [event.at for event in report.events] == [WALL - 31, WALL - 1, WALL]
     assert report.fetching is not None
     assert (report.fetching.step, report.fetching.since) == ("PAUSED", WALL)
 

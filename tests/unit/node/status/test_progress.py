@@ -10,6 +10,7 @@ from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.assignment.task_placement import TaskAssignments, TaskPlacement
 from mm2.core.assignment.tasks import TaskId, TaskKind
 from mm2.core.lanes.losses import Loss
+from mm2.core.lanes.partition_steps import EVENTS_KEPT, PartitionEvent, PartitionStory, StepReport
 from mm2.core.lanes.progress_reports import PartitionProgress, SourceTaskProgress
 from mm2.core.lanes.task_states import TaskState, worst
 from mm2.core.naming.names import Flow, TopicPartition
@@ -291,3 +292,47 @@ def test_a_partition_that_is_moving_keeps_its_totals() -> None:
         now += LOOK_FOR_DELETED_S
         progress.topics([TOPIC], ownership)
     assert shown(progress).records_total == 40
+
+
+def told(*events: PartitionEvent, position: int = 40) -> SourceTaskProgress:
+    """A report with these events, about a partition that is paused at its source."""
+    report = said(0, TaskState.RUNNING, position=position, records=40)
+    steps = replace(
+        report.partitions[0],
+        fetching=StepReport("PAUSED", 5.0, "broker 1 is not the leader"),
+        sending=StepReport("IDLE", 4.0),
+    )
+    return replace(report, partitions=(steps,), events=events)
+
+
+def test_events_are_kept_once_after_the_lane_has_died() -> None:
+    """(D)"""
+    first, second = PartitionEvent("t", 0, 5.0, "paused"), PartitionEvent("t", 0, 6.0, "resumed")
+    progress = FlowProgress()
+    progress.take("session", told(first))
+    progress.take("session", told(first, second, position=41))
+    assert shown(progress).step == "PAUSED"
+    story = progress.story(PARTITION)
+    assert (story.events, story.fetching) == ((first, second), StepReport("PAUSED", 5.0, "broker 1 is not the leader"))
+    progress.topics([TOPIC], here(PARTITION, state=TaskState.STOPPED))
+    after = progress.story(PARTITION)
+    assert (after.events, after.fetching, after.sending) == ((first, second), None, None)
+    assert progress.story(TopicPartition("t", 1)) == PartitionStory()
+
+
+def test_the_newest_events_are_kept() -> None:
+    """(D) A lane repeats all its events with each report."""
+    events = [PartitionEvent("t", 0, float(number), str(number)) for number in range(EVENTS_KEPT + 5)]
+    progress = FlowProgress()
+    for position in (40, 41):
+        progress.take("session", told(*events, position=position))
+    assert progress.story(PARTITION).events == tuple(events[5:])
+
+
+def test_events_of_a_deleted_topic_are_forgotten() -> None:
+    now = 0.0
+    progress = FlowProgress(lambda: now)
+    progress.take("session", told(PartitionEvent("t", 0, 5.0, "paused")))
+    for now in (LOOK_FOR_DELETED_S, LOOK_FOR_DELETED_S + FORGET_AFTER_S):  # noqa: B007 read by the clock
+        progress.topics([], NOBODY)
+    assert progress.story(PARTITION).events == ()
