@@ -65,7 +65,6 @@ class LeaseBuilder:
         self._recreation_warnings: list[str] = []
         self._recovered: dict[TopicPartition, int] = {}  # where partitions continue whose stored offset is gone
         self._copies = RemoteCopies(settings, target.cluster)
-        self._without_copies: set[TopicPartition] = set()  # when they were first listed without a stored offset
         self.held: PartitionStates = {}
 
     def settings_changed(self, settings: FlowSettings) -> None:
@@ -114,15 +113,17 @@ class LeaseBuilder:
         await self._dead_letters.ensure()
 
     async def _hold(self, listed: Collection[TopicPartition]) -> None:
-        undecided = {one for one in listed if one not in self._without_copies and self._lacks_start(one)}
+        undecided = {one for one in listed if self._lacks_start(one)}
         found = await self._copies.find(undecided) if undecided else FoundCopies()
-        self._without_copies |= undecided - found.copied - found.unknown.keys()
+        if found.copied:  # by a lane of this node, if it has stored a start since: see (C)
+            await self._offsets.refresh()
+        copied = set(filter(self._lacks_start, found.copied))
         before, self.held = self.held, {}
-        for one in sorted(found.copied):
+        for one in sorted(copied):
             self.held[one] = TaskState.FAILED, self._lost_offset(one)
         for one, error in found.unknown.items():
             self.held[one] = TaskState.WAITING, unknown_copies(one, self._remote_partition(one), error)
-        if new := found.copied - {one for one, (state, _) in before.items() if state is TaskState.FAILED}:
+        if new := copied - {one for one, (state, _) in before.items() if state is TaskState.FAILED}:
             log.error("%s: %s%s", self._flow, self._lost_offset(min(new)), _and_more(len(new) - 1))
         if let_go := before.keys() & listed - self.held.keys():  # others are not listed any more
             log.info("%s: %s%s is no longer held back", self._flow, min(let_go), _and_more(len(let_go) - 1))

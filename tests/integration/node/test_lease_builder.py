@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
@@ -29,7 +29,7 @@ from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.node.source.lease_builder import LeaseBuilder
-from mm2.node.source.remote_copies import RemoteCopies
+from mm2.node.source.remote_copies import FoundCopies, RemoteCopies
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.store.loss_store import LossStore
 from tests.lab import scratch
@@ -242,7 +242,10 @@ async def test_only_copies_hold_a_partition(cluster_b: KafkaCluster) -> None:
         assert given.leases.held == {}, "markers, and what was aborted"
         given.copy(3)
         await given.lease()
-        assert given.leases.held == {}, "it was new when this node first had it: its own lane has copied since"
+        assert given.leases.held.keys() == {TP}, "a lane stores a start before it copies"
+        given.store(-1)
+        await given.lease()
+        assert given.leases.held == {}
     async with leases(cluster_b) as given:
         remote = given.copy(3)
         cluster_b.admin.delete_records([ClientPartition(remote, 0, 3)])[ClientPartition(remote, 0)].result(30)
@@ -256,6 +259,22 @@ async def test_only_copies_hold_a_partition(cluster_b: KafkaCluster) -> None:
         await given.lease()
         assert given.leases.held == {}, "anyone can have written them"
         cluster_b.delete_topic(TP.topic)
+
+
+async def test_copies_of_a_lane_that_has_just_stored_its_start_hold_nothing(cluster_b: KafkaCluster) -> None:
+    """The start is stored, and records are copied, between the look at the offsets and that at the copies."""
+    async with leases(cluster_b) as given:
+        find = RemoteCopies.find
+
+        async def find_later(self: RemoteCopies, partitions: Collection[TopicPartition]) -> FoundCopies:
+            given.store(-1)
+            given.copy(3)
+            return await find(self, partitions)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(RemoteCopies, "find", find_later)
+            assert (await given.lease())[1].start_offset == 0
+        assert given.leases.held == {}
 
 
 async def test_a_partition_waits_while_it_is_unknown_whether_it_has_copies(cluster_b: KafkaCluster) -> None:
