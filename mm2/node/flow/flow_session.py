@@ -228,7 +228,7 @@ class FlowSession:
             reason = joined.error or "unknown format (is it running a different version?)"
             log.warning("%s: ignoring assignment from leader %s: %s", self._flow, joined.leader_node, reason)
             return
-        self._retained.placement = placement
+        self._retained.take_placement(placement)
         if not self._ending:
             self.host.take(placement, joined.member_id)
         if self.leader_term is not None:
@@ -267,7 +267,8 @@ class FlowSession:
 
     def _assign(self, generation: int, infos: Mapping[str, MemberInfo]) -> dict[str, Json]:
         """Compute the assignment of a rebalance as its leader. Every member receives the whole assignment."""
-        placement = self._retained.placement = self._place(generation, infos)
+        placement = self._place(generation, infos)
+        self._retained.take_placement(placement)
         if self.leader_term is not None:
             self.leader_term.take_placement(placement)  # before any member receives it: `SourceTaskPlan.owned`
         assignment: Json = placement.to_json()
