@@ -74,7 +74,7 @@ class MirrorEngine:
             temp_dir=self._temp_dir.path,
             on_lost=self._lost,
         )
-        self.leases.keep_warm()
+        self.leases.keep_all_lanes_running()
         for work, name in ((self._process.run, "engine"), (self._watch_leases, "watch leases")):
             self._tasks.append(asyncio.create_task(restart_on_error(work, name), name=name))
         return self
@@ -90,7 +90,7 @@ class MirrorEngine:
 
     async def until_lanes_run(self) -> None:
         """Wait until all lanes run, without a limit (``trouble`` is why): what is put then is copied at once."""
-        while not self.leases.board.is_warm:
+        while not self.leases.board.kept_lanes_run:
             await self.leases.changed(WATCH_EVERY_S)
 
     @property

@@ -92,7 +92,7 @@ class Node:
         """
         self.lease_service.url = lease_url
         self._spawn(partial(self._keep, self._watch_leases, WATCH_EVERY_S), "watch leases")
-        self._spawn(self._move_starving, "move source tasks without an executor")
+        self._spawn(self._move_tasks_without_executor, "move source tasks without an executor")
         self._spawn(partial(self._keep, self._publish, PUBLISH_EVERY_S), "publish")
         self.flows.start()
         self._engine.start(self._settings, lanes)
@@ -236,10 +236,10 @@ class Node:
             log.warning("%s", message)
             self.lease_service.wake()
 
-    async def _move_starving(self) -> None:
+    async def _move_tasks_without_executor(self) -> None:
         while True:
             try:
-                await self.lease_service.move_starving()
+                await self.lease_service.move_tasks_without_executor()
             except (ClusterError, PluginError) as error:
                 log.warning("failed to move source tasks to lanes with an executor; retrying: %s", error)
             await asyncio.sleep(WATCH_EVERY_S)

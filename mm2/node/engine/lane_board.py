@@ -7,7 +7,7 @@ Invariants:
 (A) A source task is in the orders of at most one lane.
 (B) At most one session per lane is valid, and a token grants one: who reads it later gets nothing for it. Each run of
     a lane has a new token, and invalidates the session of the previous one.
-(C) The engine is ordered to run a lane only while the lane has source tasks, is kept warm, or has not yet ended.
+(C) The engine is ordered to run a lane only while the lane has source tasks, is kept running, or has not yet ended.
 (D) A source task is moved only from a lane that has no lease, and that lane cannot get a lease for it later.
 (E) Source tasks without a query run in plain lanes. Those with a query run in SQL lanes, each for one query of one
     flow, with numbers after those of the plain lanes. Another text of a query is another query.
@@ -67,7 +67,7 @@ class LaneBoard:
         self._trials = QueryTrials()
         self._version = 0
         self._ending = False
-        self._warm = 0
+        self._kept_running = 0
         self.engine: EngineReport | None = None
 
     # -- orders of the flows
@@ -102,10 +102,10 @@ class LaneBoard:
             lane.removed[key] = lane.version
             self._lanes.forget_ended()
 
-    def keep_warm(self, lanes: int) -> None:
+    def keep_running(self, lanes: int) -> None:
         """Keep this number of plain lanes running without source tasks, so that new ones start immediately."""
-        if lanes != self._warm:
-            self._warm = lanes
+        if lanes != self._kept_running:
+            self._kept_running = lanes
             for lane in self._lanes.alike(None):
                 self._bump(lane)
 
@@ -113,7 +113,7 @@ class LaneBoard:
         """Move this source task, with this lease, to a lane that has an executor, if its own lane still has none."""
         key = (lease.flow, lease.source_task)
         lane = self._lanes.lane_of(key)
-        if lane is None or not self._lanes.waits_in_vain(lane, now):
+        if lane is None or not self._lanes.has_waited_too_long(lane, now):
             return
         lane.starved_until = now + STARVED_FOR_S
         del lane.source_tasks[key]
@@ -283,9 +283,11 @@ class LaneBoard:
         self._lanes.forget_ended()
         return found
 
-    def in_vain(self, now: float) -> tuple[SourceTaskKey, ...]:
+    def source_tasks_to_move(self, now: float) -> tuple[SourceTaskKey, ...]:
         """Return the source tasks to move, as their lane waits for an executor while other lanes have one."""
-        return tuple(key for lane in self._lanes if self._lanes.waits_in_vain(lane, now) for key in lane.source_tasks)
+        return tuple(
+            key for lane in self._lanes if self._lanes.has_waited_too_long(lane, now) for key in lane.source_tasks
+        )
 
     def engine_orders(self, now: float) -> EngineOrders:
         """Return the lanes that the engine is to run now."""
@@ -359,10 +361,10 @@ class LaneBoard:
         return any(lane.session is not None and lane.progress is not None for lane in lanes)
 
     @property
-    def is_warm(self) -> bool:
-        """Whether all lanes that `keep_warm` asks for have reported, so that new source tasks start immediately."""
-        warm = (lane for lane in self._lanes.alike(None) if lane.number < self._warm)
-        return all(lane.session is not None and lane.progress is not None for lane in warm)
+    def kept_lanes_run(self) -> bool:
+        """Whether all lanes that `keep_running` asks for have reported, so that new source tasks start immediately."""
+        kept = (lane for lane in self._lanes.alike(None) if lane.number < self._kept_running)
+        return all(lane.session is not None and lane.progress is not None for lane in kept)
 
     def buffers(self) -> tuple[LaneBuffer, ...]:
         """Return the buffers of the lanes that have reported."""
@@ -382,7 +384,7 @@ class LaneBoard:
         return all(lane.drained for lane in self._lanes)
 
     def _wanted(self, lane: ManagedLane) -> bool:
-        return bool(lane.source_tasks) or (lane.runs is None and lane.number < self._warm)
+        return bool(lane.source_tasks) or (lane.runs is None and lane.number < self._kept_running)
 
     def _bump(self, lane: ManagedLane) -> None:
         lane.version += 1

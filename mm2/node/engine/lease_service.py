@@ -128,16 +128,16 @@ class LeaseService:
         """Note whether lanes are running; call it about once a second."""
         self._readiness.observe(self._clock(), alive=self.board.alive)
 
-    def keep_warm(self) -> None:
+    def keep_all_lanes_running(self) -> None:
         """Keep all lanes running, because other nodes can hand source tasks over at any time."""
-        self.board.keep_warm(self.capacity)
+        self.board.keep_running(self.capacity)
 
-    async def move_starving(self) -> None:
+    async def move_tasks_without_executor(self) -> None:
         """Move source tasks whose lane gets no executor to lanes that have one, with current start offsets.
 
         Raises ClusterError if the offsets cannot be read; the source tasks then continue to wait.
         """
-        for key in self.board.in_vain(self._clock()):
+        for key in self.board.source_tasks_to_move(self._clock()):
             await self._prepare(key)
             fresh = self._build(key)
             if fresh is not None:

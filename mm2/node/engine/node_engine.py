@@ -68,7 +68,7 @@ class NodeEngine:
             on_lost=self._lost,
         )
         self._task = asyncio.create_task(restart_on_error(self._process.run, "engine"), name="engine")
-        self._lease_service.board.keep_warm(1)
+        self._lease_service.board.keep_running(1)
 
     def use_lane_place(self, place: LeasePlace) -> None:
         """Send lanes to ``place`` after the next start of the engine."""

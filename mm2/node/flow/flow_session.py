@@ -234,7 +234,7 @@ class FlowSession:
         if self.leader_term is not None:
             self.leader_term.take_placement(placement)
         if len(joined.members) > 1:
-            self._lease_service.keep_warm()
+            self._lease_service.keep_all_lanes_running()
         self._metadata.acknowledge()
         self._expect_rebalance()
         self._lease_service.wake()

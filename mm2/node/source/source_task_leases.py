@@ -18,14 +18,14 @@ from mm2.kafka.errors import ClusterError
 from mm2.node.common.current_error import CurrentError
 from mm2.node.engine.managed_lane import LaneState
 from mm2.node.flow.task_runner import TaskContext
-from mm2.node.source.copied_tails import CopiedTails
 from mm2.node.source.lease_builder import LeaseBuilder
-from mm2.node.source.lease_gaps import LeaseGaps
+from mm2.node.source.missing_permissions import MissingPermissions
 from mm2.node.source.query_use_reporter import QueryUseReporter
 from mm2.node.source.source_task_fence import SourceTaskFence
 from mm2.node.source.source_task_queries import SourceTaskQueries
 from mm2.node.source.source_task_run import SourceTaskRun
 from mm2.node.source.task_producers import TaskProducers
+from mm2.node.source.uncommitted_copies import UncommittedCopies
 
 log = logging.getLogger(__name__)
 
@@ -56,10 +56,10 @@ class SourceTaskLeases:
         self._producers = TaskProducers(
             settings.flow,
             SourceTaskFence(settings, records, context.statuses.release),
-            after_loss=self._store_copied_tails,
+            after_loss=self._store_uncommitted_copies,
             changed=self._lease_service.wake,
         )
-        self._tails = CopiedTails(settings, records)
+        self._uncommitted = UncommittedCopies(settings, records)
         self._queries = SourceTaskQueries(settings)
         self._query_uses = QueryUseReporter(
             settings,
@@ -73,7 +73,9 @@ class SourceTaskLeases:
         self._due: dict[int, SourceTaskRecord] = {}  # the lists for which leases were due
         self._refreshing = asyncio.Lock()  # each `refresh` finds out again which partitions are held
         self._look_at = float("-inf")
-        self._gaps = LeaseGaps(settings.flow, self._producers, self._builder, changed=self._lease_service.wake)
+        self._permissions = MissingPermissions(
+            settings.flow, self._producers, self._builder, changed=self._lease_service.wake
+        )
 
     def settings_changed(self) -> None:
         """Use new settings; lanes are not affected."""
@@ -129,26 +131,26 @@ class SourceTaskLeases:
     def _is_due(self, run: SourceTaskRun, now: float) -> bool:
         """Return whether the source task needs a new lease."""
         record = self._context.configs.source_tasks.records.get(run.source_task)
-        if record is None or (run.record is None and self._lease_service.board.runs((self._flow, run.source_task))):
+        if record is None or (run.assigned is None and self._lease_service.board.runs((self._flow, run.source_task))):
             return False  # not published yet, or a lane has not yet stopped it after an earlier assignment
-        if record != run.record:
+        if record != run.assigned:
             self._recreated |= self._builder.take_topic_ids(record)
-        if run.record is None or self._to_copy(record) != run.granted:
+        if run.assigned is None or self._to_copy(record) != run.leased:
             return True
         self._take_list(run, record)
         if run.acceptances != self._context.losses.acceptances:
             return True  # a partition that was stopped by a loss can continue
-        if self._context.configs.skips.of(run.granted) != run.skips:
+        if self._context.configs.skips.of(run.leased) != run.skips:
             return True
-        if any(partition.topic in self._recreated for partition in run.granted):
+        if any(partition.topic in self._recreated for partition in run.leased):
             return True  # the lane receives the new topic IDs and decides how to continue
         return self._restart_is_due(run, now)
 
     def complete(self, runs: Iterable[SourceTaskRun], now: float) -> None:
         """Restart the source tasks whose leases lack fencing or exact offsets, if the target permits it now."""
-        permitted = self._gaps.take_permitted(now)
+        permitted = self._permissions.take_permitted(now)
         for run in runs:
-            if run.source_task in permitted and run.record is not None and not run.draining:
+            if run.source_task in permitted and run.assigned is not None and not run.draining:
                 run.request_restart("the target permits now what was missing when it was started")
 
     def grant(self, runs: Iterable[SourceTaskRun], now: float) -> None:
@@ -173,7 +175,7 @@ class SourceTaskLeases:
             log.warning("%s: restarting source task %d: %s", self._flow, run.source_task, why)
             run.restarted(now)
         self._take_list(run, record)
-        run.granted = granted
+        run.leased = granted
         run.acceptances = self._context.losses.acceptances
         self.renew(run)
         if not self._lease_service.board.idle((self._flow, run.source_task)):
@@ -185,7 +187,7 @@ class SourceTaskLeases:
 
     def _restarts(self, run: SourceTaskRun, now: float) -> bool:
         """Return whether the next lease is to restart the source task."""
-        return run.failed_at is not None and run.record is not None and self._restart_is_due(run, now)
+        return run.failed_at is not None and run.assigned is not None and self._restart_is_due(run, now)
 
     def _restart_is_due(self, run: SourceTaskRun, now: float) -> bool:
         return run.restart_is_due(self.lane_state(run.source_task), now)
@@ -210,19 +212,19 @@ class SourceTaskLeases:
         refused = self._lease_service.board.refused((self._flow, run.source_task))
         held = self._builder.held
         if refused is None and not held:
-            return run.left_out
-        listed = run.record.partitions if run.record is not None else frozenset[TopicPartition]()
+            return run.excluded
+        listed = run.assigned.partitions if run.assigned is not None else frozenset[TopicPartition]()
         held = {one: held[one] for one in held.keys() & listed}
-        return {**dict.fromkeys(run.granted if refused else (), (TaskState.FAILED, refused)), **held, **run.left_out}
+        return {**dict.fromkeys(run.leased if refused else (), (TaskState.FAILED, refused)), **held, **run.excluded}
 
     def _take_list(self, run: SourceTaskRun, record: SourceTaskRecord) -> None:
-        run.record, run.left_out = record, self._queries.listed(record).left_out
+        run.assigned, run.excluded = record, self._queries.listed(record).excluded
 
     def _lease(self, run: SourceTaskRun) -> SourceTaskLease:
-        run.skips = self._context.configs.skips.of(run.granted)
+        run.skips = self._context.configs.skips.of(run.leased)
         lease = self._builder.lease(
             run.source_task,
-            run.granted,
+            run.leased,
             epoch=run.epoch,
             restart=run.restart,
             producer=self.producer(run.source_task),
@@ -231,7 +233,7 @@ class SourceTaskLeases:
             query=self._queries.of(run.source_task),
         )
         self._query_uses.granted(lease)
-        self._gaps.granted(run.source_task)
+        self._permissions.granted(run.source_task)
         return lease
 
     def report_queries(self, now: float) -> None:
@@ -245,11 +247,11 @@ class SourceTaskLeases:
         self._lease_service.remove((self._flow, source_task))
         self._producers.forget(source_task)
         self._query_uses.forget(source_task)
-        self._gaps.forget(source_task)
+        self._permissions.forget(source_task)
 
     async def close(self) -> None:
         """Stop fencing earlier owners."""
-        await self._gaps.close()
+        await self._permissions.close()
         await self._producers.close()
 
     # -- requests of lanes
@@ -267,9 +269,9 @@ class SourceTaskLeases:
 
     def _handed_out(self, run: SourceTaskRun) -> None:
         """A lane may write to the granted partitions with the current producer from now on."""
-        if self._producers.spend(run.source_task):
-            run.exposed = frozenset()  # earlier producers are fenced
-        run.exposed |= run.granted
+        if self._producers.mark_used(run.source_task):
+            run.unfenced_partitions = frozenset()  # earlier producers are fenced
+        run.unfenced_partitions |= run.leased
         run.used = True
 
     # -- producers
@@ -280,7 +282,7 @@ class SourceTaskLeases:
 
     def _has_producer(self, run: SourceTaskRun, now: float) -> bool:
         """Return whether earlier owners are fenced, and earlier runs if the source task is to be restarted."""
-        if run.record is not None and not self._restarts(run, now):
+        if run.assigned is not None and not self._restarts(run, now):
             return True  # only its partitions change
         if self.waits_for_leader(run.source_task):
             return False
@@ -295,9 +297,9 @@ class SourceTaskLeases:
         """Return all remote partitions that earlier owners and runs may be writing. Raises PluginError."""
         record = self._context.configs.source_tasks.records.get(run.source_task)
         listed = record.partitions if record is not None else frozenset[TopicPartition]()
-        return self._builder.remote(listed | run.granted | run.exposed)
+        return self._builder.remote(listed | run.leased | run.unfenced_partitions)
 
-    async def _store_copied_tails(self, source_task: int) -> None:
+    async def _store_uncommitted_copies(self, source_task: int) -> None:
         """Store the offsets of records that the lost owner copied and did not store, so that they are not repeated.
 
         With exactly-once there are none: it stored its offsets in the transactions of the records.
@@ -309,9 +311,15 @@ class SourceTaskLeases:
             return
         try:
             await self.refresh()
-            found = await self._tails.find(self._builder.stored_ends(record.partitions))
+            found = await self._uncommitted.find(self._builder.stored_ends(record.partitions))
             for one, position in found.items():
                 log.info("%s: %s was copied up to offset %d before its owner was lost", self._flow, one, position - 1)
             await self._context.topics.source_offsets.store(self._context.producer, found)
         except ClusterError as error:  # records are copied again instead
-            log.info("%s: cannot look for what source task %d has copied: %s", self._flow, source_task, error)
+            log.info(
+                "%s: cannot read the ends of remote partitions to find what the previous owner of source task"
+                " %d has copied: %s",
+                self._flow,
+                source_task,
+                error,
+            )

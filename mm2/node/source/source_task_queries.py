@@ -19,7 +19,7 @@ class ListedPartitions:
     """The partitions of a list: the ``copied`` ones, and the others with their state, WAITING, and the reason."""
 
     copied: frozenset[TopicPartition]
-    left_out: PartitionStates
+    excluded: PartitionStates
 
 
 class SourceTaskQueries:
@@ -56,14 +56,14 @@ class SourceTaskQueries:
 
     def _listed(self, record: SourceTaskRecord) -> ListedPartitions:
         if not self._queries and record.query is None:
-            return ListedPartitions(copied=record.partitions, left_out={})
+            return ListedPartitions(copied=record.partitions, excluded={})
         reasons = {topic: self._reason(topic, record) for topic in {one.topic for one in record.partitions}}
-        left_out = {
+        excluded = {
             partition: (TaskState.WAITING, reason)
             for partition in record.partitions
             if (reason := reasons[partition.topic]) is not None
         }
-        return ListedPartitions(copied=record.partitions - left_out.keys(), left_out=left_out)
+        return ListedPartitions(copied=record.partitions - excluded.keys(), excluded=excluded)
 
     def _reason(self, topic: str, record: SourceTaskRecord) -> str | None:
         """Return why the source task does not copy a topic; None if it does."""

@@ -37,7 +37,7 @@ class SourceTaskReleaser:
         run.reassigned = False
         if not run.draining:
             run.draining_since = asyncio.get_running_loop().time()
-            if run.record is not None:
+            if run.assigned is not None:
                 self._leases.renew(run)
 
     def release_if_drained(self, run: SourceTaskRun, now: float) -> bool:
@@ -46,7 +46,7 @@ class SourceTaskReleaser:
             return False
         key, lane = (self._flow, run.source_task), self._leases.lane_state(run.source_task)
         board = self._lease_service.board
-        drained = run.record is None or (lane is not None and lane.source_task.drained)
+        drained = run.assigned is None or (lane is not None and lane.source_task.drained)
         never_started = lane is None and board.idle(key)
         timeout_s = self._context.settings.worker.task_shutdown_graceful_timeout_ms / 1000
         timed_out = now - run.draining_since > timeout_s

@@ -32,10 +32,10 @@ RESTART_NOW = float("-inf")
 class SourceTaskRun:
     """A source task from its assignment to its release.
 
-    ``epoch`` is the epoch of its assignment. ``granted`` are the partitions of its lease, which is built from
-    ``record``, ``left_out`` those of ``record`` that it must not copy, and ``skips`` what its lease asks to skip.
+    ``epoch`` is the epoch of its assignment. ``leased`` are the partitions of its lease, which is built from
+    ``assigned``, ``excluded`` those of ``assigned`` that it must not copy, and ``skips`` what its lease asks to skip.
     ``failed_at`` is when it failed as a whole, in seconds of the event loop's clock. ``reassigned``: it was assigned
-    again while it was draining. ``used``: a lane may have written. ``exposed``: the partitions to which a lane may
+    again while it was draining. ``used``: a lane may have written. ``unfenced_partitions``: those to which a lane may
     write that is not fenced yet. ``abandoned``: it ended without being drained. ``release`` is done when its orderly
     release is stored. ``acceptances`` are those that its lease contains (`LossStore`). ``restarts_in_a_row`` after
     failures, the last of them at ``restarted_at`` by the same clock. ``restart_reason`` is why `request_restart` was
@@ -44,9 +44,9 @@ class SourceTaskRun:
 
     source_task: int
     epoch: int
-    record: SourceTaskRecord | None = None
-    granted: frozenset[TopicPartition] = frozenset()
-    left_out: PartitionStates = field(default_factory=dict)
+    assigned: SourceTaskRecord | None = None
+    leased: frozenset[TopicPartition] = frozenset()
+    excluded: PartitionStates = field(default_factory=dict)
     skips: Skips = NO_SKIPS
     restart: int = 0
     failed_at: float | None = None
@@ -55,7 +55,7 @@ class SourceTaskRun:
     progress_at: float = float("-inf")
     reassigned: bool = False
     used: bool = False
-    exposed: frozenset[TopicPartition] = frozenset()
+    unfenced_partitions: frozenset[TopicPartition] = frozenset()
     abandoned: bool = False
     release: asyncio.Future[int] | None = None
     acceptances: int = 0

@@ -172,13 +172,13 @@ class SourceTaskRunner(TaskRunner):
         """The started source tasks with the states reported by their lanes; the same objects while nothing changes."""
         found = []
         for source_task, run in self._runs.items():
-            if run.record is not None:
+            if run.assigned is not None:
                 lane = self._leases.lane_state(source_task)
                 states = lane.states if lane is not None else {}
                 found.append(
                     HostedSourceTask(
                         source_task=source_task,
-                        partitions=run.record.partitions,
+                        partitions=run.assigned.partitions,
                         states=states,
                         held_back=self._leases.held_back(run),
                     )
@@ -204,7 +204,7 @@ class SourceTaskRunner(TaskRunner):
             state, error = lane.source_task.state, lane.source_task.error
         else:
             state, error = TaskState.WAITING, self._lease_service.board.trouble((self._flow, run.source_task))
-            if run.record is None and self._leases.waits_for_leader(run.source_task):
+            if run.assigned is None and self._leases.waits_for_leader(run.source_task):
                 error = _NOT_RECORDED.format(self._flow.target)
             elif (failure := self._leases.not_fenced(run.source_task)) is not None:
                 state = TaskState.FAILED if isinstance(failure.cause, FencingFailedError) else state
@@ -214,9 +214,9 @@ class SourceTaskRunner(TaskRunner):
         stopped_by = self.context.losses.flow_stopped_by
         if stopped_by is not None:
             state, error = TaskState.FAILED, stop_message(stopped_by, self._flow)
-        elif run.record is not None and run.record.partitions and not run.granted and not run.draining:
+        elif run.assigned is not None and run.assigned.partitions and not run.leased and not run.draining:
             pauses = self.context.configs.pauses
-            if all(pauses.covers(partition.topic) for partition in run.record.partitions):
+            if all(pauses.covers(partition.topic) for partition in run.assigned.partitions):
                 state = TaskState.PAUSED
         return self.task_status(run.source_task, state, error)
 
@@ -301,7 +301,7 @@ class SourceTaskRunner(TaskRunner):
             if self._releaser.release_if_drained(run, now):
                 self._released(run)
         assigned = [run for run in self._runs.values() if not run.draining]
-        if any(run.record is None for run in assigned):  # a new source task must not start with an outdated list
+        if any(run.assigned is None for run in assigned):  # a new source task must not start with an outdated list
             await self.context.configs.catch_up(timeout_ms=CATCH_UP_MS)
         self._leases.complete(self._runs.values(), now)
         if self._leases.must_look(now):
@@ -314,8 +314,8 @@ class SourceTaskRunner(TaskRunner):
         self._leases.grant([run for run in due if self._runs.get(run.source_task) is run and not run.draining], now)
         self._leases.report_queries(now)
         for run in self._runs.values():
-            if run.record is not None and self._member_id and self._is_settled(run, run.record):
-                self._reporter.report(run.record, self._member_id, now)
+            if run.assigned is not None and self._member_id and self._is_settled(run, run.assigned):
+                self._reporter.report(run.assigned, self._member_id, now)
         if due:
             self._reporter.keep([partition for one in self.hosted for partition in one.partitions])
         if failed is not None:
@@ -335,7 +335,7 @@ class SourceTaskRunner(TaskRunner):
         """Return whether every partition that runs here is in the source task's list."""
         lane = self._leases.lane_state(run.source_task)
         if lane is None:  # a lane that was lost may write until the next one has fenced it
-            return run.exposed <= record.partitions and not self._lease_service.board.runs(
+            return run.unfenced_partitions <= record.partitions and not self._lease_service.board.runs(
                 (self._flow, run.source_task)
             )
         return lane.current and lane.running <= record.partitions
@@ -345,10 +345,10 @@ class SourceTaskRunner(TaskRunner):
     async def _prepare_lease(self, source_task: int) -> None:
         """Fence the run of a lane that another one replaces, and read the current stored offsets."""
         run = self._runs.get(source_task)
-        if run is not None and run.record is not None:
+        if run is not None and run.assigned is not None:
             await self._leases.prepare(run)
 
     def _hand_out(self, source_task: int) -> SourceTaskLease | None:
         """Return the lease of a source task whose lane (re)starts; None if it ended."""
         run = self._runs.get(source_task)
-        return None if run is None or run.record is None else self._leases.hand_out(run)
+        return None if run is None or run.assigned is None else self._leases.hand_out(run)

@@ -29,16 +29,16 @@ Remote = Callable[[], Collection[TopicPartition]]
 
 @dataclass(slots=True)
 class _Acquired:
-    """``spent``: a lane may write with it, from sequence 0 on, so that no other run may."""
+    """``used``: a lane may write with it, from sequence 0 on, so that no other run may."""
 
     producer: TaskProducer | None
-    spent: bool = False
+    used: bool = False
 
 
 class TaskProducers:
     """One producer for each run of a source task: for a new owner, a restart, and a lane that replaces a lost one.
 
-    (A) A producer is acquired only after the previous one was spent, and is spent by one run only.
+    (A) A producer is acquired only after the previous one was used, and is used by one run only.
     (B) Of one source task, one request at a time is sent to the coordinator: a later one fences what an earlier one has
         acquired.
     (C) A coordinator that does not answer delays only the source tasks that need it: `is_ready` never waits.
@@ -79,7 +79,7 @@ class TaskProducers:
     def is_ready(self, source_task: int, remote: Remote) -> bool:
         """Return whether there is a producer for the next run; otherwise acquire it in the background."""
         known = self._acquired.get(source_task)
-        if known is not None and not known.spent:
+        if known is not None and not known.used:
             return True
         if source_task not in self._acquiring:
             task = asyncio.create_task(
@@ -97,12 +97,12 @@ class TaskProducers:
         if not self.is_ready(source_task, remote):
             raise RequestTimedOut(f"source task {source_task}: its earlier lane is not fenced yet")
 
-    def spend(self, source_task: int) -> bool:
+    def mark_used(self, source_task: int) -> bool:
         """A lane may write with the current producer from now on. Return whether none could before."""
         known = self._acquired.get(source_task)
-        if known is None or known.spent:
+        if known is None or known.used:
             return False
-        known.spent = True
+        known.used = True
         return True
 
     def of(self, source_task: int) -> TaskProducer | None:
@@ -115,7 +115,7 @@ class TaskProducers:
         """The source tasks that write without fencing, because the target did not permit it."""
         if not self._fence.is_enabled:
             return []
-        return [number for number, one in self._acquired.items() if one.spent and one.producer is None]
+        return [number for number, one in self._acquired.items() if one.used and one.producer is None]
 
     async def fences_again(self, source_task: int) -> bool:
         """Return whether the target fences now; False if a producer of the source task is being acquired."""

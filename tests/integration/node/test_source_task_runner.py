@@ -94,10 +94,10 @@ async def test_a_list_that_changes_while_offsets_are_read_is_granted_later(
             await leases.refresh([run])
             context.configs.source_tasks.records[1] = a_list(1, "orders", "other")
             leases.grant([run], 0.0)
-            assert (run.record, run.granted) == (None, frozenset())
+            assert (run.assigned, run.leased) == (None, frozenset())
             assert leases.due([run], 0.0) == ([run], None)
             await leases.refresh([run])
             leases.grant([run], 0.0)
-            assert run.granted == {TopicPartition("orders", 0), TopicPartition("other", 0)}
+            assert run.leased == {TopicPartition("orders", 0), TopicPartition("other", 0)}
         finally:
             await leases.close()

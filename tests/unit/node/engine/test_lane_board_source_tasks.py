@@ -89,7 +89,7 @@ def test_a_lane_that_lost_its_lease_runs_nothing() -> None:
     session = grant(board, 0)
     carried_out(board, 0, session, 0)
     board.remove((FLOW, 0))
-    board.keep_warm(1)
+    board.keep_running(1)
     board.expire(1.0 + LEASE_SECONDS + 1)
     assert not board.runs((FLOW, 0))
     again = grant(board, 0, now=100.0)
@@ -110,7 +110,7 @@ def test_a_source_task_has_no_state_before_the_first_report() -> None:
     word = board.progress((FLOW, 0))
     assert word is not None
     assert (word.session, word.current, word.source_task.source_task) == (session, True, 0)
-    board.keep_warm(1)
+    board.keep_running(1)
     word = board.progress((FLOW, 0))
     assert word is not None
     assert not word.current

@@ -24,7 +24,7 @@ def test_a_node_is_ready_while_a_lane_runs_and_shortly_after() -> None:
     now = 1_000.0
     one = lease_service(lambda: now)
     assert not one.ready
-    one.board.keep_warm(1)
+    one.board.keep_running(1)
     one.board.engine_orders(now)
     session = one.board.grant(0, LeaseRequest(token="secret", nonce="n"), now)
     assert not one.ready
@@ -38,10 +38,10 @@ def test_a_node_is_ready_while_a_lane_runs_and_shortly_after() -> None:
     assert not one.ready
 
 
-def test_as_many_lanes_are_kept_warm_as_the_node_offers() -> None:
+def test_as_many_lanes_are_kept_running_as_the_node_offers() -> None:
     one = lease_service()
     assert one.board.engine_orders(0.0).lanes == ()
-    one.keep_warm()
+    one.keep_all_lanes_running()
     assert [start.lane for start in one.board.engine_orders(0.0).lanes] == [0, 1]
 
 
@@ -65,7 +65,7 @@ async def test_a_change_between_reading_and_waiting_is_not_missed() -> None:
 @pytest.mark.parametrize("secret", ["schlüssel", "\udcff", "", "\N{GRINNING FACE}"])
 def test_a_secret_of_any_characters_is_refused(secret: str) -> None:
     one = lease_service()
-    one.board.keep_warm(1)
+    one.board.keep_running(1)
     one.board.engine_orders(0.0)
     with pytest.raises(LeaseRefusedError):
         one.check_engine(secret)

@@ -90,7 +90,7 @@ WAITING = "; waiting for the leader to assign it again (if this lasts, the nodes
 )
 def test_partitions_that_are_left_out_wait_with_a_reason(tmp_path: Path, record: SourceTaskRecord, reason: str) -> None:
     listed = SourceTaskQueries(settings(tmp_path, MASK)).listed(record)
-    assert listed.left_out == dict.fromkeys(record.partitions, (TaskState.WAITING, reason + WAITING))
+    assert listed.excluded == dict.fromkeys(record.partitions, (TaskState.WAITING, reason + WAITING))
     assert listed.copied == frozenset()
 
 

@@ -75,9 +75,9 @@ async def test_the_error_of_a_lane_is_logged_and_shown_after_it_has_restarted(
 def test_partitions_that_no_lane_can_copy(tmp_path: Path) -> None:
     context = new_context(tmp_path)
     leases = SourceTaskLeases(context, unconnected_cluster())
-    run = SourceTaskRun(source_task=1, epoch=1, granted=frozenset({COPIED}), left_out={LEFT: WAITS})
-    assert leases.held_back(run) is run.left_out
+    run = SourceTaskRun(source_task=1, epoch=1, leased=frozenset({COPIED}), excluded={LEFT: WAITS})
+    assert leases.held_back(run) is run.excluded
     context.lease_service.put(source_task_lease(1, query=MASK))
-    assert leases.held_back(run) is run.left_out
+    assert leases.held_back(run) is run.excluded
     reject(context.lease_service.board, 1)
     assert leases.held_back(run) == {COPIED: (TaskState.FAILED, MESSAGE), LEFT: WAITS}

@@ -1,4 +1,4 @@
-"""What leases of source tasks lack because the target did not permit it: fencing, and exact offsets."""
+"""Finds out when the target permits what it did not permit for earlier leases: fencing, and exact offsets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHECK_EVERY_S = 30.0
 since a missing ACL is the usual cause of both."""
 
 
-class LeaseGaps:
+class MissingPermissions:
     """Finds the source tasks whose leases can be completed.
 
     (A) The target is asked in the background, so that no source task waits for its answers.
