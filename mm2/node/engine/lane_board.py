@@ -24,6 +24,8 @@ from mm2.core.lanes.engine_orders import EngineOrders, EngineReport, LaneStart
 from mm2.core.lanes.lease import LaneOrders, LeaseRefusedError, LeaseRequest, SourceTaskLease
 from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.lanes.query_trials import FrameSpan
+from mm2.core.lanes.source_task_steps import LaneView
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.node.engine.executors import LOST_AFTER_S, STARVED_FOR_S
 from mm2.node.engine.lane_placement import LanePlacement
@@ -316,6 +318,20 @@ class LaneBoard:
         """Return the last report about a source task; None before its lane's first report."""
         lane = self._lanes.lane_of(key)
         return None if lane is None else lane.state_of(key)
+
+    def view(self, key: SourceTaskKey) -> LaneView:
+        """Return what the lanes know about a source task."""
+        lane, state = self._lanes.lane_of(key), self.progress(key)
+        return LaneView(
+            has_orders=lane is not None,
+            is_started=lane is not None and lane.session is not None,
+            is_reported=state is not None,
+            is_current=state is not None and state.current,
+            has_drained=state is not None and state.source_task.drained,
+            has_failed=state is not None and state.current and state.source_task.state is TaskState.FAILED,
+            is_idle=self.idle(key),
+            may_run=self.runs(key),
+        )
 
     def trouble(self, key: SourceTaskKey) -> str | None:
         """Return why the lane of a source task is not running, if known."""

@@ -75,7 +75,7 @@ async def test_only_topics_of_the_query_are_leased_and_fail_if_spark_rejects_it(
             context.lease_service.wake()
             await until(lambda: MESSAGE in runner.reasons(), SOON, "the message is reported")
             states = {one.id.rpartition("-")[2]: (one.state, one.error) for one in runner.status()}
-            assert states == {"0": (TaskState.WAITING, None), "4": (TaskState.FAILED, MESSAGE)}
+            assert states == {"0": (TaskState.WAITING, "waiting for a lane to start"), "4": (TaskState.FAILED, MESSAGE)}
 
             configs.source_tasks.records[0] = replace(
                 configs.source_tasks.records[0], version=2, partitions=frozenset({OTHER})

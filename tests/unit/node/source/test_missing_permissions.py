@@ -74,7 +74,8 @@ class Parts:
     async def start(self, *source_tasks: int) -> None:
         """Let lanes write for these source tasks, with the producers that the target permits."""
         for source_task in source_tasks:
-            await until(partial(self.producers.is_ready, source_task, set), SOON, "a producer is acquired")
+            self.producers.acquire(source_task, set())
+            await until(partial(self.producers.is_ready, source_task), SOON, "a producer is acquired")
             self.producers.mark_used(source_task)
 
     def take(self, after: float = 0.0) -> set[int]:
@@ -166,7 +167,7 @@ async def test_a_producer_is_not_acquired_while_the_target_is_asked(parts: Parts
     parts.fence.answering.clear()
     asking = asyncio.create_task(parts.producers.fences_again(0))
     await until(lambda: parts.fence.asked == [0], SOON, "the target is asked")
-    assert not parts.producers.is_ready(0, set)
+    parts.producers.acquire(0, set())
     assert not await parts.producers.fences_again(0)
     parts.fence.answering.set()
     assert await asking
