@@ -46,7 +46,8 @@ class LaneBoard:
 
     ``lanes`` is the maximum number of plain lanes, and of SQL lanes for each query; a lane is started when source tasks
     need it. ``cluster`` is the Spark master whose executors the lanes wait for, None if they need no executors.
-    ``flows`` are those with source tasks on this node, for the descriptions of lanes.
+    ``flows`` are those with source tasks on this node, for the descriptions of lanes. ``version``
+    increases when any orders change.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class LaneBoard:
         self._cluster = cluster
         self._credentials: Mapping[str, str] = {}
         self._trials = QueryTrials()
-        self._version = 0
+        self.version = 0
         self._ending = False
         self._kept_running = 0
         self.engine: EngineReport | None = None
@@ -304,7 +305,7 @@ class LaneBoard:
             query = None if lane.runs is None else lane.runs.query
             start = LaneStart(lane=lane.number, token=lane.token, description=self._description(lane), query=query)
             starts.append(start)
-        return EngineOrders(version=self._version, lanes=tuple(starts))
+        return EngineOrders(version=self.version, lanes=tuple(starts))
 
     def _description(self, lane: ManagedLane) -> str:
         """Return what is fixed while the lane runs, as Spark cannot change the description of a running job."""
@@ -404,7 +405,7 @@ class LaneBoard:
 
     def _bump(self, lane: ManagedLane) -> None:
         lane.version += 1
-        self._version += 1
+        self.version += 1
 
     def _update_trials(self) -> None:
         """Send running lanes how frames pass through their queries, if that has changed.

@@ -13,7 +13,7 @@ from mm2.core.naming.names import Flow
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.common.restarting import restart_on_error
 from mm2.node.engine.engine_process import EngineProcess
-from mm2.node.engine.lease_service import LeaseService
+from mm2.node.engine.lease_service import LeaseService, Wake
 from mm2.node.engine.spark_settings import host_of, spark_settings
 from mm2.node.engine.temp_directory import TempDirectory
 
@@ -131,7 +131,7 @@ class NodeEngine:
         self._temp_dir.clear()
         for message in self._lease_service.board.engine_lost(time.monotonic(), jvm_death):
             log.warning("%s", message)
-        self._lease_service.wake()
+        self._lease_service.wake(Wake.ORDERS, Wake.REPORT)
 
 
 def with_source_tasks(settings: NodeSettings) -> tuple[Flow, ...]:

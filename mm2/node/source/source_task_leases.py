@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from functools import partial
 
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.coordination.pauses import NO_PAUSES
@@ -16,6 +17,7 @@ from mm2.core.naming.names import TopicPartition
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
 from mm2.node.common.current_error import CurrentError
+from mm2.node.engine.lease_service import Wake
 from mm2.node.engine.managed_lane import LaneState
 from mm2.node.flow.task_runner import TaskContext
 from mm2.node.source.assigned_source_task import AssignedSourceTask, loop_time
@@ -50,6 +52,7 @@ class SourceTaskLeases:
         self._context = context
         self._flow = settings.flow
         self._lease_service = context.lease_service
+        self._board = context.lease_service.board
         self._builder = LeaseBuilder(
             settings, settings.admin_class(context.target), context.topics.source_offsets, context.losses
         )
@@ -57,7 +60,7 @@ class SourceTaskLeases:
             settings.flow,
             SourceTaskFence(settings, records, context.statuses.release),
             after_loss=self._store_uncommitted_copies,
-            changed=self._lease_service.wake,
+            changed=partial(self._lease_service.wake, Wake.FENCED),
         )
         self._uncommitted = UncommittedCopies(settings, records)
         self._queries = SourceTaskQueries(settings)
@@ -74,7 +77,7 @@ class SourceTaskLeases:
         self._refreshing = asyncio.Lock()  # each `refresh` finds out again which partitions are held
         self._look_at = float("-inf")
         self._permissions = MissingPermissions(
-            settings.flow, self._producers, self._builder, changed=self._lease_service.wake
+            settings.flow, self._producers, self._builder, changed=partial(self._lease_service.wake, Wake.FENCED)
         )
 
     def settings_changed(self) -> None:
@@ -97,11 +100,11 @@ class SourceTaskLeases:
 
     def lane_view(self, task: AssignedSourceTask) -> LaneView:
         """Return what the lanes know about the source task."""
-        return self._lease_service.board.view((self._flow, task.source_task))
+        return self._board.view((self._flow, task.source_task))
 
     def lane_state(self, source_task: int) -> LaneState | None:
         """Return what the lane of the source task has reported; None: nothing yet."""
-        return self._lease_service.board.progress((self._flow, source_task))
+        return self._board.progress((self._flow, source_task))
 
     async def refresh(self, tasks: Iterable[AssignedSourceTask] = ()) -> None:
         """Read what leases of these source tasks are built from. Raises ClusterError."""
@@ -229,7 +232,7 @@ class SourceTaskLeases:
         They are those for another query, those whose start is not known, or all if Spark has rejected the query of the
         source task.
         """
-        refused = self._lease_service.board.refused((self._flow, task.source_task))
+        refused = self._board.refused((self._flow, task.source_task))
         held = self._builder.held
         if refused is None and not held:
             return task.excluded

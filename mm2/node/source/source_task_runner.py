@@ -20,6 +20,7 @@ from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
 from mm2.node.common.current_error import CurrentError
 from mm2.node.common.fencing_errors import FencingFailedError
+from mm2.node.engine.lease_service import ANY, Wake
 from mm2.node.flow.task_runner import TaskContext, TaskRunner
 from mm2.node.source.assigned_source_task import AssignedSourceTask, loop_time
 from mm2.node.source.source_task_leases import SourceTaskLeases
@@ -42,6 +43,8 @@ SETTLE_EVERY_S = 1.0
 
 STORE_RELEASES_S = 2.0
 """How long a node that ends waits until releases are stored; otherwise the next owners fence this node's producers."""
+
+_WOKEN_BY = ANY - {Wake.ORDERS, Wake.TURN}  # the orders of source tasks are its own work
 
 _NOT_RECORDED = (
     "waiting for the leader to fence earlier source tasks; if this lasts, the leader reports why it cannot lead, or its"
@@ -66,6 +69,7 @@ class SourceTaskRunner(TaskRunner):
         self._flow = settings.flow
         self._enabled = settings.enabled
         self._lease_service = context.lease_service
+        self._board = context.lease_service.board
         self._records = Cluster(settings.clients.of(ClientRole.RECORDS))
         self._leases = SourceTaskLeases(context, self._records)
         self._reporter = SourceTaskReporter(
@@ -105,7 +109,7 @@ class SourceTaskRunner(TaskRunner):
                 task.reassigned, task.epoch = True, epoch
         for source_task in self._tasks.keys() - tasks.keys():
             self._drain(self._tasks[source_task])
-        self._lease_service.wake()
+        self._lease_service.wake(Wake.ASSIGNMENT)
 
     def _drain(self, task: AssignedSourceTask) -> None:
         """Have its lane drain a source task, which is revoked."""
@@ -135,7 +139,7 @@ class SourceTaskRunner(TaskRunner):
             return False
         task.restarts.request("requested through REST")
         self._lease_service.retry_records((self._flow, number))
-        self._lease_service.wake()
+        self._lease_service.wake(Wake.REQUEST)
         return True
 
     def settings_changed(self) -> None:
@@ -172,12 +176,12 @@ class SourceTaskRunner(TaskRunner):
 
     def _lane_failures(self) -> Iterable[str]:
         """Return the errors that ended lanes lately, each once."""
-        found = (self._lease_service.board.ended_by((self._flow, source_task)) for source_task in self._tasks)
+        found = (self._board.ended_by((self._flow, source_task)) for source_task in self._tasks)
         return dict.fromkeys(one for one in found if one is not None)
 
     def _trials(self) -> Iterable[str]:
         """Return why records pass through queries in small parts, each reason once."""
-        found = (self._lease_service.board.trial_reason((self._flow, source_task)) for source_task in self._tasks)
+        found = (self._board.trial_reason((self._flow, source_task)) for source_task in self._tasks)
         return dict.fromkeys(one for one in found if one is not None)
 
     @property
@@ -216,14 +220,14 @@ class SourceTaskRunner(TaskRunner):
         if lane is not None:
             state, error = lane.source_task.state, lane.source_task.error
         else:
-            state, error = TaskState.WAITING, self._lease_service.board.trouble((self._flow, task.source_task))
+            state, error = TaskState.WAITING, self._board.trouble((self._flow, task.source_task))
             error = error or task.why()
             if task.assigned is None and self._leases.waits_for_leader(task.source_task):
                 error = _NOT_RECORDED.format(self._flow.target)
             elif (failure := self._leases.not_fenced(task.source_task)) is not None:
                 state = TaskState.FAILED if isinstance(failure.cause, FencingFailedError) else state
                 error = failure.text
-            elif (refused := self._lease_service.board.refused((self._flow, task.source_task))) is not None:
+            elif (refused := self._board.refused((self._flow, task.source_task))) is not None:
                 state, error = TaskState.FAILED, refused
         stopped_by = self.context.losses.flow_stopped_by
         if stopped_by is not None:
@@ -254,16 +258,16 @@ class SourceTaskRunner(TaskRunner):
                 self._flow,
                 transactions.interval_ms,
             )
-        self._lease_service.register(self._flow, self._prepare_lease, self._hand_out, self.context.certain_for)
+        self._lease_service.register(self._flow, self)
         await self._try(self._leases.refresh)  # can take long, so read before a lane requests its first lease
         while True:
-            news = self._lease_service.news
+            changed = self._lease_service.change_event(_WOKEN_BY)
             self._take_progress()
             if self._leases.frozen:
                 self._store_releases()
             elif not await self._try(self._settle):
                 await asyncio.sleep(SETTLE_EVERY_S)
-            await self._lease_service.changed(SETTLE_EVERY_S, news)
+            await changed.wait(SETTLE_EVERY_S)
 
     async def _try(self, step: Callable[[], Awaitable[None]]) -> bool:
         """Run a step that reads source offsets; return False if they could not be read, or a user's class failed."""
@@ -301,7 +305,7 @@ class SourceTaskRunner(TaskRunner):
 
     def _take_refusals(self) -> None:
         """Log each query that cannot task, once while it cannot."""
-        found = [self._lease_service.board.refused((self._flow, source_task)) for source_task in self._tasks]
+        found = [self._board.refused((self._flow, source_task)) for source_task in self._tasks]
         refused = list(dict.fromkeys(one for one in found if one is not None))
         for one in refused:
             if one not in self._refused:
@@ -393,7 +397,7 @@ class SourceTaskRunner(TaskRunner):
             task.release = self._reporter.release(task.source_task, producer)
         if task.release is None:
             return False
-        task.release.add_done_callback(lambda _: self._lease_service.wake())
+        task.release.add_done_callback(lambda _: self._lease_service.wake(Wake.RELEASED))
         return True
 
     def _store_releases(self) -> None:
@@ -411,7 +415,7 @@ class SourceTaskRunner(TaskRunner):
             again = AssignedSourceTask(source_task=task.source_task, epoch=task.epoch, since=loop_time())
             again.restarts.count = task.restarts.count + 1
             self._tasks[task.source_task] = again
-            self._lease_service.wake()
+            self._lease_service.wake(Wake.RELEASED)
         else:
             log.info("%s: source task %d released", self._flow, task.source_task)
             self.on_ended()
@@ -420,22 +424,26 @@ class SourceTaskRunner(TaskRunner):
         """Return whether every partition that runs here is in the source task's list."""
         lane = self._leases.lane_state(task.source_task)
         if lane is None:  # a lane that was lost may write until the next one has fenced it
-            return task.unfenced_partitions <= record.partitions and not self._lease_service.board.runs(
+            return task.unfenced_partitions <= record.partitions and not self._board.runs(
                 (self._flow, task.source_task)
             )
         return lane.current and lane.running <= record.partitions
 
     # -- requests of lanes
 
-    async def _prepare_lease(self, source_task: int) -> None:
+    async def prepare_lease(self, source_task: int) -> None:
         """Fence the run of a lane that another one replaces, and read the current stored offsets."""
         task = self._tasks.get(source_task)
         if task is not None and task.assigned is not None:
             await self._leases.prepare(task)
 
-    def _hand_out(self, source_task: int) -> SourceTaskLease | None:
+    def hand_out_lease(self, source_task: int) -> SourceTaskLease | None:
         """Return the lease of a source task whose lane (re)starts; None if it ended."""
         task = self._tasks.get(source_task)
         if task is None or task.assigned is None or task.state is SourceTaskState.ABANDONED:
             return None
         return self._leases.hand_out(task)
+
+    def certain_for(self) -> float:
+        """Return for how many seconds this node is certainly a member of the flow's group."""
+        return self.context.certain_for()
