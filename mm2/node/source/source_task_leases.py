@@ -1,31 +1,38 @@
-"""The leases of a node's source tasks: when one is due, the producer that comes with it, and what it grants."""
+"""The leases of a node's source tasks: when one is due, the producer that comes with it, and what it grants.
+
+`SourceTaskQueries` tells which partitions of a list are copied, `MissingPermissions` when the target permits what it
+did not permit for earlier leases.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 
+from mm2.config.settings import FlowSettings
+from mm2.config.sql.topic_queries import TopicQuery
+from mm2.core.assignment.query_source_tasks import query_index
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.coordination.pauses import NO_PAUSES
 from mm2.core.lanes.accumulated_progress import PartitionStates
-from mm2.core.lanes.lease import SourceTaskLease, TaskProducer
+from mm2.core.lanes.lease import LaneQuery, SourceTaskLease, TaskProducer
 from mm2.core.lanes.source_task_steps import LaneView, SourceTaskState, SourceTaskView, Step, StepKind, next_step
 from mm2.core.lanes.task_states import TaskState
-from mm2.core.naming.names import TopicPartition
+from mm2.core.naming.names import Flow, TopicPartition
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
+from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.common.current_error import CurrentError
 from mm2.node.engine.lease_service import Wake
 from mm2.node.engine.managed_lane import LaneState
 from mm2.node.flow.task_runner import TaskContext
 from mm2.node.source.assigned_source_task import AssignedSourceTask, loop_time
 from mm2.node.source.lease_builder import LeaseBuilder
-from mm2.node.source.missing_permissions import MissingPermissions
 from mm2.node.source.query_use_reporter import QueryUseReporter
 from mm2.node.source.source_task_fence import SourceTaskFence
-from mm2.node.source.source_task_queries import SourceTaskQueries
 from mm2.node.source.task_producers import TaskProducers
 from mm2.node.source.uncommitted_copies import UncommittedCopies
 
@@ -33,6 +40,11 @@ log = logging.getLogger(__name__)
 
 HELD_LOOK_S = 2.0
 """How often it is looked whether an operator has decided about partitions that are held."""
+
+
+CHECK_EVERY_S = 30.0
+"""How often it is tried whether the target permits what leases lack; as often as a FAILED partition is tried again,
+since a missing ACL is the usual cause of both."""
 
 
 class SourceTaskLeases:
@@ -343,3 +355,157 @@ class SourceTaskLeases:
                 source_task,
                 error,
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedPartitions:
+    """The partitions of a list: the ``copied`` ones, and the others with their state, WAITING, and the reason."""
+
+    copied: frozenset[TopicPartition]
+    excluded: PartitionStates
+
+
+class SourceTaskQueries:
+    """Decides what a source task of this node copies.
+
+    (A) A partition is copied only with the query that this node's settings have for its topic, or without a query if
+        they have none, and only if the leader's query has the same name. A list can contain others: it is from before a
+        reload, or from a leader with another file.
+
+    Queries, and with queries tasks.max, restart the flow (`UpdateMode.FLOW`), so that they do not change meanwhile.
+    """
+
+    def __init__(self, settings: FlowSettings) -> None:
+        self._settings = settings
+        self._queries = settings.queries.in_order
+        self._known: dict[int, tuple[SourceTaskRecord, ListedPartitions]] = {}
+
+    def of(self, source_task: int) -> LaneQuery | None:
+        """Return the query for all records of a source task; None: it copies them as they are, or copies nothing."""
+        query = self._query(source_task)
+        if query is None:
+            return None
+        return LaneQuery(name=query.name, action=query.action, hides_values=query.hides_values)
+
+    def listed(self, record: SourceTaskRecord) -> ListedPartitions:
+        """Return which partitions of a list are copied; the same object for the same list.
+
+        Raises PluginError if a custom policy fails.
+        """
+        known = self._known.get(record.source_task)
+        if known is None or known[0] is not record:
+            known = self._known[record.source_task] = record, self._listed(record)
+        return known[1]
+
+    def _listed(self, record: SourceTaskRecord) -> ListedPartitions:
+        if not self._queries and record.query is None:
+            return ListedPartitions(copied=record.partitions, excluded={})
+        reasons = {topic: self._reason(topic, record) for topic in {one.topic for one in record.partitions}}
+        excluded = {
+            partition: (TaskState.WAITING, reason)
+            for partition in record.partitions
+            if (reason := reasons[partition.topic]) is not None
+        }
+        return ListedPartitions(copied=record.partitions - excluded.keys(), excluded=excluded)
+
+    def _reason(self, topic: str, record: SourceTaskRecord) -> str | None:
+        """Return why the source task does not copy a topic; None if it does."""
+        query = self._settings.query_of(topic)
+        name = None if query is None else query.name
+        if name == record.query and self._is_for(record.source_task, query):
+            return None
+        expected, listed = ("no query" if one is None else f"query {one}" for one in (name, record.query))
+        differ = (
+            f"the leader has {listed}" if name != record.query else f"source task {record.source_task} is for others"
+        )
+        return (
+            f"topic {topic} has {expected} in this node's file, but {differ}; waiting for the leader to assign it again"
+            " (if this lasts, the nodes' files differ)"
+        )
+
+    def _is_for(self, source_task: int, query: TopicQuery | None) -> bool:
+        """Return whether the number of a source task stands for this query; None: for none."""
+        index = None if query is None else self._queries.index(query)
+        return query_index(source_task, self._settings.source.tasks_max) == index
+
+    def _query(self, source_task: int) -> TopicQuery | None:
+        index = query_index(source_task, self._settings.source.tasks_max)
+        return None if index is None or index >= len(self._queries) else self._queries[index]
+
+
+class MissingPermissions:
+    """Finds the source tasks whose leases can be completed.
+
+    (A) The target is asked in the background, so that no source task waits for its answers.
+    (B) A round ends with the first source task that the target still does not fence; the next round begins with
+        another one, since each has an ACL of its own.
+    """
+
+    def __init__(
+        self, flow: Flow, producers: TaskProducers, builder: LeaseBuilder, *, changed: Callable[[], None]
+    ) -> None:
+        """``changed`` is called when a lease can be completed."""
+        self._flow = flow
+        self._producers = producers
+        self._builder = builder
+        self._changed = changed
+        self._without_exact_offsets: set[int] = set()
+        self._permitted: set[int] = set()
+        self._asked = -1  # the last source task that the target was asked about
+        self._check_at: float | None = None  # None: no lease lacks anything
+        self._round: asyncio.Task[None] | None = None
+
+    def granted(self, source_task: int) -> None:
+        """The source task has a new lease."""
+        if self._builder.lacks_exact_offsets:
+            self._without_exact_offsets.add(source_task)
+        else:
+            self._without_exact_offsets.discard(source_task)
+
+    def forget(self, source_task: int) -> None:
+        """The source task was released."""
+        self._without_exact_offsets.discard(source_task)
+
+    def take_permitted(self, now: float) -> set[int]:
+        """Return source tasks whose leases lack something that the target permits now.
+
+        Starts a round if one is due. ``now`` is in seconds of the event loop's clock.
+        """
+        lacking = self._without_exact_offsets.union(self._producers.unfenced)
+        found, self._permitted = self._permitted & lacking, set()
+        if not lacking:
+            self._check_at = None
+        elif self._check_at is None:
+            self._check_at = now + CHECK_EVERY_S
+        elif now >= self._check_at and (self._round is None or self._round.done()):
+            self._check_at = now + CHECK_EVERY_S
+            self._round = asyncio.create_task(self._check(), name=f"{self._flow} what leases lack")
+        return found
+
+    async def close(self) -> None:
+        """End the current round."""
+        if self._round is not None:
+            await cancel_and_wait([self._round])
+
+    async def _check(self) -> None:
+        try:
+            if self._without_exact_offsets:
+                await self._builder.refresh_exact_offsets()
+                if not self._builder.lacks_exact_offsets:
+                    self._permit(self._without_exact_offsets)
+            for source_task in sorted(self._producers.unfenced, key=lambda one: (one <= self._asked, one)):
+                self._asked = source_task
+                if not await self._producers.fences_again(source_task):
+                    return
+                self._permit([source_task])
+        except Exception:
+            log.exception(
+                "%s: unexpected error while looking whether the target permits fencing and exact offsets; retrying in"
+                " %.0f s",
+                self._flow,
+                CHECK_EVERY_S,
+            )
+
+    def _permit(self, source_tasks: Iterable[int]) -> None:
+        self._permitted.update(source_tasks)
+        self._changed()

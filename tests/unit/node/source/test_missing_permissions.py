@@ -16,8 +16,8 @@ from mm2.core.lanes.lease import TaskProducer
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.kafka.client.cluster import Cluster
 from mm2.node.source.lease_builder import LeaseBuilder
-from mm2.node.source.missing_permissions import CHECK_EVERY_S, MissingPermissions
 from mm2.node.source.source_task_fence import Acquired, SourceTaskFence
+from mm2.node.source.source_task_leases import CHECK_EVERY_S, MissingPermissions
 from mm2.node.source.task_producers import TaskProducers
 from tests.lab.waiting import until
 from tests.unit.config import files

@@ -12,7 +12,7 @@ from mm2.core.lanes.lease import LaneQuery
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.row_query import RowQuery
-from mm2.node.source.source_task_queries import SourceTaskQueries
+from mm2.node.source.source_task_leases import SourceTaskQueries
 from tests.unit.config import files
 
 MASK = "mm2.sql.mask.topics = orders\nmm2.sql.mask.query = SELECT upper(CAST(value AS STRING)) AS value FROM records\n"
