@@ -41,7 +41,6 @@ log = logging.getLogger(__name__)
 HELD_LOOK_S = 2.0
 """How often it is looked whether an operator has decided about partitions that are held."""
 
-
 CHECK_EVERY_S = 30.0
 """How often it is tried whether the target permits what leases lack; as often as a FAILED partition is tried again,
 since a missing ACL is the usual cause of both."""
@@ -51,9 +50,8 @@ class SourceTaskLeases:
     """Grants leases to the lanes that run source tasks.
 
     (A) A source task copies the partitions of its newest list that are not paused, and that are for its query
-        (`SourceTaskQueries`).
-        Partitions that the `LeaseBuilder` holds are left out.
-    (B) A lane gets a lease only after earlier owners and tasks of the source task are fenced, as far as the target can;
+        (`SourceTaskQueries`). Partitions that the `LeaseBuilder` holds are left out.
+    (B) A lane gets a lease only after earlier owners and runs of the source task are fenced, as far as the target can;
         with exactly-once, always, and after the leader has recorded its transactional ID (`TaskFencing`).
     """
 
@@ -326,7 +324,7 @@ class SourceTaskLeases:
         return context.settings.worker.exactly_once and not context.configs.fencing.covers(source_task)
 
     def _remote(self, task: AssignedSourceTask) -> frozenset[TopicPartition]:
-        """Return all remote partitions that earlier owners and tasks may be writing. Raises PluginError."""
+        """Return all remote partitions that earlier owners and runs may be writing. Raises PluginError."""
         record = self._context.configs.source_tasks.records.get(task.source_task)
         listed = record.partitions if record is not None else frozenset[TopicPartition]()
         return self._builder.remote(listed | task.leased | task.unfenced_partitions)
