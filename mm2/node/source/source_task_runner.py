@@ -221,7 +221,6 @@ class SourceTaskRunner(TaskRunner):
             state, error = lane.source_task.state, lane.source_task.error
         else:
             state, error = TaskState.WAITING, self._board.trouble((self._flow, task.source_task))
-            error = error or task.why()
             if task.assigned is None and self._leases.waits_for_leader(task.source_task):
                 error = _NOT_RECORDED.format(self._flow.target)
             elif (failure := self._leases.not_fenced(task.source_task)) is not None:
@@ -236,6 +235,8 @@ class SourceTaskRunner(TaskRunner):
             pauses = self.context.configs.pauses
             if all(pauses.covers(partition.topic) for partition in task.assigned.partitions):
                 state = TaskState.PAUSED
+        if lane is None and state is TaskState.WAITING:
+            error = error or task.why()
         return self.task_status(task.source_task, state, error)
 
     # -- work
@@ -267,7 +268,8 @@ class SourceTaskRunner(TaskRunner):
                 self._store_releases()
             elif not await self._try(self._settle):
                 await asyncio.sleep(SETTLE_EVERY_S)
-            await changed.wait(SETTLE_EVERY_S)
+            if reasons := await changed.wait(SETTLE_EVERY_S):
+                log.debug("%s: woken: %s", self._flow, "; ".join(sorted(reason.value for reason in reasons)))
 
     async def _try(self, step: Callable[[], Awaitable[None]]) -> bool:
         """Run a step that reads source offsets; return False if they could not be read, or a user's class failed."""
@@ -284,7 +286,7 @@ class SourceTaskRunner(TaskRunner):
 
     def _take_progress(self) -> None:
         """Process the newest reports of the lanes. A warning ends when no lane repeats it."""
-        now = asyncio.get_running_loop().time()
+        now = loop_time()
         warnings: dict[str, None] = {}
         for task in self._tasks.values():
             lane = self._leases.lane_state(task.source_task)
@@ -304,7 +306,7 @@ class SourceTaskRunner(TaskRunner):
         self._take_refusals()
 
     def _take_refusals(self) -> None:
-        """Log each query that cannot task, once while it cannot."""
+        """Log each query that cannot run, once while it cannot."""
         found = [self._board.refused((self._flow, source_task)) for source_task in self._tasks]
         refused = list(dict.fromkeys(one for one in found if one is not None))
         for one in refused:
