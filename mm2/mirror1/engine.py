@@ -15,7 +15,7 @@ from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.common.restarting import restart_on_error
 from mm2.node.engine.engine_process import EngineProcess
 from mm2.node.engine.lane_board import LaneBoard
-from mm2.node.engine.lease_service import LeaseService
+from mm2.node.engine.lease_service import LeaseService, Wake
 from mm2.node.engine.spark_settings import spark_settings
 from mm2.node.engine.temp_directory import TempDirectory, remove_abandoned
 from mm2.node.engine.tokens import new_token
@@ -74,7 +74,7 @@ class MirrorEngine:
             temp_dir=self._temp_dir.path,
             on_lost=self._lost,
         )
-        self.leases.keep_warm()
+        self.leases.keep_all_lanes_running()
         for work, name in ((self._process.run, "engine"), (self._watch_leases, "watch leases")):
             self._tasks.append(asyncio.create_task(restart_on_error(work, name), name=name))
         return self
@@ -82,7 +82,7 @@ class MirrorEngine:
     async def __aexit__(self, *_: object) -> None:
         assert self._process is not None
         self.leases.board.end()
-        self.leases.wake()
+        self.leases.wake(Wake.ORDERS, Wake.REPORT)
         await self._process.close()
         await cancel_and_wait(self._tasks)
         await self._server.stop(within=LEAVE_WITHIN_S)
@@ -90,8 +90,8 @@ class MirrorEngine:
 
     async def until_lanes_run(self) -> None:
         """Wait until all lanes run, without a limit (``trouble`` is why): what is put then is copied at once."""
-        while not self.leases.board.is_warm:
-            await self.leases.changed(WATCH_EVERY_S)
+        while not self.leases.board.kept_lanes_run:
+            await self.leases.wait_for_change(WATCH_EVERY_S, {Wake.REPORT})
 
     @property
     def trouble(self) -> str | None:
@@ -107,12 +107,12 @@ class MirrorEngine:
     def _lost(self, _jvm_death: str | None) -> None:
         self._temp_dir.clear()
         self.leases.board.engine_lost(time.monotonic())
-        self.leases.wake()
+        self.leases.wake(Wake.ORDERS, Wake.REPORT)
 
     async def _watch_leases(self) -> None:
         while True:
             self.leases.observe_lanes()
             for message in self.leases.board.expire(time.monotonic()):
                 log.warning("%s", message)
-                self.leases.wake()
+                self.leases.wake(Wake.ORDERS, Wake.REPORT)
             await asyncio.sleep(WATCH_EVERY_S)

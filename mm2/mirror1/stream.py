@@ -27,7 +27,7 @@ from mm2.mirror1.topics import NOTHING, Prepared, SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.common.daemon_thread import in_daemon_thread
 from mm2.node.common.restarting import RESTART_AFTER_S, restart_on_error
-from mm2.node.engine.lease_service import LeaseService
+from mm2.node.engine.lease_service import LeaseService, Wake
 
 log = logging.getLogger("mm2.mirror1")
 
@@ -131,7 +131,7 @@ class Stream:
     async def run(self) -> None:
         """Take part in the group until `stop`; then complete what is in flight, commit it, and leave the group."""
         async with self._cluster:
-            self._leases.register(self.flow, self._prepare, self._lease, self.member.certain_for)
+            self._leases.register(self.flow, self)
             background = [
                 asyncio.create_task(self._restarted(work, name), name=f"{name} of {self.flow}")
                 for work, name in ((self._commit_regularly, "commits"), (self._follow_reports, "reports"))
@@ -248,7 +248,7 @@ class Stream:
             left = self._drain_until - loop.time()
             if left <= 0:
                 return False
-            await self._leases.changed(min(self._times.look_every_s, left))
+            await self._leases.wait_for_change(min(self._times.look_every_s, left), {Wake.REPORT})
             self.reports.positions()
         return True
 
@@ -266,7 +266,7 @@ class Stream:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._times.lanes_stop_within_s):
                 while any(map(self._leases.board.runs, keys)):
-                    await self._leases.changed(self._times.look_every_s)
+                    await self._leases.wait_for_change(self._times.look_every_s, {Wake.REPORT})
 
     async def _commit_last(self, partitions: Collection[TopicPartition]) -> bool:
         """Commit before the partitions are given up; return whether all positions are committed."""
@@ -312,13 +312,18 @@ class Stream:
         is_routed = self._settings.handler is not None
         return sorted(one for one in self._assigned if (number == ROUTED) is (is_routed or one.topic not in self._kept))
 
-    async def _prepare(self, _: int) -> None:
+    async def prepare_lease(self, source_task: int) -> None:
         """A lane starts, or starts again: after what the target has, as far as that is reported or committed."""
         while not await self._offsets.refresh_starts(self._assigned):
             continue
 
-    def _lease(self, number: int) -> SourceTaskLease | None:
-        return self._build(number) if self._of(number) else None
+    def hand_out_lease(self, source_task: int) -> SourceTaskLease | None:
+        """Return the lease of a lane that starts, if it has partitions to copy."""
+        return self._build(source_task) if self._of(source_task) else None
+
+    def certain_for(self) -> float:
+        """Return for how many seconds the stream is certainly a member of the group."""
+        return self.member.certain_for()
 
     def _build(self, number: int) -> SourceTaskLease:
         starts, epoch = self._offsets.starts_of(self._of(number)), self._offsets.epoch
@@ -329,11 +334,11 @@ class Stream:
     async def _follow_reports(self) -> None:
         """A start that was chosen because no offset is committed is committed at once: it would be chosen again."""
         while True:
-            news = self._leases.news
+            reported = self._leases.change_event({Wake.REPORT})
             self.reports.log_losses()
             if chosen := self._offsets.chosen():
                 await self._offsets.commit(chosen)
-            await self._leases.changed(self._times.look_every_s, news)
+            await reported.wait(self._times.look_every_s)
 
     def trouble(self) -> str | None:
         """Return why the stream does not copy all of its partitions."""

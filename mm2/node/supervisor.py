@@ -27,7 +27,7 @@ from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.common.restarting import restart_on_error
 from mm2.node.engine.engine_process import EngineProcess
 from mm2.node.engine.lane_board import LaneBoard
-from mm2.node.engine.lease_service import LeaseService
+from mm2.node.engine.lease_service import LeaseService, Wake
 from mm2.node.engine.node_engine import NodeEngine
 from mm2.node.engine.temp_directory import TempDirectory, remove_abandoned
 from mm2.node.engine.tokens import new_token
@@ -93,7 +93,7 @@ class Node:
         """
         self.lease_service.url = lease_url
         self._spawn(partial(self._keep, self._watch_leases, WATCH_EVERY_S), "watch leases")
-        self._spawn(self._move_starving, "move source tasks without an executor")
+        self._spawn(self._move_tasks_without_executor, "move source tasks without an executor")
         self._spawn(partial(self._keep, self._publish, PUBLISH_EVERY_S), "publish")
         self.flows.start()
         self._engine.start(self._settings, lanes)
@@ -119,7 +119,7 @@ class Node:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
                 while not condition(self.published):
-                    await self.lease_service.changed(PUBLISH_EVERY_S)
+                    await self.lease_service.wait_for_change(PUBLISH_EVERY_S)
                 return True
         return False
 
@@ -195,16 +195,16 @@ class Node:
         for flow in self.flows.all:
             flow.drain()
         self.lease_service.board.drain()
-        self.lease_service.wake()
+        self.lease_service.wake(Wake.ORDERS)
         drained = True
         try:
             async with asyncio.timeout(within):
                 while not self.lease_service.board.drained:
-                    await self.lease_service.changed(WATCH_EVERY_S)
+                    await self.lease_service.wait_for_change(WATCH_EVERY_S, {Wake.REPORT, Wake.ORDERS})
         except TimeoutError:
             drained = False
         self.lease_service.board.end()
-        self.lease_service.wake()
+        self.lease_service.wake(Wake.ORDERS)
         return drained
 
     async def close(self) -> None:
@@ -240,12 +240,12 @@ class Node:
         self.lease_service.observe_lanes()
         for message in self.lease_service.board.expire(time.monotonic()):
             log.warning("%s", message)
-            self.lease_service.wake()
+            self.lease_service.wake(Wake.ORDERS, Wake.REPORT)
 
-    async def _move_starving(self) -> None:
+    async def _move_tasks_without_executor(self) -> None:
         while True:
             try:
-                await self.lease_service.move_starving()
+                await self.lease_service.move_tasks_without_executor()
             except (ClusterError, PluginError) as error:
                 log.warning("failed to move source tasks to lanes with an executor; retrying: %s", error)
             await asyncio.sleep(WATCH_EVERY_S)

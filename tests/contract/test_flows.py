@@ -35,7 +35,7 @@ async def test_response_fields(serve: Serve) -> None:
     answer = await client.get("/flows")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
-    running = {"node": "node-1", "state": "RUNNING", "error": None}
+    running = {"node": "node-1", "state": "RUNNING", "error": None, "only_moves": False}
     assert answer.json() == [
         {
             "flow": "A->B",

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +18,14 @@ from fastapi import FastAPI
 
 from flows.lane.lease_client import MAX_QUESTIONS, LeaseClient, LeaseLostError
 from mm2.core.lanes.engine_orders import EngineReport, RecordError
-from mm2.core.lanes.lease import MAX_FAILED_RECORD_BYTES, LaneOrders, LaneQuery, LeasePlace, LeaseRenewal
+from mm2.core.lanes.lease import (
+    MAX_FAILED_RECORD_BYTES,
+    LaneOrders,
+    LaneQuery,
+    LeasePlace,
+    LeaseRenewal,
+    SourceTaskLease,
+)
 from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.lanes.query_trials import DEATHS, FrameSpan
 from mm2.core.naming.names import Flow
@@ -41,6 +48,28 @@ from tests.unit.node.engine.lane_boards import CLIENT, FLOW, source_task_lease
 PROGRESS = json.dumps({"version": 0, "pid": 1})
 
 
+async def _prepared(_: int) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A flow that gives lanes these leases of its source tasks."""
+
+    lease: Callable[[int], SourceTaskLease | None]
+    prepare: Callable[[int], Awaitable[None]] = _prepared
+    certain_s: float = 10.0
+
+    async def prepare_lease(self, source_task: int) -> None:
+        await self.prepare(source_task)
+
+    def hand_out_lease(self, source_task: int) -> SourceTaskLease | None:
+        return self.lease(source_task)
+
+    def certain_for(self) -> float:
+        return self.certain_s
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneServer:
     """The lane board of a node served over HTTPS with one configured lane, and a client that trusts the node."""
@@ -56,7 +85,7 @@ class LaneServer:
     def sql_lease(self, query: LaneQuery, flow: Flow = FLOW) -> LeaseClient:
         """Return the client of a SQL lane with a source task."""
         one = replace(source_task_lease(0), query=query, flow=flow)
-        self.service.register(flow, _prepared, lambda _: one, lambda: 10.0)
+        self.service.register(flow, Host(lambda _: one))
         self.board.put(one)
         (start,) = (lane for lane in self.board.engine_orders(0.0).lanes if lane.query == query)
         return self.lease(start.token, lane=start.lane)
@@ -147,7 +176,7 @@ async def test_lane_repeats_its_request_until_its_offsets_can_be_read(lane_serve
         if errors:
             raise errors.pop()
 
-    lane_server.service.register(FLOW, prepare, source_task_lease, lambda: 10.0)
+    lane_server.service.register(FLOW, Host(source_task_lease, prepare))
     lane_server.board.put(source_task_lease(0))
     async with lane_server.lease("token") as lease:
         assert (await lease.acquire()).source_tasks == (source_task_lease(0),)
@@ -165,7 +194,7 @@ async def test_a_lease_is_built_after_everything_was_read(lane_server: LaneServe
             newest[0] = drained
             lane_server.board.put(drained)
 
-    lane_server.service.register(FLOW, prepare, newest.get, lambda: 10.0)
+    lane_server.service.register(FLOW, Host(newest.get, prepare))
     for one in newest.values():
         lane_server.board.put(one)
     async with lane_server.lease("token") as lease:
@@ -208,7 +237,7 @@ async def test_lane_ends_when_the_node_does_not_answer_in_time(tmp_path: Path) -
 
 
 async def test_leases_of_flows_end_before_the_membership_of_the_node(lane_server: LaneServer) -> None:
-    lane_server.service.register(FLOW, prepared, lambda _: None, lambda: 8.0)
+    lane_server.service.register(FLOW, Host(lambda _: None, certain_s=8.0))
     lane_server.board.put(source_task_lease(0))
     async with lane_server.lease("token") as lease:
         await lease.acquire()
@@ -216,14 +245,6 @@ async def test_leases_of_flows_end_before_the_membership_of_the_node(lane_server
         lane_server.board.put(source_task_lease(0))
         await lease.report(LaneProgress(version=-1, pid=1))
         assert 0 < lease.deadlines[FLOW].remaining <= 8.0 - LEASE_MARGIN_S
-
-
-async def prepared(_: int) -> None:
-    pass
-
-
-async def _prepared(_: int) -> None:
-    pass
 
 
 QUERY = LaneQuery(name="mask", action=RowTransform(module="shop", function="mask"))
@@ -239,7 +260,7 @@ async def test_replaced_credentials_arrive_in_a_lane_with_the_same_leases(lane_s
     service = LeaseService(
         LaneBoard(lanes=1, buffer_bytes=1 << 20, new_secret=lambda: "token", cluster="spark://host:7077"), capacity=1
     )
-    service.register(FLOW, _prepared, lambda _: one, lambda: 10.0)
+    service.register(FLOW, Host(lambda _: one))
     service.use_credentials({file: base64.b64encode(b"first").decode()})
     service.put(one)
     app = FastAPI(openapi_url=None)

@@ -68,7 +68,7 @@ LossKey = tuple[str, int, int, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """Source records that can no longer be copied, as reported by lanes and recorded in `loss_records`.
+    """Source records that can no longer be copied, as reported by lanes and recorded in ``mm2-losses.*``.
 
     For kind ``truncated``, records that the target has and the source no longer has; for ``target-truncated``, records
     that were copied and that the target no longer has. ``until`` equal to ``first``: the

@@ -52,7 +52,7 @@ class SendStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """The step of one side ``since`` epoch seconds; ``reason`` is a sentence for operators, None if nothing is held up.
+    """The step of one side ``since`` epoch seconds; ``reason`` is a message for operators, None if nothing is held up.
 
     ``step`` is the value of a `FetchStep` or `SendStep`.
     """

@@ -129,7 +129,7 @@ def exact_offsets(flow: Flow) -> InternalTopic:
 
 
 def losses(flow: Flow) -> InternalTopic:
-    """The recorded losses (`loss_records`), which Java does not have.
+    """The recorded losses (`mm2.core.lanes.losses`), which Java does not have.
 
     It has the replication factor of the exact offsets. One partition, because losses are few and the order of the
     records of a loss matters.

@@ -31,6 +31,7 @@ from mm2.node.checkpoint.translation import FlowTranslation
 from mm2.node.common.current_error import CurrentError
 from mm2.node.common.keep_trying import keep_trying
 from mm2.node.common.wakeup import Wakeup
+from mm2.node.flow.task_runner import STARTING
 from mm2.node.status.status_model import GroupStatus, TaskStatus
 
 log = logging.getLogger(__name__)
@@ -103,7 +104,7 @@ class CheckpointTask:
     @property
     def trouble(self) -> str | None:
         """The error that prevents the task as a whole from working, None if there is none."""
-        starting = self._load_error.text or ("starting" if self._translation is None else None)
+        starting = self._load_error.text or (STARTING if self._translation is None else None)
         if self._error.text is not None or starting is not None:
             return self._error.text or starting
         waiting = self._producer.trouble if self._producer is not None else None

@@ -11,7 +11,7 @@ from mm2.core.assignment.checkpoint_task_records import FIRST
 from mm2.core.assignment.partition_assignment import WEIGHT
 from mm2.core.assignment.tasks import TaskKind
 from mm2.node.checkpoint.checkpoint_task import CheckpointTask, reason_for_none
-from mm2.node.flow.task_runner import SharedTaskRunner, TaskContext
+from mm2.node.flow.task_runner import STARTING, SharedTaskRunner, TaskContext
 from mm2.node.status.status_model import GroupStatus, TaskStatus
 from mm2.node.store.config_store import ConfigStore
 
@@ -105,7 +105,7 @@ class CheckpointTaskRunner(SharedTaskRunner):
     @property
     def error(self) -> str | None:
         """The error that prevents checkpoints from being written."""
-        return self._checkpoint.trouble if self._checkpoint is not None else "starting"
+        return self._checkpoint.trouble if self._checkpoint is not None else STARTING
 
     def reasons(self) -> list[str]:
         """Return the error that prevents checkpoints from being written, and warnings."""

@@ -7,7 +7,7 @@ Invariants:
 (A) A source task is in the orders of at most one lane.
 (B) At most one session per lane is valid, and a token grants one: who reads it later gets nothing for it. Each run of
     a lane has a new token, and invalidates the session of the previous one.
-(C) The engine is ordered to run a lane only while the lane has source tasks, is kept warm, or has not yet ended.
+(C) The engine is ordered to run a lane only while the lane has source tasks, is kept running, or has not yet ended.
 (D) A source task is moved only from a lane that has no lease, and that lane cannot get a lease for it later.
 (E) Source tasks without a query run in plain lanes. Those with a query run in SQL lanes, each for one query of one
     flow, with numbers after those of the plain lanes. Another text of a query is another query.
@@ -23,6 +23,8 @@ from mm2.core.lanes.engine_orders import EngineOrders, EngineReport, LaneStart
 from mm2.core.lanes.lease import LaneOrders, LeaseRefusedError, LeaseRequest, SourceTaskLease, credentials_of
 from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.lanes.query_trials import FrameSpan
+from mm2.core.lanes.source_task_steps import LaneView
+from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.node.engine.executors import LOST_AFTER_S, STARVED_FOR_S
 from mm2.node.engine.lane_placement import LanePlacement
@@ -43,7 +45,8 @@ class LaneBoard:
 
     ``lanes`` is the maximum number of plain lanes, and of SQL lanes for each query; a lane is started when source tasks
     need it. ``cluster`` is the Spark master whose executors the lanes wait for, None if they need no executors.
-    ``flows`` are those with source tasks on this node, for the descriptions of lanes.
+    ``flows`` are those with source tasks on this node, for the descriptions of lanes. ``version``
+    increases when any orders change.
     """
 
     def __init__(
@@ -64,9 +67,9 @@ class LaneBoard:
         self._cluster = cluster
         self._credentials: Mapping[str, str] = {}
         self._trials = QueryTrials()
-        self._version = 0
+        self.version = 0
         self._ending = False
-        self._warm = 0
+        self._kept_running = 0
         self.engine: EngineReport | None = None
 
     # -- orders of the flows
@@ -101,10 +104,10 @@ class LaneBoard:
             lane.removed[key] = lane.version
             self._lanes.forget_ended()
 
-    def keep_warm(self, lanes: int) -> None:
+    def keep_running(self, lanes: int) -> None:
         """Keep this number of plain lanes running without source tasks, so that new ones start immediately."""
-        if lanes != self._warm:
-            self._warm = lanes
+        if lanes != self._kept_running:
+            self._kept_running = lanes
             for lane in self._lanes.alike(None):
                 self._bump(lane)
 
@@ -112,7 +115,7 @@ class LaneBoard:
         """Move this source task, with this lease, to a lane that has an executor, if its own lane still has none."""
         key = (lease.flow, lease.source_task)
         lane = self._lanes.lane_of(key)
-        if lane is None or not self._lanes.waits_in_vain(lane, now):
+        if lane is None or not self._lanes.has_waited_too_long(lane, now):
             return
         lane.starved_until = now + STARVED_FOR_S
         del lane.source_tasks[key]
@@ -282,9 +285,11 @@ class LaneBoard:
         self._lanes.forget_ended()
         return found
 
-    def in_vain(self, now: float) -> tuple[SourceTaskKey, ...]:
+    def source_tasks_to_move(self, now: float) -> tuple[SourceTaskKey, ...]:
         """Return the source tasks to move, as their lane waits for an executor while other lanes have one."""
-        return tuple(key for lane in self._lanes if self._lanes.waits_in_vain(lane, now) for key in lane.source_tasks)
+        return tuple(
+            key for lane in self._lanes if self._lanes.has_waited_too_long(lane, now) for key in lane.source_tasks
+        )
 
     def engine_orders(self, now: float) -> EngineOrders:
         """Return the lanes that the engine is to run now."""
@@ -299,7 +304,7 @@ class LaneBoard:
             query = None if lane.runs is None else lane.runs.query
             start = LaneStart(lane=lane.number, token=lane.token, description=self._description(lane), query=query)
             starts.append(start)
-        return EngineOrders(version=self._version, lanes=tuple(starts))
+        return EngineOrders(version=self.version, lanes=tuple(starts))
 
     def _description(self, lane: ManagedLane) -> str:
         """Return what is fixed while the lane runs, as Spark cannot change the description of a running job."""
@@ -313,6 +318,20 @@ class LaneBoard:
         """Return the last report about a source task; None before its lane's first report."""
         lane = self._lanes.lane_of(key)
         return None if lane is None else lane.state_of(key)
+
+    def view(self, key: SourceTaskKey) -> LaneView:
+        """Return what the lanes know about a source task."""
+        lane, state = self._lanes.lane_of(key), self.progress(key)
+        return LaneView(
+            has_orders=lane is not None,
+            is_started=lane is not None and lane.session is not None,
+            is_reported=state is not None,
+            is_current=state is not None and state.current,
+            has_drained=state is not None and state.source_task.drained,
+            has_failed=state is not None and state.current and state.source_task.state is TaskState.FAILED,
+            is_idle=self.idle(key),
+            may_run=self.runs(key),
+        )
 
     def trouble(self, key: SourceTaskKey) -> str | None:
         """Return why the lane of a source task is not running, if known."""
@@ -358,10 +377,10 @@ class LaneBoard:
         return any(lane.session is not None and lane.progress is not None for lane in lanes)
 
     @property
-    def is_warm(self) -> bool:
-        """Whether all lanes that `keep_warm` asks for have reported, so that new source tasks start immediately."""
-        warm = (lane for lane in self._lanes.alike(None) if lane.number < self._warm)
-        return all(lane.session is not None and lane.progress is not None for lane in warm)
+    def kept_lanes_run(self) -> bool:
+        """Whether all lanes that `keep_running` asks for have reported, so that new source tasks start immediately."""
+        kept = (lane for lane in self._lanes.alike(None) if lane.number < self._kept_running)
+        return all(lane.session is not None and lane.progress is not None for lane in kept)
 
     def buffers(self) -> tuple[LaneBuffer, ...]:
         """Return the buffers of the lanes that have reported."""
@@ -381,11 +400,11 @@ class LaneBoard:
         return all(lane.drained for lane in self._lanes)
 
     def _wanted(self, lane: ManagedLane) -> bool:
-        return bool(lane.source_tasks) or (lane.runs is None and lane.number < self._warm)
+        return bool(lane.source_tasks) or (lane.runs is None and lane.number < self._kept_running)
 
     def _bump(self, lane: ManagedLane) -> None:
         lane.version += 1
-        self._version += 1
+        self.version += 1
 
     def _update_trials(self) -> None:
         """Send running lanes how frames pass through their queries, if that has changed.

@@ -83,7 +83,7 @@ class LanePlacement:
         lane.error = message
         return message
 
-    def waits_in_vain(self, lane: ManagedLane, now: float) -> bool:
+    def has_waited_too_long(self, lane: ManagedLane, now: float) -> bool:
         """Return whether the source tasks of the lane should move, as it waits while other lanes have an executor."""
         if not self.is_unplaced(lane) or lane.ordered_at is None:
             return False
@@ -91,6 +91,6 @@ class LanePlacement:
         return bool(began) and now - max(lane.ordered_at, *began) > MOVED_AFTER_S
 
     def with_executor(self, lane: ManagedLane) -> ManagedLane:
-        """Return the lane to which a source task of this one moves: there is one, as it `waits_in_vain`."""
+        """Return the lane to which a source task of this one moves: there is one, as this one `has_waited_too_long`."""
         others = (one for one in self.alike(lane.runs) if one.session is not None)
         return min(others, key=lambda lane: lane.preference)

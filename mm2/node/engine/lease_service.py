@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from enum import Enum
+from typing import Protocol
+from weakref import WeakSet
 
 from mm2.core.lanes.engine_orders import EngineOrders, EngineReport
 from mm2.core.lanes.lease import (
@@ -43,22 +47,60 @@ is treated as failed with or without the message."""
 ANSWERED_AFTER_S = 0.1
 """Long-poll time of the engine while it evaluates queries of failed records, for whose messages lanes wait."""
 
-PrepareLease = Callable[[int], Awaitable[None]]
-"""Fences an earlier run of a source task, and reads its start offsets from the target. Raises ClusterError."""
 
-BuildLease = Callable[[int], SourceTaskLease | None]
-"""Returns the lease of a source task for a lane, according to what was prepared; None if the flow no longer runs the
-source task on this node."""
+class Wake(Enum):
+    """Why waiters are woken."""
 
-CertainFor = Callable[[], float]
-"""Returns for how many seconds the node is certainly a member of the flow's group."""
+    ORDERS = "the orders of lanes, or of the engine, have changed"
+    REPORT = "a lane has reported something new, has started, or has ended"
+    TURN = "another frame can pass through a query"
+    ASSIGNMENT = "the membership of a flow, or its assigned tasks, have changed"
+    CONFIGS = "the leader has published lists, pauses or other records"
+    FENCED = "earlier owners or runs of a source task are fenced, or the target permits what it did not"
+    RELEASED = "a task was released, or the release of one was stored"
+    LOSSES = "a loss was recorded or accepted"
+    REQUEST = "an operator has requested something"
 
 
-@dataclass(frozen=True, slots=True)
-class _RegisteredFlow:
-    prepare: PrepareLease
-    build: BuildLease
-    certain_for: CertainFor
+ANY = frozenset(Wake)
+
+
+class ChangeEvent:
+    """Collects the reasons for which its waiter is to be woken, from its creation on."""
+
+    def __init__(self, reasons: Collection[Wake]) -> None:
+        self._wanted = frozenset(reasons)
+        self._happened: set[Wake] = set()
+        self._event = asyncio.Event()
+
+    def happened(self, reasons: Collection[Wake]) -> None:
+        """Wake the waiter if it waits for one of these reasons."""
+        if found := self._wanted.intersection(reasons):
+            self._happened |= found
+            self._event.set()
+
+    async def wait(self, timeout: float) -> frozenset[Wake]:
+        """Wait up to ``timeout`` seconds; return why it was woken, nothing if it was not."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
+        return frozenset(self._happened)
+
+
+class SourceTaskHost(Protocol):
+    """What a flow of this node does for the lanes that run its source tasks.
+
+    `mm2.node.source.source_task_runner.SourceTaskRunner`, and `mm2.mirror1.stream.Stream` of kafka-mirror-maker.
+    """
+
+    async def prepare_lease(self, source_task: int) -> None:
+        """Fence an earlier run of a source task, and read where it continues. Raises ClusterError and PluginError."""
+
+    def hand_out_lease(self, source_task: int) -> SourceTaskLease | None:
+        """Return the lease for a lane that starts, as it was prepared; None if the task does not run here any more."""
+
+    def certain_for(self) -> float:
+        """Return for how many seconds the node is certainly a member of the flow's group."""
 
 
 class LeaseService:
@@ -87,36 +129,36 @@ class LeaseService:
         self.url = ""
         self.engine_token = new_token()
         hide(self.engine_token)  # longer than those of lanes, which are renewed
-        self._flows: dict[Flow, _RegisteredFlow] = {}
+        self._hosts: dict[Flow, SourceTaskHost] = {}
         self._readiness = LaneReadiness()
         self._failed_records = FailedRecords()
-        self._changed = asyncio.Event()
+        self._waiting: WeakSet[ChangeEvent] = WeakSet()
 
     # -- for the flows of this node
 
-    def register(self, flow: Flow, prepare: PrepareLease, build: BuildLease, certain_for: CertainFor) -> None:
-        """Use these functions for the leases of this flow's source tasks."""
-        self._flows[flow] = _RegisteredFlow(prepare, build, certain_for)
+    def register(self, flow: Flow, host: SourceTaskHost) -> None:
+        """Ask this host for the leases of this flow's source tasks."""
+        self._hosts[flow] = host
 
     def put(self, lease: SourceTaskLease) -> None:
         """Run this source task, or change its lease."""
         self.board.put(lease)
-        self.wake()
+        self.wake(Wake.ORDERS)
 
     def use_credentials(self, credentials: Mapping[str, str]) -> None:
         """Send lanes on other machines these contents of files, with their leases."""
         self.board.use_credentials(credentials)
-        self.wake()
+        self.wake(Wake.ORDERS)
 
     def retry_records(self, key: SourceTaskKey) -> None:
         """Let the records of a source task pass through its query that have ended it."""
         self.board.retry_records(key)
-        self.wake()
+        self.wake(Wake.ORDERS)
 
     def remove(self, key: SourceTaskKey) -> None:
         """Stop a source task."""
         self.board.remove(key)
-        self.wake()
+        self.wake(Wake.ORDERS)
 
     @property
     def ready(self) -> bool:
@@ -128,41 +170,38 @@ class LeaseService:
         """Note whether lanes are running; call it about once a second."""
         self._readiness.observe(self._clock(), alive=self.board.alive)
 
-    def keep_warm(self) -> None:
+    def keep_all_lanes_running(self) -> None:
         """Keep all lanes running, because other nodes can hand source tasks over at any time."""
-        self.board.keep_warm(self.capacity)
+        self.board.keep_running(self.capacity)
+        self.wake(Wake.ORDERS)
 
-    async def move_starving(self) -> None:
+    async def move_tasks_without_executor(self) -> None:
         """Move source tasks whose lane gets no executor to lanes that have one, with current start offsets.
 
         Raises ClusterError if the offsets cannot be read; the source tasks then continue to wait.
         """
-        for key in self.board.in_vain(self._clock()):
+        for key in self.board.source_tasks_to_move(self._clock()):
             await self._prepare(key)
             fresh = self._build(key)
             if fresh is not None:
                 log.warning("%s: moving source task %d to another lane: no executor for its own lane", *key)
                 self.board.move(fresh, self._clock())
-                self.wake()
+                self.wake(Wake.ORDERS)
 
-    def wake(self) -> None:
-        """Wake all waiters, because something has changed."""
-        self._changed.set()
-        self._changed = asyncio.Event()
+    def wake(self, *reasons: Wake) -> None:
+        """Wake those who wait for one of these reasons."""
+        for event in list(self._waiting):
+            event.happened(reasons)
 
-    @property
-    def news(self) -> asyncio.Event:
-        """An event that the next change sets. Get it before reading state, to miss no change until `changed`."""
-        return self._changed
+    def change_event(self, reasons: Collection[Wake]) -> ChangeEvent:
+        """Return an event for these reasons. Get it before reading state, to miss no change until it is waited for."""
+        event = ChangeEvent(reasons)
+        self._waiting.add(event)
+        return event
 
-    async def changed(self, timeout: float, news: asyncio.Event | None = None) -> bool:
-        """Wait up to ``timeout`` seconds for the next change, or for ``news``; return whether there was a change."""
-        try:
-            async with asyncio.timeout(timeout):
-                await (news or self._changed).wait()
-        except TimeoutError:
-            return False
-        return True
+    async def wait_for_change(self, timeout: float, reasons: Collection[Wake] = ANY) -> frozenset[Wake]:
+        """Wait up to ``timeout`` seconds for one of these reasons; return why it was woken, nothing if it was not."""
+        return await self.change_event(reasons).wait(timeout)
 
     # -- LeaseApi
 
@@ -175,12 +214,13 @@ class LeaseService:
             log.warning("%s", message)
         self._failed_records.take(report.pid, report.record_errors)
         if report.ended:
-            self.wake()
+            self.wake(Wake.ORDERS, Wake.REPORT)
         if self._failed_records.has_ordered:
             wait = min(wait, ANSWERED_AFTER_S)
         await self._until(
             lambda: self._failed_records.has_new or self.board.engine_orders(self._clock()).version > report.version,
             wait,
+            {Wake.ORDERS},
         )
         return replace(self.board.engine_orders(self._clock()), failed_records=self._failed_records.orders())
 
@@ -206,19 +246,23 @@ class LeaseService:
         self.board.check(lane, secret)
 
     async def progress(self, lane: int, secret: str, progress: LaneProgress, wait: float) -> LeaseRenewal:
+        before = self.board.version
         if self.board.lane_report(lane, secret, progress, self._clock()):
-            self.wake()
-        await self._until(lambda: self.board.lane_orders(lane).version > progress.version, wait)
+            self.wake(Wake.REPORT)
+        if self.board.version != before:  # how frames pass through a query
+            self.wake(Wake.ORDERS)
+        await self._until(lambda: self.board.lane_orders(lane).version > progress.version, wait, {Wake.ORDERS})
         self.board.check(lane, secret)  # the lease may have been granted to another process meanwhile
         return self._renewal(lane, progress.version)
 
     async def announce(self, lane: int, secret: str, frame: FrameSpan | None, wait: float) -> bool:
         if self.board.announce(lane, secret, frame, self._clock()):
             if frame is None:
-                self.wake()
+                self.wake(Wake.TURN)
             return True
-        self.wake()  # its last frame has returned, and another lane may be waiting for its turn
-        await self._until(lambda: self.board.announce(lane, secret, frame, self._clock()), wait)
+        self.wake(Wake.TURN)  # its last frame has returned, and another lane may be waiting for its turn
+        turn = {Wake.TURN, Wake.ORDERS}
+        await self._until(lambda: self.board.announce(lane, secret, frame, self._clock()), wait, turn)
         return self.board.announce(lane, secret, frame, self._clock())
 
     async def failed_record(self, lane: int, topic: str, partition: int, batch: str) -> str | None:
@@ -233,7 +277,7 @@ class LeaseService:
                 answer.set_result(message)
 
         number = self._failed_records.add(query, topic, partition, batch, done)
-        self.wake()
+        self.wake(Wake.ORDERS)
         try:
             async with asyncio.timeout(self._message_within_s):
                 return await answer
@@ -247,12 +291,12 @@ class LeaseService:
 
     async def _prepare(self, key: SourceTaskKey) -> None:
         flow, source_task = key
-        if flow in self._flows:
-            await self._flows[flow].prepare(source_task)
+        if flow in self._hosts:
+            await self._hosts[flow].prepare_lease(source_task)
 
     def _build(self, key: SourceTaskKey) -> SourceTaskLease | None:
         flow, source_task = key
-        return self._flows[flow].build(source_task) if flow in self._flows else None
+        return self._hosts[flow].hand_out_lease(source_task) if flow in self._hosts else None
 
     def _renewal(self, lane: int, version: int) -> LeaseRenewal:
         """Return the lane's lease, and its orders if they are newer than ``version``."""
@@ -265,10 +309,13 @@ class LeaseService:
         )
 
     def _certain_for(self, flow: Flow) -> float:
-        registered = self._flows.get(flow)
-        return 0.0 if registered is None else max(0.0, registered.certain_for() - LEASE_MARGIN_S)
+        host = self._hosts.get(flow)
+        return 0.0 if host is None else max(0.0, host.certain_for() - LEASE_MARGIN_S)
 
-    async def _until(self, condition: Callable[[], bool], timeout: float) -> None:
+    async def _until(self, condition: Callable[[], bool], timeout: float, reasons: Collection[Wake]) -> None:
         deadline = self._clock() + timeout
-        while not condition() and (left := deadline - self._clock()) > 0:
-            await self.changed(left)
+        while True:
+            event = self.change_event(reasons)
+            if condition() or (left := deadline - self._clock()) <= 0:
+                return
+            await event.wait(left)

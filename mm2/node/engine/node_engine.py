@@ -13,7 +13,7 @@ from mm2.core.naming.names import Flow
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.common.restarting import restart_on_error
 from mm2.node.engine.engine_process import EngineProcess
-from mm2.node.engine.lease_service import LeaseService
+from mm2.node.engine.lease_service import LeaseService, Wake
 from mm2.node.engine.spark_settings import host_of, spark_settings
 from mm2.node.engine.temp_directory import TempDirectory
 
@@ -68,7 +68,7 @@ class NodeEngine:
             on_lost=self._lost,
         )
         self._task = asyncio.create_task(restart_on_error(self._process.run, "engine"), name="engine")
-        self._lease_service.board.keep_warm(1)
+        self._lease_service.board.keep_running(1)
 
     def use_lane_place(self, place: LeasePlace) -> None:
         """Send lanes to ``place`` after the next start of the engine."""
@@ -131,7 +131,7 @@ class NodeEngine:
         self._temp_dir.clear()
         for message in self._lease_service.board.engine_lost(time.monotonic(), jvm_death):
             log.warning("%s", message)
-        self._lease_service.wake()
+        self._lease_service.wake(Wake.ORDERS, Wake.REPORT)
 
 
 def with_source_tasks(settings: NodeSettings) -> tuple[Flow, ...]:

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict
+from functools import partial
 
 from mm2.config.clients.flow_clients import ClientRole
 from mm2.config.settings import FlowSettings
@@ -23,7 +24,7 @@ from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.node.commands.registry import command_types, run_on_this_node
 from mm2.node.common.wakeup import Wakeup
-from mm2.node.engine.lease_service import LeaseService
+from mm2.node.engine.lease_service import LeaseService, Wake
 from mm2.node.flow.member_metadata import MemberMetadata
 from mm2.node.flow.retained_state import RetainedFlowState
 from mm2.node.flow.task_assignments import RebalanceReview, expects_rebalance, place_tasks, weighted_tasks
@@ -47,6 +48,8 @@ EXPECT_REBALANCE_S = 30.0
 
 REVIEW_EVERY_S = 1.0
 """How often a leader checks whether a rebalance is due, in addition to checks after events."""
+
+_HANDED_OVER = {Wake.RELEASED, Wake.ASSIGNMENT}
 
 
 class FlowSession:
@@ -116,7 +119,7 @@ class FlowSession:
             )
             producer = await stack.enter_async_context(ControlProducer(await cluster(ClientRole.STATUSES)))
             self._keeper = StatusKeeper(settings, self._identity, producer, self.statuses, topics.status_partitions)
-            self.losses = LossStore(settings, target, producer, self._lease_service.wake)
+            self.losses = LossStore(settings, target, producer, partial(self._lease_service.wake, Wake.LOSSES))
             context = TaskContext(
                 settings=settings,
                 node_id=node_id,
@@ -219,7 +222,7 @@ class FlowSession:
                 log.warning("%s: %s", self._flow, reason)
             case _:
                 log.info("%s: %s", self._flow, membership.reason)
-        self._lease_service.wake()
+        self._lease_service.wake(Wake.ASSIGNMENT)
 
     def _take(self, joined: Joined) -> None:
         """Apply the leader's assignment of a rebalance."""
@@ -228,16 +231,16 @@ class FlowSession:
             reason = joined.error or "unknown format (is it running a different version?)"
             log.warning("%s: ignoring assignment from leader %s: %s", self._flow, joined.leader_node, reason)
             return
-        self._retained.placement = placement
+        self._retained.take_placement(placement)
         if not self._ending:
             self.host.take(placement, joined.member_id)
         if self.leader_term is not None:
             self.leader_term.take_placement(placement)
         if len(joined.members) > 1:
-            self._lease_service.keep_warm()
+            self._lease_service.keep_all_lanes_running()
         self._metadata.acknowledge()
         self._expect_rebalance()
-        self._lease_service.wake()
+        self._lease_service.wake(Wake.ASSIGNMENT)
 
     # -- end
 
@@ -251,7 +254,7 @@ class FlowSession:
             log.info("%s: handing all tasks over to the other nodes", self._flow)
             self._metadata.report()
             while self.host.holds and self._metadata.others_offer:
-                await self._lease_service.changed(REVIEW_EVERY_S)
+                await self._lease_service.wait_for_change(REVIEW_EVERY_S, _HANDED_OVER)
 
     async def drain(self) -> None:
         """Drain the tasks that still run here, regardless of the assignment; return when their offsets are stored.
@@ -261,13 +264,14 @@ class FlowSession:
         self._ending = True
         self.host.drain()
         while self.host.holds:
-            await self._lease_service.changed(REVIEW_EVERY_S)
+            await self._lease_service.wait_for_change(REVIEW_EVERY_S, _HANDED_OVER)
 
     # -- leading
 
     def _assign(self, generation: int, infos: Mapping[str, MemberInfo]) -> dict[str, Json]:
         """Compute the assignment of a rebalance as its leader. Every member receives the whole assignment."""
-        placement = self._retained.placement = self._place(generation, infos)
+        placement = self._place(generation, infos)
+        self._retained.take_placement(placement)
         if self.leader_term is not None:
             self.leader_term.take_placement(placement)  # before any member receives it: `SourceTaskPlan.owned`
         assignment: Json = placement.to_json()
@@ -348,7 +352,7 @@ class FlowSession:
         if self._election is not None:
             self.host.configs_changed()
             self._expect_rebalance()
-        self._lease_service.wake()
+        self._lease_service.wake(Wake.CONFIGS)
 
     def _commanded(self, value: bytes | None) -> None:
         """Run a command that the leader published to every node. Raises FormatError."""

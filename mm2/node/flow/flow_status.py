@@ -94,6 +94,7 @@ class FlowStatusBuilder:
             node_id=self.identity.node_id,
             joined=session.joined,
             placement=self.retained.placement,
+            moved_at=self.retained.moved_at,
             configs=session.configs,
             statuses=session.statuses,
             host=session.host,
@@ -122,7 +123,7 @@ class FlowStatusBuilder:
         if session.joined.is_leader and (session.leader_term is None or session.leader_term.error is not None):
             return TaskState.WAITING
         here = ("", self.identity.node_id)  # other nodes report their own tasks; the leader reports unassigned ones
-        states = [task.state for task in tasks if task.node in here]
+        states = [task.state for task in tasks if task.node in here and not task.only_moves]
         states += [p.state for topic in topics for p in topic.partitions if p.node in here]
         states += [TaskState.FAILED for topic in topics if topic.error is not None]
         return worst(states if is_paused else without_pauses(states))
@@ -145,7 +146,7 @@ class FlowStatusBuilder:
         for topic in topics:
             reasons += [f"topic {topic.topic}: {topic.error}"] if topic.error is not None else []
             reasons += [p.error for p in topic.partitions if p.state in _STATES_WITH_REASON]
-        reasons += [task.error for task in tasks if task.state is TaskState.WAITING]
+        reasons += [task.error for task in tasks if task.state is TaskState.WAITING and not task.only_moves]
         return list(dict.fromkeys(reason for reason in reasons if reason is not None))
 
     def _with_acceptance(self, loss: Loss) -> Loss:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from mm2.core.assignment.tasks import TaskKind
 from mm2.core.naming.names import Flow
 from mm2.election.protocol import Election, Joined, MemberInfo
-from mm2.node.engine.lease_service import LeaseService
+from mm2.node.engine.lease_service import LeaseService, Wake
 from mm2.node.flow.task_host import TaskHost
 from mm2.node.identity import NodeIdentity
 
@@ -59,7 +59,7 @@ class MemberMetadata:
         self._offered = self._capacity()
         if self.election is not None:
             self.election.update(self.info())
-        self._lease_service.wake()
+        self._lease_service.wake(Wake.RELEASED)
 
     def report_capacity(self) -> bool:
         """Report the capacity if it has changed; return whether it has."""

@@ -33,6 +33,9 @@ from mm2.node.store.worker_topics import WorkerTopics
 
 log = logging.getLogger(__name__)
 
+STARTING = "starting"
+"""The error of a task that cannot work yet, although nothing is wrong."""
+
 RETRY_FAILED_MS = 5_000
 """Delay before a task that failed as a whole is restarted: an immediate retry rarely succeeds."""
 

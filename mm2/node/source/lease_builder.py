@@ -28,11 +28,11 @@ from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, UNKNOWN_IDS, T
 from mm2.core.topics.topic_recreated import remote_topic_recreated, source_topic_recreated
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
 from mm2.node.checkpoint.translation import EXACT
-from mm2.node.source.copied_tails import StoredEnd, remote_position
 from mm2.node.source.dead_letter_topic import DeadLetterTopic
 from mm2.node.source.newest_segments import NewestSegment, NewestSegments
 from mm2.node.source.remote_copies import FoundCopies, RemoteCopies
 from mm2.node.source.source_offsets import StoredSourceOffsets
+from mm2.node.source.uncommitted_copies import StoredEnd, remote_position
 from mm2.node.store.loss_store import LossStore
 
 log = logging.getLogger(__name__)

@@ -13,17 +13,18 @@ from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.assignment.tasks import TaskKind
 from mm2.core.lanes.lease import SourceTaskLease
 from mm2.core.lanes.losses import loss_warning, stop_message
+from mm2.core.lanes.source_task_steps import SourceTaskState, Step, StepKind
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.plugins import PluginError
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
 from mm2.node.common.current_error import CurrentError
 from mm2.node.common.fencing_errors import FencingFailedError
+from mm2.node.engine.lease_service import ANY, Wake
 from mm2.node.flow.task_runner import TaskContext, TaskRunner
+from mm2.node.source.assigned_source_task import AssignedSourceTask, loop_time
 from mm2.node.source.source_task_leases import SourceTaskLeases
-from mm2.node.source.source_task_release import SourceTaskReleaser
 from mm2.node.source.source_task_reporter import SourceTaskReporter
-from mm2.node.source.source_task_run import SourceTaskRun
 from mm2.node.status.partition_ownership import HostedSourceTask
 from mm2.node.status.status_model import TaskStatus
 from mm2.node.store.config_store import ConfigStore
@@ -40,7 +41,11 @@ CATCH_UP_MS = 5_000
 SETTLE_EVERY_S = 1.0
 """Lanes report once a second; their reports also wake this task immediately."""
 
-_LONG_AGO = float("-inf")
+STORE_RELEASES_S = 2.0
+"""How long a node that ends waits until releases are stored; otherwise the next owners fence this node's producers."""
+
+_WOKEN_BY = ANY - {Wake.ORDERS, Wake.TURN}  # the orders of source tasks are its own work
+
 _NOT_RECORDED = (
     "waiting for the leader to fence earlier source tasks; if this lasts, the leader reports why it cannot lead, or its"
     " file lacks {}.exactly.once.source.support = preparing or enabled"
@@ -51,8 +56,9 @@ _NOT_ENABLED = "the leader assigned this source task to this node, but the flow 
 class SourceTaskRunner(TaskRunner):
     """Runs the source tasks of this node in lanes.
 
-    `SourceTaskLeases` grants their leases, `SourceTaskReleaser` ends them. A list is reported to the leader as running
-    only after every partition that is not in it has stopped.
+    `mm2.core.lanes.source_task_steps.next_step` decides; this class executes the steps, with `SourceTaskLeases` for
+    what leases need. A list is reported to the leader as running only after every partition that is not in it has
+    stopped.
     """
 
     kind = TaskKind.SOURCE
@@ -63,15 +69,15 @@ class SourceTaskRunner(TaskRunner):
         self._flow = settings.flow
         self._enabled = settings.enabled
         self._lease_service = context.lease_service
+        self._board = context.lease_service.board
         self._records = Cluster(settings.clients.of(ClientRole.RECORDS))
         self._leases = SourceTaskLeases(context, self._records)
         self._reporter = SourceTaskReporter(
             settings, context.producer, context.topics.status_partitions, context.node_id
         )
-        self._releaser = SourceTaskReleaser(context, self._leases, self._reporter)
         self._member_id = ""
         self._assigned: Collection[int] = ()
-        self._runs: dict[int, SourceTaskRun] = {}
+        self._tasks: dict[int, AssignedSourceTask] = {}
         self._lane_warnings: list[str] = []
         self._refused: list[str] = []
         self._leasing = CurrentError(log, settings.flow)
@@ -96,35 +102,44 @@ class SourceTaskRunner(TaskRunner):
         if not self._enabled:
             return
         for source_task, epoch in tasks.items():
-            run = self._runs.get(source_task)
-            if run is None:
-                self._runs[source_task] = SourceTaskRun(source_task=source_task, epoch=epoch)
-            elif run.draining:
-                run.reassigned, run.epoch = True, epoch
-        for source_task in self._runs.keys() - tasks.keys():
-            self._releaser.drain(self._runs[source_task])
-        self._lease_service.wake()
+            task = self._tasks.get(source_task)
+            if task is None:
+                self._tasks[source_task] = AssignedSourceTask(source_task=source_task, epoch=epoch, since=loop_time())
+            elif task.is_ending:
+                task.reassigned, task.epoch = True, epoch
+        for source_task in self._tasks.keys() - tasks.keys():
+            self._drain(self._tasks[source_task])
+        self._lease_service.wake(Wake.ASSIGNMENT)
+
+    def _drain(self, task: AssignedSourceTask) -> None:
+        """Have its lane drain a source task, which is revoked."""
+        task.reassigned = False
+        if not task.is_ending:
+            task.enter(SourceTaskState.DRAINING, loop_time(), "revoked")
+            if task.assigned is not None:
+                self._leases.renew(task)
 
     def revoke(self) -> None:
         """End all source tasks immediately: lanes close them without storing offsets."""
         self._assigned = ()
-        for run in self._runs.values():
-            run.reassigned, run.draining_since, run.abandoned = False, _LONG_AGO, True
-            self._lease_service.remove((self._flow, run.source_task))
+        for task in self._tasks.values():
+            task.reassigned = False
+            task.enter(SourceTaskState.ABANDONED, loop_time(), "the node has lost its membership")
+            self._lease_service.remove((self._flow, task.source_task))
 
     @property
     def running(self) -> Collection[int]:
         """The source tasks that a lane is possibly running."""
-        return self._runs.keys()
+        return self._tasks.keys()
 
     def restart(self, number: int) -> bool:
         """Restart the source task from its stored offsets; return False if it does not run here."""
-        run = self._runs.get(number)
-        if run is None:
+        task = self._tasks.get(number)
+        if task is None:
             return False
-        run.request_restart("requested through REST")
+        task.restarts.request("requested through REST")
         self._lease_service.retry_records((self._flow, number))
-        self._lease_service.wake()
+        self._lease_service.wake(Wake.REQUEST)
         return True
 
     def settings_changed(self) -> None:
@@ -137,11 +152,13 @@ class SourceTaskRunner(TaskRunner):
 
     async def close(self) -> None:
         """Remove all source tasks from the lanes, unless the lanes are draining them."""
-        await self._releaser.wait(self._runs.values())
+        releases = [task.release for task in self._tasks.values() if task.release is not None]
+        if releases:
+            await asyncio.wait(releases, timeout=STORE_RELEASES_S)
         if not self._leases.frozen:
-            for source_task in self._runs:
+            for source_task in self._tasks:
                 self._lease_service.remove((self._flow, source_task))
-            self._runs.clear()
+            self._tasks.clear()
 
     # -- status
 
@@ -159,35 +176,35 @@ class SourceTaskRunner(TaskRunner):
 
     def _lane_failures(self) -> Iterable[str]:
         """Return the errors that ended lanes lately, each once."""
-        found = (self._lease_service.board.ended_by((self._flow, source_task)) for source_task in self._runs)
+        found = (self._board.ended_by((self._flow, source_task)) for source_task in self._tasks)
         return dict.fromkeys(one for one in found if one is not None)
 
     def _trials(self) -> Iterable[str]:
         """Return why records pass through queries in small parts, each reason once."""
-        found = (self._lease_service.board.trial_reason((self._flow, source_task)) for source_task in self._runs)
+        found = (self._board.trial_reason((self._flow, source_task)) for source_task in self._tasks)
         return dict.fromkeys(one for one in found if one is not None)
 
     @property
     def hosted(self) -> tuple[HostedSourceTask, ...]:
         """The started source tasks with the states reported by their lanes; the same objects while nothing changes."""
         found = []
-        for source_task, run in self._runs.items():
-            if run.record is not None:
+        for source_task, task in self._tasks.items():
+            if task.assigned is not None:
                 lane = self._leases.lane_state(source_task)
                 states = lane.states if lane is not None else {}
                 found.append(
                     HostedSourceTask(
                         source_task=source_task,
-                        partitions=run.record.partitions,
+                        partitions=task.assigned.partitions,
                         states=states,
-                        held_back=self._leases.held_back(run),
+                        held_back=self._leases.held_back(task),
                     )
                 )
         return tuple(found)
 
     def topics_written(self) -> Iterable[tuple[str, int]]:
         """Return the remote topics to which tasks of this node have copied records."""
-        for source_task in self._runs:
+        for source_task in self._tasks:
             lane = self._leases.lane_state(source_task)
             partitions = lane.source_task.partitions if lane is not None else ()
             yield from sorted({(p.remote_topic, source_task) for p in partitions if p.records_total})
@@ -196,29 +213,31 @@ class SourceTaskRunner(TaskRunner):
         """Return the status of each source task."""
         if not self._enabled:
             return [self.task_status(number, TaskState.FAILED, _NOT_ENABLED) for number in sorted(self._assigned)]
-        return [self._status(self._runs[source_task]) for source_task in sorted(self._runs)]
+        return [self._status(self._tasks[source_task]) for source_task in sorted(self._tasks)]
 
-    def _status(self, run: SourceTaskRun) -> TaskStatus:
-        lane = self._leases.lane_state(run.source_task)
+    def _status(self, task: AssignedSourceTask) -> TaskStatus:
+        lane = self._leases.lane_state(task.source_task)
         if lane is not None:
             state, error = lane.source_task.state, lane.source_task.error
         else:
-            state, error = TaskState.WAITING, self._lease_service.board.trouble((self._flow, run.source_task))
-            if run.record is None and self._leases.waits_for_leader(run.source_task):
+            state, error = TaskState.WAITING, self._board.trouble((self._flow, task.source_task))
+            if task.assigned is None and self._leases.waits_for_leader(task.source_task):
                 error = _NOT_RECORDED.format(self._flow.target)
-            elif (failure := self._leases.not_fenced(run.source_task)) is not None:
+            elif (failure := self._leases.not_fenced(task.source_task)) is not None:
                 state = TaskState.FAILED if isinstance(failure.cause, FencingFailedError) else state
                 error = failure.text
-            elif (refused := self._lease_service.board.refused((self._flow, run.source_task))) is not None:
+            elif (refused := self._board.refused((self._flow, task.source_task))) is not None:
                 state, error = TaskState.FAILED, refused
         stopped_by = self.context.losses.flow_stopped_by
         if stopped_by is not None:
             state, error = TaskState.FAILED, stop_message(stopped_by, self._flow)
-        elif run.record is not None and run.record.partitions and not run.granted and not run.draining:
+        elif task.assigned is not None and task.assigned.partitions and not task.leased and not task.is_ending:
             pauses = self.context.configs.pauses
-            if all(pauses.covers(partition.topic) for partition in run.record.partitions):
+            if all(pauses.covers(partition.topic) for partition in task.assigned.partitions):
                 state = TaskState.PAUSED
-        return self.task_status(run.source_task, state, error)
+        if lane is None and state is TaskState.WAITING:
+            error = error or task.why()
+        return self.task_status(task.source_task, state, error)
 
     # -- work
 
@@ -240,16 +259,17 @@ class SourceTaskRunner(TaskRunner):
                 self._flow,
                 transactions.interval_ms,
             )
-        self._lease_service.register(self._flow, self._prepare_lease, self._hand_out, self.context.certain_for)
+        self._lease_service.register(self._flow, self)
         await self._try(self._leases.refresh)  # can take long, so read before a lane requests its first lease
         while True:
-            news = self._lease_service.news
+            changed = self._lease_service.change_event(_WOKEN_BY)
             self._take_progress()
             if self._leases.frozen:
-                self._releaser.store(self._runs.values())
+                self._store_releases()
             elif not await self._try(self._settle):
                 await asyncio.sleep(SETTLE_EVERY_S)
-            await self._lease_service.changed(SETTLE_EVERY_S, news)
+            if reasons := await changed.wait(SETTLE_EVERY_S):
+                log.debug("%s: woken: %s", self._flow, "; ".join(sorted(reason.value for reason in reasons)))
 
     async def _try(self, step: Callable[[], Awaitable[None]]) -> bool:
         """Run a step that reads source offsets; return False if they could not be read, or a user's class failed."""
@@ -266,16 +286,16 @@ class SourceTaskRunner(TaskRunner):
 
     def _take_progress(self) -> None:
         """Process the newest reports of the lanes. A warning ends when no lane repeats it."""
-        now = asyncio.get_running_loop().time()
+        now = loop_time()
         warnings: dict[str, None] = {}
-        for run in self._runs.values():
-            lane = self._leases.lane_state(run.source_task)
+        for task in self._tasks.values():
+            lane = self._leases.lane_state(task.source_task)
             if lane is None:
                 continue
             warnings |= dict.fromkeys(lane.source_task.warnings)
-            if lane.source_task is run.progress and now - run.progress_at < PROGRESS_EVERY_S:
+            if lane.source_task is task.progress and now - task.progress_at < PROGRESS_EVERY_S:
                 continue
-            run.progress, run.progress_at = lane.source_task, now
+            task.progress, task.progress_at = lane.source_task, now
             for loss in self.context.retained.progress.take(lane.session, lane.source_task):
                 log.warning("%s: %s", self._flow, loss_warning(loss, self._flow))
             self._reporter.measure(lane.session, lane.source_task, now)
@@ -287,7 +307,7 @@ class SourceTaskRunner(TaskRunner):
 
     def _take_refusals(self) -> None:
         """Log each query that cannot run, once while it cannot."""
-        found = [self._lease_service.board.refused((self._flow, source_task)) for source_task in self._runs]
+        found = [self._board.refused((self._flow, source_task)) for source_task in self._tasks]
         refused = list(dict.fromkeys(one for one in found if one is not None))
         for one in refused:
             if one not in self._refused:
@@ -295,60 +315,137 @@ class SourceTaskRunner(TaskRunner):
         self._refused = refused
 
     async def _settle(self) -> None:
-        """Advance every source task by one step: release it, grant it a lease, or report its list."""
-        now = asyncio.get_running_loop().time()
-        for run in list(self._runs.values()):
-            if self._releaser.release_if_drained(run, now):
-                self._released(run)
-        assigned = [run for run in self._runs.values() if not run.draining]
-        if any(run.record is None for run in assigned):  # a new source task must not start with an outdated list
+        """Execute the next step of every source task, and report their lists."""
+        now = loop_time()
+        for task in list(self._tasks.values()):
+            if task.is_ending:
+                self._execute(task, self._leases.next_step(task, now), now)
+        assigned = [task for task in self._tasks.values() if not task.is_ending]
+        if any(task.assigned is None for task in assigned):  # a new source task must not start with an outdated list
             await self.context.configs.catch_up(timeout_ms=CATCH_UP_MS)
-        self._leases.complete(self._runs.values(), now)
+        self._leases.complete(self._tasks.values(), now)
         if self._leases.must_look(now):
-            await self._leases.refresh(self._runs.values())
-        due, failed = self._leases.due(self._runs.values(), now)
+            await self._leases.refresh(self._tasks.values())
+        due, failed = self._due(now)
         if due:
             await self._leases.refresh(
-                self._runs.values()
+                self._tasks.values()
             )  # after earlier owners were fenced: what they stored last counts
-        self._leases.grant([run for run in due if self._runs.get(run.source_task) is run and not run.draining], now)
+        self._leases.grant([task for task in due if self._is_assigned(task)], now)
         self._leases.report_queries(now)
-        for run in self._runs.values():
-            if run.record is not None and self._member_id and self._is_settled(run, run.record):
-                self._reporter.report(run.record, self._member_id, now)
+        for task in self._tasks.values():
+            if task.assigned is not None and self._member_id and self._is_settled(task, task.assigned):
+                self._reporter.report(task.assigned, self._member_id, now)
         if due:
             self._reporter.keep([partition for one in self.hosted for partition in one.partitions])
         if failed is not None:
             raise failed
 
-    def _released(self, run: SourceTaskRun) -> None:
-        del self._runs[run.source_task]
-        if run.reassigned:
-            again = SourceTaskRun(source_task=run.source_task, epoch=run.epoch, restart=run.restart + 1)
-            self._runs[run.source_task] = again
-            self._lease_service.wake()
+    def _due(self, now: float) -> tuple[list[AssignedSourceTask], PluginError | None]:
+        """Execute the next step of each source task that is assigned, except leases.
+
+        Return the source tasks to grant a lease, and an error of the others.
+        """
+        due: list[AssignedSourceTask] = []
+        failed: PluginError | None = None
+        for task in list(self._tasks.values()):
+            if not self._is_assigned(task):
+                continue
+            try:
+                step = self._leases.next_step(task, now)
+                if step.kind is StepKind.GRANT:
+                    self._leases.note_due(task)
+                    due.append(task)
+                else:
+                    self._execute(task, step, now)
+            except PluginError as error:  # the replication policy cannot name a remote topic; others continue
+                failed = error
+        return due, failed
+
+    def _is_assigned(self, task: AssignedSourceTask) -> bool:
+        return self._tasks.get(task.source_task) is task and not task.is_ending
+
+    def _execute(self, task: AssignedSourceTask, step: Step, now: float) -> None:
+        """Execute a step, other than GRANT: `SourceTaskLeases.grant`. Raises PluginError."""
+        task.take(step, now)
+        match step.kind:
+            case StepKind.FENCE:
+                self._leases.fence(task)
+            case StepKind.STORE_RELEASE:
+                if not self._store_release(task):
+                    task.enter(SourceTaskState.RELEASED, now)
+                    self._released(task)
+            case StepKind.ABANDON:
+                log.warning(
+                    "%s: source task %d did not drain within %.0f s; stopping it, so some of its records will be copied"
+                    " again",
+                    self._flow,
+                    task.source_task,
+                    self.context.settings.worker.task_shutdown_graceful_timeout_ms / 1000,
+                )
+                self._lease_service.remove((self._flow, task.source_task))
+            case StepKind.RELEASE:
+                self._released(task)
+
+    # -- releases
+
+    def _store_release(self, task: AssignedSourceTask) -> bool:
+        """Store that the source task is released in order, so that the next owner need not fence this one.
+
+        Return False if that cannot be written.
+        """
+        producer = self._leases.producer(task.source_task)
+        if producer is not None:
+            task.release = self._reporter.release(task.source_task, producer)
+        if task.release is None:
+            return False
+        task.release.add_done_callback(lambda _: self._lease_service.wake(Wake.RELEASED))
+        return True
+
+    def _store_releases(self) -> None:
+        """Store the release of each source task that has drained, or was not started, because the node drains."""
+        for task in self._tasks.values():
+            in_order = self._leases.lane_view(task).has_drained or not task.used
+            if task.release is None and in_order and task.state is not SourceTaskState.ABANDONED:
+                self._store_release(task)
+
+    def _released(self, task: AssignedSourceTask) -> None:
+        self._leases.forget(task.source_task)
+        self._reporter.forget(task.source_task)
+        del self._tasks[task.source_task]
+        if task.reassigned:
+            again = AssignedSourceTask(source_task=task.source_task, epoch=task.epoch, since=loop_time())
+            again.restarts.count = task.restarts.count + 1
+            self._tasks[task.source_task] = again
+            self._lease_service.wake(Wake.RELEASED)
         else:
-            log.info("%s: source task %d released", self._flow, run.source_task)
+            log.info("%s: source task %d released", self._flow, task.source_task)
             self.on_ended()
 
-    def _is_settled(self, run: SourceTaskRun, record: SourceTaskRecord) -> bool:
+    def _is_settled(self, task: AssignedSourceTask, record: SourceTaskRecord) -> bool:
         """Return whether every partition that runs here is in the source task's list."""
-        lane = self._leases.lane_state(run.source_task)
+        lane = self._leases.lane_state(task.source_task)
         if lane is None:  # a lane that was lost may write until the next one has fenced it
-            return run.exposed <= record.partitions and not self._lease_service.board.runs(
-                (self._flow, run.source_task)
+            return task.unfenced_partitions <= record.partitions and not self._board.runs(
+                (self._flow, task.source_task)
             )
         return lane.current and lane.running <= record.partitions
 
     # -- requests of lanes
 
-    async def _prepare_lease(self, source_task: int) -> None:
+    async def prepare_lease(self, source_task: int) -> None:
         """Fence the run of a lane that another one replaces, and read the current stored offsets."""
-        run = self._runs.get(source_task)
-        if run is not None and run.record is not None:
-            await self._leases.prepare(run)
+        task = self._tasks.get(source_task)
+        if task is not None and task.assigned is not None:
+            await self._leases.prepare(task)
 
-    def _hand_out(self, source_task: int) -> SourceTaskLease | None:
+    def hand_out_lease(self, source_task: int) -> SourceTaskLease | None:
         """Return the lease of a source task whose lane (re)starts; None if it ended."""
-        run = self._runs.get(source_task)
-        return None if run is None or run.record is None else self._leases.hand_out(run)
+        task = self._tasks.get(source_task)
+        if task is None or task.assigned is None or task.state is SourceTaskState.ABANDONED:
+            return None
+        return self._leases.hand_out(task)
+
+    def certain_for(self) -> float:
+        """Return for how many seconds this node is certainly a member of the flow's group."""
+        return self.context.certain_for()

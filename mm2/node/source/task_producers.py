@@ -23,25 +23,22 @@ AT_ONCE = 8
 WAIT_S = 1.5
 """How long a lane's request waits for its producer; the lane repeats it (`flows.lane.lease_client.CALL_TIMEOUT_S`)."""
 
-Remote = Callable[[], Collection[TopicPartition]]
-"""Returns the remote partitions on which earlier producers of a source task are to be fenced."""
-
 
 @dataclass(slots=True)
 class _Acquired:
-    """``spent``: a lane may write with it, from sequence 0 on, so that no other run may."""
+    """``used``: a lane may write with it, from sequence 0 on, so that no other run may."""
 
     producer: TaskProducer | None
-    spent: bool = False
+    used: bool = False
 
 
 class TaskProducers:
     """One producer for each run of a source task: for a new owner, a restart, and a lane that replaces a lost one.
 
-    (A) A producer is acquired only after the previous one was spent, and is spent by one run only.
+    (A) A producer is acquired only after the previous one was used, and is used by one run only.
     (B) Of one source task, one request at a time is sent to the coordinator: a later one fences what an earlier one has
         acquired.
-    (C) A coordinator that does not answer delays only the source tasks that need it: `is_ready` never waits.
+    (C) A coordinator that does not answer delays only the source tasks that need it: `acquire` never waits.
     """
 
     def __init__(
@@ -76,33 +73,35 @@ class TaskProducers:
         error = self._errors.get(source_task)
         return error if error is not None and error.text is not None else None
 
-    def is_ready(self, source_task: int, remote: Remote) -> bool:
-        """Return whether there is a producer for the next run; otherwise acquire it in the background."""
+    def is_ready(self, source_task: int) -> bool:
+        """Return whether there is a producer for the next run."""
         known = self._acquired.get(source_task)
-        if known is not None and not known.spent:
-            return True
+        return known is not None and not known.used
+
+    def acquire(self, source_task: int, remote: Collection[TopicPartition]) -> None:
+        """Acquire the producer of the next run in the background; earlier ones are fenced on partitions ``remote``."""
         if source_task not in self._acquiring:
             task = asyncio.create_task(
-                self._acquire(source_task, remote()), name=f"{self._flow} producer of source task {source_task}"
+                self._acquire(source_task, remote), name=f"{self._flow} producer of source task {source_task}"
             )
             self._acquiring[source_task] = task
             task.add_done_callback(partial(self._ended, source_task))
-        return False
 
-    async def wait(self, source_task: int, remote: Remote) -> None:
-        """Wait until `is_ready`, but at most `WAIT_S`. Raises RequestTimedOut."""
-        if self.is_ready(source_task, remote):
+    async def wait(self, source_task: int, remote: Collection[TopicPartition]) -> None:
+        """Acquire the producer of the next run, waiting for at most `WAIT_S`. Raises RequestTimedOut."""
+        if self.is_ready(source_task):
             return
+        self.acquire(source_task, remote)
         await asyncio.wait([self._acquiring[source_task]], timeout=WAIT_S)
-        if not self.is_ready(source_task, remote):
+        if not self.is_ready(source_task):
             raise RequestTimedOut(f"source task {source_task}: its earlier lane is not fenced yet")
 
-    def spend(self, source_task: int) -> bool:
+    def mark_used(self, source_task: int) -> bool:
         """A lane may write with the current producer from now on. Return whether none could before."""
         known = self._acquired.get(source_task)
-        if known is None or known.spent:
+        if known is None or known.used:
             return False
-        known.spent = True
+        known.used = True
         return True
 
     def of(self, source_task: int) -> TaskProducer | None:
@@ -115,7 +114,7 @@ class TaskProducers:
         """The source tasks that write without fencing, because the target did not permit it."""
         if not self._fence.is_enabled:
             return []
-        return [number for number, one in self._acquired.items() if one.spent and one.producer is None]
+        return [number for number, one in self._acquired.items() if one.used and one.producer is None]
 
     async def fences_again(self, source_task: int) -> bool:
         """Return whether the target fences now; False if a producer of the source task is being acquired."""
@@ -150,7 +149,7 @@ class TaskProducers:
             await asyncio.wait(tasks)
 
     async def _acquire(self, source_task: int, remote: Collection[TopicPartition]) -> None:
-        """Acquire the next producer. After an error, the caller's next question starts another attempt."""
+        """Acquire the next producer. After an error, the caller's next call starts another attempt."""
         error = self._errors.setdefault(source_task, CurrentError(log, self._flow))
         try:
             async with self._limit:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from mm2.config.reload.change_lines import disagreement
@@ -20,6 +21,7 @@ from mm2.core.plugins import PluginError
 from mm2.core.wire.status_records import ConnectState, task_key
 from mm2.election.protocol import Joined, MemberInfo
 from mm2.node.flow.task_host import TaskHost
+from mm2.node.flow.task_runner import STARTING
 from mm2.node.leader.leader_term import LeaderTerm
 from mm2.node.status.partition_ownership import PartitionOwnership
 from mm2.node.status.progress import FlowProgress, ReplicatedTopic
@@ -27,13 +29,17 @@ from mm2.node.status.status_model import AssignmentAuditStatus, MemberStatus, Ta
 from mm2.node.store.config_store import ConfigStore
 from mm2.node.store.status_store import StatusStore
 
+MOVES_WITHIN_S = 30.0
+"""Time for a checkpoint or heartbeat task to move: two rebalances and its start take a few seconds. After that, a flow
+in which it does not run is not shown as RUNNING."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class StatusBuilder:
     """Builds the parts of one status of a flow while this node is a member of the flow's group.
 
     ``host`` runs the tasks of this node. ``leading`` is the leader term if this node is the leader. ``terms`` is the
-    fingerprint of this node's file.
+    fingerprint of this node's file. ``moved_at``: as in `mm2.node.flow.retained_state`.
     """
 
     settings: FlowSettings
@@ -46,6 +52,7 @@ class StatusBuilder:
     leading: LeaderTerm | None
     progress: FlowProgress
     terms: ConfigFingerprint | None
+    moved_at: Mapping[TaskId, float] = field(default_factory=dict)
 
     def members(self) -> tuple[MemberStatus, ...]:
         """Return the nodes of the flow, according to the last rebalance."""
@@ -64,12 +71,24 @@ class StatusBuilder:
 
     def tasks(self) -> tuple[TaskStatus, ...]:
         """Return the tasks of this node; on the leader, also the tasks of other nodes and unassigned tasks."""
-        own = self.host.tasks()
+        own = tuple(map(self._own_task, self.host.tasks()))
         if self.leading is None:
             return own
         shown = {task.id for task in own}
         others = [self._task(task) for task in sorted(self.placement.places) if str(task) not in shown]
         return (*own, *others)
+
+    def _own_task(self, status: TaskStatus) -> TaskStatus:
+        """Return the status of a task of this node, which possibly has not started since it came from another node."""
+        task = TaskId.parse(status.id)
+        if status.state is TaskState.WAITING and status.error == STARTING and self._moves_now(task):
+            return replace(status, only_moves=True)
+        return status
+
+    def _moves_now(self, task: TaskId) -> bool:
+        """Return whether it is the reason why the task does not run, and no records wait for it."""
+        moved_at = self.moved_at.get(task)
+        return task.kind != TaskKind.SOURCE and moved_at is not None and time.monotonic() - moved_at < MOVES_WITHIN_S
 
     def _task(self, task: TaskId) -> TaskStatus:
         place = self.placement.places[task]
@@ -83,6 +102,7 @@ class StatusBuilder:
             node=place.node if place.owner is not None else "",
             state=_STATES.get(status.state, TaskState.WAITING) if status and known and given else TaskState.WAITING,
             error=status.trace if status and known and given else self._move(place),
+            only_moves=not (known and given) and place.owner is not None and self._moves_now(task),
         )
 
     def _move(self, place: TaskPlacement) -> str | None:

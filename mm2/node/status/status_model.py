@@ -122,6 +122,13 @@ class TaskStatus:
     node: Annotated[str, Field(description="ID of the node that runs the task; empty: none")]
     state: TaskState
     error: str | None
+    only_moves: Annotated[
+        bool,
+        Field(
+            description="a checkpoint or heartbeat task that is moving from one node to another, for less than 30 s:"
+            " the flow is shown without it, as its records flow"
+        ),
+    ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ C. tasks and partitions of a node that did not answer are WAITING, their progres
    cause;
 D. leader, epoch, members, pauses and assignment audit are those of the leader of the newest epoch, or if it did not
    answer, of the node with the newest epoch;
-E. the flow is PAUSED only if all of it is paused, not only some of its topics;
+E. the flow is PAUSED only if all of it is paused, not only some of its topics, and tasks that only move (checkpoints,
+   heartbeats) do not change its state;
 F. progress is never that of a node that does not run the partition: without a node that runs it, it is unknown.
 """
 
@@ -61,7 +62,11 @@ def merge_flow(own: FlowShare, answers: Answers) -> FlowStatus:
         leader.flow.topics if leader.leads else _of_all([*(share.flow.topics for share in shares), own.flow.elsewhere])
     )
     topics = tuple(_topics(listed, shares, silent))
-    states = [*map(_own_state, shares), *(task.state for task in tasks), *(one.state for one in topics)]
+    states = [
+        *map(_own_state, shares),
+        *(task.state for task in tasks if not task.only_moves),
+        *(one.state for one in topics),
+    ]
     is_paused = pauses_flow(leader.flow.paused, {one.topic for one in topics})
     return replace(
         leader.flow,
@@ -101,7 +106,8 @@ def _tasks(leader: FlowShare, shares: Sequence[FlowShare], silent: Collection[st
         if status is not None:
             yield status
         else:
-            yield replace(task, state=TaskState.WAITING, error=None) if task.node in silent else task
+            is_silent = task.node in silent
+            yield replace(task, state=TaskState.WAITING, error=None, only_moves=False) if is_silent else task
 
 
 def _waiting_task(id: str, node: str) -> TaskStatus:

@@ -12,12 +12,13 @@ import pytest
 
 from mm2.config.settings import FlowSettings
 from mm2.core.assignment.source_task_records import SourceTaskRecord
+from mm2.core.lanes.source_task_steps import StepKind
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.logs.control_producer import ControlProducer
 from mm2.node.flow.task_runner import TaskContext
+from mm2.node.source.assigned_source_task import AssignedSourceTask
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.source.source_task_leases import SourceTaskLeases
-from mm2.node.source.source_task_run import SourceTaskRun
 from mm2.node.source.source_task_runner import SourceTaskRunner
 from mm2.node.store.config_store import ConfigStore
 from mm2.node.store.worker_topics import WorkerTopics
@@ -88,16 +89,25 @@ async def test_a_list_that_changes_while_offsets_are_read_is_granted_later(
     """Nothing is known yet about its new partitions: whether they have an offset, or copies without one."""
     settings = files.flow(tmp_path, f"B.bootstrap.servers = {cluster_b.bootstrap}\nB.group.id = {unique('group')}\n")
     async with leasing(settings, cluster_b, unique("mm2-offsets"), a_list(1, "orders")) as context:
-        leases, run = SourceTaskLeases(context, context.target), SourceTaskRun(source_task=1, epoch=1)
+        leases, task = SourceTaskLeases(context, context.target), AssignedSourceTask(source_task=1, epoch=1)
+
+        def kind() -> StepKind:
+            step = leases.next_step(task, 0.0)
+            if step.kind is StepKind.FENCE:
+                leases.fence(task)
+            return step.kind
+
         try:
-            await until(lambda: leases.due([run], 0.0) == ([run], None), SOON, "earlier owners are fenced")
-            await leases.refresh([run])
+            await until(lambda: kind() is StepKind.GRANT, SOON, "earlier owners are fenced")
+            leases.note_due(task)
+            await leases.refresh([task])
             context.configs.source_tasks.records[1] = a_list(1, "orders", "other")
-            leases.grant([run], 0.0)
-            assert (run.record, run.granted) == (None, frozenset())
-            assert leases.due([run], 0.0) == ([run], None)
-            await leases.refresh([run])
-            leases.grant([run], 0.0)
-            assert run.granted == {TopicPartition("orders", 0), TopicPartition("other", 0)}
+            leases.grant([task], 0.0)
+            assert (task.assigned, task.leased) == (None, frozenset())
+            assert kind() is StepKind.GRANT
+            leases.note_due(task)
+            await leases.refresh([task])
+            leases.grant([task], 0.0)
+            assert task.leased == {TopicPartition("orders", 0), TopicPartition("other", 0)}
         finally:
             await leases.close()

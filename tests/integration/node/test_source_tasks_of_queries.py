@@ -12,6 +12,7 @@ from mm2.core.lanes.engine_orders import EngineReport, LaneEnd
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.logs.control_producer import ControlProducer
+from mm2.node.engine.lease_service import Wake
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from mm2.node.source.source_task_runner import SourceTaskRunner
 from mm2.node.status.partition_ownership import PartitionOwnership
@@ -72,10 +73,10 @@ async def test_only_topics_of_the_query_are_leased_and_fail_if_spark_rejects_it(
 
             end = LaneEnd(lane=1, token=starts[1].token, error="no function fo", refused=True)
             board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), 0.0)
-            context.lease_service.wake()
+            context.lease_service.wake(Wake.REPORT)
             await until(lambda: MESSAGE in runner.reasons(), SOON, "the message is reported")
             states = {one.id.rpartition("-")[2]: (one.state, one.error) for one in runner.status()}
-            assert states == {"0": (TaskState.WAITING, None), "4": (TaskState.FAILED, MESSAGE)}
+            assert states == {"0": (TaskState.WAITING, "waiting for a lane to start"), "4": (TaskState.FAILED, MESSAGE)}
 
             configs.source_tasks.records[0] = replace(
                 configs.source_tasks.records[0], version=2, partitions=frozenset({OTHER})
@@ -83,7 +84,7 @@ async def test_only_topics_of_the_query_are_leased_and_fail_if_spark_rejects_it(
             configs.source_tasks.records[4] = replace(
                 configs.source_tasks.records[4], version=2, partitions=frozenset({ORDERS})
             )
-            context.lease_service.wake()
+            context.lease_service.wake(Wake.CONFIGS)
 
             def owners() -> dict[TopicPartition, tuple[TaskState, str | None, int | None]]:
                 found = PartitionOwnership(node_id="one", hosted=runner.hosted).partitions()

@@ -30,7 +30,7 @@ from mm2.mirror1.stream_leases import COPIED, ROUTED
 from mm2.mirror1.topics import Prepared, SourceTopics, TargetTopics
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.engine.lane_board import LaneBoard
-from mm2.node.engine.lease_service import LeaseService
+from mm2.node.engine.lease_service import LeaseService, Wake
 from tests.lab.busy_threads import busy_threads
 from tests.lab.tasks import unconnected_cluster
 from tests.lab.waiting import until
@@ -273,7 +273,7 @@ async def test_a_commit_never_overwrites_a_later_one(settings: MirrorSettings) -
         async with background(stream.revoked()) as (revoking,):
             await until_revoked(stream)
             lane.report(20, is_running=False)
-            stream._leases.wake()
+            stream._leases.wake(Wake.REPORT)
             for _ in range(100):
                 await asyncio.sleep(0)
             assert commits.begun == [10], "the second commit waits for the first"
@@ -312,7 +312,7 @@ async def test_what_is_in_flight_has_a_limited_time_when_the_stream_is_stopped(
         await until(lambda: not stream._leases.board.lane_has((FLOW, COPIED)), WITHIN_S, "the lane is stopped")
         assert commits.accepted == [], "the lane has not confirmed it"
         lane.report(10, is_running=False)
-        stream._leases.wake()
+        stream._leases.wake(Wake.REPORT)
         await asyncio.wait_for(revoking, WITHIN_S)
     assert commits.accepted == [10]
     assert (stream.drained, stream.all_committed) == (False, False)
@@ -328,7 +328,7 @@ async def test_the_last_commit_has_a_limited_time_when_the_stream_is_stopped(set
     async with background(stream.revoked()) as (revoking,):
         await until_revoked(stream)
         lane.report(10, is_running=False)
-        stream._leases.wake()
+        stream._leases.wake(Wake.REPORT)
         await asyncio.wait_for(revoking, WITHIN_S)
     assert (commits.begun, commits.accepted) == ([10], [])
     assert (stream.drained, stream.all_committed) == (True, False)
@@ -437,7 +437,7 @@ async def test_latest_is_decided_and_committed_when_a_partition_is_assigned(from
     target.answers = True
     await until(lambda: lane_starts(stream) != [], WITHIN_S, "the lane has its orders")
     assert lane_starts(stream) == [END]
-    await stream._prepare(COPIED)
+    await stream.prepare_lease(COPIED)
     assert lane_starts(stream) == [END], "also if the lane starts later, or again"
     await stream.revoked()
     assert (ends.asked, commits.accepted) == (1, [END])

@@ -40,7 +40,7 @@ def test_source_tasks_are_spread_over_lanes_by_weight() -> None:
 
 def test_a_lane_is_described_by_what_is_fixed() -> None:
     board = new_board(lanes=1)
-    board.keep_warm(1)
+    board.keep_running(1)
 
     def described() -> list[str]:
         return [start.description for start in board.engine_orders(0.0).lanes]
@@ -254,9 +254,9 @@ def test_a_source_task_that_left_its_lane_is_forgotten() -> None:
         board.lane_report(0, session, said(whole=False), 3.0)
 
 
-def test_a_warm_lane_runs_without_source_tasks_until_it_is_not_kept_warm() -> None:
+def test_a_kept_lane_runs_without_source_tasks() -> None:
     board = new_board()
-    board.keep_warm(1)
+    board.keep_running(1)
     (start,) = board.engine_orders(0.0).lanes
     assert start.lane == 0
     assert not board.alive
@@ -266,28 +266,28 @@ def test_a_warm_lane_runs_without_source_tasks_until_it_is_not_kept_warm() -> No
     assert board.alive
     assert not board.lane_orders(0).end
     version = board.lane_orders(0).version
-    board.keep_warm(1)
+    board.keep_running(1)
     assert board.lane_orders(0).version == version
-    board.keep_warm(0)
+    board.keep_running(0)
     assert board.lane_orders(0).end
     assert board.lane_orders(0).version > version
 
 
-def test_a_board_is_warm_when_all_lanes_that_are_kept_warm_have_reported() -> None:
+def test_kept_lanes_run_when_all_of_them_have_reported() -> None:
     board = new_board(lanes=3)
-    board.keep_warm(2)
+    board.keep_running(2)
     first, second = (grant(board, number) for number in (0, 1))
     carried_out(board, 0, first)
-    assert not board.is_warm
+    assert not board.kept_lanes_run
     carried_out(board, 1, second)
-    assert board.is_warm
+    assert board.kept_lanes_run
     board.engine_lost(2.0)
-    assert not board.is_warm
+    assert not board.kept_lanes_run
 
 
 def test_the_backoff_of_a_failing_warm_lane_grows() -> None:
     board = new_board(lanes=1)
-    board.keep_warm(1)
+    board.keep_running(1)
     now = 0.0
     for _ in range(IMMEDIATE_RESTARTS):
         lane_ends(board, now)

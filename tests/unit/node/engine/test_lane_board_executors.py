@@ -65,8 +65,8 @@ def test_source_tasks_move_away_from_a_lane_without_an_executor() -> None:
     late = token(board, 1)
     session = grant(board, 0, 10.0)
     engine_says(board, 10.0, executors=1, unplaced=(1,))
-    assert board.in_vain(10.0 + MOVED_AFTER_S) == (), "executors come one by one"
-    assert board.in_vain(11.0 + MOVED_AFTER_S) == ((FLOW, 1),)
+    assert board.source_tasks_to_move(10.0 + MOVED_AFTER_S) == (), "executors come one by one"
+    assert board.source_tasks_to_move(11.0 + MOVED_AFTER_S) == ((FLOW, 1),)
     board.move(source_task_lease(1), 11.0 + MOVED_AFTER_S)
     assert board.source_tasks_of(0) == ((FLOW, 0), (FLOW, 1))
     assert [start.lane for start in board.engine_orders(30.0).lanes] == [0]
@@ -82,7 +82,7 @@ def test_a_source_task_whose_lane_got_an_executor_meanwhile_stays() -> None:
     token(board, 1)
     grant(board, 0, 0.0)
     engine_says(board, 1.0, executors=1, unplaced=(1,))
-    (moving,) = board.in_vain(MOVED_AFTER_S + 1)
+    (moving,) = board.source_tasks_to_move(MOVED_AFTER_S + 1)
     grant(board, 1, MOVED_AFTER_S + 1)
     board.move(source_task_lease(moving[1]), MOVED_AFTER_S + 2)
     board.remove((FLOW, 0))
@@ -95,7 +95,7 @@ def test_no_source_task_moves_while_no_lane_runs() -> None:
     board.put(source_task_lease(0))
     token(board, 0)
     engine_says(board, 1.0, executors=0, unplaced=(0,))
-    assert board.in_vain(1000.0) == ()
+    assert board.source_tasks_to_move(1000.0) == ()
 
 
 def test_new_source_tasks_avoid_a_lane_that_got_no_executor() -> None:

@@ -142,9 +142,9 @@ def test_idle_lanes_are_forgotten_with_their_lease_or_their_engine() -> None:
             board.check(1, session)
 
 
-def test_only_plain_lanes_are_kept_warm() -> None:
+def test_only_plain_lanes_are_kept_running() -> None:
     board = new_board(lanes=2)
-    board.keep_warm(5)
+    board.keep_running(5)
     board.put(source_task_lease(4, query=MASK))
     assert placed(board) == {0: [], 1: [], 2: [4]}
     session = grant(board, 2)
@@ -212,10 +212,10 @@ def test_source_tasks_move_only_to_lanes_of_their_query() -> None:
     grant(board, 0, 1.0)
     report = EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, executors=1, unplaced=(2, 3))
     board.engine_report(report, 1.0)
-    assert board.in_vain(100.0) == ()
+    assert board.source_tasks_to_move(100.0) == ()
     grant(board, 2, 100.0)
     now = 101.0 + MOVED_AFTER_S
-    assert board.in_vain(now) == ((FLOW, 5),)
+    assert board.source_tasks_to_move(now) == ((FLOW, 5),)
     board.move(source_task_lease(5, query=MASK), now)
     assert board.source_tasks_of(2) == ((FLOW, 4), (FLOW, 5))
     assert placed(board) == {0: [0], 2: [4, 5]}
@@ -246,7 +246,7 @@ def test_source_tasks_do_not_return_to_a_lane_without_executor_for_a_while() -> 
 
 def test_a_node_is_alive_as_long_as_its_plain_lanes_are() -> None:
     board = new_board(lanes=1)
-    board.keep_warm(1)
+    board.keep_running(1)
     board.put(source_task_lease(4, query=MASK))
     board.lane_report(1, grant(board, 1), LaneProgress(version=1, pid=1), 1.0)
     assert board.alive, "no plain lane has source tasks"

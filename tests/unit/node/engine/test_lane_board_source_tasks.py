@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from mm2.core.lanes.progress_reports import LaneProgress
+from dataclasses import replace
+
+from mm2.core.lanes.progress_reports import LaneProgress, SourceTaskProgress
+from mm2.core.lanes.source_task_steps import LaneView
+from mm2.core.lanes.task_states import TaskState
 from mm2.node.engine.lane_board import LEASE_SECONDS
 from tests.unit.node.engine.lane_boards import (
     FLOW,
@@ -89,7 +93,7 @@ def test_a_lane_that_lost_its_lease_runs_nothing() -> None:
     session = grant(board, 0)
     carried_out(board, 0, session, 0)
     board.remove((FLOW, 0))
-    board.keep_warm(1)
+    board.keep_running(1)
     board.expire(1.0 + LEASE_SECONDS + 1)
     assert not board.runs((FLOW, 0))
     again = grant(board, 0, now=100.0)
@@ -110,7 +114,29 @@ def test_a_source_task_has_no_state_before_the_first_report() -> None:
     word = board.progress((FLOW, 0))
     assert word is not None
     assert (word.session, word.current, word.source_task.source_task) == (session, True, 0)
-    board.keep_warm(1)
+    board.keep_running(1)
     word = board.progress((FLOW, 0))
     assert word is not None
     assert not word.current
+
+
+def test_what_the_lanes_know_about_a_source_task() -> None:
+    board, key = new_board(lanes=1), (FLOW, 0)
+    assert board.view(key) == LaneView()
+    board.put(source_task_lease(0))
+    assert board.view(key) == LaneView(has_orders=True)
+    session = grant(board, 0)
+    assert board.view(key) == LaneView(has_orders=True, is_started=True, is_idle=False, may_run=True)
+    carried_out(board, 0, session, 0)
+    running = LaneView(has_orders=True, is_started=True, is_reported=True, is_current=True, is_idle=False, may_run=True)
+    assert board.view(key) == running
+    board.put(source_task_lease(1))
+    assert board.view(key) == replace(running, is_current=False)
+    carried_out(board, 0, session, 0, drained=True)
+    assert board.view(key) == replace(running, has_drained=True, may_run=False)
+    failed = SourceTaskProgress(flow=FLOW, source_task=0, epoch=1, state=TaskState.FAILED)
+    version = board.lane_orders(0).version
+    board.lane_report(0, session, LaneProgress(version=version, pid=1, source_tasks=(failed,)), 2.0)
+    assert board.view(key) == replace(running, has_failed=True)
+    board.remove(key)
+    assert board.view(key) == LaneView(may_run=True)

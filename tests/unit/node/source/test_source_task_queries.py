@@ -12,7 +12,7 @@ from mm2.core.lanes.lease import LaneQuery
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.row_query import RowQuery
-from mm2.node.source.source_task_queries import SourceTaskQueries
+from mm2.node.source.source_task_leases import SourceTaskQueries
 from tests.unit.config import files
 
 MASK = "mm2.sql.mask.topics = orders\nmm2.sql.mask.query = SELECT upper(CAST(value AS STRING)) AS value FROM records\n"
@@ -90,7 +90,7 @@ WAITING = "; waiting for the leader to assign it again (if this lasts, the nodes
 )
 def test_partitions_that_are_left_out_wait_with_a_reason(tmp_path: Path, record: SourceTaskRecord, reason: str) -> None:
     listed = SourceTaskQueries(settings(tmp_path, MASK)).listed(record)
-    assert listed.left_out == dict.fromkeys(record.partitions, (TaskState.WAITING, reason + WAITING))
+    assert listed.excluded == dict.fromkeys(record.partitions, (TaskState.WAITING, reason + WAITING))
     assert listed.copied == frozenset()
 
 

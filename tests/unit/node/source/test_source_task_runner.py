@@ -13,8 +13,8 @@ from mm2.core.naming.names import TopicPartition
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.managed_lane import LONGEST_RESTART_S
 from mm2.node.flow.task_runner import TaskContext
+from mm2.node.source.assigned_source_task import AssignedSourceTask
 from mm2.node.source.source_task_leases import SourceTaskLeases
-from mm2.node.source.source_task_run import SourceTaskRun
 from mm2.node.source.source_task_runner import SourceTaskRunner
 from mm2.node.store.config_store import ConfigStore
 from tests.lab.tasks import task_context, unconnected_cluster
@@ -38,7 +38,7 @@ def reject(board: LaneBoard, lane: int) -> None:
     board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), 0.0)
 
 
-def test_source_tasks_with_a_rejected_query_are_failed_and_others_are_not(tmp_path: Path) -> None:
+async def test_source_tasks_with_a_rejected_query_are_failed_and_others_are_not(tmp_path: Path) -> None:
     context = new_context(tmp_path)
     board, runner = context.lease_service.board, SourceTaskRunner(context, lambda: None)
     runner.assign({0: 1, 1: 1}, "m-1")
@@ -75,9 +75,9 @@ async def test_the_error_of_a_lane_is_logged_and_shown_after_it_has_restarted(
 def test_partitions_that_no_lane_can_copy(tmp_path: Path) -> None:
     context = new_context(tmp_path)
     leases = SourceTaskLeases(context, unconnected_cluster())
-    run = SourceTaskRun(source_task=1, epoch=1, granted=frozenset({COPIED}), left_out={LEFT: WAITS})
-    assert leases.held_back(run) is run.left_out
+    run = AssignedSourceTask(source_task=1, epoch=1, leased=frozenset({COPIED}), excluded={LEFT: WAITS})
+    assert leases.held_back(run) is run.excluded
     context.lease_service.put(source_task_lease(1, query=MASK))
-    assert leases.held_back(run) is run.left_out
+    assert leases.held_back(run) is run.excluded
     reject(context.lease_service.board, 1)
     assert leases.held_back(run) == {COPIED: (TaskState.FAILED, MESSAGE), LEFT: WAITS}

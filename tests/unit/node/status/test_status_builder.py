@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,9 +22,10 @@ from mm2.election.protocol import Joined, MemberInfo
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.logs.stored_records import StoredRecord
 from mm2.node.flow.task_host import TaskHost
+from mm2.node.flow.task_runner import STARTING
 from mm2.node.leader.leader_term import LeaderTerm
 from mm2.node.status.progress import FlowProgress
-from mm2.node.status.status_builder import StatusBuilder, held_tasks
+from mm2.node.status.status_builder import MOVES_WITHIN_S, StatusBuilder, held_tasks
 from mm2.node.status.status_model import AssignmentAuditStatus
 from mm2.node.store.config_store import ConfigStore
 from mm2.node.store.status_store import StatusStore
@@ -33,6 +35,7 @@ from tests.unit.config import files
 
 SLOT, MOVING, LEFT = (TaskId(TaskKind.SOURCE, number) for number in range(3))
 HEARTBEATS = TaskId(TaskKind.HEARTBEAT, 0)
+CHECKPOINTS, LATE = (TaskId(TaskKind.CHECKPOINT, number) for number in range(2))
 PLACEMENT = TaskAssignments(
     epoch=3,
     places={
@@ -107,6 +110,45 @@ def test_only_the_leader_shows_tasks_of_other_nodes(tmp_path: Path) -> None:
         (str(HEARTBEATS), "heartbeat", "", None),
     }
     assert {one.state for one in tasks} == {TaskState.WAITING}
+
+
+def at_node_two(after: str | None = None) -> TaskPlacement:
+    return TaskPlacement(owner="m-2", node="two", since=3, home="two", next=after)
+
+
+def test_only_checkpoint_and_heartbeat_tasks_only_move_and_not_for_long(tmp_path: Path) -> None:
+    """The flow stays RUNNING meanwhile, as no records wait for them."""
+    leader = picture(tmp_path, {"m-1": info("one"), "m-2": info("two")}, leads=True)
+    now = time.monotonic()
+    places = {SLOT: at_node_two("m-1"), HEARTBEATS: at_node_two("m-1"), CHECKPOINTS: at_node_two(), LATE: at_node_two()}
+    leader = replace(
+        leader,
+        placement=TaskAssignments(epoch=4, places=places),
+        moved_at={SLOT: now, HEARTBEATS: now, CHECKPOINTS: now, LATE: now - MOVES_WITHIN_S},
+    )
+    assert {one.id: one.only_moves for one in leader.tasks()} == {
+        str(SLOT): False,
+        str(HEARTBEATS): True,
+        str(CHECKPOINTS): True,  # assigned to node two, which has not reported yet that it runs
+        str(LATE): False,
+    }
+    reported = encode_status(Status(state=ConnectState.FAILED, worker_id="host/two", generation=3, trace="why"))
+    key = task_key(str(CHECKPOINTS))
+    leader.statuses.take(StoredRecord(partition=0, offset=0, key=key, value=reported, timestamp=0))
+    assert {one.id for one in leader.tasks() if one.only_moves} == {str(HEARTBEATS)}
+    lost = replace(at_node_two(), owner=None, until_ms=1)
+    leader = replace(leader, placement=TaskAssignments(epoch=5, places={HEARTBEATS: lost}))
+    assert not any(one.only_moves for one in leader.tasks())
+
+
+async def test_a_task_that_came_from_another_node_only_moves_until_it_has_started(tmp_path: Path) -> None:
+    node = replace(picture(tmp_path, {"m-1": info("one")}), moved_at={CHECKPOINTS: time.monotonic()})
+    node.host.take(TaskAssignments(epoch=4, places={CHECKPOINTS: replace(at_node_two(), owner="m-1")}), "m-1")
+    try:
+        assert [(one.state, one.error, one.only_moves) for one in node.tasks()] == [(TaskState.WAITING, STARTING, True)]
+        assert [one.only_moves for one in replace(node, moved_at={}).tasks()] == [False]
+    finally:
+        await node.host.close()
 
 
 def test_assigned_moving_and_unexpected_are_counted(tmp_path: Path) -> None:

@@ -114,6 +114,15 @@ def test_e_only_a_flow_that_is_paused_as_a_whole_is_paused(paused: tuple[str, ..
         assert [one.state for one in whole.topics] == [TaskState.PAUSED, TaskState.RUNNING]
 
 
+def test_e_a_task_that_only_moves_does_not_change_the_state_of_the_flow() -> None:
+    moves = task(id=CHECKPOINT, node="b", kind="checkpoint", state=TaskState.WAITING, only_moves=True)
+    of_a = share("a", leader(tasks=(task(id=SOURCE_0, node="a"), moves)))
+    of_b = share("b", follower(tasks=(task(id=SOURCE_1, node="b"),)))
+    assert merge_flow(of_a, {"b": of_b}).state is TaskState.RUNNING
+    silent = merge_flow(of_a, {"b": "connection refused"})
+    assert (silent.state, silent.tasks[1].only_moves) == (TaskState.WAITING, False)
+
+
 def test_share_of_another_release() -> None:
     fields = SHARE.dump_python(B, mode="json")
     for name in ("members", "paused", "assignment_audit"):

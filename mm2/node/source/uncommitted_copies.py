@@ -1,4 +1,4 @@
-"""What a lost owner of a source task copied after it last stored its offsets, found in the remote partitions."""
+"""Finds the records that a lost owner of a source task copied after it last stored its offsets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RECORDS = 20_000
 AT_ONCE = 8
 """Partitions that are compared at the same time."""
 
-_PURPOSE = "tails"
+_PURPOSE = "uncommitted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ def remote_position(segment: Segment, position: int) -> int | None:
     return None
 
 
-class CopiedTails:
+class UncommittedCopies:
     """Finds the source offset up to which a remote partition contains every record.
 
     (A) Records count as copied only if the remote partition contains nothing behind the copy of the last record whose

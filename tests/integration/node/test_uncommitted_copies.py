@@ -14,7 +14,7 @@ from mm2.core.naming.names import TopicPartition
 from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
 from mm2.core.offsets.exact_offset_records import UNKNOWN_IDS, Segment
 from mm2.core.offsets.packed_ranges import PackedRanges
-from mm2.node.source.copied_tails import CopiedTails, StoredEnd, remote_position
+from mm2.node.source.uncommitted_copies import StoredEnd, UncommittedCopies, remote_position
 from tests.integration.flows.lane import acquired
 from tests.integration.flows.test_fencing import abort_on
 from tests.integration.kafka.clients import connected
@@ -55,7 +55,7 @@ class Pair:
     async def found(self, position: int, remote_position: int) -> int | None:
         end = StoredEnd(source=self.source, remote=self.remote, position=position, remote_position=remote_position)
         async with connected(self.b) as target:
-            return (await CopiedTails(self.settings, target).find([end])).get(self.source)
+            return (await UncommittedCopies(self.settings, target).find([end])).get(self.source)
 
 
 async def test_records_behind_the_stored_offset_are_found(

@@ -16,8 +16,8 @@ from mm2.core.lanes.lease import TaskProducer
 from mm2.core.naming.names import Flow, TopicPartition
 from mm2.kafka.client.cluster import Cluster
 from mm2.node.source.lease_builder import LeaseBuilder
-from mm2.node.source.lease_gaps import CHECK_EVERY_S, LeaseGaps
 from mm2.node.source.source_task_fence import Acquired, SourceTaskFence
+from mm2.node.source.source_task_leases import CHECK_EVERY_S, MissingPermissions
 from mm2.node.source.task_producers import TaskProducers
 from tests.lab.waiting import until
 from tests.unit.config import files
@@ -68,24 +68,25 @@ class Parts:
     fence: Fence
     producers: TaskProducers
     builder: Builder
-    gaps: LeaseGaps
+    permissions: MissingPermissions
     now: float = 1_000.0
 
     async def start(self, *source_tasks: int) -> None:
         """Let lanes write for these source tasks, with the producers that the target permits."""
         for source_task in source_tasks:
-            await until(partial(self.producers.is_ready, source_task, set), SOON, "a producer is acquired")
-            self.producers.spend(source_task)
+            self.producers.acquire(source_task, set())
+            await until(partial(self.producers.is_ready, source_task), SOON, "a producer is acquired")
+            self.producers.mark_used(source_task)
 
     def take(self, after: float = 0.0) -> set[int]:
         self.now += after
-        return self.gaps.take_permitted(self.now)
+        return self.permissions.take_permitted(self.now)
 
     async def round(self) -> set[int]:
         """Run the next round, and return what it found."""
         self.take()
         assert self.take(CHECK_EVERY_S) == set()
-        task = self.gaps._round
+        task = self.permissions._round
         assert task is not None
         await asyncio.wait([task])
         return self.take()
@@ -100,9 +101,9 @@ async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
     def changed() -> None: ...
 
     producers = TaskProducers(FLOW, fence, after_loss=after_loss, changed=changed)
-    gaps = LeaseGaps(FLOW, producers, cast("LeaseBuilder", builder), changed=changed)
-    yield Parts(fence, producers, builder, gaps)
-    await gaps.close()
+    permissions = MissingPermissions(FLOW, producers, cast("LeaseBuilder", builder), changed=changed)
+    yield Parts(fence, producers, builder, permissions)
+    await permissions.close()
     await producers.close()
 
 
@@ -111,7 +112,7 @@ async def test_a_target_that_does_not_answer_delays_nothing(parts: Parts) -> Non
     await parts.start(0, 1, 2)
     parts.fence.answering.clear()
     assert parts.take() == set()
-    assert parts.gaps._round is None, "the answer was given just now"
+    assert parts.permissions._round is None, "the answer was given just now"
     assert parts.take(CHECK_EVERY_S) == set()
     await until(lambda: parts.fence.asked == [0], SOON, "the target is asked")
     assert parts.take(CHECK_EVERY_S) == set()
@@ -138,10 +139,10 @@ async def test_all_source_tasks_that_are_permitted_are_found_in_one_round(parts:
 async def test_fenced_source_tasks_lack_nothing(parts: Parts) -> None:
     parts.fence.permitted = {0}
     await parts.start(0)
-    parts.gaps.granted(0)
+    parts.permissions.granted(0)
     parts.take()
     assert parts.take(CHECK_EVERY_S) == set()
-    assert parts.gaps._round is None
+    assert parts.permissions._round is None
 
 
 async def test_exact_offsets_that_can_be_used_again(parts: Parts) -> None:
@@ -149,13 +150,13 @@ async def test_exact_offsets_that_can_be_used_again(parts: Parts) -> None:
     await parts.start(0, 1, 2)
     parts.builder.lacks_exact_offsets, parts.builder.can_be_used = True, False
     for source_task in (0, 1, 2):
-        parts.gaps.granted(source_task)
-    parts.gaps.forget(2)
+        parts.permissions.granted(source_task)
+    parts.permissions.forget(2)
     assert await parts.round() == set()
     parts.builder.can_be_used = True
     assert await parts.round() == {0, 1}
     for source_task in (0, 1):
-        parts.gaps.granted(source_task)
+        parts.permissions.granted(source_task)
     assert parts.take(CHECK_EVERY_S) == set()
 
 
@@ -166,7 +167,7 @@ async def test_a_producer_is_not_acquired_while_the_target_is_asked(parts: Parts
     parts.fence.answering.clear()
     asking = asyncio.create_task(parts.producers.fences_again(0))
     await until(lambda: parts.fence.asked == [0], SOON, "the target is asked")
-    assert not parts.producers.is_ready(0, set)
+    parts.producers.acquire(0, set())
     assert not await parts.producers.fences_again(0)
     parts.fence.answering.set()
     assert await asking

@@ -1,0 +1,85 @@
+"""The state of a flow on a leader, while tasks move between nodes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from mm2.core.assignment.task_placement import TaskAssignments, TaskPlacement
+from mm2.core.assignment.tasks import TaskId, TaskKind
+from mm2.core.coordination.query_uses import ReportedQueryUses
+from mm2.core.lanes.task_states import TaskState
+from mm2.election.protocol import Joined, MemberInfo
+from mm2.node.flow.duplicate_node_ids import DuplicateNodeIds
+from mm2.node.flow.flow_session import FlowSession
+from mm2.node.flow.flow_status import FlowStatusBuilder
+from mm2.node.flow.retained_state import RetainedFlowState
+from mm2.node.flow.task_host import TaskHost
+from mm2.node.identity import NodeIdentity
+from mm2.node.leader.leader_term import LeaderTerm
+from mm2.node.status.status_builder import MOVES_WITHIN_S
+from mm2.node.status.status_model import FlowStatus
+from mm2.node.store.config_store import ConfigStore
+from tests.lab.tasks import task_context, unconnected_cluster
+from tests.unit.config import files
+
+MOVES = "moves to node two as soon as node one has released it"
+MEMBERS = {one: MemberInfo(node_id=node, url="", capacity=1) for one, node in (("m-1", "one"), ("m-2", "two"))}
+
+
+class Leader(LeaderTerm):
+    """A leader that has read all topics."""
+
+    @property
+    def error(self) -> None:
+        return None
+
+
+def status(directory: Path, kind: str, *, moved_s: float) -> FlowStatus:
+    """Return the status on node one, whose only task was to be released ``moved_s`` ago and moves to node two."""
+    settings, cluster = files.flow(directory), unconnected_cluster()
+    place = TaskPlacement(owner="m-1", node="one", since=1, home="two", next="m-2")
+    task = TaskId(kind, 0)
+    retained = RetainedFlowState(
+        placement=TaskAssignments(epoch=2, places={task: place}), moved_at={task: time.monotonic() - moved_s}
+    )
+    identity = NodeIdentity(node_id="one", version="1")
+    configs = ConfigStore(settings, cluster, on_change=lambda: None, on_command=lambda _: None)
+    context = task_context(settings, configs, cluster, node_id="one")
+    session = FlowSession(settings, identity, context.lease_service, retained, leaving=False)
+    session.configs, session.statuses, session.losses = context.configs, context.statuses, context.losses
+    session.host = TaskHost(context, lambda: None)
+    session.membership = Joined(generation=2, member_id="m-1", leader_id="m-1", members=MEMBERS, assignment=None)
+    session.leader.leader_term = Leader(
+        settings,
+        generation=2,
+        source=cluster,
+        target=cluster,
+        configs=context.configs,
+        reports={},
+        query_uses=ReportedQueryUses(),
+        fingerprint=lambda: None,
+        changed=lambda: None,
+    )
+    return FlowStatusBuilder(
+        settings=settings,
+        identity=identity,
+        retained=retained,
+        session=session,
+        own_state=None,
+        error=None,
+        duplicate_node_ids=DuplicateNodeIds(),
+    ).build()
+
+
+def test_a_flow_is_running_while_a_heartbeat_or_checkpoint_task_only_moves(tmp_path: Path) -> None:
+    for kind in (TaskKind.HEARTBEAT, TaskKind.CHECKPOINT):
+        flow = status(tmp_path, kind, moved_s=0.0)
+        assert (flow.state, flow.reasons) == (TaskState.RUNNING, ())
+        assert [(one.state, one.error) for one in flow.tasks] == [(TaskState.WAITING, MOVES)]
+
+
+def test_a_flow_is_waiting_while_a_task_that_copies_records_moves_or_a_move_does_not_end(tmp_path: Path) -> None:
+    for kind, moved_s in ((TaskKind.SOURCE, 0.0), (TaskKind.HEARTBEAT, MOVES_WITHIN_S)):
+        flow = status(tmp_path, kind, moved_s=moved_s)
+        assert (flow.state, flow.reasons) == (TaskState.WAITING, (MOVES,))
