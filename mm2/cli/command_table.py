@@ -107,6 +107,19 @@ COMMANDS = {
         "FILE must have listeners: the node of this machine is queried over REST.\n"
         "Exit codes: 0 answered; 1 no answer; 2 wrong FILE or command line.",
     ),
+    "dump": CliCommand(
+        function="mm2.cli.node.dump:dump",
+        parameters=(
+            FILE,
+            Parameter(names=("--to",), value="FILE.tar.gz", help="The archive; it must not exist."),
+        ),
+        example="mm2 dump mm2.properties",
+        help="Write what a bug report needs into one archive, without secrets.\n\n"
+        "It contains the problems and effective settings of FILE, and if the node of this\n"
+        "machine answers: /health, /flows, /metrics, /node with the last 1,000 lines of\n"
+        "its log, and the steps and events of partitions that do not just fetch.\n"
+        "Exit codes: 0 written; 1 cannot be written; 2 wrong FILE or command line.",
+    ),
     "lag": CliCommand(
         function="mm2.cli.node.lag:lag",
         parameters=(

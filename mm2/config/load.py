@@ -31,7 +31,7 @@ from mm2.config.security.listeners import read_listening
 from mm2.config.settings import FlowSettings, NodeSettings
 from mm2.core.naming.names import Flow
 
-PUBLIC_PATHS = ("docs", "flows", "health", "metrics", "openapi.json")
+PUBLIC_PATHS = ("docs", "flows", "health", "metrics", "node", "openapi.json")
 """First segments of the node's public REST paths (docs/reference/rest.md)."""
 
 _SEPARATORS = re.compile(r"[;\s]+")

@@ -10,6 +10,7 @@ import json
 import logging
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -31,6 +32,12 @@ REMEMBERED = 1_000
 """Maximum number of different messages remembered for REPEAT_AFTER_S; only messages with numbers reach it."""
 
 
+KEPT_LINES = 1_000
+"""Lines of the log that `last_lines` returns: half an hour of a node without problems, and less than 1 MB."""
+
+_kept: deque[str] = deque(maxlen=KEPT_LINES)
+
+
 class LogFormat(StrEnum):
     """mm2.log.format."""
 
@@ -48,10 +55,25 @@ def set_up(*, level: str = "INFO", log_format: str = "text", stream: TextIO | No
     plain = _JsonLines() if LogFormat(log_format) is LogFormat.JSON else _TextLines()
     handler.setFormatter(_Safe(plain))
     handler.addFilter(SeldomRepeated())
-    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    keeper = _Keeper()
+    keeper.setFormatter(_Safe(_TextLines()))
+    keeper.addFilter(SeldomRepeated())
+    logging.basicConfig(handlers=[handler, keeper], level=level.upper(), force=True)
     for name in QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
     logging.captureWarnings(True)
+
+
+def last_lines() -> list[str]:
+    """Return the last lines of this process's log, as text, without secrets."""
+    return list(_kept)
+
+
+class _Keeper(logging.Handler):
+    """Keeps the last lines for bug reports."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _kept.append(self.format(record))
 
 
 class SeldomRepeated(logging.Filter):

@@ -15,6 +15,7 @@ from mm2.kafka.errors import SecuritySettingsInvalid
 from mm2.node.commands.registry import command_types
 from mm2.node.supervisor import Node
 from mm2.program.addresses import advertised_of, listeners_of
+from mm2.program.logs import last_lines
 from mm2.rest.app import rest_app
 from mm2.rest.endpoint import RestContext
 from mm2.rest.internal.lease_api import lane_router
@@ -76,6 +77,7 @@ class Serving:
             losses=node.losses,
             query_histories=node.query_histories,
             story=node.story,
+            log=last_lines,
         )
         own_hosts = await own_names(self._settings.rest.advertised_host_name, [one.host for one in listeners])
         app = rest_app(context, listening, hosts=own_hosts | {name.lower() for name in own.rest_allowed_hosts})

@@ -25,6 +25,7 @@ from mm2.rest.server.response_headers import add_response_headers
 
 ENDPOINTS: Mapping[str, str] = {
     "health": "mm2.rest.public.health:ENDPOINT",
+    "node": "mm2.rest.public.node:ENDPOINT",
     "flows": "mm2.rest.public.flows:ENDPOINT",
     "groups": "mm2.rest.public.groups:ENDPOINT",
     "losses": "mm2.rest.public.losses:ENDPOINT",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ class RestContext:
     CommandRefusedError. Commands are idempotent: a node that received no response sends the command again. ``losses``
     returns every recorded loss of a flow, or raises LossesUnreadableError. ``query_histories`` returns the histories of
     queries of a flow as the node has read them, or raises QueriesUnreadableError. ``story`` returns what the node knows
-    of one partition of a flow.
+    of one partition of a flow. ``log`` returns the last lines of the node's log, without secrets.
     """
 
     status: Callable[[], NodeStatus]
@@ -42,6 +42,7 @@ class RestContext:
     losses: Callable[[Flow], Awaitable[tuple[Loss, ...]]]
     query_histories: Callable[[Flow], QueryHistories]
     story: Callable[[Flow, TopicPartition], PartitionStory]
+    log: Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

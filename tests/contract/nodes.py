@@ -58,6 +58,9 @@ def signed(
     return line.sign(key.secret if token is None else command_secret(key.secret, token), body, algorithm)
 
 
+LOG = ("2025-11-21T16:00:00.000Z INFO    mm2.node: A->B: started", "2025-11-21T16:00:01.000Z WARNING mm2.node: slow")
+
+
 class CommandLog:
     """Executes every command except those for topic ``secret``, or task or partition 9."""
 
@@ -100,6 +103,7 @@ def rest_context(peers: Peers, gate: AdminGate = AdminGate(enabled=False, token=
         losses=recorded_losses,
         query_histories=recorded_queries,
         story=lambda _flow, _partition: PartitionStory(),
+        log=lambda: LOG,
     )
 
 
@@ -137,6 +141,7 @@ class RestNode:
             losses=self._losses,
             query_histories=recorded_queries,
             story=lambda _flow, partition: self.stories.get(partition, PartitionStory()),
+            log=lambda: LOG,
         )
         self.server = RestServer(rest_app(self.context, endpoints=endpoints), tls=tls)
 

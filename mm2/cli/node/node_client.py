@@ -55,6 +55,11 @@ def fetch_flows(url: str, context: ssl.SSLContext) -> bytes:
     return answer.content
 
 
+def fetch(url: str, context: ssl.SSLContext, path: str) -> bytes:
+    """Return the body of GET ``url`` + ``path``, whatever its status. Raises CommandError."""
+    return _request("GET", url, path, context, within=ANSWER_WITHIN_S).content
+
+
 def read_flows(body: bytes, url: str) -> tuple[FlowStatus, ...]:
     """Parse a body of `fetch_flows`. Raises CommandError if it is not one."""
     try:
