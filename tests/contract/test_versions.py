@@ -51,7 +51,7 @@ from mm2.core.wire.status_records import (
 from mm2.election.kafka.group_answers import GroupAnswer, decode_answer, encode_answer
 from mm2.election.kafka.group_messages import FEATURES, decode_member, encode_member
 from mm2.election.protocol import MemberInfo
-from mm2.election.zookeeper.rebalance_messages import RebalanceMessage, decode_round, encode_round
+from mm2.election.zookeeper.zookeeper_election import RebalanceMessage, decode_round, encode_round
 from mm2.kafka.logs.stored_records import StoredRecord
 from mm2.node.commands.refresh import Refresh
 from mm2.node.commands.registry import command_types
