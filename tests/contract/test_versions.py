@@ -59,8 +59,8 @@ from mm2.node.commands.restart import RestartTask
 from mm2.node.store.config_store import ConfigStore
 from mm2.node.store.status_store import StatusStore
 from mm2.rest.public import flows, groups
-from mm2.rest.public.losses_response import LossesResponse
-from mm2.rest.public.queries_response import queries_response
+from mm2.rest.public.queries import queries_response
+from mm2.rest.public.response_bodies import LossesResponse
 from tests.contract.samples import LOSS, QUERIES, flow, group, member, node
 from tests.lab.tasks import unconnected_cluster
 from tests.unit.config import files
