@@ -27,7 +27,7 @@ python=$(.venv/bin/python -c 'import os, sys; print(os.path.realpath(sys.executa
     --constraint requirements-kerberos.lock --build-constraint requirements-kerberos.lock $packages
 .venv/bin/python -m hatchling build -t wheel -d "$work" >/dev/null 2>&1
 "$uv" pip install --quiet --compile-bytecode --python "$work/environment/bin/python" --no-deps "$work"/mm2-*.whl
-"$work/environment/bin/python" -I -c 'import aiokafka, mm2.kafka.client.cluster, mm2.kafka.sasl.assertions'
+"$work/environment/bin/python" -I -c 'import aiokafka, mm2.kafka.client.cluster, mm2.kafka.sasl.token_endpoint'
 
 mkdir -p "$(dirname "$archive")"
 tar -C "$work/environment" -czf "$archive" .

@@ -189,7 +189,7 @@ class PartitionState:
     (H) ``held_bytes`` are counted in the lane's budget and released exactly once, with what rebuilt batches grew by.
     (I) The end offset was observed when the source last answered about the partition: by a fetch response, also one of
         its fetch session that leaves it out, since that means that it has not changed, or by ListOffsets.
-    (J) What each side waits for is told by `fetch_step` and `send_step`, and nowhere else.
+    (J) What each side waits for is decided by `fetch_step` and `send_step`, and nowhere else.
     """
 
     def __init__(  # noqa: PLR0915 - one line for each field
@@ -318,7 +318,7 @@ class PartitionState:
         return SendStep.READY if self._fetched else SendStep.IDLE
 
     def why_not_fetching(self, now: float) -> str | None:
-        """Return why nothing is fetched, as a sentence for operators; None: it is."""
+        """Return why nothing is fetched, as a message for operators; None: it is."""
         reason = self._fetch_reason(self.fetch_step)
         if self._pause is not None and self.fetch_step is FetchStep.PAUSED:
             return f"{reason}; next attempt in {max(0.0, self._pause.until - now):.1f} s"
@@ -350,7 +350,7 @@ class PartitionState:
                 return None
 
     def why_not_sending(self, now: float) -> str | None:
-        """Return why nothing is sent, as a sentence for operators; None: it is, or nothing is to be sent."""
+        """Return why nothing is sent, as a message for operators; None: it is, or nothing is to be sent."""
         step = self.send_step(now)
         reason = self._send_reason(step)
         if step is SendStep.BACKOFF:

@@ -1,4 +1,4 @@
-"""The steps of a partition: which may follow which, and the story that is told of them."""
+"""The steps of a partition: which may follow which, and the record of what has happened."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FETCH_TRANSITIONS: Mapping[FetchStep, frozenset[FetchStep]] = {
     _F.AWAITS_START: _ACTIVE | {_F.STOPPED, _F.DRAINING},
 }
 """The steps that can be shown next. Several can apply at a time, of which the first in the order of `FetchStep` is
-shown, so the end of one uncovers any that has begun meanwhile. The start is chosen once."""
+shown, so the end of one uncovers any that has started meanwhile. The start is chosen once."""
 
 _NOTED: frozenset[str] = frozenset(set(_F) - {_F.AWAITS_START, _F.FULL, _F.FETCHING}) | {
     _S.ROLLING_BACK,
@@ -73,13 +73,13 @@ class Story:
         self._has_news = True
 
     def started(self, text: str, now: float) -> None:
-        """The partition has started; a partition of which nothing else is to be told does not report it."""
+        """The partition has started; a partition with no other event does not report it."""
         event = now, text if len(text) <= LONGEST_EVENT else f"{text[: LONGEST_EVENT - 1]}…"
         self._events.append(event)
         self._unreported.append(event)
 
     def entered(self, side: ObservedSide, step: str, reason: str | None, now: float) -> None:
-        """The side of the partition is at ``step``. The same step for the same reason is told once."""
+        """The side of the partition is at ``step``. The same step for the same reason is one event."""
         if side.step != step:
             if side is self.fetching and FetchStep(step) not in FETCH_TRANSITIONS[FetchStep(side.step)]:
                 self.unexpected = f"{side.step} is followed by {step}"

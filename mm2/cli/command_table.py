@@ -108,7 +108,7 @@ COMMANDS = {
         "Exit codes: 0 answered; 1 no answer; 2 wrong FILE or command line.",
     ),
     "dump": CliCommand(
-        function="mm2.cli.node.dump:dump",
+        function="mm2.cli.dump:dump",
         parameters=(
             FILE,
             Parameter(names=("--to",), value="FILE.tar.gz", help="The archive; it must not exist."),

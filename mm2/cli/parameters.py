@@ -56,7 +56,7 @@ class CliCommand:
     """A command. ``function`` is an import string; it gets arguments by position and given options by keyword.
 
     The overview shows the first line of ``help``. ``example`` is a command line that works as typed. ``java_options``:
-    it takes options in the forms of `mm2.cli.java_options`.
+    it takes options in the forms of `mm2.cli.command_parser`.
     """
 
     function: str

@@ -6,13 +6,15 @@ import asyncio
 import re
 import time
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Self, overload
 
 from mm2.client.config import MirrorClientConfig
 from mm2.client.errors import CheckpointsIncomplete, NoCheckpoints
 from mm2.client.offsets import CheckpointFold, GroupOffsets
 from mm2.client.patience import TIMEOUT, answered
-from mm2.client.topic_names import TopicNames
+from mm2.client.upstream import hops, sources
 from mm2.core.access.rights import on_topic
 from mm2.core.policies import ReplicationPolicy
 from mm2.core.topics.acls import Operation
@@ -22,6 +24,36 @@ from mm2.kafka.logs.compacted_log import CompactedLog
 from mm2.kafka.protocol.error_codes import ErrorCode
 
 _CHECKPOINTS_PARTITION = 0  # MirrorCheckpointTask writes all checkpoints there
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNames:
+    """The names of all topics of a cluster, interpreted by a replication policy."""
+
+    topics: AbstractSet[str]
+    policy: ReplicationPolicy
+
+    def heartbeat_topics(self) -> set[str]:
+        return {topic for topic in self.topics if self.policy.is_heartbeats_topic(topic)}
+
+    def checkpoint_topics(self) -> set[str]:
+        return {topic for topic in self.topics if self.policy.is_checkpoints_topic(topic)}
+
+    def upstream_clusters(self) -> set[str]:
+        return {alias for topic in self.heartbeat_topics() for alias in sources(self.policy, topic)}
+
+    def replication_hops(self, alias: str) -> int | None:
+        """Return 1 for a cluster that is replicated directly; None if no heartbeats of ``alias`` arrive."""
+        return hops(self.policy, self.heartbeat_topics(), alias)
+
+    def remote_topics(self, source: str | None) -> set[str]:
+        """Return the remote topics of all sources, or only those directly from ``source``, without internal topics."""
+        found = {topic: self.policy.topic_source(topic) for topic in self.topics}
+        return {
+            topic
+            for topic, origin in found.items()
+            if origin is not None and source in (None, origin) and not self.policy.is_internal_topic(topic)
+        }
 
 
 class AsyncMirrorClient:

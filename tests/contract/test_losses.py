@@ -14,7 +14,7 @@ from mm2.core.lanes.progress_reports import PartitionProgress, SourceTaskProgres
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow
 from mm2.core.settings.client import ClientSettings
-from mm2.node.status.losses import Losses
+from mm2.node.status.progress import Losses
 from tests.contract.nodes import rest_nodes
 from tests.contract.samples import LOSS, flow, node, topic
 from tests.contract.test_status_command import mm2

@@ -51,7 +51,7 @@ from mm2.core.wire.status_records import (
 from mm2.election.kafka.group_answers import GroupAnswer, decode_answer, encode_answer
 from mm2.election.kafka.group_messages import FEATURES, decode_member, encode_member
 from mm2.election.protocol import MemberInfo
-from mm2.election.zookeeper.rebalance_messages import RebalanceMessage, decode_round, encode_round
+from mm2.election.zookeeper.zookeeper_election import RebalanceMessage, decode_round, encode_round
 from mm2.kafka.logs.stored_records import StoredRecord
 from mm2.node.commands.refresh import Refresh
 from mm2.node.commands.registry import command_types
@@ -59,8 +59,8 @@ from mm2.node.commands.restart import RestartTask
 from mm2.node.store.config_store import ConfigStore
 from mm2.node.store.status_store import StatusStore
 from mm2.rest.public import flows, groups
-from mm2.rest.public.losses_response import LossesResponse
-from mm2.rest.public.queries_response import queries_response
+from mm2.rest.public.queries import queries_response
+from mm2.rest.public.response_bodies import LossesResponse
 from tests.contract.samples import LOSS, QUERIES, flow, group, member, node
 from tests.lab.tasks import unconnected_cluster
 from tests.unit.config import files

@@ -51,7 +51,7 @@ from mm2.election.kafka.group_answers import GroupAnswer, decode_answer, encode_
 from mm2.election.kafka.group_messages import decode_member
 from mm2.election.protocol import MemberInfo
 from mm2.election.zookeeper.member_znodes import decode_member_znode, encode_member_znode
-from mm2.election.zookeeper.rebalance_messages import decode_round
+from mm2.election.zookeeper.zookeeper_election import decode_round
 from mm2.kafka.decompression import Codec, DecompressionError, OutputTooLargeError, decompress
 from mm2.kafka.errors import BrokerError
 from mm2.kafka.logs.stored_records import decode as decode_stored

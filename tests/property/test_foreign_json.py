@@ -32,7 +32,7 @@ from mm2.core.wire.status_records import decode_status, decode_topic_use
 from mm2.election.kafka.group_answers import GroupAnswer, decode_answer
 from mm2.election.kafka.group_messages import decode_member
 from mm2.election.protocol import MemberInfo
-from mm2.election.zookeeper.rebalance_messages import RebalanceMessage, decode_round
+from mm2.election.zookeeper.zookeeper_election import RebalanceMessage, decode_round
 from mm2.node.commands.registry import command_types
 from mm2.rest.merge.group_merge import GroupsUnreadableError, read_groups
 

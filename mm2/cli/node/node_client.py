@@ -15,8 +15,7 @@ from mm2.cli.errors import CommandError, UsageError
 from mm2.core.lanes.losses import Loss
 from mm2.node.status.status_model import FlowStatus
 from mm2.rest.merge.partition_merge import PARTITION_DETAILS, PartitionDetails
-from mm2.rest.public.command_response import COMMAND_RESPONSE, CommandResponse
-from mm2.rest.public.losses_response import LOSSES_RESPONSE
+from mm2.rest.public.response_bodies import COMMAND_RESPONSE, LOSSES_RESPONSE, CommandResponse
 
 ANSWER_WITHIN_S = 10.0
 """A node with 10,000 partitions answers in under 0.1 s, an overloaded one within a few seconds."""

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+
 from mm2.cli.clusters.cluster_access import REACHED_WITHIN_S, ask, note
+from mm2.cli.clusters.znodes import BROKERS, Znodes, connected
 from mm2.cli.errors import DONE, CommandError, UsageError
-from mm2.cli.offset_checker.client_settings import read_client_settings, read_servers
 from mm2.cli.offset_checker.group_offsets import GroupOffsets, NoSuchGroup, OldGroup, read_group_offsets
+from mm2.config.clients.client_keys import AdminKeys
+from mm2.config.clients.client_reader import ClientReader
+from mm2.config.grammar import providers
+from mm2.config.grammar.problems import ProblemLog
+from mm2.config.grammar.properties import Entry, read_file
+from mm2.config.grammar.values import Properties, Value
 from mm2.core.printable import one_line
-from mm2.core.settings.client import ClientSettings
+from mm2.core.settings.client import ClientSettings, SecurityProtocol
+from mm2.core.settings.zookeeper_connect import parse_connect
+from mm2.core.wire.formats import FormatError
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import ClusterError
 
@@ -27,6 +39,112 @@ RETRY_BACKOFF_MS = 3_000
 _COLUMNS = "{:<15} {:<30} {:<3} {:<15} {:<15} {:<15} {}"
 UNKNOWN = "unknown"
 NO_OWNER = "none"
+
+
+CLIENT_ID = "ConsumerOffsetChecker"
+"""Java's client ID, which brokers log."""
+
+_UNKNOWN = ("unknown:1",)
+"""Servers that ZooKeeper will replace: it is asked only after the file is found to be valid."""
+
+_SERVER = re.compile(r"\[?[\w.%:-]+\]?:[0-9]{1,5}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InZooKeeper:
+    """The group and the registered brokers, ``host:port``."""
+
+    group: OldGroup
+    brokers: tuple[str, ...]
+
+
+def read_zookeeper(
+    connect: str, group: str, topics: Sequence[str], protocol: SecurityProtocol, *, timeout_s: float
+) -> InZooKeeper:
+    """Return the group as ZooKeeper has it, with offsets and owners of ``topics``, or of all its topics.
+
+    Raises UsageError for an invalid connect string, CommandError if the servers do not answer within ``timeout_s``, or
+    no broker with a listener of this security protocol is registered.
+    """
+    try:
+        place = parse_connect(connect)
+    except ValueError as error:
+        raise UsageError(f"--zookeeper {connect}: {error}") from error
+    try:
+        with connected(place, timeout_s) as znodes:
+            brokers = _brokers(znodes, connect, protocol)
+            return InZooKeeper(group=_group(znodes, group, topics), brokers=brokers)
+    except FormatError as error:
+        raise CommandError(f"ZooKeeper {connect}: {error}") from error
+    except KazooTimeoutError as error:
+        raise CommandError(f"ZooKeeper {connect} did not answer within {timeout_s:g} s: check --zookeeper") from error
+    except (KazooException, OSError) as error:
+        raise CommandError(f"ZooKeeper {connect}: {type(error).__name__} {error}".rstrip()) from error
+
+
+def _brokers(znodes: Znodes, connect: str, protocol: SecurityProtocol) -> tuple[str, ...]:
+    found = znodes.broker_addresses(protocol)
+    if not found:
+        raise CommandError(f"ZooKeeper {connect} has no brokers in {BROKERS}: check the path after the last server")
+    addresses = tuple(address for address in found.values() if address is not None)
+    if not addresses:
+        raise CommandError(
+            f"no broker in ZooKeeper {connect} has a listener with {protocol}: set security.protocol in"
+            " --command-config"
+        )
+    return addresses
+
+
+def _group(znodes: Znodes, group: str, topics: Sequence[str]) -> OldGroup:
+    root = f"/consumers/{group}"
+    if not znodes.exists(root):
+        return OldGroup()
+    owned = [topic for topic in znodes.children(f"{root}/owners") if znodes.children(f"{root}/owners/{topic}")]
+    chosen = tuple(topics) or tuple(owned) or tuple(znodes.children(f"{root}/offsets"))
+    return OldGroup(
+        exists=True,
+        topics=chosen,
+        offsets=znodes.group_offsets(group, chosen),
+        owners={one: raw.decode(errors="replace") for one, raw in znodes.by_partition(f"{root}/owners", chosen)},
+    )
+
+
+def read_servers(text: str) -> tuple[str, ...]:
+    """Return the servers of ``--bootstrap-server``. Raises UsageError."""
+    servers = tuple(one.strip() for one in text.split(",") if one.strip())
+    wrong = [one for one in servers if not _SERVER.fullmatch(one)]
+    if wrong or not servers:
+        raise UsageError(f"--bootstrap-server {text}: must be a comma-separated host:port list")
+    return servers
+
+
+def read_client_settings(
+    file: Path | None, servers: Sequence[str], *, timeout_ms: int, backoff_ms: int
+) -> ClientSettings:
+    """Return the settings for these servers (none: not known yet), with Java's admin client keys of ``file``.
+
+    Its request.timeout.ms and retry.backoff.ms have priority. Raises UsageError with the file's first error.
+    """
+    properties: Properties = {}
+    log = ProblemLog(str(file or "properties"))
+    if file is not None:
+        entries = read_file(file, log)
+        if entries is not None:
+            properties = {key: Value.of(entry) for key, entry in providers.resolve(entries, log).items()}
+    properties["bootstrap.servers"] = Value(",".join(servers or _UNKNOWN))
+    nowhere = Entry(file=str(file), line=0, key="", raw="", value="")
+    settings = ClientReader(clusters=nowhere, problems=log).read(properties, AdminKeys, "", CLIENT_ID)
+    if log.failed:
+        raise UsageError(next(str(problem) for problem in log.in_order() if not problem.is_warning))
+    if "request.timeout.ms" not in properties:
+        settings = replace(settings, request_timeout_ms=timeout_ms)
+    if "retry.backoff.ms" not in properties:
+        settings = replace(
+            settings,
+            retry_backoff_ms=backoff_ms,
+            retry_backoff_max_ms=max(backoff_ms, settings.retry_backoff_max_ms),
+        )
+    return settings
 
 
 def check_offsets(
@@ -58,7 +176,7 @@ def check_offsets(
     old = None
     where = f"on {bootstrap_server}"
     if bootstrap_server is None:
-        from mm2.cli.offset_checker.old_groups import read_zookeeper  # noqa: PLC0415 groups in Kafka do not need kazoo
+        from mm2.cli.offset_checker.checker import read_zookeeper  # noqa: PLC0415 groups in Kafka do not need kazoo
 
         connect = zookeeper or DEFAULT_ZOOKEEPER
         where = f"in ZooKeeper {connect} and on its brokers"

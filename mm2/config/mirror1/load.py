@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+from mm2.config.grammar.java_types import Int, at_least
 from mm2.config.grammar.problems import Problem, ProblemLog
 from mm2.config.keys import declaration
 from mm2.config.keys.class_keys import ClassKey
 from mm2.config.keys.class_loading import ClassProblem, load_own
+from mm2.config.keys.declaration import KeyModel, node_key
 from mm2.config.mirror1.consumer_file import ConsumerFile, read_consumer
 from mm2.config.mirror1.old_keys import BLACKLIST, STREAMS, WHITELIST
 from mm2.config.mirror1.options import PROGRAM, MirrorOptions
 from mm2.config.mirror1.producer_file import ProducerFile, read_producer
-from mm2.config.mirror1.stream_keys import StreamKeys
-from mm2.config.mirror1.topic_pattern import topic_pattern
 from mm2.config.regex.java_characters import JavaRegexError
+from mm2.config.regex.java_regex import compile_java
 from mm2.core.mirror1.settings import MirrorSettings, Partitioning
 from mm2.core.mirror1.user_class import UserClass
 
@@ -49,6 +52,28 @@ LISTENER = ClassKey(
     base="mm2.core.mirror1.user_class:RebalanceListener",
     methods=("on_partitions_assigned", "on_partitions_revoked"),
 )
+
+
+_QUOTES = re.compile(r"\A[\"']+|[\"']+\Z")
+
+
+def topic_pattern(text: str) -> str:
+    """Return the Java regular expression that ``text`` stands for; it has to match whole topic names.
+
+    Whitespace around it is removed, commas separate alternatives, blanks have no meaning, and quotes at both ends are
+    removed, as properties files may contain them (Kafka: TopicFilter, IncludeList). Raises JavaRegexError.
+    """
+    pattern = _QUOTES.sub("", text.strip().replace(",", "|").replace(" ", ""))
+    if not pattern:
+        raise JavaRegexError("is empty, so it matches no topic", "write .* to match all topics")
+    compile_java(pattern)
+    return pattern
+
+
+class StreamKeys(KeyModel):
+    """Read if --num.streams is not given."""
+
+    streams: Annotated[Int, at_least(1)] = node_key(STREAMS, 1, "Number of streams.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,18 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from mm2.config.checks.spark import MASTER, check_modes, check_protection, checked_master
 from mm2.config.clients.client_reader import ClientReader
 from mm2.config.clients.ignored_client_keys import ClientKind
+from mm2.config.grammar.java_types import Long, at_least
 from mm2.config.grammar.properties import Entry
 from mm2.config.keys import declaration
+from mm2.config.keys.declaration import KeyModel, node_key
 from mm2.config.keys.node_keys import EngineSettings
-from mm2.config.mirror1.buffer_keys import BufferKeys
 from mm2.config.mirror1.client_file import ClientFile
 from mm2.config.mirror1.options import PROGRAM
 from mm2.core.settings.client import ClientSettings, ProduceSettings
 from mm2.core.settings.zookeeper_connect import ZooKeeperConnect
+
+
+class BufferKeys(KeyModel):
+    """Sizes are bytes. The default is that of ``mm2.lane.buffer.bytes``."""
+
+    buffer_memory: Annotated[Long, at_least(1_048_576, "a batch of common size would not fit")] = node_key(
+        "buffer.memory",
+        64 * 1024 * 1024,
+        "Maximum bytes that a lane has fetched and that are not yet acknowledged; it pauses fetching beyond. Default of"
+        " a Java producer: 33554432.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,14 +13,40 @@ from mm2.config.keys import declaration
 from mm2.config.keys.class_keys import LOGIN_HANDLER
 from mm2.config.security.kerberos.login import read_kerberos_login
 from mm2.config.security.oauth.login import LOGIN_MODULE, read_oauth_login
-from mm2.config.security.password_login import read_password_login
 from mm2.config.security.property_names import sibling
 from mm2.config.security.sasl_properties import SaslProperties
 from mm2.config.security.security_keys import REFUSED_ALWAYS, REFUSED_SASL, SecurityKeys
 from mm2.config.security.tls.settings import read_tls
 from mm2.core.settings.client import SecurityProtocol
-from mm2.core.settings.sasl import SaslLogin, SaslMechanism
+from mm2.core.settings.sasl import PasswordLogin, SaslLogin, SaslMechanism
 from mm2.core.settings.tls import TlsSettings
+
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+def read_password_login(sasl: SaslProperties) -> PasswordLogin | None:
+    """Return user and password of the login module; None after an error."""
+    name = _PLAIN if sasl.mechanism is SaslMechanism.PLAIN else _SCRAM
+    example, placeholders = f'{name} required username="USER" password="PASSWORD";', "USER and PASSWORD"
+    module = sasl.login_module((name,), example, placeholders)
+    if module is None:
+        return None
+    missing = [option for option in ("username", "password") if option not in module.options]
+    if missing:
+        sasl.refuse_login(
+            f"must have the option{'s' if missing[1:] else ''} {' and '.join(missing)}",
+            sasl.fix(example, placeholders),
+            line=module.line,
+        )
+        return None
+    return PasswordLogin(
+        mechanism=sasl.mechanism,
+        username=module.options["username"],
+        password=module.options["password"],
+        token_auth=name == _SCRAM and module.options.get("tokenauth", "").lower() == "true",
+    )
+
 
 _READERS: Mapping[SaslMechanism, Callable[[SaslProperties], SaslLogin | None]] = {
     SaslMechanism.GSSAPI: read_kerberos_login,

@@ -29,7 +29,7 @@ XZ = "xz"
 """Feature of a member that reads compressed assignments (`mm2.election.kafka.group_answers`)."""
 
 SHARED = "shared"
-"""Feature of a member that reads shared assignments (`mm2.election.zookeeper.rebalance_messages`)."""
+"""Feature of a member that reads shared assignments (`mm2.election.zookeeper.zookeeper_election`)."""
 
 FEATURES = (SHARED, XZ)
 """The features of this release."""

@@ -16,10 +16,10 @@ from typing import Any
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
 from mm2.core.access.rights import Right, on_group
+from mm2.core.settings.election import BACKENDS
 from mm2.core.topics.acls import Operation
 from mm2.election.kafka.group_answers import decode_answer, encode_answers
-from mm2.election.kafka.group_holder import describe_holder
-from mm2.election.kafka.group_messages import ELECTING, PROTOCOL_TYPE, decode_member, encode_member
+from mm2.election.kafka.group_messages import ELECTING, HOLDING, PROTOCOL_TYPE, decode_member, encode_member
 from mm2.election.protocol import Assign, HeldByOther, Joined, Lost, MemberInfo
 from mm2.election.session_election import SessionElection
 from mm2.kafka.backoff import Backoff
@@ -27,6 +27,7 @@ from mm2.kafka.client.cluster import Cluster, CoordinatorKind
 from mm2.kafka.clock import session_clock
 from mm2.kafka.connection.diagnosis import cut_off
 from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, Unreachable, check
+from mm2.kafka.groups.group_protocol import group_protocol
 from mm2.kafka.protocol.error_codes import ErrorCode
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,35 @@ _LEAVE_SECONDS = 3.0  # timeout of LeaveGroup; without it the others wait for th
 _FIND_AGAIN = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 _KNOWN_MEMBER = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS})  # responses that prove a membership
 _NOT_A_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
+
+
+_CONNECT = "connect"  # protocol type of Kafka Connect, and so of Java's MirrorMaker
+
+
+async def describe_holder(cluster: Cluster, group_id: str) -> str:
+    """Return a message naming the holder of the group, as far as the broker reports it."""
+    where = f"group {group_id}" + (f" on cluster {cluster.settings.alias}" if cluster.settings.alias else "")
+    found = await group_protocol(cluster, group_id)
+    from_hosts = f" ({', '.join(found.members)})" if found.members else ""
+    if found.protocol_type == _CONNECT:
+        return f"a Java MirrorMaker holds {where}{from_hosts}; waiting until it stops"
+    if found.protocol_type == PROTOCOL_TYPE:
+        ours = _our_nodes(found.protocol)
+        return f"{ours} hold {where}{from_hosts}, but this node is configured differently; waiting until they stop"
+    if found.protocol_type:
+        return f"another tool (group protocol {found.protocol_type}) holds {where}{from_hosts}; waiting until it stops"
+    return f"a Java MirrorMaker or another tool holds {where}; waiting until it stops"
+
+
+def _our_nodes(protocol: str) -> str:
+    """Describe the nodes that hold the group by its protocol name, which is empty during a rebalance."""
+    if protocol == ELECTING:
+        return "nodes with mm2.election = kafka"
+    if protocol.startswith(HOLDING):
+        place = protocol.removeprefix(HOLDING)
+        backend = next((name for name in BACKENDS if place.startswith(f"{name} ")), "zookeeper")
+        return f"nodes with mm2.election = {backend} ({place.removeprefix(f'{backend} ')})"
+    return "nodes with another mm2.election or mm2.zookeeper.connect"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

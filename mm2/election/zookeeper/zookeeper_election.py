@@ -1,11 +1,21 @@
 """Election by ZooKeeper. Below the flow's path::
 
     members/<token>-<number>   ephemeral: the member's metadata (`member_znodes`); ZooKeeper assigns the number
-    round                      the last rebalance (`rebalance_messages`); the znode's version is the generation
+    round                      the last rebalance; the znode's version is the generation
 
 The oldest member leads. In one transaction it writes `round`, if that has the version it read and its own member znode
 exists: a generation therefore has one leader, and a former leader cannot write. The assignments of all members are part
 of `round`. docs/adr/0005-election-on-zookeeper.md gives the reasons.
+
+The content of `round` is one complete rebalance as JSON:
+
+    {"leader": member id, "members": {member id: {"node": str, …}}, "answers": {member id: any JSON}}
+
+``answers`` contains all members, ``members`` those whose metadata could be
+decoded (`mm2.election.kafka.group_messages`). Unknown keys are ignored, for rolling upgrades. If all members have the
+feature ``shared``, each different answer is written once, because usually all are equal:
+
+    {…, "shared": [any JSON, …], "answer": {member id: index}}
 """
 
 from __future__ import annotations
@@ -15,7 +25,7 @@ import contextlib
 import logging
 import uuid
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kazoo.exceptions import (
     BadVersionError,
@@ -27,11 +37,19 @@ from kazoo.exceptions import (
 )
 
 from mm2.core.settings.zookeeper import READS_PER_SESSION, ZooKeeperSettings
-from mm2.election.kafka.group_messages import decode_member, encode_member
-from mm2.election.protocol import Assign, Joined, Lost, MemberInfo
+from mm2.core.wire.formats import FormatError
+from mm2.core.wire.json_bytes import as_int, decode_json
+from mm2.election.kafka.group_messages import (
+    SHARED,
+    decode_member,
+    decode_members,
+    dump_json,
+    encode_member,
+    member_json,
+)
+from mm2.election.protocol import Assign, Joined, Json, Lost, MemberInfo
 from mm2.election.session_election import SessionElection
 from mm2.election.zookeeper.member_znodes import GroupMembership, decode_member_znode, encode_member_znode
-from mm2.election.zookeeper.rebalance_messages import MOST_BYTES, RebalanceMessage, decode_round, encode_round
 from mm2.election.zookeeper.zookeeper_session import LOOK_AT_IDENTITY, NotConnected, SessionOver, ZooKeeperSession
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.clock import session_clock
@@ -41,6 +59,53 @@ log = logging.getLogger(__name__)
 _LOOK_AT_SERVERS = "Check that they are running, and mm2.zookeeper.connect"
 _RETRY_FIRST_MS = 100
 _RETRY_LONGEST_MS = 5_000  # each new session costs a connection and three threads
+
+
+MOST_BYTES = 1_000_000
+"""Limit of the message. ZooKeeper's servers close the connection without an error for requests larger than
+jute.maxbuffer, 1,048,575 bytes by default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebalanceMessage:
+    """The result of one rebalance."""
+
+    leader_id: str
+    members: Mapping[str, MemberInfo]
+    answers: Mapping[str, Json]
+
+
+def encode_round(decided: RebalanceMessage) -> bytes:
+    """Return the bytes for the znode."""
+    message: dict[str, Json] = {
+        "leader": decided.leader_id,
+        "members": {member_id: member_json(info) for member_id, info in decided.members.items()},
+    }
+    if all(SHARED in info.features for info in decided.members.values()):
+        shared: dict[int, Json] = {id(answer): answer for answer in decided.answers.values()}
+        numbers = {key: number for number, key in enumerate(shared)}
+        message["shared"] = [*shared.values()]
+        message["answer"] = {one: numbers[id(answer)] for one, answer in decided.answers.items()}
+    else:
+        message["answers"] = dict(decided.answers)
+    return dump_json(message)
+
+
+def decode_round(raw: bytes) -> RebalanceMessage | None:
+    """Read the bytes of the znode; None if there was no rebalance yet, or another version wrote it."""
+    try:
+        message = decode_json(raw, "rebalance")
+        leader, members = message["leader"], message["members"]
+        if "shared" in message:
+            shared = message["shared"]
+            answers = {one: shared[as_int(number)] for one, number in message["answer"].items()}
+        else:
+            answers = dict(message["answers"])
+    except (FormatError, TypeError, KeyError, IndexError, AttributeError, ValueError):
+        return None
+    if not isinstance(members, dict):
+        return None
+    return RebalanceMessage(leader_id=str(leader), members=decode_members(members), answers=answers)
 
 
 class ZooKeeperElection(SessionElection):

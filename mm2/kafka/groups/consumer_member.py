@@ -9,26 +9,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Coroutine, Mapping
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
+from mm2.core.mirror1.assignors import ASSIGNORS
 from mm2.core.mirror1.settings import GroupMembership
+from mm2.core.mirror1.subscriber import Subscriber
 from mm2.core.naming.names import TopicPartition
-from mm2.core.wire.consumer_protocol import decode_assignment, encode_subscription
+from mm2.core.wire.consumer_protocol import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
 from mm2.core.wire.formats import FormatError
 from mm2.kafka.backoff import Backoff
+from mm2.kafka.chunks import chunks
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.clock import session_clock
 from mm2.kafka.errors import BrokerError, ClusterError, RequestTimedOut, Unreachable
-from mm2.kafka.groups.assignment_handler import AssignmentHandler, MemberStatus
-from mm2.kafka.groups.group_leader import GroupLeader, PartitionsOf
-from mm2.kafka.groups.member_commits import Outcome, commit_as_member, generation_ended
-from mm2.kafka.groups.member_errors import MembershipRefused, refused
+from mm2.kafka.groups.group_coordinators import ask_coordinators
+from mm2.kafka.groups.groups import COMMIT_BYTES, commit_row_bytes
+from mm2.kafka.groups.member_errors import MembershipRefused, member_commit_error, refused
 from mm2.kafka.groups.member_requests import MemberRequests
 from mm2.kafka.groups.member_session import MemberSession
 from mm2.kafka.groups.task_waits import end, unless
 from mm2.kafka.protocol.error_codes import ErrorCode
-from mm2.kafka.protocol.membership_requests import Generation
+from mm2.kafka.protocol.membership_requests import Generation, JoinedGroup, MemberCommitRequest
 from mm2.kafka.retrying import API_TIMEOUT_MS
 
 T = TypeVar("T")
@@ -38,6 +46,134 @@ log = logging.getLogger(__name__)
 _JOIN_AGAIN = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED})
 _FIND_AGAIN = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 _NOT_A_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
+
+
+PartitionsOf = Callable[[Collection[str]], Awaitable[Mapping[str, int]]]
+"""Returns the partition counts of those topics that exist; may raise ClusterError."""
+
+
+Outcome = dict[TopicPartition, ClusterError | None]
+
+_RETRIED = frozenset(  # of the whole request: the coordinator has moved or could not replicate the commit in time
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
+
+
+async def commit_as_member(
+    cluster: Cluster,
+    member: Generation,
+    offsets: Mapping[TopicPartition, int],
+    *,
+    is_current: Callable[[], bool],
+    purpose: str,
+    timeout_ms: int,
+) -> Outcome:
+    """Return None or the error for each partition; `CommitFailed` if the generation is over.
+
+    Is retried while the coordinator moves, for ``timeout_ms``, and as long as ``is_current`` returns True.
+    """
+    group = member.group_id
+
+    async def ask(node_id: int, _: Sequence[str]) -> dict[str, Outcome]:
+        outcome: Outcome = {}
+        for rows in chunks(offsets.items(), COMMIT_BYTES, lambda row: commit_row_bytes(group, row[0], "")):
+            if not is_current():
+                return {group: outcome | generation_ended(group, offsets.keys() - outcome.keys())}
+            request = MemberCommitRequest(member, dict(rows))
+            codes: dict[TopicPartition, int] = await cluster.send(node_id, request, purpose=purpose)
+            for one, code in codes.items():
+                outcome[one] = member_commit_error(code, group, one) if code else None
+                if code in _RETRIED:
+                    raise member_commit_error(code, group, one)
+        return {group: outcome}
+
+    if not offsets:
+        return {}
+    found = (await ask_coordinators(cluster, [group], ask, groups_a_request=1, timeout_ms=timeout_ms))[group]
+    return dict.fromkeys(offsets, found) if isinstance(found, ClusterError) else found
+
+
+def generation_ended(group: str, partitions: Iterable[TopicPartition]) -> Outcome:
+    """Return `CommitFailed` for partitions that a member does not have any more."""
+    return {one: member_commit_error(ErrorCode.UNKNOWN_MEMBER_ID, group, one) for one in partitions}
+
+
+class GroupLeader:
+    """The assignments of one member while it leads, and what they were computed from."""
+
+    def __init__(self, partitions_of: PartitionsOf, where: str) -> None:
+        """``where`` names the member in log lines."""
+        self._partitions_of = partitions_of
+        self._where = where
+        self._topics: set[str] = set()  # of all members
+        self._counts: dict[str, int] | None = None  # that were assigned; None: another member leads
+
+    @property
+    def leads(self) -> bool:
+        """Whether this member led the last round."""
+        return self._counts is not None
+
+    def step_down(self) -> None:
+        """Forget the last round: another member may lead."""
+        self._counts = None
+
+    async def assign(self, joined: JoinedGroup) -> dict[str, bytes]:
+        """Return the assignments by member ID; none if the last ones are still valid (KIP-814). Raises ClusterError."""
+        subscribers = []
+        for member in joined.members:
+            try:
+                topics = decode_subscription(member.metadata)
+            except FormatError as error:
+                log.warning("%s: nothing is assigned to member %s: %s", self._where, member.member_id, error)
+                topics = []
+            subscribers.append(Subscriber(member_id=member.member_id, topics=topics, instance_id=member.instance_id))
+        self._topics = {topic for member in subscribers for topic in member.topics}
+        counts = self._counts = dict(await self._partitions_of(self._topics))
+        if joined.skip_assignment:
+            return {}
+        found = ASSIGNORS[joined.protocol](subscribers, counts)
+        return {member_id: encode_assignment(partitions) for member_id, partitions in found.items()}
+
+    async def is_outdated(self) -> bool:
+        """Return whether the partition counts have changed since `assign`. Raises ClusterError."""
+        return self.leads and dict(await self._partitions_of(self._topics)) != self._counts
+
+
+class AssignmentHandler(Protocol):
+    """Starts and stops partitions. Exceptions end `ConsumerMember.run`, which raises them.
+
+    Before the next `assigned` comes `revoked`, or `lost`, or a `revoked` that is cancelled and then `lost`.
+    """
+
+    async def assigned(self, partitions: set[TopicPartition], generation: int) -> None:
+        """Start these partitions; there are no others. Is cancelled if the membership ends meanwhile."""
+
+    async def revoked(self) -> None:
+        """Stop all partitions, complete what is in flight and commit; another member may get them afterwards.
+
+        The membership continues until this returns, but no longer than max.poll.interval.ms. Is cancelled if it ends.
+        """
+
+    def lost(self) -> None:
+        """Stop all partitions at once and commit nothing: other members may have them already. Must not raise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberStatus:
+    """A member's state.
+
+    ``generation`` and ``partitions`` are None without an assignment. ``trouble`` is the error that is being retried.
+    """
+
+    generation: int | None = None
+    partitions: frozenset[TopicPartition] | None = None
+    is_leader: bool = False
+    trouble: str | None = None
 
 
 class ConsumerMember:

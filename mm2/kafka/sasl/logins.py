@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from weakref import WeakKeyDictionary
 
@@ -10,14 +11,30 @@ from mm2.core.settings.kerberos import KerberosLogin
 from mm2.core.settings.oauth import OAuthLogin
 from mm2.core.settings.sasl import PasswordLogin, SaslLogin, UnusableLogin
 from mm2.kafka.sasl.kerberos.kerberos_tickets import kerberos_login
-from mm2.kafka.sasl.login import Login
+from mm2.kafka.sasl.login import Exchange, Login, LoginFailed
 from mm2.kafka.sasl.login_threads import in_login_thread
 from mm2.kafka.sasl.oauthbearer import OAuthBearerLogin
 from mm2.kafka.sasl.passwords import PasswordExchanges
-from mm2.kafka.sasl.unusable import NoLogin
 
 _MOST_LOGINS = 64
 """Logins that are kept. More than a node has; those of earlier configurations are dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoLogin:
+    """A `Login` that always fails, with the reason of its settings. New settings follow the change of the file."""
+
+    settings: UnusableLogin
+
+    @property
+    def is_due(self) -> bool:
+        return True
+
+    def renew(self) -> None:
+        raise LoginFailed(self.settings.reason, self.settings.key)
+
+    def exchange(self, host: str) -> Exchange:
+        raise LoginFailed(self.settings.reason, self.settings.key)
 
 
 @lru_cache(_MOST_LOGINS)

@@ -10,18 +10,71 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
+from typing import Any, ClassVar
 
 from mm2.core.masking import Renewed, hide
 from mm2.core.oauth.messages import ERROR_RECEIVED, initial_response
 from mm2.core.oauth.refresh import refresh_time
 from mm2.core.oauth.tokens import BearerToken
-from mm2.core.settings.oauth import OAuthLogin
+from mm2.core.plugins import OAuthBearerToken, described
+from mm2.core.settings.oauth import OAuthLogin, TokenEndpoint, TokenFile, TokenPlugin, UnsecuredToken
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.sasl.login import CredentialsRejected, Exchange, LoginFailed
-from mm2.kafka.sasl.token_source import TokenRefused, TokenSource
-from mm2.kafka.sasl.token_sources import source_of
+from mm2.kafka.sasl.token_endpoint import EndpointTokens
+from mm2.kafka.sasl.token_source import FileTokens, TokenRefused, TokenSource, UnsecuredTokens
 
 log = logging.getLogger("mm2.oauth")
+
+
+class PluginTokens:
+    """Loads the class at the first token, so that a process that cannot import it says so like any other failure."""
+
+    key: ClassVar[str] = "sasl.login.callback.handler.class"
+    if_expired: ClassVar[str] = "check the class and the clocks"
+
+    def __init__(self, settings: TokenPlugin) -> None:
+        self._settings = settings
+        self._handler: Any = None
+
+    def token(self) -> BearerToken:
+        name = self._settings.import_string
+        try:
+            if self._handler is None:
+                self._handler = self._create()
+            token = self._handler.token()
+        except (Exception, SystemExit) as error:
+            raise LoginFailed(f"{name} raised {described(error)}", self.key) from error
+        if not isinstance(token, OAuthBearerToken):
+            raise LoginFailed(
+                f"{name}: token() returned {type(token).__name__}, not mm2.core.plugins.OAuthBearerToken", self.key
+            )
+        return BearerToken(
+            value=token.value,
+            expires_at=token.expires_at_ms / 1000,
+            principal=token.principal_name,
+            extensions=tuple(sorted(token.extensions.items())),
+        )
+
+    def _create(self) -> Any:
+        module, _, attribute = self._settings.import_string.partition(":")
+        handler = getattr(import_module(module), attribute)()
+        if hasattr(handler, "configure"):
+            handler.configure(dict(self._settings.properties), dict(self._settings.options))
+        return handler
+
+
+def source_of(settings: OAuthLogin) -> TokenSource:
+    """Return the source of the tokens of ``settings``."""
+    match settings.source:
+        case TokenEndpoint() as endpoint:
+            return EndpointTokens(endpoint, settings.sub_claim)
+        case TokenFile() as file:
+            return FileTokens(file, settings.sub_claim)
+        case TokenPlugin() as plugin:
+            return PluginTokens(plugin)
+        case UnsecuredToken() as unsecured:
+            return UnsecuredTokens(unsecured)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,18 +1,33 @@
-"""Tokens of a token endpoint (KIP-768, KIP-1139, KIP-1258; RFC 6749, RFC 7523)."""
+"""Tokens of a token endpoint (KIP-768, KIP-1139, KIP-1258; RFC 6749, RFC 7523), and signatures of its assertions."""
 
 from __future__ import annotations
 
 import time
 from base64 import b64encode
+from collections.abc import Mapping
 from functools import cached_property
 from typing import ClassVar
 from urllib.parse import quote_plus
 from uuid import uuid4
 
 import httpx
+from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from mm2.core.oauth.assertion import assertion_sections
-from mm2.core.oauth.tokens import BearerToken, TokenInvalid, jwt_value, read_jwt, token_of_response
+from mm2.core.oauth.tokens import (
+    BearerToken,
+    TokenInvalid,
+    encode,
+    encode_bytes,
+    jwt_value,
+    read_jwt,
+    token_of_response,
+)
 from mm2.core.settings.oauth import (
     Assertion,
     AssertionFile,
@@ -43,6 +58,23 @@ _LONGEST_WORDS = 300
 
 _REPEATABLE = frozenset({408, 425, 429})
 """Errors of the client (4xx) after which the same request can succeed."""
+
+
+_P256_BYTES = 32
+
+
+def sign(header: Mapping[str, object], payload: Mapping[str, object], private_key: str) -> str:
+    """Return the JWT of ``header`` and ``payload``. ``private_key`` is PEM: an RSA key signs with RS256, a key on curve
+    P-256 with ES256, as the header must say."""
+    content = f"{encode(header)}.{encode(payload)}"
+    key = load_pem_private_key(private_key.encode(), None)
+    if isinstance(key, RSAPrivateKey):
+        signature = key.sign(content.encode(), PKCS1v15(), SHA256())
+    else:
+        assert isinstance(key, EllipticCurvePrivateKey), "checked when the file was read"
+        numbers = decode_dss_signature(key.sign(content.encode(), ECDSA(SHA256())))
+        signature = b"".join(number.to_bytes(_P256_BYTES) for number in numbers)  # RFC 7518 section 3.4, not DER
+    return f"{content}.{encode_bytes(signature)}"
 
 
 class EndpointTokens:
@@ -135,7 +167,7 @@ def _assertion(assertion: Assertion, now: float) -> str:
             return jwt_value(text_of(assertion.file, assertion.jwt, _ASSERTION))
         except TokenInvalid as error:
             raise LoginFailed(f"the file contains no assertion: {error}", _ASSERTION) from error
-    from mm2.kafka.sasl.assertions import sign  # noqa: PLC0415 other lanes do without cryptography
+    from mm2.kafka.sasl.token_endpoint import sign  # noqa: PLC0415 other lanes do without cryptography
 
     header, payload = assertion_sections(assertion, now=now, unique_id=str(uuid4()))
     return sign(header, payload, assertion.private_key)

@@ -33,7 +33,9 @@ from mm2.core.coordination.query_uses import ReportedQueryUses
 from mm2.core.coordination.session_keys import SESSION_KEY, encode_session_key, needs_new_key, new_session_key
 from mm2.core.coordination.skips import encode_skips
 from mm2.core.masking import Renewed, hide
+from mm2.core.naming import internal_topics
 from mm2.core.naming.names import TopicPartition
+from mm2.core.offsets.connect_offsets import alias_change
 from mm2.core.settings.client import IsolationLevel
 from mm2.core.wire.json_bytes import decode_json
 from mm2.kafka.admin.cluster_admin import ClusterAdmin
@@ -48,9 +50,8 @@ from mm2.node.checkpoint.translation import EXACT
 from mm2.node.common.current_error import CurrentError
 from mm2.node.common.fencing_errors import FencingFailedError, permanent_fix
 from mm2.node.common.keep_trying import keep_trying
-from mm2.node.leader.alias_check import AliasCheck
 from mm2.node.leader.config_writer import ConfigWriter
-from mm2.node.leader.discovery import TopicDiscovery
+from mm2.node.leader.discovery import DecideStarts, TopicDiscovery
 from mm2.node.leader.group_assignment import GroupPlan
 from mm2.node.leader.latest_start_writer import LatestStartWriter
 from mm2.node.leader.query_history_writer import QueryHistoryWriter
@@ -88,6 +89,51 @@ _TRANSACTION_TIMEOUT_MS = 1  # as in Java (Admin.fenceProducers): nothing is wri
 
 
 _SOURCE_CONNECTOR = b"connector-MirrorSourceConnector"
+
+
+class AliasCheck:
+    """Warns about partitions that do not continue because of source.cluster.alias.
+
+    (A) The check precedes ``then``: under latest, a start is stored for each partition without a stored offset, after
+        which it is unknown which partitions had none.
+
+    ``warning`` is shown until the node leads again or the flow restarts.
+    """
+
+    def __init__(self, settings: FlowSettings, stored: StoredSourceOffsets, *, then: DecideStarts) -> None:
+        """``then`` decides where partitions start."""
+        self._settings = settings
+        self._stored = stored
+        self._then = then
+        self._is_due = True
+        self.warning: str | None = None
+
+    def checked_by(self, previous: AliasCheck) -> None:
+        """Take the result of an earlier check, under settings that differ in nothing that matters here."""
+        self._is_due, self.warning = previous._is_due, previous.warning
+
+    async def decide(self, discovery: Discovery) -> Discovery:
+        """Check, and decide where partitions start (`DecideStarts`)."""
+        if self._is_due:
+            await self._check(discovery)
+        return await self._then(discovery)
+
+    async def _check(self, discovery: Discovery) -> None:
+        settings, flow = self._settings, self._settings.flow
+        try:
+            await self._stored.refresh()
+        except ClusterError as error:
+            log.info("%s: cannot check under which alias source offsets are stored: %s", flow, error)
+            return
+        self._is_due = False
+        others = self._stored.under_other_aliases
+        if settings.storage.offsets.name != internal_topics.source_offsets(flow).name:  # others may use it
+            others = {alias: found for alias, found in others.items() if alias == flow.source}
+        self.warning = alias_change(
+            flow, settings.aliases.source, discovery.partitions, stored=self._stored.stored, elsewhere=others
+        )
+        if self.warning is not None:
+            log.warning("%s: %s", flow, self.warning)
 
 
 async def log_differences(settings: FlowSettings, target: Cluster) -> None:

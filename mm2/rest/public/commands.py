@@ -20,8 +20,8 @@ from mm2.core.wire.json_bytes import decode_json
 from mm2.rest.endpoint import Endpoint, RestContext
 from mm2.rest.internal.peers import PeerRequest
 from mm2.rest.internal.signed_calls import RefusalError, SignedCall, by_leader, leader_context_of, signed_call
-from mm2.rest.public.command_response import COMMAND_RESPONSE, CommandResponse
 from mm2.rest.public.flows import whole_flow
+from mm2.rest.public.response_bodies import COMMAND_RESPONSE, CommandResponse
 from mm2.rest.public.responses import JSON
 from mm2.rest.server.limited_body import gated_route
 

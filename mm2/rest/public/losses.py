@@ -10,9 +10,8 @@ from fastapi.concurrency import run_in_threadpool
 from mm2.core.lanes.losses import LossesUnreadableError
 from mm2.core.naming.names import Flow
 from mm2.rest.endpoint import Endpoint, RestContext
-from mm2.rest.public.losses_response import LOSSES_RESPONSE, LossesResponse
-from mm2.rest.public.responses import compressed
-from mm2.rest.public.unreadable import unreadable, unreadable_responses
+from mm2.rest.public.response_bodies import LOSSES_RESPONSE, LossesResponse
+from mm2.rest.public.responses import compressed, unreadable, unreadable_responses
 
 
 def _router(context: RestContext) -> APIRouter:

@@ -14,8 +14,7 @@ from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError
 
 from mm2.core.settings.zookeeper import AuthScheme, ZooKeeperAuth, ZooKeeperSettings
 from mm2.election.protocol import Joined, Lost
-from mm2.election.zookeeper.rebalance_messages import RebalanceMessage, encode_round
-from mm2.election.zookeeper.zookeeper_election import ZooKeeperElection
+from mm2.election.zookeeper.zookeeper_election import RebalanceMessage, ZooKeeperElection, encode_round
 from mm2.election.zookeeper.zookeeper_session import SessionOver, ZooKeeperSession
 from tests.integration.election.cutting_proxy import CuttingProxy
 from tests.integration.election.members import SOON, Watched, info, names, until_together, watched

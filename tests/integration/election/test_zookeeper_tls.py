@@ -18,9 +18,8 @@ from mm2.config.load import load
 from mm2.core.settings.tls import TlsSettings
 from mm2.core.settings.zookeeper import ZooKeeperSettings
 from mm2.election.protocol import Joined
-from mm2.election.zookeeper.tls_socket import TlsSockets
 from mm2.election.zookeeper.zookeeper_election import ZooKeeperElection
-from mm2.election.zookeeper.zookeeper_session import ZooKeeperSession, _Handler
+from mm2.election.zookeeper.zookeeper_session import TlsSockets, ZooKeeperSession, _Handler
 from tests.integration.election.members import SOON, Watched, info, names, until_together, watched
 from tests.integration.election.stores import HEARTBEAT_MS, SESSION_MS
 from tests.lab import scratch

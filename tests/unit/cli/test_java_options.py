@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mm2.cli.command_parser import canonical
 from mm2.cli.errors import UsageError
-from mm2.cli.java_options import canonical
 from mm2.cli.mirror1_table import MIRROR1_COMMAND
 
 OPTIONS = MIRROR1_COMMAND.parameters

@@ -18,7 +18,7 @@ from mm2.core.settings.client import ClientSettings
 from mm2.core.settings.oauth import OAuthLogin, TokenPlugin
 from mm2.kafka.admin.topics import NewTopic
 from mm2.kafka.client.cluster import Cluster
-from mm2.kafka.sasl.token_sources import source_of
+from mm2.kafka.sasl.oauthbearer import source_of
 from tests.lab.docs import write_blocks
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/extending.md"

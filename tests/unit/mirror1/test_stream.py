@@ -20,8 +20,7 @@ from mm2.core.naming.names import Flow, TopicPartition
 from mm2.core.offsets.checkpoints import CommittedOffset
 from mm2.kafka.client.offsets import OffsetSpec
 from mm2.kafka.errors import BrokerError, ClusterError, NoLeader, RequestTimedOut
-from mm2.kafka.groups.consumer_member import ConsumerMember
-from mm2.kafka.groups.member_commits import Outcome
+from mm2.kafka.groups.consumer_member import ConsumerMember, Outcome
 from mm2.kafka.groups.member_errors import MembershipRefused
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.retrying import API_TIMEOUT_MS

@@ -1,4 +1,7 @@
-"""The login of a Kerberos principal: its ticket, and the renewal of it."""
+"""The login of a Kerberos principal: its ticket and the renewal of it, and the messages of SASL GSSAPI (RFC 4752).
+
+The messages are without a security layer, as Kafka's clients and brokers use them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,6 @@ from mm2.core.settings.kerberos import KerberosLogin
 from mm2.kafka.sasl import credential_files
 from mm2.kafka.sasl.kerberos import process_krb5_conf
 from mm2.kafka.sasl.kerberos.gss_errors import KerberosError, expired
-from mm2.kafka.sasl.kerberos.host_names import principal_host
 from mm2.kafka.sasl.kerberos.limited_calls import LimitedCalls
 from mm2.kafka.sasl.kerberos.renewal_times import renew_after, retry_after
 from mm2.kafka.sasl.kerberos.ticket_cache_file import TicketCacheFile
@@ -25,7 +27,98 @@ from mm2.kafka.sasl.login import CredentialsRejected, Exchange, Login, LoginFail
 if TYPE_CHECKING:
     from mm2.kafka.sasl.kerberos.gss_credentials import Credentials
 
+import ipaddress
+import socket
+from functools import partial
+from typing import Any
+
+import gssapi
+
+from mm2.core.kerberos.krb5_conf import libdefault
+from mm2.kafka.sasl.kerberos.gss_credentials import Credentials, text_of
+from mm2.kafka.sasl.kerberos.gss_errors import of_service
+
 log = logging.getLogger("mm2.kerberos")
+
+
+_NO_LAYER = 1  # bit of the security layers that the broker offers, and the choice of the client
+_FLAGS = gssapi.RequirementFlag
+_REQUIRED = [_FLAGS.mutual_authentication, _FLAGS.integrity, _FLAGS.replay_detection, _FLAGS.out_of_sequence_detection]
+
+Limited = Callable[[Callable[[], Any]], Any]
+"""Runs a call of the library, which may ask the KDC, and limits its time."""
+
+
+def exchange(credentials: Credentials, principal: str, service: str, host: str, limited: Limited) -> Exchange:
+    """Authenticate as ``principal`` to ``service`` at ``host``, which authenticates itself, too.
+
+    Raises KerberosError, and ValueError for an invalid answer of the broker.
+    """
+    try:
+        yield from _exchange(credentials, principal, f"{service}@{host}", limited)
+    except gssapi.exceptions.GSSError as error:
+        raise of_service(error.maj_code, error.min_code, text_of(error), principal, f"{service}/{host}") from error
+
+
+def _exchange(credentials: Credentials, principal: str, target: str, limited: Limited) -> Exchange:
+    name = gssapi.Name(target, gssapi.NameType.hostbased_service)
+    context = gssapi.SecurityContext(
+        name=name, creds=credentials.gss, usage="initiate", mech=gssapi.MechType.kerberos, flags=_REQUIRED
+    )
+    token = limited(context.step) or b""
+    while not context.complete:
+        answer = yield token
+        token = limited(partial(context.step, answer)) or b""
+    if not context.actual_flags & _FLAGS.mutual_authentication:
+        raise ValueError("the broker has not authenticated itself")
+    offer = yield token  # empty: the broker's proof needs no reply
+    yield from _without_layer(context, offer, principal)
+
+
+def _without_layer(context: Any, offer: bytes, principal: str) -> Exchange:
+    try:
+        layers = context.unwrap(offer).message
+    except gssapi.exceptions.GSSError as error:
+        raise ValueError(f"GSSAPI message: {text_of(error)}") from error
+    if len(layers) != 4:
+        raise ValueError("GSSAPI message with an invalid length")
+    if not layers[0] & _NO_LAYER:
+        raise ValueError("the broker requires a GSSAPI security layer, which Kafka does not support")
+    choice = bytes((_NO_LAYER, 0, 0, 0)) + principal.encode()
+    answer = yield context.wrap(choice, False).message
+    if answer:
+        raise ValueError("the broker answered the last GSSAPI message with a challenge")
+
+
+def principal_host(host: str, krb5_conf: str | None) -> str:
+    """Return the host name for the principal of the broker at ``host``.
+
+    An address is replaced by its name, if it has one (Kafka's SaslChannelBuilder: InetAddress.getHostName). A short
+    name is replaced by the long one that begins with it, such as b1.example.com for b1 (the JDK's PrincipalName),
+    unless krb5.conf says dns_canonicalize_hostname = false. Blocks for the time that DNS takes.
+    """
+    if _is_address(host):
+        return _name_of(host) or host
+    if libdefault(krb5_conf or "", "dns_canonicalize_hostname") != "false":
+        long = _name_of(host)
+        if long is not None and long.lower().startswith(f"{host.lower()}."):
+            return long.lower()
+    return host.lower()
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _name_of(host: str) -> str | None:
+    try:
+        return socket.gethostbyaddr(host)[0]
+    except OSError:
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +262,7 @@ class KerberosTickets:
 
     def exchange(self, host: str) -> Exchange:
         """Begin an authentication. See `Login.exchange`."""
-        from mm2.kafka.sasl.kerberos.gss_exchange import exchange  # noqa: PLC0415 - imports gssapi, which is optional
+        from mm2.kafka.sasl.kerberos.kerberos_tickets import exchange  # noqa: PLC0415 - imports gssapi, which is optional
 
         self._use()
         settings, credentials = self._settings, self._credentials

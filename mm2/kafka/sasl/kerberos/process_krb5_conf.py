@@ -18,7 +18,7 @@ _FIRST = """\
   rdns = false
 """
 """Settings before those of the user, whom they override: a broker's principal contains its host name as Java
-determines it (`mm2.kafka.sasl.kerberos.host_names`)."""
+determines it (`mm2.kafka.sasl.kerberos.kerberos_tickets`)."""
 
 _lock = threading.Lock()
 _used: dict[str | None, PrivateFile] = {}

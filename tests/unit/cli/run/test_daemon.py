@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from mm2.cli.errors import CommandError
-from mm2.cli.run.daemon import detach, log_file
+from mm2.cli.run.run import detach, log_file
 from mm2.config.grammar.environment import Environment
 from tests.lab.waiting import wait_until
 
 PROGRAM = """
 import os, sys, time
 from pathlib import Path
-from mm2.cli.run.daemon import detach
+from mm2.cli.run.run import detach
 
 pid = detach(Path(sys.argv[1]))
 if pid is not None:

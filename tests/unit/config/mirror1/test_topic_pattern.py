@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.config.mirror1.topic_pattern import topic_pattern
+from mm2.config.mirror1.load import topic_pattern
 from mm2.config.regex.java_characters import JavaRegexError
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from mm2.election.kafka.group_messages import FEATURES
 from mm2.election.protocol import Json, MemberInfo
-from mm2.election.zookeeper.rebalance_messages import RebalanceMessage, decode_round, encode_round
+from mm2.election.zookeeper.zookeeper_election import RebalanceMessage, decode_round, encode_round
 
 ONE = MemberInfo(node_id="one", url="http://one", capacity=2, tasks=("a", "b"), version="1", features=FEATURES)
 

@@ -8,7 +8,7 @@ import pytest
 
 from mm2.core.naming.names import TopicPartition
 from mm2.core.wire.consumer_protocol import decode_assignment, encode_subscription
-from mm2.kafka.groups.group_leader import GroupLeader
+from mm2.kafka.groups.consumer_member import GroupLeader
 from mm2.kafka.protocol.membership_requests import JoinedGroup, JoiningMember
 
 COUNTS = {"t": 3, "u": 1}

@@ -11,7 +11,7 @@ from mm2.core.naming.names import TopicPartition
 from mm2.core.settings.client import ClientSettings
 from mm2.kafka.client.cluster import Cluster
 from mm2.kafka.errors import BrokerError, ClusterError, NotSupported
-from mm2.kafka.groups.member_commits import commit_as_member, generation_ended
+from mm2.kafka.groups.consumer_member import commit_as_member, generation_ended
 from mm2.kafka.groups.member_errors import CommitFailed, MembershipRefused, member_commit_error, refused
 from mm2.kafka.protocol.error_codes import ErrorCode
 from mm2.kafka.protocol.membership_requests import Generation

@@ -29,8 +29,8 @@ from mm2.core.settings.oauth import (
 )
 from mm2.core.settings.tls import TlsSettings
 from mm2.kafka.sasl.login import LoginFailed
+from mm2.kafka.sasl.oauthbearer import source_of
 from mm2.kafka.sasl.token_endpoint import EndpointTokens, request_of
-from mm2.kafka.sasl.token_sources import source_of
 from tests.lab.identity_provider import pem_of
 
 JWT = f"{encode({})}.{encode({'sub': 'mm2', 'exp': 4_000_000_000})}.c2ln"

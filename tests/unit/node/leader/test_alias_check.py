@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from mm2.core.naming.names import Flow, TopicPartition
-from mm2.node.leader.alias_check import AliasCheck
+from mm2.node.leader.leader_term import AliasCheck
 from mm2.node.leader.remote_topics import Discovery
 from mm2.node.source.source_offsets import StoredSourceOffsets
 from tests.lab.tasks import unconnected_cluster

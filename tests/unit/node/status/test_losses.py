@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mm2.core.lanes.losses import LOSSES_KEPT, Loss
 from mm2.core.naming.names import TopicPartition
-from mm2.node.status.losses import Losses
+from mm2.node.status.progress import Losses
 
 
 def lost(first: int, until: int, partition: int = 0) -> Loss:

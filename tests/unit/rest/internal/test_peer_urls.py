@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.rest.internal.peer_urls import FORM, rejection
+from mm2.rest.internal.peers import FORM, rejection
 
 OWN = "https://mm2-1.example.com:8443"
 LOOPBACK = "leads to the loopback interface of this machine: set rest.advertised.host.name on that node"

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from mm2.kafka.sasl.kerberos.host_names import principal_host
+from mm2.kafka.sasl.kerberos.kerberos_tickets import principal_host
 
 NAMES = {"10.0.0.1": "b1.example.com", "b1": "b1.example.com", "B2": "B2.Example.com", "alias": "b1.example.com"}
 NO = "[libdefaults]\ndns_canonicalize_hostname = false\n"

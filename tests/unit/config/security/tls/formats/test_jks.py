@@ -4,9 +4,8 @@ import hashlib
 
 import pytest
 
-from mm2.config.security.tls.formats.jks import read_jks
+from mm2.config.security.tls.formats.jks import decrypt, read_jks
 from mm2.config.security.tls.formats.key_store import StoreError, WrongKeyPasswordError, WrongStorePasswordError
-from mm2.config.security.tls.formats.sun_keys import decrypt
 from tests.unit.config.security.tls.formats.golden import KEY_PASSWORD, STORE_PASSWORD, content, fits, names
 
 

@@ -1,4 +1,4 @@
-"""The response to a command; a module of its own, because the command line reads it without a server."""
+"""Bodies of responses that the command line reads, too, without a server: those of commands and of losses."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field, TypeAdapter
+
+from mm2.core.lanes.losses import Loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,3 +21,14 @@ class CommandResponse:
 
 
 COMMAND_RESPONSE = TypeAdapter(CommandResponse)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossesResponse:
+    """Every recorded loss of a flow."""
+
+    flow: Annotated[str, Field(description="source->target")]
+    losses: Annotated[tuple[Loss, ...], Field(description="in the order in which they were recorded")]
+
+
+LOSSES_RESPONSE = TypeAdapter(LossesResponse)
