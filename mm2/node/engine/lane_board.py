@@ -13,6 +13,8 @@ Invariants:
     flow, with numbers after those of the plain lanes. Another text of a query is another query.
 (F) When SQL lanes have died with a record, it does not pass through its query again (`QueryTrials`).
 (G) A lane runs in one engine only, also after restarts. The loss of an engine affects only its own lanes.
+(H) SQL lanes start one after the other, but none delays others for longer than `QUERY_START_S`, or while it waits for
+    an executor of a cluster.
 """
 
 from __future__ import annotations
@@ -39,6 +41,9 @@ LEASE_SECONDS = 15.0
 
 START_WITHIN_S = 120.0
 """Time for an ordered lane to request its lease; after that it is restarted, as Spark has lost it."""
+
+AWAITS_ITS_START = "queries start one after the other, and another one is starting"
+"""Why a SQL lane has not been ordered yet."""
 
 
 class LaneBoard:
@@ -175,6 +180,8 @@ class LaneBoard:
             raise LeaseRefusedError(f"lane {lane_number}: another process holds the lease")
         session = self._new_secret()
         lane.begin(session, request.nonce, now)
+        if lane.runs is not None:
+            self._versions[self.query_engine] += 1  # the next query may start
         lane.trial = self._trials.trial(lane.runs)
         return session
 
@@ -298,13 +305,19 @@ class LaneBoard:
     def engine_orders(self, now: float, engine: EngineRole = EngineRole.MAIN) -> EngineOrders:
         """Return the lanes that an engine is to run now."""
         starts = []
-        for lane in self._lanes_of(engine):
+        lanes = sorted(self._lanes_of(engine), key=lambda lane: lane.failures)  # a failed query is the last to start
+        for lane in lanes:
             if (self._ending or not self._wanted(lane)) and lane.session is None:
                 continue
             if now < lane.not_before or lane.refused is not None:
                 continue
             if lane.ordered_at is None:
+                if lane.runs is not None and any(one.starts_query(now) for one in self._lanes):
+                    lane.error = lane.error or AWAITS_ITS_START
+                    continue
                 lane.ordered_at = now
+                if lane.error == AWAITS_ITS_START:
+                    lane.error = None
             query = None if lane.runs is None else lane.runs.query
             start = LaneStart(lane=lane.number, token=lane.token, description=self._description(lane), query=query)
             starts.append(start)

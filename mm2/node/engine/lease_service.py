@@ -232,6 +232,7 @@ class LeaseService:
 
     async def lease(self, lane: int, request: LeaseRequest) -> LeaseGrant:
         session = self.board.grant(lane, request, self._clock())
+        self.wake(Wake.ORDERS)  # the next query may start
         keys = self.board.source_tasks_of(lane)
         try:
             await asyncio.gather(*map(self._prepare, keys))

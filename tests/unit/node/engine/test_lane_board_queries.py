@@ -12,7 +12,7 @@ from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.naming.names import Flow
 from mm2.node.engine.executors import MOVED_AFTER_S, STARVED_FOR_S
 from mm2.node.engine.lane_board import LEASE_SECONDS, LaneBoard
-from mm2.node.engine.managed_lane import HEALTHY_AFTER_S
+from mm2.node.engine.managed_lane import HEALTHY_AFTER_S, QUERY_START_S
 from tests.unit.node.engine.lane_boards import (
     FLOW,
     carried_out,
@@ -31,7 +31,8 @@ OTHER = Flow("C", "D")
 
 def placed(board: LaneBoard) -> dict[int, list[int]]:
     """The source tasks of the lanes that the engine is to run."""
-    lanes = [start.lane for start in starts(board, 1_000.0)]
+    for number in range(4):  # they start one after the other
+        lanes = [start.lane for start in starts(board, 1_000.0 + number * (QUERY_START_S + 1))]
     return {lane: [source_task for _, source_task in board.source_tasks_of(lane)] for lane in lanes}
 
 
@@ -281,6 +282,45 @@ def test_the_end_of_a_lane_without_source_tasks_or_with_a_rejected_query_is_no_f
     grant(board, 2)
     board.remove((FLOW, 8))
     assert ended(board, 2, "cancelled") == []
+
+
+def test_queries_start_one_after_the_other() -> None:
+    board = new_board(lanes=1)
+    board.put(source_task_lease(0))
+    for number, query in ((4, MASK), (8, KEYS), (12, lane_query("drop"))):
+        board.put(source_task_lease(number, query=query))
+
+    def started(now: float) -> list[int]:
+        return [start.lane for start in starts(board, now)]
+
+    assert started(0.0) == [0, 1]
+    assert board.trouble((FLOW, 4)) is None
+    assert board.trouble((FLOW, 8)) == "queries start one after the other, and another one is starting"
+    version = board.engine_orders(0.0, EngineRole.QUERIES).version
+    grant(board, 1, 5.0)
+    assert board.engine_orders(5.0, EngineRole.QUERIES).version > version, "the engine is told at once"
+    assert started(5.0) == [0, 1, 2]
+    assert board.trouble((FLOW, 8)) is None
+    assert started(5.0 + QUERY_START_S) == [0, 1, 2]
+    assert started(5.1 + QUERY_START_S) == [0, 1, 2, 3], "one that hangs does not delay the others for ever"
+
+
+def test_a_query_that_does_not_start_is_the_last_to_be_tried_again() -> None:
+    board = new_board(lanes=1)
+    board.put(source_task_lease(4, query=MASK))
+    board.put(source_task_lease(8, query=KEYS))
+    assert ended(board, 1, "lost") == ["lane 1 failed; restarting: lost"]
+    assert [start.lane for start in starts(board, 1.0)] == [2]
+    assert board.trouble((FLOW, 4)) == "lost"
+
+
+def test_a_query_that_waits_for_an_executor_does_not_delay_others() -> None:
+    board = new_board(lanes=1, cluster="spark://s:7077")
+    board.put(source_task_lease(4, query=MASK))
+    board.put(source_task_lease(8, query=KEYS))
+    assert [start.lane for start in starts(board, 0.0)] == [1]
+    board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, executors=0, unplaced=(1,)), 1.0)
+    assert [start.lane for start in starts(board, 1.0)] == [1, 2]
 
 
 def test_each_engine_has_its_own_lanes() -> None:
