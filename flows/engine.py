@@ -1,4 +1,6 @@
-"""The engine: the driver process that keeps a node's lanes running as Spark jobs, ``python -m flows.engine``.
+"""The engine: the driver process that keeps lanes of a node running as Spark jobs, ``python -m flows.engine ROLE``.
+
+The role is for those who look at the processes of a machine: the node knows which lanes it has orders for.
 
 Reads one line of JSON from its standard input (`EngineStart`) and ends when that input closes, so it never outlives its
 node. Spark runs in its own threads: a SparkContext created in the main thread would take over SIGINT.

@@ -10,6 +10,7 @@ from typing import Self
 
 from fastapi import FastAPI
 
+from mm2.core.lanes.engine_orders import EngineRole
 from mm2.core.lanes.lease import LeasePlace
 from mm2.node.common.cancelling import cancel_and_wait
 from mm2.node.common.restarting import restart_on_error
@@ -65,7 +66,7 @@ class MirrorEngine:
         self.leases.url = self._server.url
         self._process = EngineProcess(
             node_url=self.leases.url,
-            token=self.leases.engine_token,
+            token=self.leases.engine_tokens[EngineRole.MAIN],
             app_name=self._name,
             leases=LeasePlace(url=self._server.url),
             spark=self._spark,

@@ -12,10 +12,11 @@ from functools import partial
 
 from mm2.config.lane_counts import lanes_of
 from mm2.config.reload.changes import FileDiff
-from mm2.config.settings import NodeSettings
+from mm2.config.settings import FlowSettings, NodeSettings
 from mm2.core.coordination.commands import Command, CommandRefusedError
 from mm2.core.coordination.leader_context import LeaderContext
 from mm2.core.coordination.query_history_records import QueriesUnreadableError, QueryHistories
+from mm2.core.lanes.engine_orders import EngineRole
 from mm2.core.lanes.lease import LeasePlace
 from mm2.core.lanes.losses import Loss, LossesUnreadableError
 from mm2.core.lanes.partition_steps import PartitionStory
@@ -29,7 +30,7 @@ from mm2.node.engine.engine_process import EngineProcess
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lease_service import LeaseService, Wake
 from mm2.node.engine.node_engine import NodeEngine
-from mm2.node.engine.temp_directory import TempDirectory, remove_abandoned
+from mm2.node.engine.temp_directory import remove_abandoned
 from mm2.node.engine.tokens import new_token
 from mm2.node.flow.flow_supervisor import LEAVING_SHARE, FlowSupervisor
 from mm2.node.flow.node_flows import NodeFlows
@@ -68,7 +69,6 @@ class Node:
         self._started_at = time.time()
         lanes = lanes_of(settings.own)
         remove_abandoned("node")
-        self._temp_dir = TempDirectory("node")
         buffer_bytes = settings.own.lane_buffer_bytes
         master = settings.master
         board = LaneBoard(
@@ -79,7 +79,7 @@ class Node:
         )
         board.use_credentials(settings.credentials)
         self.lease_service = LeaseService(board, capacity=lanes)
-        self._engine = NodeEngine(settings, self.lease_service, self._temp_dir, process=engine_process)
+        self._engine = NodeEngine(settings, self.lease_service, process=engine_process)
         self.flows = NodeFlows(settings, identity, self.lease_service, self._engine, supervisor=flow_supervisor)
         self.file = file
         self._tasks: list[asyncio.Task[None]] = []
@@ -162,14 +162,12 @@ class Node:
         return f"no flow {flow} on this node; its flows: {there_are}"
 
     def kill(self) -> None:
-        """Kill the engine's processes without draining, because the node is about to exit."""
+        """Kill the engines' processes without draining, because the node is about to exit."""
         self._engine.kill()
-        self._temp_dir.remove()
 
     def _status(self) -> NodeStatus:
-        engine = self.lease_service.board.engine
-        error = self._engine.error
-        flows = [self._with_engine_error(flow.status(), error) for flow in self.flows.all]
+        engine = self.lease_service.board.engines.get(EngineRole.MAIN)
+        flows = [self._with_engine_errors(flow.status(), flow.settings) for flow in self.flows.all]
         flows = [replace(flow, reasons=(*flow.reasons, *self.file.reasons)) for flow in flows]
         return NodeStatus(
             node_id=self._identity.node_id,
@@ -208,17 +206,20 @@ class Node:
         return drained
 
     async def close(self) -> None:
-        """Stop the engine and all asyncio tasks, and remove the temporary directory."""
+        """Stop the engines and all asyncio tasks."""
         await self._engine.close()
         await self.flows.close()
         await cancel_and_wait(self._tasks)
-        self._temp_dir.remove()
 
-    def _with_engine_error(self, status: FlowStatus, error: str | None) -> FlowStatus:
-        """Return the status with the engine's error, without which an enabled flow would look healthy."""
-        if error is None or not status.enabled or not status.is_leader:
+    def _with_engine_errors(self, status: FlowStatus, settings: FlowSettings) -> FlowStatus:
+        """Return the status with the errors of the engines that the flow needs: it would look healthy without them."""
+        if not status.enabled or not status.is_leader:
             return status
-        return replace(status, state=TaskState.WAITING, reasons=(*status.reasons, error))
+        needed = EngineRole if settings.queries.in_order else (EngineRole.MAIN,)
+        errors = [error for role in needed if (error := self._engine.error(role)) is not None]
+        if not errors:
+            return status
+        return replace(status, state=TaskState.WAITING, reasons=(*status.reasons, *errors))
 
     def _with_shared_topics(self, flows: Sequence[FlowStatus]) -> Iterator[FlowStatus]:
         """Add a reason to every flow that writes a remote topic which another flow writes too."""

@@ -17,7 +17,7 @@ import pytest
 from fastapi import FastAPI
 
 from flows.lane.lease_client import MAX_QUESTIONS, LeaseClient, LeaseLostError
-from mm2.core.lanes.engine_orders import EngineReport, RecordError
+from mm2.core.lanes.engine_orders import EngineReport, EngineRole, RecordError
 from mm2.core.lanes.lease import (
     MAX_FAILED_RECORD_BYTES,
     LaneOrders,
@@ -87,7 +87,7 @@ class LaneServer:
         one = replace(source_task_lease(0), query=query, flow=flow)
         self.service.register(flow, Host(lambda _: one))
         self.board.put(one)
-        (start,) = (lane for lane in self.board.engine_orders(0.0).lanes if lane.query == query)
+        (start,) = (one for one in self.board.engine_orders(0.0, EngineRole.QUERIES).lanes if one.query == query)
         return self.lease(start.token, lane=start.lane)
 
 
@@ -284,14 +284,15 @@ async def test_sparks_message_for_a_failed_record(lane_server: LaneServer) -> No
     engine = lane_server.service.engine
     async with lane_server.sql_lease(QUERY) as lease:
         await lease.acquire()
-        report = EngineReport(version=lane_server.board.engine_orders(0.0).version, pid=1, jvm_pid=None, spark_ui=None)
-        polling = asyncio.create_task(engine(report, 30.0))
+        version = lane_server.board.engine_orders(0.0, EngineRole.QUERIES).version
+        report = EngineReport(version=version, pid=1, jvm_pid=None, spark_ui=None)
+        polling = asyncio.create_task(engine(EngineRole.QUERIES, report, 30.0))
         asking = asyncio.create_task(lease.failure_of("orders", 3, b"batch"))
         (record,) = (await polling).failed_records
         assert (record.query, record.topic, record.partition) == (QUERY, "orders", 3)
         assert base64.b64decode(record.batch) == b"batch"
         error = RecordError(number=record.number, message="[CAST_INVALID_INPUT] …")
-        assert (await engine(replace(report, record_errors=(error,)), 0.0)).failed_records == ()
+        assert (await engine(EngineRole.QUERIES, replace(report, record_errors=(error,)), 0.0)).failed_records == ()
         assert await asking == "[CAST_INVALID_INPUT] …"
 
 
@@ -345,17 +346,18 @@ async def test_announced_frames_take_turns(lane_server: LaneServer) -> None:
     lane_server.board.put(replace(source_task_lease(0), query=QUERY))
     lane_server.board.put(replace(source_task_lease(0), query=OTHER_QUERY, flow=other_flow))
     for _ in range(DEATHS):
-        lane_server.board.engine_lost(time.monotonic(), "Java ran out of memory")
-    async with lane_server.sql_lease(QUERY) as first, lane_server.sql_lease(OTHER_QUERY, other_flow) as second:
+        lane_server.board.engine_lost(time.monotonic(), "Java ran out of memory", EngineRole.QUERIES)
+    async with lane_server.sql_lease(QUERY) as first:
         await first.acquire()
-        await second.acquire()
-        await first.announce(one)
-        waiting = asyncio.create_task(second.announce(other))
-        done, _ = await asyncio.wait([waiting], timeout=1.5)
-        assert not done, "longer than one request waits"
-        await first.announce(None)
-        await waiting
-        await second.announce(None)
-        await first.announce(one)
+        async with lane_server.sql_lease(OTHER_QUERY, other_flow) as second:
+            await second.acquire()
+            await first.announce(one)
+            waiting = asyncio.create_task(second.announce(other))
+            done, _ = await asyncio.wait([waiting], timeout=1.5)
+            assert not done, "longer than one request waits"
+            await first.announce(None)
+            await waiting
+            await second.announce(None)
+            await first.announce(one)
     answer = await lane_server.client.post("/internal/lanes/0/frame", content=b"null")
     assert answer.status_code == httpx.codes.GONE

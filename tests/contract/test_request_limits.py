@@ -15,6 +15,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from mm2.core.lanes.engine_orders import EngineRole
 from mm2.core.settings.listener import ServerTls
 from mm2.node.engine.lane_board import LaneBoard
 from mm2.node.engine.lease_service import LeaseService
@@ -91,7 +92,7 @@ async def test_reports_of_another_engine_are_rejected_before_their_body() -> Non
     await server.start()
     try:
         assert (await answer(server.url, "/internal/engine", announced(HUGE))).startswith("HTTP/1.1 403")
-        own = {"Authorization": f"Bearer {service.engine_token}"}
+        own = {"Authorization": f"Bearer {service.engine_tokens[EngineRole.MAIN]}"}
         secret = b'{"version": "open-sesame"}'
         found = await answer(server.url, "/internal/engine", announced(len(secret), **own), secret)
         assert found.startswith("HTTP/1.1 422")

@@ -283,28 +283,6 @@ def test_node_properties_wait_for_a_restart_except_the_log_level(running: Runnin
     assert running.node.metric("mm2_config_last_reload_successful") == 1
 
 
-# two starts of Spark; a flow that restarts repeats nothing: test_restarting_flow_does_not_affect_others
-@pytest.mark.long
-def test_more_queries_restart_the_engine_and_repeat_nothing(running: Running) -> None:
-    """Spark's slots and memory are fixed at its start."""
-    topic = running.topic(running.a)
-    running.write_and_wait(running.a, topic)
-    (before,) = running.node.members("jvm")
-    assert "-Xmx512m" in before.cmdline()
-    with Load(running.source, topic, partitions=2, per_second=PER_SECOND) as load:
-        since = len(running.log())
-        running.rewrite(first_mm2_sql_mask_topics="payments", first_mm2_sql_mask_query="SELECT value FROM records")
-        running.wait_logged("restarting the Spark engine: more queries need more SQL lanes", since, "it is restarted")
-        running.wait_logged("new configuration applied", since, "the flows have restarted")
-        running.node.wait_running()
-        load.wait_for_more(PER_SECOND)
-        load.stop()
-    running.wait_copied(running.a, topic)
-    (after,) = running.node.members("jvm")
-    assert "-Xmx1g" in after.cmdline()
-    assert "ERROR" not in running.log(since)
-
-
 def test_nodes_with_contradicting_files_report_it(cluster_a: KafkaCluster, cluster_b: KafkaCluster) -> None:
     a, b = unique_name("A"), unique_name("B")
     properties = {

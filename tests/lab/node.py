@@ -169,9 +169,11 @@ class Node:
         """The family's processes of one role: node, engine, jvm, or worker (including their daemon)."""
         return [one for one in self.family() if _role(one) == role]
 
-    def spark_ui(self) -> str:
-        """Return the URL of Spark's UI, or nothing. The banner does not name it if Spark was up only after that."""
-        for connection in self.members("jvm")[0].net_connections("tcp"):
+    def spark_ui(self, engine: str = "main") -> str:
+        """Return the URL of the Spark UI of an engine (main, queries), or nothing. The banner does not name it if Spark
+        was up only after that."""
+        (jvm,) = (one for one in self.members("jvm") if engine in psutil.Process(one.ppid()).cmdline())
+        for connection in jvm.net_connections("tcp"):
             url = f"http://127.0.0.1:{connection.laddr.port}"
             if connection.status == psutil.CONN_LISTEN:
                 with contextlib.suppress(httpx.HTTPError):  # the JVM's other ports do not speak HTTP

@@ -115,15 +115,15 @@ def check_threads(
     if master is None or master.is_cluster:
         return
     lanes = lanes_of(own)
-    sql_lanes = sql_lanes_of(flows, lanes=lanes)
+    sql_lanes = sql_lanes_of(flows, lanes=lanes)  # in an engine of their own, which gets as many threads
     threads = master.threads or os.cpu_count() or 1
-    if threads < lanes + sql_lanes:
+    if threads < max(lanes, sql_lanes):
         for_queries = f" and {sql_lanes} for queries" if sql_lanes else ""
         properties[MASTER].warn(
             problems,
             f"runs {threads} lanes at the same time, but up to {lanes}{for_queries} are needed (mm2.lanes ="
             f" {lanes}{'' if own.lanes else ', the number of cores'})",
-            f"remove the line, or write {MASTER} = local[{lanes + sql_lanes}]",
+            f"remove the line, or write {MASTER} = local[{max(lanes, sql_lanes)}]",
         )
 
 

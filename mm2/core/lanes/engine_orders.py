@@ -6,11 +6,24 @@ As in `mm2.core.lanes.lease`, orders contain everything the engine should run, n
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from mm2.core.lanes.lease import LaneQuery
 
 EXIT_JVM_LOST = 3
 """The exit code of an engine whose JVM has ended. The last error that it logs says why (`flows.spark.deaths`)."""
+
+
+class EngineRole(StrEnum):
+    """Which lanes an engine of a node runs. The value is its name in messages.
+
+    On a Spark cluster each lane has an executor, and ``MAIN`` runs all of them. In local mode the lanes of an engine
+    share its JVM, so ``QUERIES`` runs SQL lanes and ``MAIN`` the others: what a query does to its JVM affects queries
+    only.
+    """
+
+    MAIN = "the Spark engine"
+    QUERIES = "the Spark engine for queries"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

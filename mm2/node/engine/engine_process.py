@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mm2.config.grammar.environment import Environment
-from mm2.core.lanes.engine_orders import EXIT_JVM_LOST
+from mm2.core.lanes.engine_orders import EXIT_JVM_LOST, EngineRole
 from mm2.core.lanes.lease import LeasePlace
 from mm2.core.settings.spark_master import SparkMaster, read_master
 from mm2.kafka.backoff import Backoff
@@ -41,6 +41,9 @@ _NOTICES = ("INFO mm2.sockets ", "INFO mm2.topics ")
 
 _ERROR = "ERROR mm2.engine "
 
+_PREFIXES = {EngineRole.MAIN: "", EngineRole.QUERIES: "queries: "}
+"""Starts of what the node logs of an engine's output."""
+
 KEPT_LINES = 40
 """Number of the engine's last output lines that are logged when it exits."""
 
@@ -53,10 +56,10 @@ MASTER_WITHIN_S = 5.0
 class EngineProcess:
     """Keeps one ``python -m flows.engine`` running until `close`.
 
-    ``trouble`` is why it is not running, or None. ``ended`` is how its last process ended, if there was one.
-    ``on_lost`` is called each time it has exited, with the reason if its JVM has ended, otherwise with None.
-    ``hidden_spark``: names among ``spark`` whose values no other user of the machine may see. ``inherited``:
-    mm2.engine.environment.
+    ``role`` names it in messages. ``trouble`` is why it is not running, or None. ``ended`` is how its last process
+    ended, if there was one. ``on_lost`` is called each time it has exited, with the reason if its JVM has ended,
+    otherwise with None. ``hidden_spark``: names among ``spark`` whose values no other user of the machine may see.
+    ``inherited``: mm2.engine.environment.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class EngineProcess:
         on_lost: Callable[[str | None], None],
         hidden_spark: Collection[str] = (),
         inherited: Collection[str] = (),
+        role: EngineRole = EngineRole.MAIN,
     ) -> None:
         self._master = read_master(spark["spark.master"])
         self._start = {
@@ -89,7 +93,8 @@ class EngineProcess:
         self._restarting = False
         self._process: asyncio.subprocess.Process | None = None
         self._closing = False
-        self.trouble: str | None = "the Spark engine is starting"
+        self.role = role
+        self.trouble: str | None = f"{role} is starting"
         self.ended: str | None = None
         self._jvm_death: str | None = None
 
@@ -108,13 +113,13 @@ class EngineProcess:
                 if trouble is None:
                     trouble = await self._run_once()
             except OSError as error:  # no memory, process or file descriptor left, possibly temporarily
-                trouble = self.ended = f"cannot start the Spark engine: {error}"
+                trouble = self.ended = f"cannot start {self.role}: {error}"
             if self._closing:
                 return
             self.trouble = trouble
             self._on_lost(self._jvm_death)
             if self._restarting:
-                self._restarting, self.trouble = False, "the Spark engine is starting"
+                self._restarting, self.trouble = False, f"{self.role} is starting"
                 continue
             if asyncio.get_running_loop().time() - began > HEALTHY_AFTER_S:
                 backoff.reset()
@@ -128,6 +133,7 @@ class EngineProcess:
             sys.executable,
             "-m",
             "flows.engine",
+            self.role.name.lower(),  # for operators, who see it in the list of processes
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -145,7 +151,7 @@ class EngineProcess:
             while raw := await next_line(process.stdout):
                 line = raw.decode(errors="replace").rstrip()
                 last.append(line)
-                log.log(level_of(line), "%s", line)
+                log.log(level_of(line), "%s%s", _PREFIXES[self.role], line)
             code = await process.wait()
         except (BrokenPipeError, ConnectionResetError):
             code = await process.wait()
@@ -156,7 +162,7 @@ class EngineProcess:
             log.debug("engine output: %s", line)
         if code == EXIT_JVM_LOST:
             self._jvm_death = last_error(last) or "Java ended"
-        self.ended = f"the Spark engine exited with code {code}{failure_line(last)}"
+        self.ended = f"{self.role} exited with code {code}{failure_line(last)}"
         return self.ended
 
     def kill(self) -> None:

@@ -1,4 +1,4 @@
-"""The assignment of source tasks to lanes, and of lanes to the engine.
+"""The assignment of source tasks to lanes, and of lanes to the engines of a node.
 
 A state machine without clock and I/O: events in (`put`, `grant`, `lane_report`, `engine_report`, …), orders out. Times
 are arguments, in seconds of a monotonic clock, so that an incident can be replayed as a unit test.
@@ -12,6 +12,9 @@ Invariants:
 (E) Source tasks without a query run in plain lanes. Those with a query run in SQL lanes, each for one query of one
     flow, with numbers after those of the plain lanes. Another text of a query is another query.
 (F) When SQL lanes have died with a record, it does not pass through its query again (`QueryTrials`).
+(G) A lane runs in one engine only, also after restarts. The loss of an engine affects only its own lanes.
+(H) SQL lanes start one after the other, but none delays others for longer than `QUERY_START_S`, or while it waits for
+    an executor of a cluster.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from mm2.core.lanes.engine_orders import EngineOrders, EngineReport, LaneStart
+from mm2.core.lanes.engine_orders import EngineOrders, EngineReport, EngineRole, LaneStart
 from mm2.core.lanes.lease import LaneOrders, LeaseRefusedError, LeaseRequest, SourceTaskLease, credentials_of
 from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.lanes.query_trials import FrameSpan
@@ -39,14 +42,17 @@ LEASE_SECONDS = 15.0
 START_WITHIN_S = 120.0
 """Time for an ordered lane to request its lease; after that it is restarted, as Spark has lost it."""
 
+AWAITS_ITS_START = "queries start one after the other, and another one is starting"
+"""Why a SQL lane has not been ordered yet."""
+
 
 class LaneBoard:
     """All lanes of one node.
 
     ``lanes`` is the maximum number of plain lanes, and of SQL lanes for each query; a lane is started when source tasks
     need it. ``cluster`` is the Spark master whose executors the lanes wait for, None if they need no executors.
-    ``flows`` are those with source tasks on this node, for the descriptions of lanes. ``version``
-    increases when any orders change.
+    ``flows`` are those with source tasks on this node, for the descriptions of lanes. ``query_engine`` runs the SQL
+    lanes. ``engines`` are the last reports of the engines that run.
     """
 
     def __init__(
@@ -65,12 +71,13 @@ class LaneBoard:
         self._buffer_bytes = buffer_bytes
         self._new_secret = new_secret
         self._cluster = cluster
+        self.query_engine = EngineRole.QUERIES if cluster is None else EngineRole.MAIN
         self._credentials: Mapping[str, str] = {}
         self._trials = QueryTrials()
-        self.version = 0
+        self._versions = dict.fromkeys(EngineRole, 0)
         self._ending = False
         self._kept_running = 0
-        self.engine: EngineReport | None = None
+        self.engines: dict[EngineRole, EngineReport] = {}
 
     # -- orders of the flows
 
@@ -173,6 +180,8 @@ class LaneBoard:
             raise LeaseRefusedError(f"lane {lane_number}: another process holds the lease")
         session = self._new_secret()
         lane.begin(session, request.nonce, now)
+        if lane.runs is not None:
+            self._versions[self.query_engine] += 1  # the next query may start
         lane.trial = self._trials.trial(lane.runs)
         return session
 
@@ -209,16 +218,16 @@ class LaneBoard:
             trial=lane.trial,
         )
 
-    # -- reports of the engine
+    # -- reports of the engines
 
-    def engine_report(self, report: EngineReport, now: float) -> list[str]:
-        """Apply the engine's report: lanes whose job has ended are restarted with a new token after their backoff.
+    def engine_report(self, report: EngineReport, now: float, engine: EngineRole = EngineRole.MAIN) -> list[str]:
+        """Apply an engine's report: lanes whose job has ended are restarted with a new token after their backoff.
 
         Return one message per lane that an error has ended, except for queries that cannot run.
         """
         found = []
-        self.engine = report
-        for lane in self._lanes:
+        self.engines[engine] = report
+        for lane in self._lanes_of(engine):
             lane.unplaced = lane.number in report.unplaced
         for end in report.ended:
             ended = self._lanes.get(end.lane)  # None: a SQL lane without source tasks that never got its lease
@@ -236,18 +245,19 @@ class LaneBoard:
         self._update_trials()
         return found
 
-    def engine_lost(self, now: float, jvm_death: str | None = None) -> list[str]:
-        """Restart all lanes, because the engine process has exited and they with it.
+    def engine_lost(self, now: float, jvm_death: str | None = None, engine: EngineRole = EngineRole.MAIN) -> list[str]:
+        """Restart the lanes of an engine, because its process has exited and they with it.
 
         ``jvm_death``: why Spark's JVM has ended, if that was the cause. Return what to log about records that may be
         the cause of it.
         """
-        self.engine = None
+        self.engines.pop(engine, None)
+        lanes = self._lanes_of(engine)
         found: list[str] = []
         if jvm_death is not None:
             # also those that had not started: they would end the next JVM while frames of others are announced
-            found = self._trials.died(filter(self._wanted, self._lanes), jvm_death, now)
-        for lane in self._lanes:
+            found = self._trials.died(filter(self._wanted, lanes), jvm_death, now)
+        for lane in lanes:
             if lane.session is not None or lane.ordered_at is not None:
                 self._restart(lane, None, now)
                 lane.not_before = now  # the restart of the engine already has a backoff
@@ -272,7 +282,8 @@ class LaneBoard:
             elif lane.session is not None or lane.ordered_at is None:
                 continue
             elif self._lanes.is_unplaced(lane):
-                executors = self.engine.executors if self.engine is not None else 0
+                engine = self.engines.get(EngineRole.MAIN)
+                executors = engine.executors if engine is not None else 0
                 if (waits := self._lanes.waits_longer(lane, now, executors=executors)) is None:
                     continue
                 message = waits
@@ -291,20 +302,26 @@ class LaneBoard:
             key for lane in self._lanes if self._lanes.has_waited_too_long(lane, now) for key in lane.source_tasks
         )
 
-    def engine_orders(self, now: float) -> EngineOrders:
-        """Return the lanes that the engine is to run now."""
+    def engine_orders(self, now: float, engine: EngineRole = EngineRole.MAIN) -> EngineOrders:
+        """Return the lanes that an engine is to run now."""
         starts = []
-        for lane in self._lanes:
+        lanes = sorted(self._lanes_of(engine), key=lambda lane: lane.failures)  # a failed query is the last to start
+        for lane in lanes:
             if (self._ending or not self._wanted(lane)) and lane.session is None:
                 continue
             if now < lane.not_before or lane.refused is not None:
                 continue
             if lane.ordered_at is None:
+                if lane.runs is not None and any(one.starts_query(now) for one in self._lanes):
+                    lane.error = lane.error or AWAITS_ITS_START
+                    continue
                 lane.ordered_at = now
+                if lane.error == AWAITS_ITS_START:
+                    lane.error = None
             query = None if lane.runs is None else lane.runs.query
             start = LaneStart(lane=lane.number, token=lane.token, description=self._description(lane), query=query)
             starts.append(start)
-        return EngineOrders(version=self.version, lanes=tuple(starts))
+        return EngineOrders(version=self._versions[engine], lanes=tuple(starts))
 
     def _description(self, lane: ManagedLane) -> str:
         """Return what is fixed while the lane runs, as Spark cannot change the description of a running job."""
@@ -402,9 +419,20 @@ class LaneBoard:
     def _wanted(self, lane: ManagedLane) -> bool:
         return bool(lane.source_tasks) or (lane.runs is None and lane.number < self._kept_running)
 
+    @property
+    def version(self) -> int:
+        """Increases when any orders change."""
+        return sum(self._versions.values())
+
+    def _engine_of(self, lane: ManagedLane) -> EngineRole:
+        return EngineRole.MAIN if lane.runs is None else self.query_engine
+
+    def _lanes_of(self, engine: EngineRole) -> list[ManagedLane]:
+        return [lane for lane in self._lanes if self._engine_of(lane) is engine]
+
     def _bump(self, lane: ManagedLane) -> None:
         lane.version += 1
-        self.version += 1
+        self._versions[self._engine_of(lane)] += 1
 
     def _update_trials(self) -> None:
         """Send running lanes how frames pass through their queries, if that has changed.

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Protocol
 from weakref import WeakSet
 
-from mm2.core.lanes.engine_orders import EngineOrders, EngineReport
+from mm2.core.lanes.engine_orders import EngineOrders, EngineReport, EngineRole
 from mm2.core.lanes.lease import (
     FlowLease,
     LeaseGrant,
@@ -104,7 +104,7 @@ class SourceTaskHost(Protocol):
 
 
 class LeaseService:
-    """Serves the engine and the lanes (`mm2.rest.internal.lease_api.LeaseApi`) from a `LaneBoard`, and wakes waiters.
+    """Serves the engines and the lanes (`mm2.rest.internal.lease_api.LeaseApi`) from a `LaneBoard`, and wakes waiters.
 
     Invariant (A): a lane that starts or restarts receives offsets that were read after its predecessor lost the lease,
     so that records whose offsets were stored by the predecessor are not copied again.
@@ -127,11 +127,12 @@ class LeaseService:
         self._message_within_s = message_within_s
         self._clock = clock
         self.url = ""
-        self.engine_token = new_token()
-        hide(self.engine_token)  # longer than those of lanes, which are renewed
+        self.engine_tokens = {role: new_token() for role in EngineRole}
+        for token in self.engine_tokens.values():
+            hide(token)  # longer than those of lanes, which are renewed
         self._hosts: dict[Flow, SourceTaskHost] = {}
         self._readiness = LaneReadiness()
-        self._failed_records = FailedRecords()
+        self._failed_records = {role: FailedRecords() for role in EngineRole}
         self._waiting: WeakSet[ChangeEvent] = WeakSet()
 
     # -- for the flows of this node
@@ -205,27 +206,33 @@ class LeaseService:
 
     # -- LeaseApi
 
-    def check_engine(self, secret: str) -> None:
-        if not is_same_secret(secret, self.engine_token):
-            raise LeaseRefusedError("the request is not from this node's engine")
+    def check_engine(self, secret: str) -> EngineRole:
+        role = next((role for role, token in self.engine_tokens.items() if is_same_secret(secret, token)), None)
+        if role is None:
+            raise LeaseRefusedError("the request is not from an engine of this node")
+        return role
 
-    async def engine(self, report: EngineReport, wait: float) -> EngineOrders:
-        for message in self.board.engine_report(report, self._clock()):
+    async def engine(self, engine: EngineRole, report: EngineReport, wait: float) -> EngineOrders:
+        if engine is EngineRole.QUERIES and engine not in self.board.engines:
+            log.info("%s has started; Spark UI: %s", engine, report.spark_ui)
+        for message in self.board.engine_report(report, self._clock(), engine):
             log.warning("%s", message)
-        self._failed_records.take(report.pid, report.record_errors)
         if report.ended:
             self.wake(Wake.ORDERS, Wake.REPORT)
-        if self._failed_records.has_ordered:
+        records = self._failed_records[engine]
+        records.take(report.pid, report.record_errors)
+        if records.has_ordered:
             wait = min(wait, ANSWERED_AFTER_S)
         await self._until(
-            lambda: self._failed_records.has_new or self.board.engine_orders(self._clock()).version > report.version,
+            lambda: records.has_new or self.board.engine_orders(self._clock(), engine).version > report.version,
             wait,
             {Wake.ORDERS},
         )
-        return replace(self.board.engine_orders(self._clock()), failed_records=self._failed_records.orders())
+        return replace(self.board.engine_orders(self._clock(), engine), failed_records=records.orders())
 
     async def lease(self, lane: int, request: LeaseRequest) -> LeaseGrant:
         session = self.board.grant(lane, request, self._clock())
+        self.wake(Wake.ORDERS)  # the next query may start
         keys = self.board.source_tasks_of(lane)
         try:
             await asyncio.gather(*map(self._prepare, keys))
@@ -276,7 +283,8 @@ class LeaseService:
             if not answer.done():  # given up
                 answer.set_result(message)
 
-        number = self._failed_records.add(query, topic, partition, batch, done)
+        failed_records = self._failed_records[self.board.query_engine]
+        number = failed_records.add(query, topic, partition, batch, done)
         self.wake(Wake.ORDERS)
         try:
             async with asyncio.timeout(self._message_within_s):
@@ -287,7 +295,7 @@ class LeaseService:
             )
             return None
         finally:
-            self._failed_records.give_up(number)
+            failed_records.give_up(number)
 
     async def _prepare(self, key: SourceTaskKey) -> None:
         flow, source_task = key

@@ -22,6 +22,10 @@ briefly as possible when the process of a lane is killed."""
 HEALTHY_AFTER_S = 60.0
 """A lane that ran for this long resets the backoff."""
 
+QUERY_START_S = 30.0
+"""The next query starts when this one has its lease, or after this time: compiling a query and starting its processes
+takes seconds of CPU, and many at once on few cores delay each other for minutes."""
+
 SourceTaskKey = tuple[Flow, int]
 
 
@@ -99,6 +103,16 @@ class ManagedLane:
         self.granted_at = self.heard_at = now
         self.progress, self.accumulated, self.removed = None, {}, {}
         self.starved_until = None
+
+    def starts_query(self, now: float) -> bool:
+        """Return whether its query is compiled, or its processes start, since `QUERY_START_S` at most.
+
+        A lane that waits for an executor of a cluster uses no CPU here.
+        """
+        ordered_at = self.ordered_at
+        if self.runs is None or self.session is not None or self.unplaced or ordered_at is None:
+            return False
+        return now - ordered_at <= QUERY_START_S
 
     def end(self, token: str, error: str | None, now: float, *, wanted: bool) -> None:
         """Invalidate the lease and its reports; the next start uses ``token``.

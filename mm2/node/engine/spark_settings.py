@@ -32,6 +32,15 @@ _LANE_MB = 128
 _SQL_LANE_MB = 384
 """Memory of a SQL lane: two processes, which import pyarrow and have rows in memory."""
 
+LOCAL_SQL_LANES = 1024
+"""Slots of the engine for queries in local mode. A slot in use costs a thread, an unused one nothing. So many SQL lanes
+would need 200 GB; so a new query never restarts the engine for those that run."""
+
+_PORTS = ("spark.ui.port", "spark.driver.port", "spark.blockManager.port", "spark.driver.blockManager.port")
+"""Ports on which a driver in local mode listens. The engine for queries uses the next ones."""
+
+_UI_PORT = "4040"  # Spark's default
+
 INHERITED = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "LANG", "LANGUAGE", "LC_*", "TZ"),
     *("LD_LIBRARY_PATH", "LD_PRELOAD", "MALLOC_ARENA_MAX", "VIRTUAL_ENV", "PYTHON*"),
@@ -64,8 +73,8 @@ def spark_settings(
 ) -> dict[str, str]:
     """Return the settings of the Spark context.
 
-    ``sql_lanes`` lanes pass records through queries, ``lanes`` do not. ``own_host`` is the address of this machine for
-    remote executors.
+    ``sql_lanes`` lanes pass records through queries, ``lanes`` do not. In local mode an engine has only lanes of one of
+    these kinds. ``own_host`` is the address of this machine for remote executors.
     """
     jvm, memory = (_SQL_JVM, "1g") if sql_lanes else (_SMALL_JVM, "512m")
     ours = {
@@ -97,7 +106,14 @@ def spark_settings(
         ours |= {"spark.driver.host": own_host}
     else:
         ours |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
-    return ours | dict(user) | _without_retries(master)
+    settings = ours | dict(user) | _without_retries(master)
+    return settings | _next_ports(user) if sql_lanes and not master.is_cluster else settings
+
+
+def _next_ports(user: Mapping[str, str]) -> dict[str, str]:
+    """Return the ports of the engine for queries: those after the ports of the main engine, unless any (0) will do."""
+    ports = {_PORTS[0]: _UI_PORT} | {name: user[name] for name in _PORTS if name in user}
+    return {name: str(int(port) + 1) for name, port in ports.items() if port.isdecimal() and int(port)}
 
 
 def _protection(master: SparkMaster, user: Mapping[str, str]) -> dict[str, str]:

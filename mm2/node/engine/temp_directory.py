@@ -18,7 +18,8 @@ _LOCK = "in-use"
 
 
 class TempDirectory:
-    """A directory of this process, in which Spark has its own: of the JVM, of its block manager, sockets of SQL lanes.
+    """A directory of this process for one engine: Spark has its own in it, of the JVM and of its block manager, and SQL
+    lanes their sockets.
 
     (A) While the process lives, it holds a lock (flock) on a file in the directory. The kernel releases it however the
         process ends; engine, JVM and lanes, which end with it, do not inherit it.

@@ -60,9 +60,9 @@ class NodeFlows:
         return [*self.supervisors, *self._ending]
 
     async def reload(self, settings: NodeSettings, diff: FileDiff) -> None:
-        """Apply a new file, which differs by ``diff``, to the flows; start or restart the engine if they need it.
+        """Apply a new file, which differs by ``diff``, to the flows; start, restart or stop engines as they need it.
 
-        Unchanged flows continue without interruption, unless the engine restarts.
+        Unchanged flows continue without interruption, unless their engine restarts.
         """
         supervisors = {supervisor.settings.flow: supervisor for supervisor in self.supervisors}
         wanted = {flow.flow: flow for flow in settings.flows}
@@ -99,6 +99,7 @@ class NodeFlows:
             for supervisor in new.values():  # not before, as their lanes would end without a drain
                 self._run(supervisor)
         self._ending = ()
+        await self._engine.stop_without_queries(settings)
 
     async def close(self) -> None:
         """End all flows without draining them."""

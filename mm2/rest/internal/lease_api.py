@@ -1,7 +1,7 @@
 """The endpoints for the engine and the lanes of a node: leases and progress.
 
-The engine is a child process of the node and is served on loopback only. So are lanes, unless Spark runs them on other
-machines: then they use the node's listeners. The engine authenticates with the token it was started with, a lane with
+An engine is a child process of the node and is served on loopback only. So are lanes, unless Spark runs them on other
+machines: then they use the node's listeners. An engine authenticates with the token it was started with, a lane with
 the session of its lease; a request with neither is rejected before more than a few bytes are read.
 """
 
@@ -15,7 +15,7 @@ from typing import Annotated, Protocol, TypeVar
 from fastapi import APIRouter, Header, HTTPException, Request, status
 from pydantic import TypeAdapter, ValidationError
 
-from mm2.core.lanes.engine_orders import EngineOrders, EngineReport
+from mm2.core.lanes.engine_orders import EngineOrders, EngineReport, EngineRole
 from mm2.core.lanes.lease import (
     MAX_FAILED_RECORD_BYTES,
     FailedRecordReport,
@@ -55,11 +55,11 @@ _T = TypeVar("_T")
 class LeaseApi(Protocol):
     """The lease service of a node. Every method raises LeaseRefusedError if the caller's secret is not valid."""
 
-    def check_engine(self, secret: str) -> None:
-        """Check that ``secret`` is that of the node's engine."""
+    def check_engine(self, secret: str) -> EngineRole:
+        """Return which engine of the node has this ``secret``."""
 
-    async def engine(self, report: EngineReport, wait: float) -> EngineOrders:
-        """Process the engine's report; return as soon as its orders change, otherwise after ``wait`` seconds."""
+    async def engine(self, engine: EngineRole, report: EngineReport, wait: float) -> EngineOrders:
+        """Process an engine's report; return as soon as its orders change, otherwise after ``wait`` seconds."""
 
     async def lease(self, lane: int, request: LeaseRequest) -> LeaseGrant:
         """Grant a lane its lease, with start offsets read now. Raises LeaseNotReadyError if they cannot be read."""
@@ -85,17 +85,17 @@ class LeaseApi(Protocol):
 
 
 def engine_router(lease_service: LeaseApi) -> APIRouter:
-    """Return the endpoint for the node's own engine. Like `lane_router` it is left out of the OpenAPI page."""
+    """Return the endpoint for the node's own engines. Like `lane_router` it is left out of the OpenAPI page."""
     router = APIRouter(prefix="/internal", include_in_schema=False)
 
     @router.post("/engine")
     async def engine(request: Request, wait: float = 0.0, authorization: Annotated[str, Header()] = "") -> EngineOrders:
         try:
-            lease_service.check_engine(_secret(authorization))
+            role = lease_service.check_engine(_secret(authorization))
         except LeaseRefusedError as error:
             raise HTTPException(status.HTTP_403_FORBIDDEN, str(error)) from error
         report = await _body(request, LARGEST_REPORT, _ENGINE_REPORT.validate_json)
-        return await lease_service.engine(report, min(wait, LONGEST_WAIT_S))
+        return await lease_service.engine(role, report, min(wait, LONGEST_WAIT_S))
 
     return router
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from mm2.core.assignment.source_task_records import SourceTaskRecord
-from mm2.core.lanes.engine_orders import EngineReport, LaneEnd
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.kafka.logs.control_producer import ControlProducer
@@ -23,6 +22,7 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.tasks import task_context
 from tests.lab.waiting import until
 from tests.unit.config import files
+from tests.unit.node.engine.lane_boards import ended, starts
 
 SOON = 30.0  # seconds
 QUERY = "mm2.sql.mask.topics = orders\nmm2.sql.mask.query = SELECT fo(value) AS value FROM records\n"
@@ -61,18 +61,16 @@ async def test_only_topics_of_the_query_are_leased_and_fail_if_spark_rejects_it(
         runner.assign({0: 1, 4: 1}, "m-1")
         running = asyncio.create_task(runner.run())
         try:
-            await until(lambda: len(board.engine_orders(0.0).lanes) == 2, SOON, "both lanes are ordered")
+            await until(lambda: len(starts(board, 0.0)) == 2, SOON, "both lanes are ordered")
             (plain,) = board.lane_orders(0).source_tasks
             (sql,) = board.lane_orders(1).source_tasks
             assert plain.query is None
             assert sql.query is not None
             assert sql.query.name == "mask"
             assert [[one.topic for one in lease.partitions] for lease in (plain, sql)] == [["other"], ["orders"]]
-            starts = {start.lane: start for start in board.engine_orders(0.0).lanes}
-            assert starts[1].query == sql.query
+            assert [start.query for start in starts(board, 0.0) if start.lane == 1] == [sql.query]
 
-            end = LaneEnd(lane=1, token=starts[1].token, error="no function fo", refused=True)
-            board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), 0.0)
+            ended(board, 1, "no function fo", refused=True)
             context.lease_service.wake(Wake.REPORT)
             await until(lambda: MESSAGE in runner.reasons(), SOON, "the message is reported")
             states = {one.id.rpartition("-")[2]: (one.state, one.error) for one in runner.status()}
@@ -93,10 +91,10 @@ async def test_only_topics_of_the_query_are_leased_and_fail_if_spark_rejects_it(
             expected = {ORDERS: (TaskState.FAILED, MESSAGE, 4), OTHER: (TaskState.WAITING, None, 0)}
             await until(lambda: owners() == expected, SOON, "the new lists are in use")
             assert [one.partitions for one in board.lane_orders(1).source_tasks] == [sql.partitions]
-            assert [start.lane for start in board.engine_orders(1_000.0).lanes] == [0]
+            assert [start.lane for start in starts(board, 1_000.0)] == [0]
 
             assert runner.restart(4)
-            await until(lambda: len(board.engine_orders(1_000.0).lanes) == 2, SOON, "a restart tries again")
+            await until(lambda: len(starts(board, 1_000.0)) == 2, SOON, "a restart tries again")
             await until(lambda: MESSAGE not in runner.reasons(), SOON, "the message is not reported any longer")
         finally:
             running.cancel()

@@ -29,7 +29,7 @@ def test_jobs_and_stages_say_what_is_fixed(queried: Queried) -> None:
     topic = flow.create("live")
     flow.write(topic, [Outgoing(value=b"v")])
     flow.wait_passed(node, topic)
-    ui = wait_until(node.spark_ui, SEEN, "the Spark UI answers")
+    ui = wait_until(lambda: node.spark_ui("queries"), SEEN, "the Spark UI answers")
 
     def sql_lane() -> dict[str, Any] | None:
         running = [job for job in shown(ui, "jobs") if job["status"] == "RUNNING"]
@@ -42,8 +42,9 @@ def test_jobs_and_stages_say_what_is_fixed(queried: Queried) -> None:
     assert job["description"] == f"{lane}: query live: {QUERIES['live']}"
     running = {stage["stageId"]: stage for stage in shown(ui, "stages?status=active")}
     assert running[job["stageIds"][0]]["name"] == lane
-    numbers = {stage["name"].rpartition("lane ")[2] for stage in running.values()}
-    assert "0" in numbers, "lane 0 has no query, and source tasks of any flow"
+    other = wait_until(node.spark_ui, SEEN, "the Spark UI of the other engine answers")
+    stages = {stage["name"] for stage in shown(other, "stages?status=active")}
+    assert stages == {"lane 0"}, "it has no query, and source tasks of any flow"
     assert "RUNNING" in [
         one["status"] for one in shown(ui, "sql?details=false") if one["description"] == job["description"]
     ]
@@ -67,7 +68,7 @@ def rows_of_query(ui: str, stem: str) -> int:
 def test_the_rows_of_a_query_are_counted_while_it_runs(queried: Queried) -> None:
     flow, node = queried.flow, queried.node
     topic = flow.create("live")
-    ui = wait_until(node.spark_ui, SEEN, "the Spark UI answers")
+    ui = wait_until(lambda: node.spark_ui("queries"), SEEN, "the Spark UI answers")
     for _ in range(2):
         before = rows_of_query(ui, "live")
         flow.write(topic, plain(COUNT))

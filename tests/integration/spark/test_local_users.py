@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from mm2.core.lanes.engine_orders import EngineRole
 from mm2.core.lanes.lease import LeaseRefusedError, LeaseRequest
 from mm2.mirror1.engine import MirrorEngine
 from mm2.node.engine.lane_board import LaneBoard
@@ -45,8 +46,7 @@ def token_of(board: LaneBoard) -> str:
 async def read_as_nobody(board: LaneBoard) -> list[bytes]:
     """Return the blocks that another user reads from the ports of Spark's JVM while lane 0 runs."""
     await until(lambda: board.alive, STARTS, "lane 0 runs")
-    assert board.engine is not None
-    connections = psutil.Process(board.engine.jvm_pid).net_connections("tcp")
+    connections = psutil.Process(board.engines[EngineRole.MAIN].jvm_pid).net_connections("tcp")
     ports = [str(one.laddr.port) for one in connections if one.status == psutil.CONN_LISTEN]
     assert len(ports) >= 2, "at least the driver and its block manager listen"
     command = (sys.executable, "-m", "tests.lab.spark_blocks", *ports)
@@ -71,13 +71,12 @@ async def test_another_user_reads_no_task_of_a_lane(monkeypatch: pytest.MonkeyPa
         board = engine.leases.board
         assert await read_as_nobody(board) == []
         assert board.alive, "its lane was not disturbed"
-        assert board.engine is not None
-        root = psutil.Process(board.engine.pid)
+        root = psutil.Process(board.engines[EngineRole.MAIN].pid)
         family = [root, *root.children(recursive=True)]
         # Spark's launcher script becomes the JVM, and sometimes leaves it a zombie of its own.
         family = [one for one in family if one.status() != psutil.STATUS_ZOMBIE]
         assert len(family) >= 4, "engine, JVM, daemon and lane"
-        secrets = ("planted", token_of(board), engine.leases.engine_token)
+        secrets = ("planted", token_of(board), engine.leases.engine_tokens[EngineRole.MAIN])
         assert shown_by(family, secrets) == []
 
 

@@ -45,13 +45,13 @@ QUERIES = "B->A.enabled = true\n" + "".join(
 )
 
 
-@pytest.mark.parametrize("master", ["local[5]", "local[2,4]", "local"])
+@pytest.mark.parametrize("master", ["local[3]", "local[2,4]", "local"])
 def test_a_local_master_with_fewer_threads_than_lanes_has_a_warning(tmp_path: Path, master: str) -> None:
     (warning,) = loaded(tmp_path, f"{QUERIES}spark.master = {master}\nmm2.lanes = 2\n").problems
     assert f"spark.master = {master}: runs" in str(warning)
     assert "up to 2 and 4 for queries are needed (mm2.lanes = 2)" in str(warning)
-    assert warning.fix == "remove the line, or write spark.master = local[6]"
-    assert problem_text(tmp_path, f"{QUERIES}spark.master = local[6]\nmm2.lanes = 2\n") == ""
+    assert warning.fix == "remove the line, or write spark.master = local[4]"
+    assert problem_text(tmp_path, f"{QUERIES}spark.master = local[4]\nmm2.lanes = 2\n") == ""
 
 
 def test_local_threads_and_lanes_are_by_default_one_for_each_core(

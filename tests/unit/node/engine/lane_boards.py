@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+from mm2.core.lanes.engine_orders import EngineReport, EngineRole, LaneEnd, LaneStart
 from mm2.core.lanes.lease import LaneQuery, LeaseRequest, OffsetsLease, PartitionLease, SourceTaskLease
 from mm2.core.lanes.progress_reports import LaneProgress, PartitionProgress, SourceTaskProgress
 from mm2.core.lanes.task_states import TaskState
@@ -50,8 +51,24 @@ def new_board(lanes: int = 2, *, cluster: str | None = None) -> LaneBoard:
     return LaneBoard(lanes=lanes, buffer_bytes=1 << 20, new_secret=lambda: f"secret-{next(counter)}", cluster=cluster)
 
 
+def starts(board: LaneBoard, now: float) -> list[LaneStart]:
+    """The lanes that all engines are to run."""
+    return [start for engine in EngineRole for start in board.engine_orders(now, engine).lanes]
+
+
 def token(board: LaneBoard, lane: int, now: float = 0.0) -> str:
-    return next(start.token for start in board.engine_orders(now).lanes if start.lane == lane)
+    return next(start.token for start in starts(board, now) if start.lane == lane)
+
+
+def ended(
+    board: LaneBoard, lane: int, error: str | None = None, *, refused: bool = False, now: float = 0.0
+) -> list[str]:
+    """The engine of a lane reports its end."""
+    engine = next(
+        engine for engine in EngineRole if lane in [start.lane for start in board.engine_orders(now, engine).lanes]
+    )
+    end = LaneEnd(lane=lane, token=token(board, lane, now), error=error, refused=refused)
+    return board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), now, engine)
 
 
 def grant(board: LaneBoard, lane: int, now: float = 0.0, nonce: str = "process") -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mm2.core.lanes.engine_orders import EXIT_JVM_LOST, EngineRole
 from mm2.core.lanes.lease import LeasePlace
 from mm2.core.settings.spark_master import read_master
 from mm2.node.engine.engine_process import (
@@ -136,6 +137,39 @@ async def test_a_restart_of_the_engine_applies_new_settings(monkeypatch: pytest.
         await until(lambda: "local[3]" in lines.read_text(), 60.0, "it runs with the new settings")
         assert len(lost) == 1, "lanes are restarted once, without a backoff"
         await engine.close()
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def test_messages_name_the_engine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The process is a stand-in that shows its arguments, and whose JVM has ended."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nread -r line; echo "ERROR mm2.engine Java ended: $*"; exit {EXIT_JVM_LOST}\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    deaths: list[str | None] = []
+    engine = EngineProcess(
+        node_url="http://127.0.0.1:1",
+        token="secret",
+        app_name="mm2",
+        leases=LeasePlace(url="http://127.0.0.1:1"),
+        spark={"spark.master": "local[1]"},
+        temp_dir=tmp_path,
+        on_lost=deaths.append,
+        role=EngineRole.QUERIES,
+    )
+    assert engine.trouble == "the Spark engine for queries is starting"
+    running = asyncio.create_task(engine.run())
+    try:
+        await until(lambda: deaths, 60.0, "it has exited")
+        assert deaths[0] == "Java ended: -m flows.engine queries"
+        error = "ERROR mm2.engine Java ended: -m flows.engine queries"
+        assert engine.trouble == f"the Spark engine for queries exited with code 3: {error}"
+        assert f"queries: {error}" in caplog.messages
+        assert f"{engine.trouble}; retrying in 1 s" in caplog.messages
     finally:
         running.cancel()
         await asyncio.wait([running])

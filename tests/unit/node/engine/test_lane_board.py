@@ -22,6 +22,7 @@ from tests.unit.node.engine.lane_boards import (
     report,
     said,
     source_task_lease,
+    starts,
     token,
 )
 
@@ -43,7 +44,7 @@ def test_a_lane_is_described_by_what_is_fixed() -> None:
     board.keep_running(1)
 
     def described() -> list[str]:
-        return [start.description for start in board.engine_orders(0.0).lanes]
+        return [start.description for start in starts(board, 0.0)]
 
     assert described() == ["lane 0"]
     board.flows = (FLOW,)

@@ -6,20 +6,22 @@ from collections.abc import Callable
 
 import pytest
 
-from mm2.core.lanes.engine_orders import EngineReport, LaneEnd
+from mm2.core.lanes.engine_orders import EngineReport, EngineRole, LaneEnd
 from mm2.core.lanes.lease import LeaseRefusedError, LeaseRequest
 from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.naming.names import Flow
 from mm2.node.engine.executors import MOVED_AFTER_S, STARVED_FOR_S
 from mm2.node.engine.lane_board import LEASE_SECONDS, LaneBoard
-from mm2.node.engine.managed_lane import HEALTHY_AFTER_S
+from mm2.node.engine.managed_lane import HEALTHY_AFTER_S, QUERY_START_S
 from tests.unit.node.engine.lane_boards import (
     FLOW,
     carried_out,
+    ended,
     grant,
     lane_query,
     new_board,
     source_task_lease,
+    starts,
     token,
 )
 
@@ -29,15 +31,9 @@ OTHER = Flow("C", "D")
 
 def placed(board: LaneBoard) -> dict[int, list[int]]:
     """The source tasks of the lanes that the engine is to run."""
-    lanes = [start.lane for start in board.engine_orders(1_000.0).lanes]
+    for number in range(4):  # they start one after the other
+        lanes = [start.lane for start in starts(board, 1_000.0 + number * (QUERY_START_S + 1))]
     return {lane: [source_task for _, source_task in board.source_tasks_of(lane)] for lane in lanes}
-
-
-def ended(
-    board: LaneBoard, lane: int, error: str | None = None, *, refused: bool = False, now: float = 0.0
-) -> list[str]:
-    end = LaneEnd(lane=lane, token=token(board, lane, now), error=error, refused=refused)
-    return board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), now)
 
 
 def test_each_query_of_a_flow_has_lanes_of_its_own() -> None:
@@ -47,8 +43,7 @@ def test_each_query_of_a_flow_has_lanes_of_its_own() -> None:
     board.put(source_task_lease(8, query=KEYS))
     board.put(source_task_lease(4, query=MASK, flow=OTHER))
     assert placed(board) == {0: [0], 2: [4], 3: [8], 4: [4]}
-    starts = {start.lane: (start.description, start.query) for start in board.engine_orders(0.0).lanes}
-    assert starts == {
+    assert {start.lane: (start.description, start.query) for start in starts(board, 2_000.0)} == {
         0: ("lane 0", None),
         2: ("A->B lane 2", MASK),
         3: ("A->B lane 3", KEYS),
@@ -117,11 +112,12 @@ def test_a_lane_that_has_not_started_is_forgotten_with_its_last_source_task() ->
     board.remove((FLOW, 4))
     assert placed(board) == {}
     end = LaneEnd(lane=1, token=first, error="cancelled")
-    board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), 1.0)
+    report = EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,))
+    board.engine_report(report, 1.0, EngineRole.QUERIES)
     board.put(source_task_lease(5, query=MASK))
     with pytest.raises(LeaseRefusedError):
         board.grant(1, LeaseRequest(token=first, nonce="n"), 2.0)
-    board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), 3.0)
+    board.engine_report(report, 3.0, EngineRole.QUERIES)
     assert board.trouble((FLOW, 5)) is None, "the end of the lane that had the number before"
 
 
@@ -129,7 +125,7 @@ def test_idle_lanes_are_forgotten_with_their_lease_or_their_engine() -> None:
     board = new_board(lanes=1)
     losses: tuple[Callable[[], object], ...] = (
         lambda: board.expire(LEASE_SECONDS + 1),
-        lambda: board.engine_lost(1.0),
+        lambda: board.engine_lost(1.0, engine=EngineRole.QUERIES),
     )
     for lose in losses:
         board.put(source_task_lease(4, query=MASK))
@@ -163,7 +159,7 @@ def test_a_rejected_query_fails_its_source_tasks_and_is_not_tried_again() -> Non
     assert (board.refused((FLOW, 4)), board.trouble((FLOW, 4))) == (message, message)
     board.put(source_task_lease(5, query=MASK))
     board.put(source_task_lease(8, query=KEYS))
-    board.engine_lost(500.0)
+    board.engine_lost(500.0, engine=EngineRole.QUERIES)
     assert placed(board) == {0: [0], 3: [8]}
     assert [board.refused((FLOW, number)) for number in (0, 4, 5, 8, 9)] == [None, message, message, None, None]
     assert board.idle((FLOW, 4))
@@ -207,8 +203,10 @@ def test_source_tasks_move_only_to_lanes_of_their_query() -> None:
     board.put(source_task_lease(0))
     board.put(source_task_lease(4, query=MASK))
     board.put(source_task_lease(5, query=MASK))
-    for lane in (0, 2, 3):
+    for lane in (0, 2):
         token(board, lane)
+    board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, executors=1, unplaced=(2,)), 0.0)
+    token(board, 3)
     grant(board, 0, 1.0)
     report = EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, executors=1, unplaced=(2, 3))
     board.engine_report(report, 1.0)
@@ -225,9 +223,8 @@ def test_source_tasks_do_not_return_to_a_lane_without_executor_for_a_while() -> 
     board = new_board(lanes=2, cluster="spark://s:7077")
     board.put(source_task_lease(4, query=MASK))
     board.put(source_task_lease(5, query=MASK))
-    for lane in (2, 3):
-        token(board, lane)
-    grant(board, 2, 1.0)
+    grant(board, 2, 0.0)
+    token(board, 3)
     board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, executors=1, unplaced=(3,)), 1.0)
     now = 2.0 + MOVED_AFTER_S
     board.move(source_task_lease(5, query=MASK), now)
@@ -285,3 +282,82 @@ def test_the_end_of_a_lane_without_source_tasks_or_with_a_rejected_query_is_no_f
     grant(board, 2)
     board.remove((FLOW, 8))
     assert ended(board, 2, "cancelled") == []
+
+
+def test_queries_start_one_after_the_other() -> None:
+    board = new_board(lanes=1)
+    board.put(source_task_lease(0))
+    for number, query in ((4, MASK), (8, KEYS), (12, lane_query("drop"))):
+        board.put(source_task_lease(number, query=query))
+
+    def started(now: float) -> list[int]:
+        return [start.lane for start in starts(board, now)]
+
+    assert started(0.0) == [0, 1]
+    assert board.trouble((FLOW, 4)) is None
+    assert board.trouble((FLOW, 8)) == "queries start one after the other, and another one is starting"
+    version = board.engine_orders(0.0, EngineRole.QUERIES).version
+    grant(board, 1, 5.0)
+    assert board.engine_orders(5.0, EngineRole.QUERIES).version > version, "the engine is told at once"
+    assert started(5.0) == [0, 1, 2]
+    assert board.trouble((FLOW, 8)) is None
+    assert started(5.0 + QUERY_START_S) == [0, 1, 2]
+    assert started(5.1 + QUERY_START_S) == [0, 1, 2, 3], "one that hangs does not delay the others for ever"
+
+
+def test_a_query_that_does_not_start_is_the_last_to_be_tried_again() -> None:
+    board = new_board(lanes=1)
+    board.put(source_task_lease(4, query=MASK))
+    board.put(source_task_lease(8, query=KEYS))
+    assert ended(board, 1, "lost") == ["lane 1 failed; restarting: lost"]
+    assert [start.lane for start in starts(board, 1.0)] == [2]
+    assert board.trouble((FLOW, 4)) == "lost"
+
+
+def test_a_query_that_waits_for_an_executor_does_not_delay_others() -> None:
+    board = new_board(lanes=1, cluster="spark://s:7077")
+    board.put(source_task_lease(4, query=MASK))
+    board.put(source_task_lease(8, query=KEYS))
+    assert [start.lane for start in starts(board, 0.0)] == [1]
+    board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, executors=0, unplaced=(1,)), 1.0)
+    assert [start.lane for start in starts(board, 1.0)] == [1, 2]
+
+
+def test_each_engine_has_its_own_lanes() -> None:
+    board = new_board(lanes=1)
+    board.put(source_task_lease(0))
+    board.put(source_task_lease(4, query=MASK))
+    lanes = {engine: [start.lane for start in board.engine_orders(0.0, engine).lanes] for engine in EngineRole}
+    assert lanes == {EngineRole.MAIN: [0], EngineRole.QUERIES: [1]}
+    versions = {engine: board.engine_orders(0.0, engine).version for engine in EngineRole}
+    board.put(source_task_lease(4, 2, query=MASK))
+    assert board.engine_orders(0.0, EngineRole.MAIN).version == versions[EngineRole.MAIN]
+    assert board.engine_orders(0.0, EngineRole.QUERIES).version > versions[EngineRole.QUERIES]
+
+
+def test_the_loss_of_an_engine_affects_its_own_lanes() -> None:
+    board = new_board(lanes=1)
+    board.put(source_task_lease(0))
+    board.put(source_task_lease(4, query=MASK))
+    for engine in EngineRole:
+        board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None), 0.0, engine)
+    plain, sql = grant(board, 0), grant(board, 1)
+    board.engine_lost(1.0, "Java ended", EngineRole.QUERIES)
+    board.check(0, plain)
+    with pytest.raises(LeaseRefusedError):
+        board.check(1, sql)
+    assert set(board.engines) == {EngineRole.MAIN}
+    sql = grant(board, 1, 2.0)
+    board.engine_lost(3.0, "Java ended", EngineRole.MAIN)
+    board.check(1, sql)
+    with pytest.raises(LeaseRefusedError):
+        board.check(0, plain)
+    assert board.engines == {}
+
+
+def test_on_a_cluster_one_engine_has_all_lanes() -> None:
+    board = new_board(lanes=1, cluster="spark://s:7077")
+    board.put(source_task_lease(0))
+    board.put(source_task_lease(4, query=MASK))
+    assert [start.lane for start in board.engine_orders(0.0).lanes] == [0, 1]
+    assert board.engine_orders(0.0, EngineRole.QUERIES).lanes == ()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mm2.core.lanes.engine_orders import EngineReport
+from mm2.core.lanes.engine_orders import EngineReport, EngineRole
 from mm2.core.lanes.lease import LeaseRefusedError, LeaseRequest
 from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.node.engine.lane_board import LaneBoard
@@ -75,7 +75,7 @@ async def test_lanes_that_are_to_keep_running_are_ordered_at_once() -> None:
     one = lease_service()
     one.board.engine_orders(0.0)
     report = EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None)
-    asking = asyncio.create_task(one.engine(report, 60.0))
+    asking = asyncio.create_task(one.engine(EngineRole.MAIN, report, 60.0))
     await asyncio.sleep(0)
     one.keep_all_lanes_running()
     async with asyncio.timeout(10):
@@ -94,4 +94,4 @@ def test_a_secret_of_any_characters_is_refused(secret: str) -> None:
     one.board.grant(0, LeaseRequest(token="secret", nonce="one"), 0.0)
     with pytest.raises(LeaseRefusedError):
         one.board.check(0, secret)
-    one.check_engine(one.engine_token)
+    assert [one.check_engine(one.engine_tokens[engine]) for engine in EngineRole] == list(EngineRole)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mm2.core.lanes.engine_orders import EngineReport, LaneEnd
+from mm2.core.lanes.engine_orders import EngineRole
 from mm2.core.lanes.lease import LeaseRefusedError
 from mm2.core.lanes.progress_reports import LaneProgress
 from mm2.core.lanes.query_trials import (
@@ -19,7 +19,7 @@ from mm2.core.lanes.query_trials import (
     SuspectSpan,
 )
 from mm2.node.engine.lane_board import LEASE_SECONDS, LaneBoard
-from tests.unit.node.engine.lane_boards import FLOW, grant, lane_query, new_board, source_task_lease, token
+from tests.unit.node.engine.lane_boards import FLOW, ended, grant, lane_query, new_board, source_task_lease, starts
 
 MASK, KEYS = lane_query("mask"), lane_query("keys")
 WHY = "Java ran out of memory (spark.driver.memory = 1g)"
@@ -38,8 +38,7 @@ def two_queries() -> LaneBoard:
 
 
 def started(board: LaneBoard, now: float) -> tuple[str, str]:
-    """Start the lanes; return the sessions of those with a query."""
-    grant(board, 0, now)
+    """Start the lanes with a query; return their sessions."""
     return grant(board, 1, now), grant(board, 2, now)
 
 
@@ -48,7 +47,7 @@ def announced() -> tuple[LaneBoard, str, str]:
     board = two_queries()
     for now in (0.0, 10.0):
         started(board, now)
-        assert board.engine_lost(now + 5, WHY) == []
+        assert board.engine_lost(now + 5, WHY, EngineRole.QUERIES) == []
     return board, *started(board, 20.0)
 
 
@@ -58,7 +57,7 @@ def test_frames_are_announced_after_two_deaths() -> None:
         started(board, now)
         assert [board.lane_orders(lane).trial for lane in (0, 1, 2)] == [NO_TRIAL] * 3
         assert board.trial_reason((FLOW, 4)) is None
-        board.engine_lost(now + 5, WHY)
+        board.engine_lost(now + 5, WHY, EngineRole.QUERIES)
     started(board, 20.0)
     assert [board.lane_orders(lane).trial.announced for lane in (0, 1, 2)] == [False, True, True]
     assert board.trial_reason((FLOW, 4)) == f"query mask: {WHY}; looking for the record"
@@ -69,18 +68,18 @@ def test_frames_are_announced_after_two_deaths() -> None:
 def test_lanes_that_had_not_started_are_announced_too() -> None:
     """One of them may end the JVM before the others start, and would do so while frames of others are announced."""
     board = two_queries()
-    for now in (0.0, 10.0):
-        grant(board, 1, now)
-        board.engine_lost(now + 5, WHY)
-    grant(board, 2, 20.0)
-    assert board.lane_orders(2).trial.announced
+    for lane, now in ((1, 0.0), (2, 10.0)):
+        grant(board, lane, now)
+        board.engine_lost(now + 5, WHY, EngineRole.QUERIES)
+    grant(board, 1, 20.0)
+    assert board.lane_orders(1).trial.announced
 
 
 def test_other_ends_of_the_engine_are_no_deaths() -> None:
     board = two_queries()
     for now in (0.0, 10.0, 20.0):
         started(board, now)
-        board.engine_lost(now + 5)
+        board.engine_lost(now + 5, engine=EngineRole.QUERIES)
     started(board, 30.0)
     assert not board.lane_orders(1).trial.announced
 
@@ -96,7 +95,7 @@ def test_lanes_take_turns_and_the_record_is_found() -> None:
     assert board.announce(2, keys, None, 20.0)
     assert board.announce(1, mask, FRAME, 20.0)
     message = f"{WHY} with t4-0 offsets 0-1 in it, which pass in parts now"
-    assert board.engine_lost(25.0, WHY) == [f"A->B: query mask: {message}"]
+    assert board.engine_lost(25.0, WHY, EngineRole.QUERIES) == [f"A->B: query mask: {message}"]
 
     mask, keys = started(board, 30.0)
     suspect = SuspectSpan(span=FRAME, step=1)
@@ -107,7 +106,7 @@ def test_lanes_take_turns_and_the_record_is_found() -> None:
     assert board.announce(1, mask, RECORD, 20.0)
     board.lane_report(1, mask, LaneProgress(version=version, pid=1), 31.0)
     assert board.lane_orders(1).version == version, "the lane knows what has returned"
-    (message,) = board.engine_lost(35.0, WHY)
+    (message,) = board.engine_lost(35.0, WHY, EngineRole.QUERIES)
     assert message.startswith(f"A->B: query mask: {WHY} each time that t4-0 offset 1 was in it")
 
     mask, keys = started(board, 40.0)
@@ -126,8 +125,9 @@ def test_a_lane_dies_alone() -> None:
         mask = grant(board, 1, now)
         if now == 20.0:
             assert board.announce(1, mask, FRAME, now)
-        end = LaneEnd(lane=1, token=token(board, 1, now), error="java.lang.StackOverflowError")
-        found = board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), now + 5)
+        found = ended(board, 1, "java.lang.StackOverflowError", now=now + 5)
+        grant(board, 2, now + 5)
+        ended(board, 2, now=now + 5)
     assert found[0] == (
         "A->B: query mask: java.lang.StackOverflowError with t4-0 offsets 0-1 in it, which pass in parts now"
     )
@@ -143,9 +143,8 @@ def test_a_lane_that_ends_otherwise_leaves_its_turn_to_others() -> None:
     board.expire(20.0 + LEASE_SECONDS + 1)
     with pytest.raises(LeaseRefusedError):
         board.announce(1, mask, RECORD, 20.0)
-    keys = grant(board, 2, 40.0)
+    _, keys = started(board, 40.0)
     assert board.announce(2, keys, OTHER, 20.0)
-    grant(board, 1, 40.0)
     assert board.lane_orders(1).trial == QueryTrial(announced=True), "the frame is not suspected"
 
 
@@ -161,10 +160,10 @@ def test_frames_are_not_announced_for_ever() -> None:
 def fatal() -> LaneBoard:
     board, mask, _ = announced()
     assert board.announce(1, mask, RECORD, 20.0)
-    board.engine_lost(25.0, WHY)
+    board.engine_lost(25.0, WHY, EngineRole.QUERIES)
     mask, _ = started(board, 30.0)
     assert board.announce(1, mask, RECORD, 20.0)
-    board.engine_lost(35.0, WHY)
+    board.engine_lost(35.0, WHY, EngineRole.QUERIES)
     started(board, 40.0)
     assert board.lane_orders(1).trial.fatal
     return board
@@ -185,7 +184,7 @@ def test_another_text_of_the_query_is_tried() -> None:
     board = fatal()
     board.remove((FLOW, 4))
     board.put(source_task_lease(4, query=lane_query("mask", "SELECT lower(value) AS value FROM records")))
-    (lane,) = (one.lane for one in board.engine_orders(41.0).lanes if one.query is not None and one.lane > 2)
+    (lane,) = (one.lane for one in starts(board, 41.0) if one.query is not None and one.lane > 2)
     grant(board, lane, 41.0)
     assert board.lane_orders(lane).trial == NO_TRIAL
     assert board.trial_reason((FLOW, 4)) is None
@@ -212,7 +211,7 @@ def test_a_frame_of_a_search_that_has_expired_is_not_suspected() -> None:
     assert board.announce(1, mask, FRAME, 20.0)
     expired(board, mask)
     now = 20.0 + SUSPECTED_FOR_S
-    assert board.engine_lost(now, WHY) == []
+    assert board.engine_lost(now, WHY, EngineRole.QUERIES) == []
     grant(board, 1, now + 5)
     assert board.lane_orders(1).trial == NO_TRIAL
 
@@ -220,8 +219,7 @@ def test_a_frame_of_a_search_that_has_expired_is_not_suspected() -> None:
 def test_the_frame_of_a_query_whose_search_has_expired_is_not_in_the_way_of_others() -> None:
     board, mask, keys = announced()
     assert board.announce(1, mask, FRAME, 20.0)
-    end = LaneEnd(lane=2, token=token(board, 2, 30.0), error=WHY)
-    board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), 100.0)
+    ended(board, 2, WHY, now=100.0)
     keys = grant(board, 2, 110.0)
     assert not board.announce(2, keys, OTHER, 110.0)
     expired(board, mask)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -36,9 +37,14 @@ def test_a_cluster_gives_each_lane_an_executor() -> None:
     assert "spark.driver.bindAddress" not in settings
 
 
+def for_queries(user: Mapping[str, str]) -> dict[str, str]:
+    """The settings of the engine for queries of a node in local mode."""
+    return spark_settings(user, lanes=0, sql_lanes=4, temp_dir=TEMP, lane_buffer_bytes=64 * MB)
+
+
 def test_sql_lanes_need_slots_and_memory_and_the_optimizing_compiler() -> None:
-    settings = spark_settings({}, lanes=2, sql_lanes=4, temp_dir=TEMP, lane_buffer_bytes=64 * MB)
-    assert settings["spark.master"] == "local[6]"
+    settings = for_queries({})
+    assert settings["spark.master"] == "local[4]"
     assert settings["spark.driver.memory"] == "1g"
     assert "TieredStopAtLevel" not in settings["spark.driver.defaultJavaOptions"]
     assert settings["spark.sql.warehouse.dir"] == f"{TEMP}/warehouse"
@@ -46,6 +52,22 @@ def test_sql_lanes_need_slots_and_memory_and_the_optimizing_compiler() -> None:
     assert plain["spark.driver.memory"] == "512m"
     assert "TieredStopAtLevel=1" in plain["spark.driver.defaultJavaOptions"]
     assert not any(key.startswith("spark.sql.") for key in plain)
+
+
+def test_two_engines_share_no_port() -> None:
+    names = ("spark.ui.port", "spark.driver.port", "spark.blockManager.port", "spark.driver.blockManager.port")
+    user = {**dict.fromkeys(names, "7000"), "spark.driver.memory": "2g"}
+    assert for_queries(user).items() >= {**dict.fromkeys(names, "7001"), "spark.driver.memory": "2g"}.items()
+    for any_port in ("0", "many"):
+        assert for_queries({"spark.ui.port": any_port})["spark.ui.port"] == any_port
+    assert for_queries({})["spark.ui.port"] == "4041"
+    assert "spark.ui.port" not in told(2)
+    assert (
+        spark_settings({**user, "spark.master": "yarn"}, lanes=2, sql_lanes=4, temp_dir=TEMP, lane_buffer_bytes=MB)[
+            "spark.driver.port"
+        ]
+        == "7000"
+    )
 
 
 def test_sql_lanes_on_a_cluster() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mm2.core.lanes.engine_orders import EngineReport, LaneEnd
+from mm2.core.lanes.engine_orders import EngineReport, EngineRole, LaneEnd
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import TopicPartition
 from mm2.node.engine.lane_board import LaneBoard
@@ -19,7 +19,7 @@ from mm2.node.source.source_task_runner import SourceTaskRunner
 from mm2.node.store.config_store import ConfigStore
 from tests.lab.tasks import task_context, unconnected_cluster
 from tests.unit.config import files
-from tests.unit.node.engine.lane_boards import carried_out, grant, lane_query, source_task_lease, token
+from tests.unit.node.engine.lane_boards import carried_out, ended, grant, lane_query, source_task_lease, starts, token
 
 MASK = lane_query("mask")
 MESSAGE = "query mask cannot run: no function fo"
@@ -34,8 +34,7 @@ def new_context(directory: Path) -> TaskContext:
 
 
 def reject(board: LaneBoard, lane: int) -> None:
-    end = LaneEnd(lane=lane, token=token(board, lane), error="no function fo", refused=True)
-    board.engine_report(EngineReport(version=0, pid=1, jvm_pid=2, spark_ui=None, ended=(end,)), 0.0)
+    ended(board, lane, "no function fo", refused=True)
 
 
 async def test_source_tasks_with_a_rejected_query_are_failed_and_others_are_not(tmp_path: Path) -> None:
@@ -59,10 +58,10 @@ async def test_the_error_of_a_lane_is_logged_and_shown_after_it_has_restarted(
     service, runner = context.lease_service, SourceTaskRunner(context, lambda: None)
     runner.assign({1: 1}, "m-1")
     service.put(source_task_lease(1, query=MASK))
-    lane = service.board.engine_orders(0.0).lanes[0].lane
+    (lane,) = (start.lane for start in starts(service.board, 0.0))
     end = LaneEnd(lane=lane, token=token(service.board, lane), error="stuck")
     report = EngineReport(version=-1, pid=1, jvm_pid=2, spark_ui=None, ended=(end,))
-    await service.engine(report, 0.0)
+    await service.engine(EngineRole.QUERIES, report, 0.0)
     assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [
         f"lane {lane} failed; restarting: stuck"
     ]
