@@ -22,7 +22,7 @@ from flows.batch.codecs import compress, records_of
 from flows.batch.header import CODEC_MASK, HEADER_BYTES, MAGIC, NO_PRODUCER, BatchHeader, BatchTooLargeError
 from flows.batch.old_formats import converted
 from flows.batch.record_reader import record_starts
-from flows.batch.records import END, RecordPart, RecordRewriter, with_holes
+from flows.batch.records import END, BatchRecords, RecordRewriter, with_holes
 from flows.batch.steps import LIGHT_RECORDS, Steps
 from flows.batch.target_batch import Runs, SourceBatch, TargetBatch, pass_through
 
@@ -331,7 +331,7 @@ def _with_origins(parts: list[TargetBatch], batch: TargetBatch) -> list[TargetBa
 
 
 def _target_batch(
-    part: RecordPart,
+    part: BatchRecords,
     codec: int,
     level: int | None,
     *,

@@ -59,7 +59,7 @@ _GROWTH = 20  # bytes a record may grow by: length and offset delta at most 5 ea
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordPart:
+class BatchRecords:
     """Uncompressed records for one new batch, with offsets from 0.
 
     ``runs`` are (first source offset, records) in order: where the records came from.
@@ -84,7 +84,7 @@ class RecordRewriter:
 
     def __init__(self, part_bytes: int | None = None) -> None:
         self._part_bytes = part_bytes if part_bytes is not None else 1 << 62
-        self._parts: list[RecordPart] = []
+        self._parts: list[BatchRecords] = []
         self._start_part()
 
     def _start_part(self) -> None:
@@ -97,7 +97,7 @@ class RecordRewriter:
 
     def _end_part(self) -> None:
         self._parts.append(
-            RecordPart(
+            BatchRecords(
                 records=bytes(self._out),  # not all of cramjam accepts bytearray
                 count=self._count,
                 base_timestamp=self._base,
@@ -107,7 +107,7 @@ class RecordRewriter:
         )
         self._start_part()
 
-    def parts(self) -> list[RecordPart]:
+    def parts(self) -> list[BatchRecords]:
         """Return the parts in order; empty if no record was added."""
         if self._count:
             self._end_part()

@@ -14,7 +14,7 @@ from flows.lane.byte_budget import ByteBudget
 from flows.lane.lease_client import LeaseClient, LeaseLostError
 from flows.lane.lease_deadline import LeaseDeadline
 from flows.lane.loop_turns import LoopTurns
-from flows.partition.row_transform import LaneTransforms
+from flows.partition.frame_transform import LaneTransforms
 from flows.source_task.source_task import SourceTask
 from mm2.core.lanes.lease import LaneOrders, LeasePlace
 from mm2.core.lanes.progress_reports import LaneProgress

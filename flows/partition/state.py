@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from flows.batch.choice import BatchRules, Reason
 from flows.batch.steps import LIGHT_RECORDS
 from flows.batch.target_batch import SourceBatch, TargetBatch
+from flows.partition.frame_transform import FrameTransform
 from flows.partition.frames_in_query import FRAME_BYTES, FramesInQuery
 from flows.partition.health import PartitionHealth, PartitionMetrics
 from flows.partition.in_flight import InFlightBatches
 from flows.partition.packer import Packer
 from flows.partition.rejection import Rejection, offsets_in_words
 from flows.partition.retry_state import RetryState
-from flows.partition.row_transform import RowTransform
 from flows.partition.source_log import SourceLog
 from flows.partition.steps import InvariantError, Story
 from flows.partition.timeouts import TIMEOUTS, Timeouts
@@ -121,7 +121,7 @@ class PartitionOptions:
     check_crcs: bool
     dead_letters: str | None = None
     policy: LossPolicy = field(default_factory=LossPolicy)
-    transform: RowTransform | None = None
+    transform: FrameTransform | None = None
     frame_bytes: int = FRAME_BYTES
     timeouts: Timeouts = TIMEOUTS
 

@@ -26,7 +26,7 @@ WATCH_INTERVAL_S = 1.0
 
 
 class RecordRouter:
-    """Implements `flows.partition.row_transform.RowTransform` for one source task.
+    """Implements `flows.partition.frame_transform.FrameTransform` for one source task.
 
     (A) The records of a source partition are sent in their order, so records with the same key keep it.
     (B) A partition moves over a frame when the target has all that was made of its records, and of those before.

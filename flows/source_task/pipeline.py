@@ -16,10 +16,10 @@ from flows.commit.committer import Committer
 from flows.commit.transaction_committer import TransactionCommitter
 from flows.lane.byte_budget import ByteBudget
 from flows.lane.loop_turns import LoopTurns
+from flows.partition.frame_transform import FrameTransform, LaneTransforms
 from flows.partition.health import PartitionMetrics
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
-from flows.partition.row_transform import LaneTransforms, RowTransform
 from flows.partition.state import PartitionCallbacks, PartitionOptions
 from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.source.end_offsets import EndOffsets
@@ -85,7 +85,7 @@ class Pipeline:
         committer: Committer,
         dead_letters: DeadLetterWriter | None,
         lane_query: LaneTransforms | None,
-        router: Callable[[Spawn], RowTransform] | None = None,
+        router: Callable[[Spawn], FrameTransform] | None = None,
         turns: LoopTurns,
         on_source_recreated: Callable[[PartitionReplicator, UUID], None],
         timeouts: Timeouts = TIMEOUTS,
@@ -182,8 +182,11 @@ class Pipeline:
         return producer, transactions.run
 
     def _transform_of(
-        self, lease: SourceTaskLease, lane_query: LaneTransforms | None, router: Callable[[Spawn], RowTransform] | None
-    ) -> RowTransform | None:
+        self,
+        lease: SourceTaskLease,
+        lane_query: LaneTransforms | None,
+        router: Callable[[Spawn], FrameTransform] | None,
+    ) -> FrameTransform | None:
         if lease.query is not None:
             assert lane_query is not None, "a source task with a query is in a SQL lane"
             limits = RecordLimits(self._source, record_limit(lease.fetch))

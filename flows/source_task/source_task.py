@@ -25,9 +25,9 @@ from flows.commit.transaction_committer import TransactionalJournals, Transactio
 from flows.lane.byte_budget import ByteBudget
 from flows.lane.lease_deadline import LeaseDeadline
 from flows.lane.loop_turns import LoopTurns
+from flows.partition.frame_transform import FrameTransform, LaneTransforms
 from flows.partition.health import PartitionMetrics
 from flows.partition.replicator import PartitionReplicator
-from flows.partition.row_transform import LaneTransforms, RowTransform
 from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.routing.handlers import load_handler
 from flows.routing.new_topics import NewTopics
@@ -66,7 +66,7 @@ async def open_router(
     stack: AsyncExitStack,
     *,
     timeouts: Timeouts,
-) -> Callable[[Spawn], RowTransform]:
+) -> Callable[[Spawn], FrameTransform]:
     """Return how to create the router. Only topics that a message handler names are created: it makes up the names.
 
     Raises UserClassError.

@@ -45,7 +45,7 @@ FATAL = (
 
 
 class LaneQueryRun(NamedTuple):
-    """The running query of a lane; implements `flows.partition.row_transform.LaneTransforms`.
+    """The running query of a lane; implements `flows.partition.frame_transform.LaneTransforms`.
 
     ``failure_of`` asks Spark for its message about one record, by topic, partition and a batch with only that record;
     None: it did not answer, or the query does not fail for the record.
@@ -72,7 +72,7 @@ class FrameLimit(NamedTuple):
 
 
 class QueryStage:
-    """Implements `flows.partition.row_transform.RowTransform`.
+    """Implements `flows.partition.frame_transform.FrameTransform`.
 
     (A) Spark is asked about one record of a partition at a time: the first one that is not copied. What follows it is
         fetched again when that is decided, so that its results do not count.

@@ -28,7 +28,7 @@ from mm2.config.mirror1.old_keys import (
     ZOOKEEPER,
     NoEffect,
     OldKey,
-    Refused,
+    RejectedKey,
     Renamed,
 )
 from mm2.config.security import security_keys
@@ -153,7 +153,7 @@ def _translated(entries: Mapping[str, Entry], kind: ClientKind, problems: Proble
             value.warn(problems, f"has no effect: {name} is set", REMOVE)
             continue
         text = _of_today(name, text)
-        if replaced and name != ZOOKEEPER and not isinstance(old, NoEffect | Refused):
+        if replaced and name != ZOOKEEPER and not isinstance(old, NoEffect | RejectedKey):
             value.warn(problems, f"old name of {name}", f"write {name} = {_shown(entry, text)}")
         elif text != value.text:
             value.warn(problems, f"old value, read as {text}", f"write {name} = {text}")
@@ -193,7 +193,7 @@ def _judge(name: str, value: Value, old: OldKey | None, kind: ClientKind, proble
         if text not in old.harmless:
             value.warn(problems, f"has no effect: {old.why}", old.fix)
         return True
-    if isinstance(old, Refused):
+    if isinstance(old, RejectedKey):
         if text not in old.harmless:
             value.refuse(problems, old.rule, old.fix)
         return True

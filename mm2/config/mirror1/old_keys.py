@@ -33,7 +33,7 @@ class NoEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RejectedKey:
     """A property that must not have any value but those in ``harmless``: it would be silently ignored otherwise."""
 
     rule: str
@@ -46,7 +46,7 @@ class OwnMeaning:
     """A property that MirrorMaker 1 itself reads; the reader of the file has code for it."""
 
 
-OldKey = Renamed | NoEffect | Refused | OwnMeaning
+OldKey = Renamed | NoEffect | RejectedKey | OwnMeaning
 
 ZOOKEEPER = "zookeeper.connect"
 WHITELIST = "mirror.topics.whitelist"
@@ -105,7 +105,7 @@ CONSUMER: Mapping[str, OldKey] = {
     "fetch.size": Renamed("max.partition.fetch.bytes"),
     "fetch.wait.max.ms": Renamed("fetch.max.wait.ms"),
     "fetcher.backoff.ms": NoEffect(_LONG_POLL),
-    "group.protocol": Refused("must be classic", "remove the line", ("classic", "CLASSIC")),
+    "group.protocol": RejectedKey("must be classic", "remove the line", ("classic", "CLASSIC")),
     "groupid": Renamed("group.id"),
     "key.deserializer": NoEffect(_ENCODER, harmless=(f"{BYTES}Deserializer",)),
     "mirror.consumer.numthreads": OwnMeaning(),
@@ -136,13 +136,13 @@ PRODUCER: Mapping[str, OldKey] = {
     "broker.list": Renamed("bootstrap.servers"),
     "buffer.memory": OwnMeaning(),
     "buffer.size": Renamed("send.buffer.bytes"),
-    "callback.handler": Refused(_CODE, _HANDLER),
-    "callback.handler.props": Refused(_CODE, _HANDLER),
+    "callback.handler": RejectedKey(_CODE, _HANDLER),
+    "callback.handler.props": RejectedKey(_CODE, _HANDLER),
     "compressed.topics": NoEffect("compression.type applies to all topics", harmless=("",)),
     "compression.codec": Renamed("compression.type"),
     "connect.timeout.ms": NoEffect("request.timeout.ms also limits connecting"),
-    "event.handler": Refused(_CODE, _HANDLER),
-    "event.handler.props": Refused(_CODE, _HANDLER),
+    "event.handler": RejectedKey(_CODE, _HANDLER),
+    "event.handler.props": RejectedKey(_CODE, _HANDLER),
     "key.serializer": NoEffect(_ENCODER, harmless=(f"{BYTES}Serializer",)),
     "key.serializer.class": NoEffect(_ENCODER, harmless=("kafka.serializer.DefaultEncoder",)),
     "max.message.size": Renamed("max.request.size"),

@@ -78,7 +78,7 @@ class Token(NamedTuple):
     times: int
 
 
-class Place(NamedTuple):
+class TargetOffset(NamedTuple):
     """Where a source offset is on the target: at ``most``, if ``exact``. Otherwise records between ``least`` and
     ``most`` may belong to it or to the ``behind`` source offsets before it."""
 
@@ -158,7 +158,7 @@ class PackedRanges:
                 builder.add(copied._replace(records=min(copied.records, upstream - copied.upstream)))
         return builder.packed()
 
-    def find(self, upstream: int) -> Place:
+    def find(self, upstream: int) -> TargetOffset:
         """Return the place of a source offset between the first and the end of the last range, which are in order."""
         known = decoded(self)
         at = bisect_right(known.upstream, upstream) - 1
@@ -167,8 +167,8 @@ class PackedRanges:
         end = known.downstream[at] + earlier * (ahead + records)
         if into >= step - hole:
             place = end + ahead + max(0, into - step)
-            return Place(place, place, 0, exact=True)
-        return Place(end, end + ahead, into, exact=False)
+            return TargetOffset(place, place, 0, exact=True)
+        return TargetOffset(end, end + ahead, into, exact=False)
 
     def encode(self) -> bytes:
         """Return the form that `read_packed` reads. The ranges must be clean."""

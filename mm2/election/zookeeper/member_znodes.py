@@ -19,7 +19,7 @@ from mm2.election.protocol import Joined, Json, MemberInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMembership:
+class HeldMembership:
     """A member of the held group, as of one generation."""
 
     member_id: str
@@ -40,7 +40,7 @@ class MemberZnode:
     """``group``: the membership in the held group; None if the znode has none that can be read."""
 
     info: MemberInfo
-    group: GroupMembership | None
+    group: HeldMembership | None
 
     def has_lost_group(self, group: Joined, lost_nodes: Collection[str]) -> bool:
         """Return whether this member has lost the held group, whose last rebalance is ``group``.
@@ -50,7 +50,7 @@ class MemberZnode:
         return self.info.node_id in lost_nodes if self.group is None else self.group.has_ended(group)
 
 
-def encode_member_znode(info: MemberInfo, group: GroupMembership | None) -> bytes:
+def encode_member_znode(info: MemberInfo, group: HeldMembership | None) -> bytes:
     """Return the bytes of this node's znode. Equal arguments give equal bytes."""
     message: dict[str, Json] = {**member_json(info), "features": [*FEATURES]}
     if group is not None:
@@ -68,10 +68,10 @@ def decode_member_znode(raw: bytes) -> MemberZnode | None:
     return MemberZnode(info=info, group=_decode_group(message.get("group"))) if info is not None else None
 
 
-def _decode_group(message: object) -> GroupMembership | None:
+def _decode_group(message: object) -> HeldMembership | None:
     if not isinstance(message, Mapping):
         return None
     try:
-        return GroupMembership(member_id=str(message["member"]), generation=as_int(message["generation"]))
+        return HeldMembership(member_id=str(message["member"]), generation=as_int(message["generation"]))
     except (KeyError, TypeError):
         return None

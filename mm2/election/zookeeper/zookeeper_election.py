@@ -49,7 +49,7 @@ from mm2.election.kafka.group_messages import (
 )
 from mm2.election.protocol import Assign, Joined, Json, Lost, MemberInfo
 from mm2.election.session_election import SessionElection
-from mm2.election.zookeeper.member_znodes import GroupMembership, decode_member_znode, encode_member_znode
+from mm2.election.zookeeper.member_znodes import HeldMembership, decode_member_znode, encode_member_znode
 from mm2.election.zookeeper.zookeeper_session import LOOK_AT_IDENTITY, NotConnected, SessionOver, ZooKeeperSession
 from mm2.kafka.backoff import Backoff
 from mm2.kafka.clock import session_clock
@@ -132,7 +132,7 @@ class ZooKeeperElection(SessionElection):
         self._member_id = ""
         self._reported = b""  # content of our member znode
         self._round_wanted = False
-        self._own = GroupMembership(member_id=group.member_id, generation=group.generation) if group else None
+        self._own = HeldMembership(member_id=group.member_id, generation=group.generation) if group else None
         self._group = group
         self._applied_group: Joined | None = None  # the one whose lost members' znodes are deleted
         self._lost_nodes: frozenset[str] = frozenset()  # node IDs that have left the group since then

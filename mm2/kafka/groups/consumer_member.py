@@ -164,7 +164,7 @@ class AssignmentHandler(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemberStatus:
+class MembershipStatus:
     """A member's state.
 
     ``generation`` and ``partitions`` are None without an assignment. ``trouble`` is the error that is being retried.
@@ -215,10 +215,10 @@ class ConsumerMember:
         self._trouble: str | None = None
 
     @property
-    def status(self) -> MemberStatus:
+    def status(self) -> MembershipStatus:
         """The current state."""
         generation, partitions = self._assigned or (None, None)
-        return MemberStatus(
+        return MembershipStatus(
             generation=None if generation is None else generation.generation,
             partitions=partitions,
             is_leader=generation is not None and self._leader.leads,

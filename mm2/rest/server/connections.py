@@ -58,7 +58,7 @@ class Served(Protocol):
 
 
 @dataclass(eq=False, slots=True)
-class Connection:
+class AcceptedConnection:
     """An accepted connection. ``since``: monotonic time since when it waits for a request; ``protocol``: None until
     the TLS handshake is done; ``only_probes``: it was accepted beyond the limit."""
 
@@ -85,17 +85,17 @@ class Connection:
 class Connections:
     """The connections of one listener. Used on one event loop.
 
-    ``serve`` creates the asyncio protocol of a connection, which sets `Connection.protocol` as soon as it is connected,
-    and calls `closed` at its end. ``most`` and ``handshake_within_s`` as in `mm2.rest.server.server.ServerLimits`;
-    ``name`` is the listener's URL, for the log.
+    ``serve`` creates the asyncio protocol of a connection, which sets `AcceptedConnection.protocol` as soon as it is
+    connected, and calls `closed` at its end. ``most`` and ``handshake_within_s`` as in
+    `mm2.rest.server.server.ServerLimits`; ``name`` is the listener's URL, for the log.
     """
 
-    serve: Callable[[Connection], asyncio.Protocol]
+    serve: Callable[[AcceptedConnection], asyncio.Protocol]
     context: ssl.SSLContext | None
     most: int
     handshake_within_s: float
     name: str = ""
-    _open: dict[Connection, None] = field(default_factory=dict)
+    _open: dict[AcceptedConnection, None] = field(default_factory=dict)
     _warned: float | None = None
 
     async def accept(self, listening: socket.socket) -> None:
@@ -117,7 +117,7 @@ class Connections:
                     self._connect(accepted, connection)
                 await asyncio.sleep(0)  # otherwise many new connections would delay everything else
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: AcceptedConnection) -> None:
         """Forget a connection."""
         self._open.pop(connection, None)
 
@@ -133,11 +133,11 @@ class Connections:
             task.cancel()
         await asyncio.gather(*opening, return_exceptions=True)
 
-    def _admit(self, host: str) -> Connection | None:
+    def _admit(self, host: str) -> AcceptedConnection | None:
         """Return a new connection, for which another one may have been closed; None: it must be closed."""
         now = time.monotonic()
         if len(self._open) < self.most:
-            return Connection(host=host, since=now, only_probes=False)
+            return AcceptedConnection(host=host, since=now, only_probes=False)
         self._warn(now)
         waiting = [one for one in self._open if one.waiting]
         if waiting:
@@ -145,9 +145,9 @@ class Connections:
             longest = max(waiting, key=lambda one: (by_host[one.host], now - one.since))
             self.closed(longest)
             longest.abort()
-            return Connection(host=host, since=now, only_probes=len(self._open) >= self.most)
+            return AcceptedConnection(host=host, since=now, only_probes=len(self._open) >= self.most)
         if len(self._open) < self.most + FOR_PROBES:
-            return Connection(host=host, since=now, only_probes=True)
+            return AcceptedConnection(host=host, since=now, only_probes=True)
         return None
 
     def _warn(self, now: float) -> None:
@@ -165,7 +165,7 @@ class Connections:
             open_files(),
         )
 
-    def _connect(self, accepted: socket.socket, connection: Connection) -> None:
+    def _connect(self, accepted: socket.socket, connection: AcceptedConnection) -> None:
         loop = asyncio.get_running_loop()
         connect = loop.connect_accepted_socket(
             lambda: self.serve(connection),

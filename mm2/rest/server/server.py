@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mm2.core.settings.listener import ServerTls
-from mm2.rest.server.connections import Connection, Connections, connection_limit, open_files
+from mm2.rest.server.connections import AcceptedConnection, Connections, connection_limit, open_files
 from mm2.rest.server.listeners import Listener, ListenerError
 from mm2.rest.server.tls import RenewableContext, server_context
 
@@ -261,7 +261,7 @@ class _Connection(H11Protocol):
 
     _expecting: asyncio.TimerHandle | None = None
 
-    def __init__(self, connection: Connection, accepted: Connections, **options: Any) -> None:
+    def __init__(self, connection: AcceptedConnection, accepted: Connections, **options: Any) -> None:
         super().__init__(**options)
         self._connection = connection
         self._accepted = accepted
@@ -326,7 +326,7 @@ class _OnlyProbes:
         if scope["path"] == PROBES or scope["path"].startswith(f"{PROBES}/"):
             await self._app(scope, receive, send)
         else:
-            answer = PlainTextResponse("all connections of this node are in use", 503, {"Connection": "close"})
+            answer = PlainTextResponse("all connections of this node are in use", 503, {"AcceptedConnection": "close"})
             await answer(scope, receive, send)
 
 
@@ -365,7 +365,7 @@ class _Server(uvicorn.Server):
         await asyncio.gather(*self._accepting, return_exceptions=True)
         await self.accepted.abort_handshakes()
 
-    def _connection(self, connection: Connection) -> asyncio.Protocol:
+    def _connection(self, connection: AcceptedConnection) -> asyncio.Protocol:
         return _Connection(
             connection,
             self.accepted,

@@ -25,7 +25,7 @@ _RESULT = pa.schema([pa.field(FAILED, pa.bool_()) if name == FAILED else SCHEMA.
 
 
 class ModelQuery:
-    """Implements `flows.partition.row_transform.RowTransform`: frames pass through when the test says so.
+    """Implements `flows.partition.frame_transform.FrameTransform`: frames pass through when the test says so.
 
     It drops and changes records, and fails for some, by their keys; `dropped` and `failing` are shares in per cent. It
     returns a frame in parts, which end after any record that it keeps.

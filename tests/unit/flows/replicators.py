@@ -8,10 +8,10 @@ from typing import Any
 
 from flows.batch.choice import BatchRules, Reason
 from flows.batch.target_batch import ProducerId, TargetBatch
+from flows.partition.frame_transform import FrameTransform
 from flows.partition.in_flight import InFlightBatch
 from flows.partition.rejection import Rejection
 from flows.partition.replicator import PartitionReplicator
-from flows.partition.row_transform import RowTransform
 from flows.partition.state import OffsetRange, PartitionOptions
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import Loss, LossPolicy
@@ -96,7 +96,7 @@ def partition(
     max_held_bytes: int = 100_000,
     rules: BatchRules | None = None,
     epochs: EpochStarts = (),
-    transform: RowTransform | None = None,
+    transform: FrameTransform | None = None,
     **options: Any,
 ) -> tuple[PartitionReplicator, RecordingListener]:
     """``options``: of `PartitionOptions`."""
@@ -119,7 +119,7 @@ def replicator_of(
     rules: BatchRules | None = None,
     policy: LossPolicy | None = None,
     dead_letters: str | None = None,
-    transform: RowTransform | None = None,
+    transform: FrameTransform | None = None,
     **options: Any,
 ) -> PartitionReplicator:
     """``options``: of `PartitionOptions`."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from mm2.core.offsets.copied_ranges import CopiedRange, CopiedUpTo
-from mm2.core.offsets.packed_ranges import LIMITS, PackedRanges, Place, read_packed
+from mm2.core.offsets.packed_ranges import LIMITS, PackedRanges, TargetOffset, read_packed
 from mm2.core.wire.formats import FormatError, encode_unsigned
 
 Shape = Callable[[random.Random], tuple[int, int, int]]
@@ -65,8 +65,8 @@ def test_size_and_content(shape: Shape, bits: float) -> None:
         assert packed.find(copied.upstream - copied.hole // 2) == place(copied.downstream)
 
 
-def place(offset: int) -> Place:
-    return Place(offset, offset, 0, exact=True)
+def place(offset: int) -> TargetOffset:
+    return TargetOffset(offset, offset, 0, exact=True)
 
 
 def test_equal_ranges_are_counted() -> None:
@@ -115,7 +115,7 @@ def test_what_packed_ranges_can_follow() -> None:
 
 def test_an_unexplained_gap_bounds_its_offsets() -> None:
     packed = PackedRanges.of([CopiedRange(0, 0, 10), CopiedRange(30, 25, 5, 4)])
-    assert packed.find(20) == Place(10, 25, 10, exact=False)
+    assert packed.find(20) == TargetOffset(10, 25, 10, exact=False)
     assert packed.find(26) == place(25)
 
 

@@ -7,14 +7,14 @@ import pytest
 from mm2.election.kafka.group_messages import FEATURES, decode_member, encode_member
 from mm2.election.protocol import Joined, MemberInfo
 from mm2.election.zookeeper.member_znodes import (
-    GroupMembership,
+    HeldMembership,
     MemberZnode,
     decode_member_znode,
     encode_member_znode,
 )
 
 ONE = MemberInfo(node_id="one", url="", capacity=1, features=FEATURES)
-MEMBERSHIP = GroupMembership(member_id="one-1", generation=3)
+MEMBERSHIP = HeldMembership(member_id="one-1", generation=3)
 
 
 def group(generation: int, *member_ids: str, reader: str = "two-1") -> Joined:

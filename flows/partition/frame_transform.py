@@ -11,7 +11,7 @@ from flows.source_task.spawn import Spawn
 from mm2.core.lanes.query_trials import QueryTrial
 
 
-class RowTransform(Protocol):
+class FrameTransform(Protocol):
     """Passes batches through a query and calls ``partition.transformed`` with the results, in order.
 
     ``writes_itself``: it has sent the records by then, so a partition that drains must wait for the results.
@@ -29,7 +29,7 @@ class RowTransform(Protocol):
 class LaneTransforms(Protocol):
     """The query of a SQL lane, shared by its source tasks."""
 
-    def of_source_task(self, query_name: str, rules: BatchRules, limits: RecordLimits, spawn: Spawn) -> RowTransform:
+    def of_source_task(self, query_name: str, rules: BatchRules, limits: RecordLimits, spawn: Spawn) -> FrameTransform:
         """Return the transform of a source task; ``rules`` decide about the codec of the result, and ``limits`` about
         records that are too large."""
 
