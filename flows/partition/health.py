@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from flows.batch.target_batch import SourceBatch, TargetBatch
+from mm2.core.lanes.counters import PartitionCounters
 
 
-@dataclass(slots=True)
-class PartitionMetrics:
-    """Totals since the lane started.
-
-    Ages and latencies are seconds, one observation per batch: from its largest timestamp to its arrival here, and to
-    the target's acknowledgement. Rows are records that passed through a query, also repeatedly.
-    """
-
-    records: int = 0
-    stored_bytes: int = 0
-    latency_sum: float = 0.0
-    latency_count: int = 0
-    age_sum: float = 0.0
-    age_count: int = 0
-    dead_letters: int = 0
-    rows_in: int = 0
-    rows_dropped: int = 0
+class PartitionMetrics(PartitionCounters):
+    """The counters of one partition since the lane started, and what counts."""
 
     def fetched(self, batches: Iterable[SourceBatch]) -> None:
         """Count batches fetched from the source."""
@@ -37,7 +22,7 @@ class PartitionMetrics:
     def copied(self, batch: TargetBatch, wall: float) -> None:
         """Count a batch acknowledged by the target at ``wall`` epoch seconds."""
         self.records += batch.count
-        self.stored_bytes += batch.source_bytes
+        self.bytes += batch.source_bytes
         if batch.max_timestamp >= 0:
             self.latency_sum += max(0.0, wall - batch.max_timestamp / 1000)
             self.latency_count += 1
@@ -45,7 +30,7 @@ class PartitionMetrics:
     def routed(self, batches: Iterable[SourceBatch], records: int) -> None:
         """Count ``records`` of source batches that were written one by one."""
         self.records += records
-        self.stored_bytes += sum(batch.header.size for batch in batches)
+        self.bytes += sum(batch.header.size for batch in batches)
 
 
 class PartitionHealth:

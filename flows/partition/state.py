@@ -22,6 +22,7 @@ from flows.partition.source_log import SourceLog
 from flows.partition.steps import InvariantError, Story
 from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.target.produce_errors import ProduceError
+from mm2.core.lanes.counters import PartitionCounters
 from mm2.core.lanes.lease import PartitionLease
 from mm2.core.lanes.losses import Loss, LossKind, LossPolicy, add_loss
 from mm2.core.lanes.partition_steps import FetchStep, PartitionEvent, SendStep
@@ -158,7 +159,7 @@ class Uncommitted:
     def committed(self, metrics: PartitionMetrics, wall: float) -> None:
         """Count everything as copied at ``wall`` epoch seconds."""
         metrics.records += self.records
-        metrics.stored_bytes += self.source_bytes
+        metrics.bytes += self.source_bytes
         metrics.latency_sum += max(0.0, self.batches * wall - self.timestamps)
         metrics.latency_count += self.batches
 
@@ -716,7 +717,7 @@ class PartitionState:
 
     def progress(self, now: float, wall: float, *, stopped: bool = False) -> PartitionProgress:
         """Return the progress to report; ``stopped``: the partition has left the source task."""
-        metrics, stopped_at = self._metrics, self._stopped_at
+        stopped_at = self._stopped_at
         self._note_steps(now)
         story = self._story
         story.at(now, wall)
@@ -730,18 +731,10 @@ class PartitionState:
             end_offset=self.end_offset,
             end_observed=None if self.end_offset < 0 or self._is_end_valid(now) else wall - now + self.end_observed_at,
             lag_seconds=self._lag_seconds(now, wall),
-            records_total=metrics.records,
-            bytes_total=metrics.stored_bytes,
-            latency_sum=metrics.latency_sum,
-            latency_count=metrics.latency_count,
-            age_sum=metrics.age_sum,
-            age_count=metrics.age_count,
             error=self._error,
             stopped_at=stopped_at.first if stopped_at is not None else None,
             stopped_until=stopped_at.until if stopped_at is not None else None,
-            dead_letters_total=metrics.dead_letters,
-            rows_in=metrics.rows_in,
-            rows_dropped=metrics.rows_dropped,
+            counters=PartitionCounters.of(self._metrics.values),
             fetching=story.report(story.fetching, self._fetch_reason(self.fetch_step)),
             sending=story.report(story.sending, self._send_reason(self.send_step(now))),
         )

@@ -296,8 +296,8 @@ def _first(found: Iterable[str | None]) -> str | None:
 
 def _line(stream: Stream) -> str:
     progress = dict(stream.reports.partitions())
-    records = sum(one.records_total for one in progress.values())
-    dropped = sum(one.dead_letters_total for one in progress.values())
+    records = sum(one.counters.records for one in progress.values())
+    dropped = sum(one.counters.dead_letters for one in progress.values())
     left_out = f", {dropped} dead letters" if dropped else ""
     return f"{len(progress)} partitions, {records} records copied, {to_copy(progress.values())} to copy{left_out}"
 

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from mm2.core.coordination.query_history import QueryEntry, QueryHistory, QueryText
 from mm2.core.coordination.query_history_records import QueryHistories, encode_history, encode_query
+from mm2.core.lanes.counters import PartitionCounters
 from mm2.core.lanes.losses import Loss
 from mm2.core.lanes.progress_reports import BatchCount
 from mm2.core.lanes.task_states import TaskState
@@ -35,13 +36,9 @@ def partition(number: int = 0, **changes: object) -> PartitionStatus:
         lag_records=10,
         lag_seconds=1.5,
         error=None,
-        records_total=90,
-        bytes_total=9_000,
-        latency_sum=0.5,
-        latency_count=9,
-        age_sum=0.25,
-        age_count=9,
-        dead_letters_total=2,
+        counters=PartitionCounters(
+            records=90, bytes=9_000, latency_sum=0.5, latency_count=9, age_sum=0.25, age_count=9, dead_letters=2
+        ),
     )
     if "position" in changes and changes["position"] is None:
         changes = {"lag_records": None, "lag_seconds": None, **changes}
@@ -107,8 +104,8 @@ def flow(*topics: TopicStatus, **changes: object) -> FlowStatus:
     )
     copied = [one for topic in status.topics for one in topic.partitions]
     totals = {
-        "records_total": sum(one.records_total for one in copied),
-        "bytes_total": sum(one.bytes_total for one in copied),
+        "records_total": sum(one.counters.records for one in copied),
+        "bytes_total": sum(one.counters.bytes for one in copied),
     }
     return replace(status, **(totals | changes))  # type: ignore[arg-type]
 

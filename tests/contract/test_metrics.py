@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from mm2.core.lanes.counters import PartitionCounters
 from mm2.core.lanes.task_states import TaskState
 from mm2.node.status.status_model import AssignmentAuditStatus, Latency, NodeStatus
 from tests.contract.conftest import Serve
@@ -144,11 +145,11 @@ async def test_unknown_lag_has_no_series(serve: Serve) -> None:
 
 async def test_rows_of_queries(serve: Serve) -> None:
     """Only of partitions that have or had a query, also if all of their records were dropped."""
-    rows = {"rows_in_total": 100, "rows_dropped_total": 99}
-    dropped = partition(1, records_total=0, bytes_total=0, **rows)
-    had_one = topic("payments", partition(0, **rows))
+    rows = PartitionCounters(rows_in=100, rows_dropped=99)
+    dropped = partition(1, counters=rows)
+    had_one = topic("payments", partition(0, counters=replace(rows, records=90, bytes=9_000)))
     topics = (topic("orders", partition(0), dropped, query="mask"), topic("users"), had_one)
-    moved = topic("moved", partition(0, records_total=0, bytes_total=0, **rows), query="mask")
+    moved = topic("moved", partition(0, counters=rows), query="mask")
     found = series((await (await serve(node(flow(*topics, elsewhere=(moved,))))).get("/metrics")).text)
     a_b = {"source": "A", "target": "B"}
     assert {key: value for key, value in found.items() if "query_rows" in key[0]} == {
@@ -164,8 +165,7 @@ async def test_rows_of_queries(serve: Serve) -> None:
 
 
 async def test_partitions_of_other_nodes_are_not_exposed(serve: Serve) -> None:
-    never = {"records_total": 0, "bytes_total": 0}
-    other = partition(1, node="node-2", state=TaskState.FAILED, **never)
+    other = partition(1, node="node-2", state=TaskState.FAILED, counters=PartitionCounters())
     orders = topic("orders", partition(0, node="node-1"), other)
     members = (member("node-1", leads=True), member("node-2"))
     found = series((await (await serve(node(flow(orders, members=members)))).get("/metrics")).text)

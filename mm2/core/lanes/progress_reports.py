@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from mm2.core.lanes.counters import PartitionCounters
 from mm2.core.lanes.losses import Loss
 from mm2.core.lanes.partition_steps import PartitionEvent, StepReport
 from mm2.core.lanes.task_states import TaskState
@@ -12,15 +13,14 @@ from mm2.core.naming.names import Flow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionProgress:
-    """Replication progress of one source partition. Offsets are source offsets; totals start at 0 with this lane run.
+    """Replication progress of one source partition. Offsets are source offsets; counters start at 0 with this lane run.
 
     ``position``: next offset to copy; everything before it is acknowledged by the target, left out or carries no data
     (-1: unknown yet). ``stored``: the offset a restart would start at. ``end_offset``: high watermark, or last stable
     offset under read_committed (-1: unknown yet). ``end_observed``: None if the source told it within the last 10 s;
-    otherwise when it last did, in epoch seconds, and the lag is unknown since. ``latency_*`` and ``age_*`` are seconds,
-    with one observation per batch. ``rows_in`` and ``rows_dropped``: records that passed through a query, and those
-    that it dropped. ``stopped_at`` and ``stopped_until``: the offsets, without the last, that cannot be copied and stop
-    the partition; None: it is not stopped by a record. ``fetching`` and ``sending``: its steps; None: unknown.
+    otherwise when it last did, in epoch seconds, and the lag is unknown since. ``stopped_at`` and ``stopped_until``:
+    the offsets, without the last, that cannot be copied and stop the partition; None: it is not stopped by a record.
+    ``fetching`` and ``sending``: its steps; None: unknown.
     """
 
     topic: str
@@ -32,18 +32,10 @@ class PartitionProgress:
     end_offset: int = -1
     end_observed: float | None = None
     lag_seconds: float = 0.0
-    records_total: int = 0
-    bytes_total: int = 0
-    latency_sum: float = 0.0
-    latency_count: int = 0
-    age_sum: float = 0.0
-    age_count: int = 0
     error: str | None = None
     stopped_at: int | None = None
     stopped_until: int | None = None
-    dead_letters_total: int = 0
-    rows_in: int = 0
-    rows_dropped: int = 0
+    counters: PartitionCounters = field(default_factory=PartitionCounters)
     fetching: StepReport | None = None
     sending: StepReport | None = None
 

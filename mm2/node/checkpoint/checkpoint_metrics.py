@@ -47,4 +47,4 @@ class CheckpointMetrics:
     @property
     def skipped_by_topic(self) -> Mapping[str, int]:
         """The number of skipped records by topic, including 0, so that metrics show the first increase."""
-        return {topic: int(self._skipped.get(topic, 1)[0]) for topic in sorted(self._topics)}
+        return {topic: int(self._skipped.get(topic, (0,))[0]) for topic in sorted(self._topics)}

@@ -61,8 +61,8 @@ class SourceTaskReporter:
                 run=run,
                 position=p.position,
                 end_offset=p.end_offset,
-                records_total=p.records_total,
-                bytes_total=p.bytes_total,
+                records_total=p.counters.records,
+                bytes_total=p.counters.bytes,
             )
             self._loads.take(TopicPartition(p.topic, p.partition), reading)
 

@@ -207,7 +207,7 @@ class SourceTaskRunner(TaskRunner):
         for source_task in self._tasks:
             lane = self._leases.lane_state(source_task)
             partitions = lane.source_task.partitions if lane is not None else ()
-            yield from sorted({(p.remote_topic, source_task) for p in partitions if p.records_total})
+            yield from sorted({(p.remote_topic, source_task) for p in partitions if p.counters.records})
 
     def status(self) -> list[TaskStatus]:
         """Return the status of each source task."""

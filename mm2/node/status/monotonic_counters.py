@@ -29,15 +29,15 @@ class MonotonicCounters(Generic[Key]):
             counter.base = tuple(a + b for a, b in zip(counter.base, counter.last, strict=True))
             counter.run = run
         counter.last = values
-        return self.get(key, len(values))
+        return self.get(key, values)
 
     def forget(self, key: Key) -> None:
         """Start again at zero."""
         self._counters.pop(key, None)
 
-    def get(self, key: Key, width: int) -> tuple[float, ...]:
-        """Return the totals of a key; zeros for an unknown key."""
+    def get(self, key: Key, unknown: tuple[float, ...]) -> tuple[float, ...]:
+        """Return the totals of a key; ``unknown`` for a key that was never counted."""
         counter = self._counters.get(key)
         if counter is None:
-            return (0,) * width
+            return unknown
         return tuple(a + b for a, b in zip(counter.base, counter.last, strict=True))

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from mm2.core.lanes.counters import ZERO, PartitionCounters
 from mm2.core.lanes.losses import LOSSES_KEPT, Loss, LossKey
 from mm2.core.lanes.partition_steps import EVENTS_KEPT, PartitionEvent, PartitionStory, shown_step
 from mm2.core.lanes.progress_reports import BatchCount, PartitionProgress, SourceTaskProgress
@@ -99,9 +100,6 @@ class ReplicatedTopic:
     query: str | None = None
 
 
-_TOTALS = 9
-"""Totals of a partition: `PartitionStatus.records_total` and those that follow."""
-
 _TopicCache = dict[str, tuple[ReplicatedTopic, Sequence[int], TopicStatus]]
 
 
@@ -175,24 +173,10 @@ class FlowProgress:
             self._shown.pop(key, None)
             self._topics.pop(key.topic, None)
             self._others.pop(key.topic, None)
-            records, size, *_ = self._totals.get(key, _TOTALS)
-            new_records, new_size, *_ = self._totals.fold(
-                key,
-                run,
-                (
-                    p.records_total,
-                    p.bytes_total,
-                    p.latency_sum,
-                    p.latency_count,
-                    p.age_sum,
-                    p.age_count,
-                    p.dead_letters_total,
-                    p.rows_in,
-                    p.rows_dropped,
-                ),
-            )
-            self._records += int(new_records - records)
-            self._bytes += int(new_size - size)
+            before = PartitionCounters.of(self._totals.get(key, ZERO))
+            totals = PartitionCounters.of(self._totals.fold(key, run, p.counters.values))
+            self._records += totals.records - before.records
+            self._bytes += totals.bytes - before.bytes
 
     def _take_events(self, source_task: SourceTaskProgress) -> None:
         events = source_task.events
@@ -227,7 +211,7 @@ class FlowProgress:
         """Batches by path and reason since the node started."""
         sums: dict[tuple[str, str], int] = {}
         for source_task, path, reason in self._paths:
-            (count,) = self._batches.get((source_task, path, reason), 1)
+            (count,) = self._batches.get((source_task, path, reason), (0,))
             sums[(path, reason)] = sums.get((path, reason), 0) + int(count)
         return tuple(BatchCount(path=p, reason=r, batches=n) for (p, r), n in sorted(sums.items()))
 
@@ -320,8 +304,6 @@ class FlowProgress:
         return shown
 
     def _status(self, key: TopicPartition, where: PartitionOwner, now: PartitionProgress | None) -> PartitionStatus:
-        totals = self._totals.get(key, _TOTALS)
-        records, size, latency_sum, latency_count, age_sum, age_count, dead_letters, rows_in, rows_dropped = totals
         position = now.position if now is not None and now.position >= 0 else None
         end = last_end = now.end_offset if now is not None and now.end_offset >= 0 else None
         lag = last_lag = None if position is None or end is None else max(0, end - position)
@@ -338,15 +320,7 @@ class FlowProgress:
             lag_records=lag,
             lag_seconds=None if now is None or lag is None else now.lag_seconds,
             error=where.error,
-            records_total=int(records),
-            bytes_total=int(size),
-            latency_sum=latency_sum,
-            latency_count=int(latency_count),
-            age_sum=age_sum,
-            age_count=int(age_count),
-            dead_letters_total=int(dead_letters),
-            rows_in_total=int(rows_in),
-            rows_dropped_total=int(rows_dropped),
+            counters=PartitionCounters.of(self._totals.get(key, ZERO)),
             step=_step(now),
             stopped_at=now.stopped_at if now is not None else None,
             stopped_until=now.stopped_until if now is not None else None,

@@ -15,6 +15,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import BeforeValidator, Field
 
+from mm2.core.lanes.counters import PartitionCounters
 from mm2.core.lanes.losses import Loss
 from mm2.core.lanes.progress_reports import BatchCount
 from mm2.core.lanes.task_states import TaskState
@@ -80,17 +81,8 @@ class PartitionStatus:
     last_lag_records: Annotated[
         int | None, Field(description="last_end_offset minus position; null: see observed, or position is null")
     ] = None
-    # Totals of this node since it started, also if another node copies the partition now. Sums are in seconds, with one
-    # observation per batch.
-    records_total: NotServed[int] = 0
-    bytes_total: NotServed[int] = 0
-    latency_sum: NotServed[float] = 0.0
-    latency_count: NotServed[int] = 0
-    age_sum: NotServed[float] = 0.0
-    age_count: NotServed[int] = 0
-    dead_letters_total: NotServed[int] = 0
-    rows_in_total: NotServed[int] = 0
-    rows_dropped_total: NotServed[int] = 0
+    # of this node since it started, also if another node copies the partition now
+    counters: NotServed[PartitionCounters] = field(default_factory=PartitionCounters)
 
     @property
     def lag_known(self) -> bool:

@@ -99,7 +99,7 @@ def _copied(flows: Iterable[FlowStatus], own: Iterable[FlowStatus]) -> Iterator[
         present = {(topic.topic, one.partition) for topic in mine.topics for one in topic.partitions}
         for topic in (*flow.topics, *flow.elsewhere):
             for one in topic.partitions:
-                if (topic.topic, one.partition) in present or one.bytes_total or one.rows_in_total:
+                if (topic.topic, one.partition) in present or one.counters.bytes or one.counters.rows_in:
                     yield (flow.source, flow.target, topic.remote_topic, str(one.partition)), topic, one
 
 
@@ -128,11 +128,11 @@ def _counter_families(copied: Iterable[_Copied]) -> Iterator[Metric]:
         labels=PARTITION,
     )
     for labels, _, partition in copied:
-        records.add_metric(labels, partition.records_total)
-        size.add_metric(labels, partition.bytes_total)
-        age.add_metric(labels, partition.age_count, partition.age_sum)
-        latency.add_metric(labels, partition.latency_count, partition.latency_sum)
-        dead_letters.add_metric(labels, partition.dead_letters_total)
+        records.add_metric(labels, partition.counters.records)
+        size.add_metric(labels, partition.counters.bytes)
+        age.add_metric(labels, partition.counters.age_count, partition.counters.age_sum)
+        latency.add_metric(labels, partition.counters.latency_count, partition.counters.latency_sum)
+        dead_letters.add_metric(labels, partition.counters.dead_letters)
     return iter((records, size, age, latency, dead_letters))
 
 
@@ -149,10 +149,10 @@ def _query_families(copied: Iterable[_Copied]) -> Iterator[Metric]:
         "mm2_source_query_rows_dropped", "Records that a query dropped since the node started.", labels=PARTITION
     )
     for labels, topic, partition in copied:
-        if topic.query is not None or partition.rows_in_total:
-            rows_in.add_metric(labels, partition.rows_in_total)
-            rows_out.add_metric(labels, partition.rows_in_total - partition.rows_dropped_total)
-            rows_dropped.add_metric(labels, partition.rows_dropped_total)
+        if topic.query is not None or partition.counters.rows_in:
+            rows_in.add_metric(labels, partition.counters.rows_in)
+            rows_out.add_metric(labels, partition.counters.rows_in - partition.counters.rows_dropped)
+            rows_dropped.add_metric(labels, partition.counters.rows_dropped)
     return iter((rows_in, rows_out, rows_dropped))
 
 

@@ -75,7 +75,7 @@ async def test_offsets_syncs_and_restart_without_repeats(
     async with copying(cluster_a, cluster_b, {topic: 2}, starts=stored, predecessor=first) as second:
         assert (await second.copied(topic)).exact
         await second.caught_up(topic)  # the target has a record before the lane has its acknowledgement
-        assert second.partition(topic).records_total == 250
+        assert second.partition(topic).counters.records == 250
 
 
 async def test_killed_source_task_loses_nothing(
@@ -85,7 +85,7 @@ async def test_killed_source_task_loses_nothing(
     cluster_a.create_topic(topic)
     write(cluster_a.bootstrap, topic, plain(30_000), records_per_batch=50)
     async with copying(cluster_a, cluster_b, {topic: 1}) as first:
-        await until(lambda: first.partition(topic).records_total > 0, COPIED, "some records are copied")
+        await until(lambda: first.partition(topic).counters.records > 0, COPIED, "some records are copied")
     stored = stored_offsets(first).get(TopicPartition(topic, 0))
     start = {TopicPartition(topic, 0): 0 if stored is None else stored + 1}
     async with copying(cluster_a, cluster_b, {topic: 1}, starts=start, predecessor=first) as second:
@@ -120,7 +120,9 @@ async def test_recreated_topic_is_copied_from_its_beginning(
         await until(lambda: source_task.partition(topic).error is not None, COPIED, "the missing topic is reported")
         await asyncio.to_thread(cluster_a.create_topic, topic)
         write(cluster_a.bootstrap, topic, plain(10, first=5_000))
-        await until(lambda: source_task.partition(topic).records_total == 1_010, COPIED, "the new records are copied")
+        await until(
+            lambda: source_task.partition(topic).counters.records == 1_010, COPIED, "the new records are copied"
+        )
         await source_task.caught_up(topic)
         assert source_task.runner.progress().losses == (), "nothing was left to copy"
         assert count(read_topic(cluster_b.bootstrap, f"A.{topic}")) == 1_010
@@ -136,7 +138,7 @@ async def test_auto_offset_reset_of_a_partition_without_offset(
     async with copying(cluster_a, cluster_b, {topic: 1}, fetch=FetchSettings(auto_offset_reset=policy)) as source_task:
         await until(lambda: source_task.partition(topic).end_offset == 100, COPIED, "the partition has started")
         write(cluster_a.bootstrap, topic, plain(20))
-        await until(lambda: source_task.partition(topic).records_total == copied, COPIED, "the records are copied")
+        await until(lambda: source_task.partition(topic).counters.records == copied, COPIED, "the records are copied")
         assert source_task.runner.progress().losses == ()
 
 
@@ -171,7 +173,7 @@ async def test_mm2_start_of_a_partition_without_offset(
     starts = {TopicPartition(lost, 0): 10}
     async with copying(cluster_a, cluster_b, {topic: 1, lost: 1}, fetch=fetch, starts=starts) as source_task:
         await until(lambda: source_task.partition(topic).stored == 100, COPIED, "the partition is copied")
-        assert source_task.partition(topic).records_total == 100 - position
+        assert source_task.partition(topic).counters.records == 100 - position
         copied = {OffsetReset.EARLIEST: 30, OffsetReset.LATEST: 0, OffsetReset.NONE: 0}[policy]
         if policy is OffsetReset.NONE:
             await until(
@@ -179,7 +181,7 @@ async def test_mm2_start_of_a_partition_without_offset(
             )
         else:
             await until(lambda: source_task.partition(lost).position == 100, COPIED, "the other one is reset")
-        assert source_task.partition(lost).records_total == copied
+        assert source_task.partition(lost).counters.records == copied
 
 
 @pytest.mark.parametrize("records", [0, 100])
@@ -200,7 +202,7 @@ async def test_chosen_start_is_stored_at_once(
     async with copying(
         cluster_a, cluster_b, {topic: 1}, fetch=latest, starts={place: records}, predecessor=first
     ) as second:
-        await until(lambda: second.partition(topic).records_total == 20, COPIED, "the records are copied")
+        await until(lambda: second.partition(topic).counters.records == 20, COPIED, "the records are copied")
 
 
 async def test_partition_that_left_before_its_first_record_returns(
@@ -217,7 +219,7 @@ async def test_partition_that_left_before_its_first_record_returns(
         write(cluster_a.bootstrap, topic, plain(20))
         source_task.runner.apply(source_task.lease)
         assert (await source_task.copied(topic)).exact
-        await until(lambda: source_task.partition(topic).records_total == 20, COPIED, "the records are copied")
+        await until(lambda: source_task.partition(topic).counters.records == 20, COPIED, "the records are copied")
 
 
 async def test_no_offset_and_reset_none_fails_the_partition(

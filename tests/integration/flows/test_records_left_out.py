@@ -123,7 +123,7 @@ async def test_dead_letters(
     ) as source_task:
         await source_task.caught_up(topic)
         one = source_task.partition(topic)
-        assert (one.state, one.error, one.dead_letters_total) == (TaskState.RUNNING, None, len(BAD))
+        assert (one.state, one.error, one.counters.dead_letters) == (TaskState.RUNNING, None, len(BAD))
         assert losses(source_task) == [(offset, offset + 1, LossKind.DEAD_LETTER) for offset in BAD]
         assert set((await source_task.drained()).values()) == {COUNT}
     good = [record for record in source if record.offset not in BAD]
@@ -287,7 +287,7 @@ async def test_a_corrupt_batch_of_the_source(
     async with copying(source_cluster, cluster_b, {topic: 1}, produce=produce, dead_letters=letters) as source_task:
         await source_task.caught_up(topic)
         assert losses(source_task) == [(10, 20, LossKind.DEAD_LETTER)]
-        assert source_task.partition(topic).dead_letters_total == 1
+        assert source_task.partition(topic).counters.dead_letters == 1
         assert set((await source_task.drained()).values()) == {30}
     assert contents(records(cluster_b, f"A.{topic}")) == contents(good)
     (letter,) = records(cluster_b, letters)

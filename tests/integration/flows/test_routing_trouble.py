@@ -59,7 +59,7 @@ async def test_a_partition_drains_until_nothing_is_queued(cluster_a: KafkaCluste
     async with routing(cluster_a, cluster_b, topic, 1, handler=handler, dead_letters=letters) as task:
         await until(lambda: task.partition(topic).end_offset > HALF, COPIED, "fetching has started")
         task.runner.drain()
-        await until(lambda: task.partition(topic).dead_letters_total == 1, COPIED, "the first record is rejected")
+        await until(lambda: task.partition(topic).counters.dead_letters == 1, COPIED, "the first record is rejected")
         with pytest.raises(GaveUp):
             await until(lambda: task.reported().drained, STAYS, "the source task is drained")
         cluster_b.grow_topic(other, 2)  # from now on the partition of the second half exists
@@ -133,7 +133,7 @@ async def test_a_topic_that_cannot_be_created_stops_only_partitions_that_need_it
         assert f"cannot create topic {other}: " in (task.partition(topic, 0).error or "")
         target.create_topic(other, 2)
         await task.caught_up(topic)
-        assert sum(one.dead_letters_total for one in task.reported().partitions) == 0
+        assert sum(one.counters.dead_letters for one in task.reported().partitions) == 0
     assert [count(read_topic(target.bootstrap, name)) for name in (topic, other)] == [10, 50]
 
 
@@ -150,5 +150,5 @@ async def test_a_topic_that_the_target_does_not_have(cluster_a: KafkaCluster, cl
         await until(lambda: task.partition(topic).stopped_at == 0, COPIED, "the partition has stopped")
         cluster_b.create_topic(topic, 1)
         await task.caught_up(topic)
-        assert task.partition(topic).dead_letters_total == 0
+        assert task.partition(topic).counters.dead_letters == 0
     assert count(read_topic(cluster_b.bootstrap, topic)) == 20

@@ -43,8 +43,10 @@ async def test_all_codecs_pass_through(
         await source_task.caught_up(topic)
         assert set(source_task.batches) == {""}
         copied = [source_task.partition(topic, number) for number in range(2)]
-        assert sum(one.records_total for one in copied) == 3_000
-        assert all(one.latency_count > 0 and one.age_count > 0 and one.bytes_total > 0 for one in copied)
+        assert sum(one.counters.records for one in copied) == 3_000
+        assert all(
+            one.counters.latency_count > 0 and one.counters.age_count > 0 and one.counters.bytes > 0 for one in copied
+        )
 
 
 @pytest.mark.parametrize("codec", but_one(CODECS, "lz4"))
@@ -176,7 +178,7 @@ async def test_batch_that_starts_before_the_requested_offset(
     start = {TopicPartition(topic, 0): 617}
     async with copying(cluster_a, cluster_b, {topic: 1}, starts=start) as source_task:
         await source_task.caught_up(topic)
-        assert source_task.partition(topic).records_total == 1_000 - 617
+        assert source_task.partition(topic).counters.records == 1_000 - 617
         assert source_task.batches["before-start"] == 1
 
 

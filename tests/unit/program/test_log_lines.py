@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from mm2.core.lanes.counters import PartitionCounters
 from mm2.core.lanes.task_states import TaskState
 from mm2.program.log_lines import banner, flow_line, flow_lines
 from tests.contract.samples import flow, heartbeat_flow, member, node, partition, task, topic, unheard
@@ -27,10 +28,16 @@ def test_banner_is_limited_to_a_few_topics() -> None:
 
 
 def test_flow_line_shows_the_interval() -> None:
-    before = flow(topic("orders", partition(0, records_total=1_000, bytes_total=1_000_000)))
+    before = flow(topic("orders", partition(0, counters=PartitionCounters(records=1_000, bytes=1_000_000))))
     now = flow(
         topic(
-            "orders", partition(0, records_total=741_700, bytes_total=271_000_000, lag_records=1_200, lag_seconds=0.84)
+            "orders",
+            partition(
+                0,
+                counters=PartitionCounters(records=741_700, bytes=271_000_000),
+                lag_records=1_200,
+                lag_seconds=0.84,
+            ),
         )
     )
     assert flow_line(before, now, 60) == (

@@ -185,7 +185,7 @@ def test_a_dead_letter_is_written_before_the_position_moves() -> None:
     (loss,) = replicator.losses
     assert (loss.kind, loss.reason) == (LossKind.DEAD_LETTER, f"{letter.message}; written to letters instead")
     assert accept(replicator).batch.runs == ((3, 2),)
-    assert replicator.progress(0.0, WALL).dead_letters_total == 1
+    assert replicator.progress(0.0, WALL).counters.dead_letters == 1
     assert replicator.held_bytes == 0
 
 

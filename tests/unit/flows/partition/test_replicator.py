@@ -45,9 +45,9 @@ def test_from_fetch_to_acknowledgement() -> None:
     assert (replicator.position, replicator.held_bytes, listener.released) == (10, 0, held)
     assert replicator.is_idle
     progress = replicator.progress(2.0, WALL)
-    assert (progress.records_total, progress.bytes_total) == (10, len(b"".join(blobs)))
-    assert (progress.latency_count, progress.age_count) == (2, 2)
-    assert progress.latency_sum == pytest.approx(10)
+    assert (progress.counters.records, progress.counters.bytes) == (10, len(b"".join(blobs)))
+    assert (progress.counters.latency_count, progress.counters.age_count) == (2, 2)
+    assert progress.counters.latency_sum == pytest.approx(10)
 
 
 def test_nothing_is_sent_before_a_chosen_start_is_stored() -> None:

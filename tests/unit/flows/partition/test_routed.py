@@ -58,14 +58,14 @@ def test_records_before_a_failed_one_are_counted_as_copied() -> None:
     size = len(data(0, 5))
     partition.transformed(0, FrameResult(failed=FAILED, routed=7), 0.0)
     progress = partition.progress(0.0, WALL)
-    assert (progress.position, progress.records_total, progress.bytes_total) == (7, 7, size)
-    assert (progress.rows_in, progress.rows_dropped) == (0, 0)
+    assert (progress.position, progress.counters.records, progress.counters.bytes) == (7, 7, size)
+    assert (progress.counters.rows_in, progress.counters.rows_dropped) == (0, 0)
     partition.wake(TIMEOUTS.failed_retry_s)
     arrive(partition, data(5, 5))
     partition.transformed(1, FrameResult(routed=3), 0.0)
     progress = partition.progress(0.0, WALL)
-    assert (progress.position, progress.records_total, progress.bytes_total) == (10, 10, 2 * size)
-    assert (progress.rows_in, progress.rows_dropped) == (0, 0)
+    assert (progress.position, progress.counters.records, progress.counters.bytes) == (10, 10, 2 * size)
+    assert (progress.counters.rows_in, progress.counters.rows_dropped) == (0, 0)
 
 
 def test_a_truncation_behind_written_records_is_a_loss() -> None:

@@ -98,7 +98,7 @@ def test_rows_are_counted() -> None:
     arrive(replicator, data(0, 5))
     replicator.transformed(0, FrameResult(written(((3, 1),))), 0.0)
     progress = replicator.progress(0.0, WALL)
-    assert (progress.rows_in, progress.rows_dropped) == (3, 2)
+    assert (progress.counters.rows_in, progress.counters.rows_dropped) == (3, 2)
 
 
 def test_frames_end_at_their_size() -> None:

@@ -35,12 +35,12 @@ def test_only_committed_records_are_reported() -> None:
     replicator, _ = transactional(40)
     copy(replicator, 40, 10, end=50)
     before = replicator.progress(1.0, WALL)
-    assert (before.position, before.stored, before.records_total, before.latency_count) == (40, 40, 0, 0)
+    assert (before.position, before.stored, before.counters.records, before.counters.latency_count) == (40, 40, 0, 0)
     assert before.lag_seconds > 0
     replicator.transaction_committed(replicator.offsets_to_commit, 1.0, WALL)
     after = replicator.progress(1.0, WALL)
-    assert (after.position, after.stored, after.records_total, after.latency_count) == (50, 50, 10, 1)
-    assert (after.lag_seconds, round(after.latency_sum)) == (0, 5)
+    assert (after.position, after.stored, after.counters.records, after.counters.latency_count) == (50, 50, 10, 1)
+    assert (after.lag_seconds, round(after.counters.latency_sum)) == (0, 5)
 
 
 def test_an_abort_fetches_again_from_the_last_commit() -> None:

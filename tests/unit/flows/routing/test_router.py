@@ -169,7 +169,7 @@ async def test_only_errors_about_records_make_dead_letters(
         await one.outbox.sends(0, 1, 1)
         one.outbox.reject(error, 1)
         await one.reaches(1)
-        assert one.partition.progress(0.0, WALL).records_total == 1
+        assert one.partition.progress(0.0, WALL).counters.records == 1
         assert is_failed(one.partition) is not is_letter
         assert [letter.exception for letter in one.listener.letters] == ([exception] if is_letter else [])
         assert f"cannot copy orders-3 offset 1: {error}" in (message(one.partition) or "")
@@ -203,7 +203,7 @@ async def test_nothing_is_sent_after_a_record_that_cannot_be_made() -> None:
             await until(lambda: len(one.outbox.sent) > 4, 0.2, "more is sent")
         one.outbox.store()
         assert await one.letter() == 4
-        assert one.partition.progress(0.0, WALL).records_total == 4
+        assert one.partition.progress(0.0, WALL).counters.records == 4
         one.partition.dead_letter_written(one.listener.letters[0], 0.0)
         arrive(one.partition, data(5, 4))
         await one.outbox.sends(0, 1, 2, 3, 5, 6, 7, 8)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.assignment.source_task_reports import SourceTaskReport, decode_report
+from mm2.core.lanes.counters import PartitionCounters
 from mm2.core.lanes.progress_reports import PartitionProgress, SourceTaskProgress
 from mm2.core.lanes.task_states import TaskState
 from mm2.core.naming.names import Flow, TopicPartition
@@ -63,8 +64,7 @@ def progress(records: int, size: int) -> SourceTaskProgress:
         state=TaskState.RUNNING,
         position=records,
         end_offset=records,
-        records_total=records,
-        bytes_total=size,
+        counters=PartitionCounters(records=records, bytes=size),
     )
     return SourceTaskProgress(
         flow=Flow("A", "B"), source_task=0, epoch=1, state=TaskState.RUNNING, partitions=(partition,)

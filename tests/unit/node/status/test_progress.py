@@ -9,6 +9,7 @@ import pytest
 from mm2.core.assignment.source_task_records import SourceTaskRecord
 from mm2.core.assignment.task_placement import TaskAssignments, TaskPlacement
 from mm2.core.assignment.tasks import TaskId, TaskKind
+from mm2.core.lanes.counters import PartitionCounters
 from mm2.core.lanes.losses import Loss
 from mm2.core.lanes.partition_steps import EVENTS_KEPT, PartitionEvent, PartitionStory, StepReport
 from mm2.core.lanes.progress_reports import PartitionProgress, SourceTaskProgress
@@ -46,7 +47,7 @@ def said(source_task: int, state: TaskState, *, position: int, records: int) -> 
         state=state,
         position=position,
         end_offset=100,
-        records_total=records,
+        counters=PartitionCounters(records=records),
     )
     return SourceTaskProgress(
         flow=Flow("A", "B"), source_task=source_task, epoch=1, state=TaskState.RUNNING, partitions=(partition,)
@@ -67,7 +68,7 @@ def test_a_moved_partition_is_reported_by_its_new_source_task() -> None:
         progress.take("session", said(1, TaskState.RUNNING, position=position, records=position - 50))
         progress.take("session", said(0, TaskState.STOPPED, position=50, records=50))
     assert shown(progress).position == 70
-    assert shown(progress).records_total == 70
+    assert shown(progress).counters.records == 70
 
 
 def test_an_end_offset_that_was_not_observed_for_a_while_is_unknown() -> None:
@@ -93,14 +94,14 @@ def test_a_partition_that_came_back_keeps_its_totals() -> None:
     progress.take("session", said(0, TaskState.STOPPED, position=50, records=50))
     progress.take("session", said(1, TaskState.STOPPED, position=50, records=0))
     progress.take("session", said(0, TaskState.RUNNING, position=55, records=5))
-    assert (shown(progress).position, shown(progress).records_total) == (55, 55)
+    assert (shown(progress).position, shown(progress).counters.records) == (55, 55)
 
 
 def test_totals_survive_a_restart_of_the_lane() -> None:
     progress = FlowProgress()
     progress.take("first", said(0, TaskState.RUNNING, position=50, records=50))
     progress.take("second", said(0, TaskState.RUNNING, position=58, records=8))
-    assert shown(progress).records_total == 58
+    assert shown(progress).counters.records == 58
 
 
 def test_rows_of_a_query_survive_a_restart_of_the_lane() -> None:
@@ -108,9 +109,9 @@ def test_rows_of_a_query_survive_a_restart_of_the_lane() -> None:
     for session, rows_in, rows_dropped in (("first", 100, 90), ("second", 10, 9), ("second", 20, 18)):
         report = said(0, TaskState.RUNNING, position=50, records=0)
         (partition,) = report.partitions
-        changed = replace(partition, rows_in=rows_in, rows_dropped=rows_dropped)
+        changed = replace(partition, counters=PartitionCounters(rows_in=rows_in, rows_dropped=rows_dropped))
         progress.take(session, replace(report, partitions=(changed,)))
-    assert (shown(progress).rows_in_total, shown(progress).rows_dropped_total) == (120, 108)
+    assert (shown(progress).counters.rows_in, shown(progress).counters.rows_dropped) == (120, 108)
 
 
 def test_an_unchanged_status_is_the_same_object() -> None:
@@ -130,7 +131,7 @@ def test_an_unchanged_status_is_the_same_object() -> None:
     moved = topics(here(PARTITION))
     assert [one is before for one, before in zip(moved, first, strict=True)] == [False, True]
     (partition,) = moved[0].partitions
-    assert (partition.position, partition.records_total, partition.node) == (41, 41, "n")
+    assert (partition.position, partition.counters.records, partition.node) == (41, 41, "n")
     elsewhere = topics(here(PARTITION, source_task=1))
     assert elsewhere[0].partitions[0].source_task == 1
     assert elsewhere[1].partitions[0] is moved[1].partitions[0]  # no report about it, and still no owner
@@ -227,7 +228,7 @@ def test_b_what_this_node_read_last_of_a_partition_is_not_its_progress(whereabou
     assert (shown(progress).position, shown(progress).lag_records) == (100, 0)
     ((partition,),) = (topic.partitions for topic in progress.topics([TOPIC], whereabouts))
     assert (partition.position, partition.end_offset, partition.lag_records, partition.lag_seconds) == (None,) * 4
-    assert partition.records_total == 100
+    assert partition.counters.records == 100
 
 
 def test_b_progress_is_known_again_once_a_lane_reports_it() -> None:
@@ -253,7 +254,7 @@ def test_what_other_nodes_run_is_listed_without_progress() -> None:
     whereabouts = elsewhere(PARTITION, TopicPartition("u", 3), node="m")
     t, u = progress.elsewhere(whereabouts, lambda topic: f"A.{topic}")
     assert (t.remote_topic, u.topic, u.partitions[0].partition, u.partitions[0].node) == ("A.t", "u", 3, "m")
-    assert (t.partitions[0].records_total, t.partitions[0].position, u.partitions[0].lag_records) == (40, None, None)
+    assert (t.partitions[0].counters.records, t.partitions[0].position, u.partitions[0].lag_records) == (40, None, None)
     assert progress.share(whereabouts, str) == ()
     again = progress.elsewhere(whereabouts, lambda topic: f"A.{topic}")
     assert [one is before for one, before in zip(again, (t, u), strict=True)] == [True, True]
@@ -272,7 +273,7 @@ def test_partitions_of_deleted_topics_are_forgotten() -> None:
         key = TopicPartition(f"t{number}", 0)
         topic = replace(TOPIC, topic=f"t{number}")
         (status,) = progress.topics([topic], here(key))
-        assert status.partitions[0].records_total == 40
+        assert status.partitions[0].counters.records == 40
         now += LOOK_FOR_DELETED_S
         progress.topics([], NOBODY)
         assert key in progress.losses.totals
@@ -280,7 +281,7 @@ def test_partitions_of_deleted_topics_are_forgotten() -> None:
         progress.topics([], NOBODY)
         assert not progress.losses.totals
         (status,) = progress.topics([topic], NOBODY)
-        assert status.partitions[0].records_total == 0
+        assert status.partitions[0].counters.records == 0
     assert progress.records_total == 120, "the totals of the node still include them"
 
 
@@ -291,7 +292,7 @@ def test_a_partition_that_is_moving_keeps_its_totals() -> None:
     for ownership in (here(PARTITION), NOBODY) * 200:
         now += LOOK_FOR_DELETED_S
         progress.topics([TOPIC], ownership)
-    assert shown(progress).records_total == 40
+    assert shown(progress).counters.records == 40
 
 
 def told(*events: PartitionEvent, position: int = 40) -> SourceTaskProgress:

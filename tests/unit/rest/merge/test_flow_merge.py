@@ -87,7 +87,7 @@ SHARE = TypeAdapter(FlowShare)
 def test_json_round_trip_of_a_share() -> None:
     read = SHARE.validate_json(SHARE.dump_json(A))
     assert (read.node, read.leads, read.flow.topics[0].partitions[0].position) == ("a", True, 90)
-    assert (read.flow.batches, read.flow.topics[0].partitions[0].records_total) == ((), 0)
+    assert (read.flow.batches, read.flow.topics[0].partitions[0].counters.records) == ((), 0)
     assert SHARE.dump_json(read) == SHARE.dump_json(A)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from mm2.core.lanes.counters import PartitionCounters
 from mm2.node.status.status_model import PartitionStatus
 from mm2.rest.public.flows import SHARE
 from tests.contract.samples import flow, member, node, partition, topic
@@ -12,8 +13,7 @@ from tests.contract.samples import flow, member, node, partition, topic
 
 def served(number: int, **changes: object) -> PartitionStatus:
     """Return a partition without its totals, which are not part of a share."""
-    totals = dict.fromkeys(("records_total", "bytes_total", "latency_count", "age_count", "dead_letters_total"), 0)
-    return partition(number, **totals, latency_sum=0.0, age_sum=0.0, **changes)
+    return partition(number, counters=PartitionCounters(), **changes)
 
 
 UNKNOWN = served(0, position=None, end_offset=None, lag_records=None, lag_seconds=None)
