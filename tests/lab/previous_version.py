@@ -56,12 +56,6 @@ def unpack(commit: str) -> Path:
     return tree
 
 
-def show(root: Path, file: str) -> str | None:
-    """Return the text of ``COMMIT:PATH``; None if the repository does not have it."""
-    done = _git(root, "show", file)
-    return done.stdout.decode() if _found(done) else None
-
-
 def importers(tree: Path) -> set[int]:
     """Return the ids of the processes that have imported a package of an unpacked version."""
     return {int(file.name.removeprefix(IMPORTED_BY)) for file in tree.glob(f"*/{IMPORTED_BY}*")}

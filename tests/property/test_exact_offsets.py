@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -17,8 +16,6 @@ from mm2.core.offsets.exact_offset_records import SEGMENT_RANGES, Segment, Topic
 from mm2.core.offsets.exact_offsets import Bounded, ExactOffsets, Found, PartitionOffsets, combine
 from mm2.core.offsets.offset_translation import NO_SYNC, NOT_READY, TooOld, Translated, Translation
 from mm2.core.offsets.packed_ranges import LIMITS, PackingLimits
-from tests.lab.first_map_format import FirstFormat, first_format
-from tests.lab.previous_version import NO_HISTORY
 
 TP = TopicPartition("orders", 3)
 SMALL = st.integers(0, 12)
@@ -26,7 +23,6 @@ GROW = st.tuples(st.just("grow"), st.lists(st.booleans(), min_size=1, max_size=1
 GROW_FULL = st.tuples(st.just("grow"), st.integers(10, 40).map(lambda count: [True] * count))
 COPY = st.tuples(st.just("copy"), st.integers(1, 6))
 COMMIT = st.tuples(st.sampled_from(["flush", "write", "marker", "compact", "restart"]), st.just(0))
-OTHER_RELEASE = st.tuples(st.just("other_release"), st.just(0))
 CRASH = st.tuples(st.just("crash"), st.integers(0, 6))
 FAILURE = st.tuples(
     st.sampled_from(
@@ -42,16 +38,6 @@ UNDISTURBED = st.lists(st.one_of(GROW, GROW_FULL, COPY, COPY, COMMIT), max_size=
 DISTURBED = st.lists(LIFE, min_size=2, max_size=12).map(
     lambda lives: [event for life, end in lives for event in (*life, end)]
 )
-
-
-MIXED_LIFE = st.tuples(
-    st.lists(st.one_of(COPY, COPY, WRITE, GROW), min_size=1, max_size=6),
-    st.one_of(CRASH, FAILURE, COMMIT, OTHER_RELEASE, OTHER_RELEASE),
-)
-MIXED = st.lists(MIXED_LIFE, min_size=2, max_size=12).map(
-    lambda lives: [event for life, end in lives for event in (*life, end)]
-)
-FIRST_FORMAT = first_format()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +65,6 @@ class World:
     stored: int = 0
     position: int = 0
     in_order: bool = False
-    release: FirstFormat | None = None
     journal: ExactOffsetJournal = field(init=False)
 
     def __post_init__(self) -> None:
@@ -107,17 +92,7 @@ class World:
             segment_ranges=self.limits.segment_ranges,
             limits=self.limits.packing,
         )
-        if self.release is not None:
-            ids = self.release.records.TopicIds(*ids)
-            last = last and self.release.records.decode_segment(last.key(), last.value())
-            self.journal = self.release.journal.ExactOffsetJournal(TP, topic_ids=ids, last=last, segments=self.segments)
         self.position = self.stored
-
-    def other_release(self, _: int) -> None:
-        """Restart with the release that had the first format only, or with the current one again."""
-        self.flush(0)
-        self.release = FIRST_FORMAT if self.release is None else None
-        self.start()
 
     def append(self, count: int) -> tuple[tuple[tuple[int, int], ...], int]:
         """Copy the next offsets and return the runs and their base offset."""
@@ -253,12 +228,11 @@ def fold(topic: list[tuple[bytes, bytes]], partition: PartitionOffsets) -> Parti
     return partition
 
 
-def judge(world: World, partition: Any) -> None:
-    """``partition``: a `PartitionOffsets` of this or of an earlier release."""
+def judge(world: World, partition: PartitionOffsets) -> None:
     lowest = -1
     for upstream, safe in enumerate(world.safe_offsets()):
         place = partition.look_up(upstream)
-        if hasattr(place, "offset"):
+        if isinstance(place, Found):
             least = most = place.offset
         else:
             least = lowest if place.least is None else place.least
@@ -280,38 +254,13 @@ with_limits = pytest.mark.parametrize("limits", [Limits(), PACKED], ids=["", "pa
 def test_no_record_is_ever_missed(
     limits: Limits, events: list[tuple[str, int | list[bool]]], segments: int, window: int
 ) -> None:
-    never_missed(limits, events, segments, window, None)
-
-
-@with_limits
-@pytest.mark.skipif(FIRST_FORMAT is None, reason=f"{NO_HISTORY}: the release with the first format is not known")
-@given(events=MIXED, segments=st.integers(1, 3))
-def test_releases_with_the_first_format_never_miss_a_record(
-    limits: Limits, events: list[tuple[str, int | list[bool]]], segments: int
-) -> None:
-    """They write and read the topic in turns with the current one."""
-    never_missed(limits, events, segments, 1000, FIRST_FORMAT)
-
-
-def never_missed(
-    limits: Limits,
-    events: list[tuple[str, int | list[bool]]],
-    segments: int,
-    window: int,
-    release: FirstFormat | None,
-) -> None:
     world = World(segments, limits)
     running, read = PartitionOffsets(window=window, limits=limits.packing), 0
-    earlier = None if release is None else release.partition()
     for what, how in events:
         world.apply_event(what, how)
         if what == "compact":
             running, read = PartitionOffsets(window=window, limits=limits.packing), 0
-            earlier = None if release is None else release.partition()
         fold(world.topic[read:], running)
-        if release is not None:
-            judge(world, release.fold(world.topic[read:], earlier))
-            judge(world, release.fold(world.topic, release.partition()))
         read = len(world.topic)
         judge(world, running)
         judge(world, fold(world.topic, PartitionOffsets(window=window, limits=limits.packing)))

@@ -27,9 +27,7 @@ A partition copied without interruption is one record of about 100 bytes; one wi
 hundred. If there are more, all but the last ones are packed; a full segment has about 1,400 bytes. The fields in
 brackets are missing if they and those after them are empty.
 
-Older releases ignore packed ranges. They see the last ranges of each segment, with a gap before them that others seem
-to have copied, and translate conservatively within it. So that the gap hides no repeated records from them, ranges are
-packed only if they are clean (`PackedRanges`) and continue ``before``.
+Ranges are packed only if they are clean (`PackedRanges`) and continue ``before``.
 Bytes after the last field are ignored; a version other than 0 is rejected. A null value deletes the segment.
 """
 
@@ -47,7 +45,7 @@ from mm2.core.offsets.packed_ranges import PackedRanges, read_packed
 from mm2.core.wire.formats import Fields, FormatError, encode_string, encode_unsigned, pack
 
 SEGMENT_RANGES = 32
-"""Ranges of a segment that are not packed: older releases read no more than this number."""
+"""The most ranges of a segment that are not packed."""
 
 _INT64_MAX = 2**63 - 1
 _NO_EPOCHS = EpochStart(0, 0)

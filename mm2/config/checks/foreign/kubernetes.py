@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from mm2.config.checks.foreign import strimzi
 from mm2.config.checks.foreign.foreign_file import INSTEAD, START_FROM_EXAMPLE, ForeignFile, Settings
-from mm2.config.checks.foreign.tree import Tree
-from mm2.config.grammar.simple_yaml import NotUnderstood, read_yaml
+from mm2.config.checks.foreign.tree import NotUnderstood, Tree, UnreadableYaml
 
 _STRIMZI = "kafka.strimzi.io/"
 _CONVERTERS: Mapping[str, Callable[[str, Tree], ForeignFile]] = {
@@ -27,14 +26,19 @@ _SHELL_SAFE = re.compile(r"[\w.-]+")
 
 @dataclass(frozen=True, slots=True)
 class _Manifest:
+    """``text``: after as many line ends as lines precede it in the file, so that errors have the line of the file."""
+
     api: str
     kind: str
     text: str
 
     def tree(self) -> Tree:
         """Return the content. Raises NotUnderstood."""
-        is_json = self.text.lstrip().startswith("{")
-        return Tree.of(json.loads(self.text) if is_json else read_yaml(self.text))
+        if self.text.lstrip().startswith("{"):
+            return Tree.of(json.loads(self.text))
+        from mm2.config.checks.foreign.yaml_reader import read_yaml  # noqa: PLC0415 PyYAML is for such files only
+
+        return Tree.of(read_yaml(self.text))
 
 
 def manifest(text: str, _properties: Settings) -> ForeignFile | None:
@@ -61,11 +65,12 @@ def _from_json(text: str) -> list[_Manifest]:
 
 
 def _from_yaml(text: str) -> list[_Manifest]:
-    return [
-        _Manifest(api[1], kind[1], document)
-        for document in _DOCUMENT_START.split(text)
-        if (api := _API_VERSION.search(document)) and (kind := _KIND.search(document))
-    ]
+    found, lines = [], 0
+    for document in _DOCUMENT_START.split(text):
+        if (api := _API_VERSION.search(document)) and (kind := _KIND.search(document)):
+            found.append(_Manifest(api[1], kind[1], "\n" * lines + document))
+        lines += document.count("\n")
+    return found
 
 
 def _strimzi(resources: list[_Manifest]) -> ForeignFile:
@@ -75,6 +80,8 @@ def _strimzi(resources: list[_Manifest]) -> ForeignFile:
         return strimzi.by_hand(f"contains {len(resources)} Strimzi resources{INSTEAD}", kind)
     try:
         return _CONVERTERS[kind](rule, resources[0].tree())
+    except UnreadableYaml as error:
+        return strimzi.by_hand(rule, kind, str(error))
     except NotUnderstood:
         return strimzi.by_hand(rule, kind)
 

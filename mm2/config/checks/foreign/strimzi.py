@@ -20,8 +20,7 @@ from mm2.config.checks.foreign.foreign_file import (
     ForeignFile,
     line,
 )
-from mm2.config.checks.foreign.tree import Tree
-from mm2.config.grammar.simple_yaml import NotUnderstood
+from mm2.config.checks.foreign.tree import NotUnderstood, Tree
 
 _FLOW_KEYS = {
     "topicsPattern": "topics",
@@ -177,10 +176,12 @@ def connector(rule: str, resource: Tree) -> ForeignFile:
     return connector_settings(rule.removesuffix(INSTEAD), {**settings, "connector.class": spec.required("class")})
 
 
-def by_hand(rule: str, kind: str) -> ForeignFile:
-    """Return what to write for resources that cannot be converted."""
+def by_hand(rule: str, kind: str, *reasons: str) -> ForeignFile:
+    """Return what to write for resources that cannot be converted. ``reasons``: notes on why."""
     if kind == "KafkaConnector":
-        return ForeignFile(rule, (_NOT_CONVERTED, "convert one MirrorSourceConnector at a time, in a file of its own"))
+        return ForeignFile(
+            rule, (_NOT_CONVERTED, *reasons, "convert one MirrorSourceConnector at a time, in a file of its own")
+        )
     is_first = kind == "KafkaMirrorMaker"
     notes = (offsets_of_group(None), CHOOSE_TOPICS) if is_first else (OFFSETS_OF_CONNECT,)
     lines = [
@@ -194,4 +195,4 @@ def by_hand(rule: str, kind: str) -> ForeignFile:
         IDENTITY_POLICY if is_first else "A->B.groups = (groupsPattern)",
     ]
     heading = "write an mm2.properties file with lines of this form, for each source A and target B:"
-    return ForeignFile(rule, (*notes, _NOT_CONVERTED), tuple(lines), heading)
+    return ForeignFile(rule, (*notes, _NOT_CONVERTED, *reasons), tuple(lines), heading)

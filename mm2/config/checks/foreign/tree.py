@@ -6,7 +6,16 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from mm2.config.grammar.simple_yaml import NotUnderstood
+
+class NotUnderstood(ValueError):
+    """A manifest cannot be read, or has another structure than expected."""
+
+
+class UnreadableYaml(NotUnderstood):
+    """The message has the line and the reason, and nothing else of the file, which may contain secrets."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"line {line}: {reason}")
 
 
 @dataclass(frozen=True, slots=True)

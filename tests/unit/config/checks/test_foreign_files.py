@@ -165,6 +165,14 @@ def test_files_of_mirror_maker_1(tmp_path: Path, text: str, kind: str) -> None:
     assert "mm2 migrate-mm1 --consumer.config FILE" in problem.fix
 
 
+def test_unreadable_yaml_is_named_with_its_line(tmp_path: Path) -> None:
+    other = "apiVersion: v1\nkind: Service\n---\n"
+    text = "apiVersion: kafka.strimzi.io/v1\nkind: KafkaMirrorMaker2\nspec: *secret\n"
+    (problem,) = answer(tmp_path, other + text).problems
+    assert "line 6: an alias" in problem.fix_lines
+    assert "*secret" not in problem.fix
+
+
 def test_many_empty_lines_take_no_time(tmp_path: Path) -> None:
     """A regular expression that tries every way to split them would take exponential time."""
     began = time.monotonic()

@@ -148,7 +148,7 @@ def test_full_segment_starts_the_next() -> None:
 
 
 def test_repeated_ranges_are_not_packed() -> None:
-    """Older releases would not see that records were repeated. The next segment is packed again."""
+    """The next segment is packed again."""
     book = journal()
     commits(book, 40)
     end = book.newest.ranges[-1]

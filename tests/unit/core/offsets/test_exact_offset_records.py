@@ -43,7 +43,6 @@ def test_encoded_record() -> None:
 
 
 def test_encoded_epochs_and_truncation() -> None:
-    """They follow a record of an older release, which has neither."""
     epochs = (EpochStart(3, 1_000), EpochStart(7, 1_200))
     segment = replace(SEGMENT, truncated=1_000, epochs=epochs)
     assert segment.value().hex() == SEGMENT.value().hex() + "e907" + "02" + "03" + "e807" + "04" + "c801"
@@ -54,7 +53,6 @@ def test_encoded_epochs_and_truncation() -> None:
 
 
 def test_encoded_packed_ranges() -> None:
-    """They follow the epochs, so that older releases do not see them."""
     packed = PackedRanges.of([CopiedRange(500, 400, 99), CopiedRange(600, 500, 300, 1)])
     segment = replace(SEGMENT, packed=packed)
     encoded = packed.encode()
