@@ -87,7 +87,7 @@ class PartitionReplicator(PartitionState):
         self._callbacks.wake_later(self, delay)
 
     def _fetch_changed(self, now: float) -> None:
-        self._note_steps(now)
+        self._note_fetch_step(now)
         self._callbacks.fetch_changed(self)
 
     def _fetch_succeeded(self, now: float) -> None:

@@ -19,7 +19,7 @@ from flows.partition.packer import Packer
 from flows.partition.rejection import Rejection, offsets_in_words
 from flows.partition.retry_state import RetryState
 from flows.partition.source_log import SourceLog
-from flows.partition.steps import InvariantError, Story
+from flows.partition.steps import NOTED, InvariantError, Story
 from flows.partition.timeouts import TIMEOUTS, Timeouts
 from flows.target.produce_errors import ProduceError
 from mm2.core.lanes.counters import PartitionCounters
@@ -394,10 +394,16 @@ class PartitionState:
 
     def _note_steps(self, now: float) -> None:
         """Add to the story what has changed since the last call."""
+        self._note_fetch_step(now)
+        sending = self.send_step(now)
+        self._story.entered(self._story.sending, sending, self._send_reason(sending), now)
+
+    def _note_fetch_step(self, now: float) -> None:
+        """The same for fetching only. Called for single batches, too, while they fill and empty the buffer."""
         self._now = now
-        story, fetching, sending = self._story, self.fetch_step, self.send_step(now)
-        story.entered(story.fetching, fetching, self._fetch_reason(fetching), now)
-        story.entered(story.sending, sending, self._send_reason(sending), now)
+        step, side = self.fetch_step, self._story.fetching
+        if step in NOTED or step != side.step:
+            self._story.entered(side, step, self._fetch_reason(step) if step in NOTED else None, now)
 
     # -- fetching
 

@@ -22,7 +22,7 @@ FETCH_TRANSITIONS: Mapping[FetchStep, frozenset[FetchStep]] = {
 """The steps that can be shown next. Several can apply at a time, of which the first in the order of `FetchStep` is
 shown, so the end of one uncovers any that has started meanwhile. The start is chosen once."""
 
-_NOTED: frozenset[str] = frozenset(set(_F) - {_F.AWAITS_START, _F.FULL, _F.FETCHING}) | {
+NOTED: frozenset[str] = frozenset(set(_F) - {_F.AWAITS_START, _F.FULL, _F.FETCHING}) | {
     _S.ROLLING_BACK,
     _S.AWAITS_SIZE_LIMIT,
     _S.BACKOFF,
@@ -84,7 +84,7 @@ class Story:
             if side is self.fetching and FetchStep(step) not in FETCH_TRANSITIONS[FetchStep(side.step)]:
                 self.unexpected = f"{side.step} is followed by {step}"
             side.step, side.since = step, now
-        if step in _NOTED and side.told != (step, reason):
+        if step in NOTED and side.told != (step, reason):
             side.told = (step, reason)
             side.is_held_up = True
             self.add(f"{self._name(side)}: {step}{(reason and f': {reason}') or ''}", now)
