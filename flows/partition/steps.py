@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 
 from mm2.core.lanes.partition_steps import EVENTS_KEPT, LONGEST_EVENT, FetchStep, PartitionEvent, SendStep, StepReport
@@ -63,8 +62,8 @@ class Story:
         self.sending = ObservedSide(SendStep.IDLE, now)
         self.unexpected: str | None = None  # a step that `FETCH_TRANSITIONS` does not allow
         self._epoch = 0.0  # the time at 0 monotonic seconds, in epoch seconds
-        self._events: deque[tuple[float, str]] = deque(maxlen=EVENTS_KEPT)
-        self._unreported: deque[tuple[float, str]] = deque(maxlen=EVENTS_KEPT)
+        self._events: list[tuple[float, str]] = []  # an empty list takes a tenth of the memory of an empty deque
+        self._unreported: list[tuple[float, str]] = []
         self._has_news = False
 
     def add(self, text: str, now: float) -> None:
@@ -75,8 +74,9 @@ class Story:
     def started(self, text: str, now: float) -> None:
         """The partition has started; a partition with no other event does not report it."""
         event = now, text if len(text) <= LONGEST_EVENT else f"{text[: LONGEST_EVENT - 1]}…"
-        self._events.append(event)
-        self._unreported.append(event)
+        for kept in (self._events, self._unreported):
+            kept.append(event)
+            del kept[:-EVENTS_KEPT]
 
     def entered(self, side: ObservedSide, step: str, reason: str | None, now: float) -> None:
         """The side of the partition is at ``step``. The same step for the same reason is one event."""
