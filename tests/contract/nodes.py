@@ -116,7 +116,8 @@ class RestNode:
         *,
         tls: ServerTls | None = None,
         context: ssl.SSLContext | None = None,
-        within: float = 5.0,
+        within: float = 30.0,
+        share_s: float | None = 30.0,
         admin: bool = True,
         endpoints: Mapping[str, str] = ENDPOINTS,
         carry_out: CarryOut | None = None,
@@ -129,7 +130,7 @@ class RestNode:
         self.peers = Peers(context or PLAIN, within=within)
         self.leader_context = LeaderContext(flow=A_B, leads=False, leader_url=None, own_url=None, session_key=KEY)
         self.published = node(node_id=name)
-        self.view = ClusterView(self._leader_context, self.peers)
+        self.view = ClusterView(self._leader_context, self.peers, timeout_s=share_s)
         self.context = RestContext(
             status=self._publish,
             leader_contexts=self._leader_context,
@@ -168,19 +169,28 @@ async def rest_nodes(
     *,
     tls: ServerTls | None = None,
     context: ssl.SSLContext | None = None,
-    within: float = 5.0,
+    within: float = 30.0,
+    share_s: float | None = 30.0,
     admin: bool = True,
     endpoints: Mapping[str, str] = ENDPOINTS,
     carry_out: CarryOut | None = None,
 ) -> AsyncIterator[list[RestNode]]:
     """Start nodes that listen on loopback.
 
-    ``within``: seconds a node waits for another; ``admin``: mm2.rest.admin.
+    ``within``: seconds a node waits for another; ``share_s``: the same for a share of a flow, None: as long as in
+    production; ``admin``: mm2.rest.admin.
     """
     async with AsyncExitStack() as stack:
         nodes = [
             RestNode(
-                name, tls=tls, context=context, within=within, admin=admin, endpoints=endpoints, carry_out=carry_out
+                name,
+                tls=tls,
+                context=context,
+                within=within,
+                share_s=share_s,
+                admin=admin,
+                endpoints=endpoints,
+                carry_out=carry_out,
             )
             for name in names
         ]

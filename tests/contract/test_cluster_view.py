@@ -134,7 +134,7 @@ async def test_unreachable_nodes_are_reported_with_the_reason() -> None:
         no_response = f"http://127.0.0.1:{silent.getsockname()[1]}"
         unreachable_url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         taken.close()
-        async with rest_nodes(["a", "b", "c", "d", "e"]) as nodes:
+        async with rest_nodes(["a", "b", "c", "d", "e"], share_s=None) as nodes:
             share(nodes, b=no_response, c=unreachable_url, d="", e=nodes[0].server.url)
             (whole, _) = await get(nodes[0])
     assert whole["state"] == "WAITING"

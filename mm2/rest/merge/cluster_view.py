@@ -65,13 +65,22 @@ class _Round:
 
 
 class ClusterView:
-    """Requests shares from the other nodes. Used on one event loop; ``clock`` returns monotonic seconds."""
+    """Requests shares from the other nodes. Used on one event loop; ``clock`` returns monotonic seconds.
+
+    ``timeout_s``: how long to wait for every kind of share, instead of as long as each kind says.
+    """
 
     def __init__(
-        self, leader_contexts: LeaderContexts, peers: Peers, *, clock: Callable[[], float] = time.monotonic
+        self,
+        leader_contexts: LeaderContexts,
+        peers: Peers,
+        *,
+        timeout_s: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._leader_contexts = leader_contexts
         self._peers = peers
+        self._timeout_s = timeout_s
         self._clock = clock
         self._rounds: dict[tuple[str, str], _Round] = {}
         self._asking: set[asyncio.Task[dict[str, Any]]] = set()
@@ -135,9 +144,10 @@ class ClusterView:
             return NO_URL
         began = self._clock()
         request = PeerRequest(method="GET", path=("mm2", kind.name, *path), largest=kind.largest)
-        last = f"{member.url} did not answer within {kind.timeout_s:.0f} s"
+        timeout_s = kind.timeout_s if self._timeout_s is None else self._timeout_s
+        last = f"{member.url} did not answer within {timeout_s:.0f} s"
         try:
-            async with asyncio.timeout(kind.timeout_s):
+            async with asyncio.timeout(timeout_s):
                 while True:
                     leader_context = self._leader_contexts(flow.source, flow.target)
                     if leader_context is None:
